@@ -1,0 +1,1 @@
+../../embed/pytest_plugin.py

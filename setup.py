@@ -1,0 +1,29 @@
+"""Compile the record kernel where a C compiler is; install without it where none is."""
+
+import os
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+
+class OptionalBuildExt(build_ext):
+    """A failed compilation is a line, not an error: the same source then runs interpreted."""
+
+    def run(self) -> None:
+        try:
+            super().run()
+        except Exception as error:
+            print(f"kmini: kernel not compiled ({error}); it will run interpreted")
+            self.extensions = []
+
+
+def kernel() -> list[Extension]:
+    if os.environ.get("KMINI_PURE"):
+        return []
+    from Cython.Build import cythonize
+
+    source = Extension("kmini.protocol.records.kernel", ["protocol/records/kernel.py"])
+    return cythonize([source], language_level=3, build_dir="build")
+
+
+setup(ext_modules=kernel(), cmdclass={"build_ext": OptionalBuildExt})
