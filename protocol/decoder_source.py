@@ -1,0 +1,256 @@
+"""The source of a decoder. Nothing that the bytes say is believed.
+
+A length or count is compared with the bytes that are left before anything is made of it. Memory is charged to a budget
+before it is taken: an array, before its first element is read, with all that its elements take at least. Contents of
+strings and bytes take as much as they do on the wire, which the budget leaves out; a string with wide characters is
+charged for the difference when it is there, which at its worst is four times its size.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from .function_source import FunctionSource, holds_records, singular
+from .primitives import MAX_UNKNOWN_TAGS, UUID, read_tag, read_unsigned_varint, skip_tags
+
+if TYPE_CHECKING:
+    from .schema import Field, Message, Struct, Type
+
+MEMORY_PER_BYTE = 16
+"""A decoded message takes at most this many times the bytes it came in…"""
+
+SMALL_MESSAGE_MEMORY = 64 * 1024
+"""…or this, if that is more."""
+
+MAX_OBJECT_MEMORY = 16 * 1024 * 1024
+"""Nor do its objects take more than this, the contents of strings and bytes aside: enough for tens of thousands of
+partitions, and a bound on the time that a request of 100 MiB can keep everybody else waiting."""
+
+TAG_CHARGE = 64
+"""Nothing is kept of an unknown tag; the charge is for the time that it takes to skip it."""
+
+
+class DecoderSource(FunctionSource):
+    """`def decode_X_vN(buffer)`: the message, or an exception."""
+
+    def __init__(self, cls: type[Message], version: int) -> None:
+        variables = ("data", "end", "budget", "position", "stop", "text", "tags", "tag", "n")
+        super().__init__(cls, version, "decode", "buffer", variables)
+        self.namespace |= {
+            "new": object.__new__,
+            "memory_budget": memory_budget,
+            "long_length": _long_length,
+            "read_tag": read_tag,
+            "skip_tags": skip_tags,
+        }
+        self.keeps_views = holds_records(cls, version)
+        if self.keeps_views:
+            self.line("data = buffer if type(buffer) is memoryview else memoryview(buffer)")
+        else:  # to cut a copy into pieces is cheaper than to cut a view
+            self.line("data = bytes(buffer)")
+        self.line("end = len(data)")
+        self.line(f"budget = memory_budget(end) - {_memory_of_struct(cls, version)}")
+        self.line("position = 0")
+        message = self.struct(cls, "message", "")
+        with self.block("if position != end:"):
+            self.line('raise MalformedMessage(f"{end - position} bytes follow its last field")')
+        with self.block("if budget < 0:"):
+            self.line('raise MalformedMessage("it would need too much memory")')
+        self.line(f"return {message}")
+
+    def struct(self, cls: type[Struct], name: str, path: str) -> str:
+        """Lines that read a struct into a new variable, whose name is returned."""
+        self.flush()
+        target = self.variable(name)
+        self.line(f"{target} = new({self.constant(cls.__name__, cls)})")
+        tagged = []
+        for field in cls.__fields__:
+            if field.tag is not None and field.exists_in(self.version):
+                tagged.append(field)
+            if field.tag is not None or not field.exists_in(self.version):
+                self.default(field, target)
+            else:
+                self.value(field.type, field.is_nullable_in(self.version), f"{target}.{field.name}", path)
+        self.flush()
+        if self.is_flexible:
+            self.tags(tagged, target, path)
+        return target
+
+    def default(self, field: Field, target: str) -> None:
+        is_literal = field.default is None or isinstance(field.default, (int, str, list))
+        value = repr(field.default) if is_literal else self.constant(f"{field.name}_default", field.default)
+        self.line(f"{target}.{field.name} = {value}")
+
+    def value(self, type_: Type, is_nullable: bool, target: str, path: str) -> None:
+        """Lines that read one value into `target`, an attribute or an item. They may wait in the run until `flush`."""
+        name = target.rpartition(".")[2]
+        if "[" not in name:
+            path = f"{path}.{name}" if path else name
+        if type_.struct is not None:
+            self.inner_struct(type_.struct, is_nullable, target, path)
+        elif type_.wire is not None and type_.wire.is_fixed:
+            self.run.append(target)
+            self.codes += type_.wire.code
+        else:
+            self.length(type_)
+            if is_nullable:
+                self.sized_or_null(type_, target, path)
+            else:
+                with self.block("if n < 0:"):
+                    self.malformed(path, "is null" if self.is_flexible else "is null or has a negative length")
+                self.sized(type_, target, path)
+
+    def inner_struct(self, cls: type[Struct], is_nullable: bool, target: str, path: str) -> None:
+        name = target.rpartition(".")[2]
+        if not is_nullable:
+            self.line(f"{target} = {self.struct(cls, name, path)}")
+            return
+        self.flush()
+        self.line("n = data[position]")
+        self.line("position += 1")
+        with self.block("if n > 127:"):  # a negative int8 (KIP-893)
+            self.line(f"{target} = None")
+        with self.block("else:"):
+            self.line(f"{target} = {self.struct(cls, name, path)}")
+
+    def length(self, type_: Type) -> None:
+        """Lines that read a length into `n`, negative for null."""
+        assert type_.wire is not None
+        if not self.is_flexible:
+            self.run.append("n")
+            self.codes += type_.wire.code
+            self.flush()
+            return
+        self.flush()
+        self.line("n = data[position] - 1")
+        self.line("position += 1")
+        with self.block("if n > 126:"):
+            self.line("n, position = long_length(data, position)")
+
+    def sized_or_null(self, type_: Type, target: str, path: str) -> None:
+        with self.block("if n < 0:"):
+            if not self.is_flexible:
+                with self.block("if n != -1:"):
+                    self.malformed(path, "has a negative length")
+            self.line(f"{target} = None")
+        with self.block("else:"):
+            self.sized(type_, target, path)
+
+    def sized(self, type_: Type, target: str, path: str) -> None:
+        """Lines that read the `n` bytes or elements of a value that is not null."""
+        assert type_.wire is not None
+        if type_.element is not None:
+            self.array(type_.element, target, path)
+            return
+        self.line("stop = position + n")
+        with self.block("if stop > end:"):
+            self.malformed(path, "is longer than the message")
+        if type_.wire.name == "string":
+            piece = 'str(data[position:stop], "utf-8")' if self.keeps_views else "data[position:stop].decode()"
+            self.line(f"{target} = text = {piece}")
+            with self.block("if len(text) != n:"):
+                self.line("budget -= 27 + 3 * len(text)")
+        elif type_.wire.name == "bytes" and self.keeps_views:
+            self.line(f"{target} = bytes(data[position:stop])")
+        else:
+            self.line(f"{target} = data[position:stop]")
+        self.line("position = stop")
+
+    def array(self, element: Type, target: str, path: str) -> None:
+        smallest = _smallest(element, self.version, self.is_flexible)
+        with self.block(f"if n > {f'(end - position) // {smallest}' if smallest > 1 else 'end - position'}:"):
+            self.malformed(path, "has more elements than there are bytes for")
+        self.line(f"budget -= n * {8 + _memory_of(element, self.version) - smallest}")
+        with self.block("if budget < 0:"):
+            self.malformed(path, "would need too much memory")
+        wire = element.wire
+        if wire is not None and wire.is_fixed and wire is not UUID:
+            self.namespace["unpack_from"] = struct.unpack_from
+            self.line(f'{target} = list(unpack_from(f">{{n}}{wire.code}", data, position))')
+            self.line(f"position += {f'n * {wire.size}' if wire.size > 1 else 'n'}")
+            return
+        name = target.rpartition(".")[2]
+        items = self.variable(name)
+        self.line(f"{target} = {items} = [None] * n")
+        with self.loop("range(n)") as index:
+            if element.struct is not None:
+                self.line(f"{items}[{index}] = {self.struct(element.struct, singular(name), path)}")
+            else:
+                self.value(element, element.is_nullable, f"{items}[{index}]", path)
+                self.flush()
+
+    def tags(self, tagged: list[Field], target: str, path: str) -> None:
+        """Lines that read the tagged fields behind a struct's others."""
+        self.line("tags = data[position]")
+        self.line("position += 1")
+        with self.block("if tags:"):
+            self.line(f"budget -= tags * {TAG_CHARGE}")
+            if not tagged:
+                self.line("position = skip_tags(data, position, tags)")
+                return
+            with self.block(f"if tags > {MAX_UNKNOWN_TAGS}:"):
+                self.malformed(path, "has too many tagged fields")
+            end_of_tag = self.variable("end_of_tag")
+            with self.block("for _ in range(tags):"):
+                self.line(f"tag, {end_of_tag}, position = read_tag(data, position)")
+                for keyword, field in zip(["if"] + ["elif"] * len(tagged), tagged, strict=False):
+                    with self.block(f"{keyword} tag == {field.tag}:"):
+                        self.line(f"budget -= {_memory_of(field.type, self.version)}")
+                        is_nullable = field.is_nullable_in(self.version) and field.type.struct is None
+                        self.value(field.type, is_nullable, f"{target}.{field.name}", path)
+                        self.flush()
+                with self.block("else:"):
+                    self.line(f"position = {end_of_tag}")
+                with self.block(f"if position != {end_of_tag}:"):
+                    self.malformed(path, "has a tagged field of another size than it says")
+
+    def flush(self) -> None:
+        """Turn the fixed-size values that wait into one line."""
+        if self.run:
+            targets = self.run
+            unpack, size = self.packer("unpack", "unpack_from")
+            closing = f"{',' if len(targets) == 1 else ''}) = {unpack}(data, position)"
+            self.items("(", targets, closing)
+            self.line(f"position += {size}")
+
+    def malformed(self, path: str, reason: str) -> None:
+        self.line(f'raise MalformedMessage("{path or "it"} {reason}")')
+
+
+def memory_budget(size: int) -> int:
+    """What the objects of a message of `size` bytes may take, contents of strings and bytes not counted."""
+    if size <= SMALL_MESSAGE_MEMORY // MEMORY_PER_BYTE:
+        return SMALL_MESSAGE_MEMORY - size
+    return min(size * (MEMORY_PER_BYTE - 1), MAX_OBJECT_MEMORY)
+
+
+def _long_length(data: bytes | memoryview, position: int) -> tuple[int, int]:
+    """The length whose first byte is the one before `position`, if it has more than one."""
+    n, position = read_unsigned_varint(data, position - 1)
+    return n - 1, position
+
+
+def _memory_of(type_: Type, version: int) -> int:
+    """What a value takes at least, whatever it holds."""
+    if type_.struct is not None:
+        return _memory_of_struct(type_.struct, version)
+    assert type_.wire is not None
+    return type_.wire.memory
+
+
+def _memory_of_struct(cls: type[Struct], version: int) -> int:
+    fields = [field for field in cls.__fields__ if field.exists_in(version) and field.tag is None]
+    return 32 + 8 * len(cls.__fields__) + sum(_memory_of(field.type, version) for field in fields)
+
+
+def _smallest(type_: Type, version: int, is_flexible: bool) -> int:
+    """The fewest bytes that a value has on the wire."""
+    if type_.struct is not None:
+        fields = [field for field in type_.struct.__fields__ if field.exists_in(version) and field.tag is None]
+        nullable = [field for field in fields if field.type.struct is not None and field.type.is_nullable]
+        others = [field for field in fields if field not in nullable]
+        sizes = [_smallest(field.type, version, is_flexible) for field in others]
+        return sum(sizes) + len(nullable) + is_flexible
+    assert type_.wire is not None
+    return type_.wire.size if type_.wire.is_fixed or not is_flexible else 1

@@ -1,0 +1,158 @@
+"""The source of an encoder. It writes without checking; if that fails, `explain` finds the value that did not fit."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from .function_source import FunctionSource, holds_records, singular
+from .primitives import UUID, unsigned_varint
+
+if TYPE_CHECKING:
+    from .schema import Field, Message, Struct, Type
+
+COPIED_RECORDS = 8 * 1024
+"""Records below this size are copied into the message: cheaper than one more buffer to send."""
+
+
+class EncoderSource(FunctionSource):
+    """`def encode_X_vN(message)`: a list of buffers."""
+
+    def __init__(self, cls: type[Message], version: int) -> None:
+        super().__init__(cls, version, "encode", "message", ("out", "parts", "n"))
+        self.namespace["varint"] = unsigned_varint
+        self.line("out = bytearray()")
+        if holds_records(cls, version):
+            self.line("parts = []")
+            self.struct(cls, "message")
+            self.line("parts.append(out)")
+            self.line("return parts")
+        else:
+            self.struct(cls, "message")
+            self.line("return [out]")
+
+    def struct(self, cls: type[Struct], source: str) -> None:
+        fields = [field for field in cls.__fields__ if field.exists_in(self.version)]
+        for field in fields:
+            if field.tag is None:
+                self.value(field.type, field.is_nullable_in(self.version), f"{source}.{field.name}")
+        self.flush()
+        if self.is_flexible:
+            self.tags([field for field in fields if field.tag is not None], source)
+
+    def value(self, type_: Type, is_nullable: bool, source: str) -> None:
+        """Lines that write the value of an expression. They may wait in the run until `flush`."""
+        if type_.wire is not None and type_.wire.is_fixed:
+            if type_.wire is UUID:  # struct would cut or fill it up in silence
+                with self.block(f"if len({source}) != 16:"):
+                    self.line('raise ValueError("a uuid has 16 bytes")')
+            self.run.append(source)
+            self.codes += type_.wire.code
+            return
+        encode = ".encode()" if type_.wire is not None and type_.wire.name == "string" else ""
+        name = self.variable(source.rpartition(".")[2])
+        if not is_nullable:
+            self.line(f"{name} = {source}{encode}")
+            self.present(type_, name)
+            return
+        self.flush()
+        self.line(f"{name} = {source}")
+        with self.block(f"if {name} is None:"):
+            self.null(type_)
+        with self.block("else:"):
+            if encode:
+                self.line(f"{name} = {name}.encode()")
+            if type_.struct is not None:
+                self.line("out.append(1)")
+            self.present(type_, name)
+
+    def null(self, type_: Type) -> None:
+        if type_.struct is not None:
+            self.line("out.append(255)")
+        elif self.is_flexible:
+            self.line("out.append(0)")
+        else:
+            assert type_.wire is not None
+            self.line(f"out += {b'' + bytes([255]) * type_.wire.size!r}")
+
+    def present(self, type_: Type, name: str) -> None:
+        """Lines that write a value of variable size that is not null; strings are bytes already."""
+        if type_.struct is not None:
+            self.flush()
+            self.struct(type_.struct, name)
+            return
+        assert type_.wire is not None
+        self.length(type_.wire.code, f"len({name})")
+        if type_.element is not None:
+            self.array(type_.element, name)
+        elif type_.wire.name == "records":
+            with self.block(f"if len({name}) < {COPIED_RECORDS}:"):
+                self.line(f"out += {name}")
+            with self.block("else:"):
+                self.line(f"parts += (out, {name})")
+                self.line("out = bytearray()")
+        else:
+            self.line(f"out += {name}")
+
+    def length(self, code: str, length: str) -> None:
+        if not self.is_flexible:
+            self.run.append(length)
+            self.codes += code
+            self.flush()
+            return
+        self.flush()
+        self.line(f"n = {length} + 1")
+        with self.block("if n < 128:"):
+            self.line("out.append(n)")
+        with self.block("else:"):
+            self.line("out += varint(n)")
+
+    def array(self, element: Type, name: str) -> None:
+        wire = element.wire
+        if wire is not None and wire.is_fixed and wire is not UUID:
+            self.namespace["pack"] = struct.pack
+            self.line(f'out += pack(f">{{len({name})}}{wire.code}", *{name})')
+            return
+        item = self.variable(singular(name))
+        with self.block(f"for {item} in {name}:"):
+            if element.struct is not None:
+                self.struct(element.struct, item)
+            else:
+                self.value(element, element.is_nullable, item)
+                self.flush()
+
+    def tags(self, tagged: list[Field], source: str) -> None:
+        """Lines that write those of the tagged fields that differ from their defaults."""
+        if not tagged:
+            self.line("out.append(0)")
+            return
+        with self.block(f"if {' and '.join(self.comparison(field, source, True) for field in tagged)}:"):
+            self.line("out.append(0)")
+        with self.block("else:"):
+            message, section, count = self.variable("outer"), self.variable("section"), self.variable("tags")
+            self.line(f"{message}, {section}, {count} = out, bytearray(), 0")
+            for field in sorted(tagged, key=lambda field: field.tag or 0):
+                with self.block(f"if {self.comparison(field, source, False)}:"):
+                    self.line("out = bytearray()")
+                    is_nullable = field.is_nullable_in(self.version) and field.type.struct is None
+                    self.value(field.type, is_nullable, f"{source}.{field.name}")
+                    self.flush()
+                    self.line(f"{section} += varint({field.tag}) + varint(len(out)) + out")
+                    self.line(f"{count} += 1")
+            self.line(f"out = {message}")
+            self.line(f"out.append({count})")
+            self.line(f"out += {section}")
+
+    def comparison(self, field: Field, source: str, is_equal: bool) -> str:
+        if field.default is None:
+            return f"{source}.{field.name} {'is' if is_equal else 'is not'} None"
+        is_literal = isinstance(field.default, (int, str, list))
+        value = repr(field.default) if is_literal else self.constant(f"{field.name}_default", field.default)
+        return f"{source}.{field.name} {'==' if is_equal else '!='} {value}"
+
+    def flush(self) -> None:
+        """Turn the fixed-size values that wait into one line."""
+        if self.run:
+            values = self.run
+            pack, _ = self.packer("pack", "pack")
+            self.items(f"out += {pack}(", values, ")")

@@ -1,0 +1,118 @@
+"""A Python function under construction, as `compile` builds them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from .errors import MalformedMessage
+
+if TYPE_CHECKING:
+    from .schema import Message, Struct
+
+MAX_LINE = 110
+
+
+class FunctionSource:
+    """Its lines, the names that it uses, and the run of fixed-size values that still waits to become one line."""
+
+    def __init__(self, cls: type[Message], version: int, verb: str, parameter: str, variables: Sequence[str]) -> None:
+        self.version = version
+        self.is_flexible = version >= cls.flexible_from
+        self.name = f"{verb}_{cls.__name__}_v{version}"
+        self.namespace: dict[str, Any] = {"MalformedMessage": MalformedMessage}
+        self.run: list[str] = []
+        """Expressions of neighbouring values…"""
+        self.codes = ""
+        """…and their letters for `struct`."""
+        self._lines = [f"def {self.name}({parameter}):"]
+        self._depth = 1
+        self._loops = 0
+        self._variables = {parameter, *variables}
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self._lines) + "\n"
+
+    def compiled(self) -> Callable[..., Any]:
+        exec(compile(self.text, f"<{self.name}>", "exec"), self.namespace)
+        function: Callable[..., Any] = self.namespace[self.name]
+        return function
+
+    def line(self, text: str) -> None:
+        self._lines.append("    " * self._depth + text)
+
+    @contextmanager
+    def block(self, opening: str) -> Iterator[None]:
+        """Indented lines; variables made inside are free again behind it."""
+        self.line(opening)
+        outside = set(self._variables)
+        self._depth += 1
+        yield
+        self._depth -= 1
+        self._variables = outside
+
+    @contextmanager
+    def loop(self, values: str) -> Iterator[str]:
+        """A `for` over `values`, with an index named by its depth: i, j, k…"""
+        index = "ijklmnop"[self._loops]
+        self._loops += 1
+        with self.block(f"for {index} in {values}:"):
+            yield index
+        self._loops -= 1
+
+    def items(self, opening: str, items: Sequence[str], closing: str) -> None:
+        """One line, or one for each item if it would be too long."""
+        line = f"{opening}{', '.join(items)}{closing}"
+        if 4 * self._depth + len(line) <= MAX_LINE:
+            self.line(line)
+            return
+        self.line(opening)
+        for item in items:
+            self.line(f"    {item},")
+        self.line(closing)
+
+    def variable(self, wish: str) -> str:
+        """A name that nothing else has here; `wish` if possible."""
+        name, n = wish, 1
+        while name in self._variables or name in self.namespace:
+            n += 1
+            name = f"{wish}_{n}"
+        self._variables.add(name)
+        return name
+
+    def constant(self, wish: str, value: object) -> str:
+        """A name for an object that the function needs."""
+        name = wish
+        while self.namespace.setdefault(name, value) is not value or name in self._variables:
+            name += "_"
+        return name
+
+    def packer(self, verb: str, method: str) -> tuple[str, int]:
+        """A name for the `struct.Struct` method that does the waiting run, and its size. Nothing waits then."""
+        packer = struct.Struct(">" + self.codes)
+        name = f"{verb}_{self.codes.replace('16s', 'uuid').replace('?', 'Z')}"
+        self.namespace.setdefault(name, getattr(packer, method))
+        self.run, self.codes = [], ""
+        return name, packer.size
+
+
+def holds_records(cls: type[Struct], version: int) -> bool:
+    """Whether the struct has record batches somewhere, in this version."""
+    for field in cls.__fields__:
+        held = field.type.element or field.type
+        if not field.exists_in(version):
+            continue
+        if held.struct is not None:
+            if holds_records(held.struct, version):
+                return True
+        elif held.wire is not None and held.wire.name == "records":
+            return True
+    return False
+
+
+def singular(name: str) -> str:
+    """What to call one of `name`."""
+    return name[:-1] if name.endswith("s") else f"{name}_item"

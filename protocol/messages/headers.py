@@ -1,0 +1,92 @@
+"""What stands in front of every request and response.
+
+Request headers: v1 names the client, v2 adds tagged fields; v2 goes with the flexible versions of a message. The client
+id keeps its old form in v2, so that a broker can read the header of a request whose version it does not know.
+Response headers: v0 is the correlation id alone, v1 adds tagged fields.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ..errors import MalformedMessage
+from ..primitives import Buffer, skip_tags
+from ..schema import NEVER
+
+MIN_REQUEST_HEADER_BYTES = 8
+"""API key, version and correlation id: what every version of the header begins with."""
+
+_START = struct.Struct(">hhi")
+_START_AND_LENGTH = struct.Struct(">hhih")
+_CORRELATION_ID = struct.Struct(">i")
+
+
+class RequestHeader(NamedTuple):
+    """Which request follows, and who asks."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    """Comes back in the response."""
+    client_id: str | None
+    """What the client calls itself. Null is allowed, and nothing is to be believed of it."""
+
+    def encode(self, header_version: int) -> bytes:
+        """The header as version 1 or 2; ValueError if the client id is too long."""
+        client_id = self.client_id.encode() if self.client_id is not None else b""
+        if len(client_id) > 0x7FFF:
+            raise ValueError(f"a client id of {len(client_id)} bytes is too long")
+        length = len(client_id) if self.client_id is not None else -1
+        start = _START_AND_LENGTH.pack(self.api_key, self.api_version, self.correlation_id, length)
+        return start + client_id + (b"\0" if header_version >= 2 else b"")
+
+
+def read_request_header(frame: memoryview, flexible_from: Mapping[int, int]) -> tuple[RequestHeader, int]:
+    """The header of a request, and the position of its body.
+
+    `flexible_from` has the first flexible version of every API that is known; other headers are taken for version 1.
+    """
+    try:
+        api_key, api_version, correlation_id, length = _START_AND_LENGTH.unpack_from(frame)
+        position = _START_AND_LENGTH.size
+        client_id = None
+        if length >= 0:
+            end = position + length
+            if end > len(frame):
+                raise MalformedMessage("the client id is longer than the request")
+            client_id = str(frame[position:end], "utf-8")
+            position = end
+        elif length != -1:
+            raise MalformedMessage("the client id has a negative length")
+        if api_version >= flexible_from.get(api_key, NEVER):
+            position = skip_tags(frame, position + 1, frame[position])
+    except (struct.error, IndexError):
+        raise MalformedMessage("the request ends within its header") from None
+    except UnicodeDecodeError:
+        raise MalformedMessage("the client id is not UTF-8") from None
+    return RequestHeader(api_key, api_version, correlation_id, client_id), position
+
+
+def read_header_start(frame: memoryview) -> RequestHeader:
+    """The part of a header that has the same place in every version that there is or will be. No client id."""
+    if len(frame) < MIN_REQUEST_HEADER_BYTES:
+        raise MalformedMessage(f"a request of {len(frame)} bytes has no header")
+    api_key, api_version, correlation_id = _START.unpack_from(frame)
+    return RequestHeader(api_key, api_version, correlation_id, client_id=None)
+
+
+def read_response_header(frame: memoryview, header_version: int) -> tuple[int, int]:
+    """The correlation id, and the position of the body."""
+    try:
+        (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
+        position = _CORRELATION_ID.size
+        return correlation_id, skip_tags(frame, position + 1, frame[position]) if header_version >= 1 else position
+    except (struct.error, IndexError):
+        raise MalformedMessage("the response ends within its header") from None
+
+
+def encode_response_header(correlation_id: int, header_version: int) -> Buffer:
+    """A response header of version 0 or 1."""
+    return _CORRELATION_ID.pack(correlation_id) + (b"\0" if header_version >= 1 else b"")

@@ -1,0 +1,271 @@
+"""Record batches of magic 2: a header of 61 bytes, and a block of records that may be compressed.
+
+| at | size | field                | |
+|---:|-----:|----------------------|-|
+|  0 |    8 | base offset          | of the first record; given by the leader |
+|  8 |    4 | batch length         | of what follows |
+| 12 |    4 | partition leader epoch | set by the leader |
+| 16 |    1 | magic                | 2 |
+| 17 |    4 | CRC-32C              | of everything from byte 21 on |
+| 21 |    2 | attributes           | codec (3 bits), log append time, transactional, control, delete horizon |
+| 23 |    4 | last offset delta    | |
+| 27 |    8 | base timestamp       | of the first record; with a delete horizon: the horizon (KIP-534) |
+| 35 |    8 | max timestamp        | |
+| 43 |   14 | producer id, epoch, base sequence | 8 + 2 + 4 |
+| 57 |    4 | record count         | |
+
+Base offset and leader epoch are outside the checksum, so a leader writes them in place.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..errors import CorruptMessage, UnsupportedForMessageFormat
+from .compression import Buffer, Codec, compress
+from .crc import crc32c
+
+if TYPE_CHECKING:
+    from .record import Record
+
+MAGIC = 2
+HEADER_SIZE = 61
+LOG_OVERHEAD = 12
+"""What the batch length does not count: itself and the base offset."""
+
+SMALLEST_MESSAGE = 14
+"""The least that any magic has behind the overhead."""
+
+NO_TIMESTAMP = -1
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+NO_SEQUENCE = -1
+NO_LEADER_EPOCH = -1
+
+CODEC_MASK = 0x07
+LOG_APPEND_TIME = 0x08
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
+DELETE_HORIZON = 0x40
+
+MAX_SEQUENCE = 2**31 - 1
+
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_LENGTH = struct.Struct(">i")
+_CRC = struct.Struct(">I")
+_BASE_OFFSET = struct.Struct(">q")
+_LEADER_EPOCH = struct.Struct(">i")
+_MAGIC_AT = 16
+_CRC_AT = 17
+_CHECKED_FROM = 21
+
+
+class BatchHeader(NamedTuple):
+    """The header of a batch, as it stands. Of bytes that may be wrong: nothing is checked by reading it."""
+
+    base_offset: int
+    batch_length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    """Of the first record, or the delete horizon: record timestamps are deltas from it either way."""
+    max_timestamp: int
+    """With log append time it is the timestamp of every record."""
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+    """0 in a batch that compaction emptied and kept for its producer's sequence."""
+
+    @property
+    def size(self) -> int:
+        """Of the whole batch, in bytes."""
+        return self.batch_length + LOG_OVERHEAD
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def codec(self) -> int:
+        """A number of `Codec`, or one that means nothing."""
+        return self.attributes & CODEC_MASK
+
+    @property
+    def is_log_append_time(self) -> bool:
+        return bool(self.attributes & LOG_APPEND_TIME)
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL)
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        return bool(self.attributes & DELETE_HORIZON)
+
+    @property
+    def last_sequence(self) -> int:
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return increment_sequence(self.base_sequence, self.last_offset_delta)
+
+
+def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """The header at `position`; struct.error if the buffer ends within it."""
+    return BatchHeader._make(_HEADER.unpack_from(buffer, position))
+
+
+def iter_batches(buffer: Buffer, *, max_batch_bytes: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
+    """Position and header of every whole batch; a batch that is not all there is the end, and no error.
+
+    Raises CorruptMessage for a size that no batch can have, or above `max_batch_bytes`, and for an unknown magic;
+    UnsupportedForMessageFormat for message sets of magic 0 and 1.
+    """
+    end = len(buffer)
+    position = 0
+    while end - position > _MAGIC_AT:
+        (length,) = _LENGTH.unpack_from(buffer, position + 8)
+        magic = buffer[position + _MAGIC_AT]
+        if length < SMALLEST_MESSAGE:
+            raise CorruptMessage(f"a batch cannot have a length of {length} bytes")
+        if max_batch_bytes is not None and length + LOG_OVERHEAD > max_batch_bytes:
+            raise CorruptMessage(f"a batch of {length + LOG_OVERHEAD} bytes is announced, {max_batch_bytes} are allowed")
+        if magic > MAGIC:
+            raise CorruptMessage(f"there is no magic {magic}")
+        if magic < MAGIC:
+            raise UnsupportedForMessageFormat(f"message sets of magic {magic} are not read yet")
+        if length + LOG_OVERHEAD > end - position:
+            return
+        if length + LOG_OVERHEAD < HEADER_SIZE:
+            raise CorruptMessage(f"a batch of {length + LOG_OVERHEAD} bytes has no room for its header")
+        yield position, read_header(buffer, position)
+        position += length + LOG_OVERHEAD
+
+
+def is_crc_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
+    """Whether the checksum of the batch at `position` is that of its bytes, all of which must be there."""
+    return crc32c(memoryview(buffer)[position + _CHECKED_FROM : position + header.size]) == header.crc
+
+
+def assign_offsets(buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
+    """Write what a leader decides into the batch at `position`."""
+    _BASE_OFFSET.pack_into(buffer, position, base_offset)
+    _LEADER_EPOCH.pack_into(buffer, position + LOG_OVERHEAD, leader_epoch)
+
+
+def rewrite_header(buffer: bytearray | memoryview, position: int, header: BatchHeader) -> BatchHeader:
+    """Replace the header at `position` by `header`, whose checksum is made anew and returned with it."""
+    _HEADER.pack_into(buffer, position, *header)
+    crc = crc32c(memoryview(buffer)[position + _CHECKED_FROM : position + header.size])
+    _CRC.pack_into(buffer, position + _CRC_AT, crc)
+    return header._replace(crc=crc)
+
+
+def build_batch(
+    records: Sequence[Record],
+    *,
+    base_offset: int = 0,
+    last_offset: int | None = None,
+    codec: int = Codec.NONE,
+    level: int | None = None,
+    leader_epoch: int = NO_LEADER_EPOCH,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    transactional: bool = False,
+    control: bool = False,
+    log_append_time_ms: int | None = None,
+    delete_horizon_ms: int | None = None,
+) -> bytearray:
+    """A batch of `records`, at least one.
+
+    Their offsets count from `base_offset`; all 0 means: one after the other. `last_offset` is for batches that lost their last records.
+    """
+    if not records:
+        raise ValueError("a batch is built of at least one record")
+    consecutive = all(record.offset == 0 for record in records)
+    deltas = [number if consecutive else record.offset - base_offset for number, record in enumerate(records)]
+    base_timestamp = records[0].timestamp if delete_horizon_ms is None else delete_horizon_ms
+    block = compress(codec, b"".join(_encode_records(records, deltas, base_timestamp)), level)
+    attributes = codec
+    attributes |= LOG_APPEND_TIME if log_append_time_ms is not None else 0
+    attributes |= TRANSACTIONAL if transactional else 0
+    attributes |= CONTROL if control else 0
+    attributes |= DELETE_HORIZON if delete_horizon_ms is not None else 0
+    header = BatchHeader(
+        base_offset=base_offset,
+        batch_length=HEADER_SIZE - LOG_OVERHEAD + len(block),
+        partition_leader_epoch=leader_epoch,
+        magic=MAGIC,
+        crc=0,
+        attributes=attributes,
+        last_offset_delta=deltas[-1] if last_offset is None else last_offset - base_offset,
+        base_timestamp=base_timestamp,
+        max_timestamp=max(r.timestamp for r in records) if log_append_time_ms is None else log_append_time_ms,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        record_count=len(records),
+    )
+    batch = bytearray(HEADER_SIZE)
+    batch += block
+    rewrite_header(batch, 0, header)
+    return batch
+
+
+def _encode_records(records: Iterable[Record], deltas: Iterable[int], base_timestamp: int) -> Iterator[bytes]:
+    for record, delta in zip(records, deltas, strict=False):
+        body = b"".join(
+            (
+                b"\0",
+                _varint(record.timestamp - base_timestamp),
+                _varint(delta),
+                _sized(record.key),
+                _sized(record.value),
+                _varint(len(record.headers)),
+                *(_sized(key.encode()) + _sized(value) for key, value in record.headers),
+            )
+        )
+        yield _varint(len(body)) + body
+
+
+def _varint(value: int) -> bytes:
+    """Zig-zag, then seven bits a byte. Serves 32 and 64 bits: small numbers look the same."""
+    raw = (value << 1) ^ (value >> 63)
+    raw &= 0xFFFFFFFFFFFFFFFF
+    if raw < 0x80:
+        return raw.to_bytes(1, "little")
+    encoded = bytearray()
+    while raw >= 0x80:
+        encoded.append(raw & 0x7F | 0x80)
+        raw >>= 7
+    encoded.append(raw)
+    return bytes(encoded)
+
+
+def _sized(value: bytes | None) -> bytes:
+    return b"\x01" if value is None else _varint(len(value)) + value
+
+
+def increment_sequence(sequence: int, count: int) -> int:
+    """Sequences go from 0 to 2^31 - 1 and then begin again."""
+    if sequence <= MAX_SEQUENCE - count:
+        return sequence + count
+    return count - (MAX_SEQUENCE - sequence) - 1
+
+
+def decrement_sequence(sequence: int, count: int) -> int:
+    return sequence - count if sequence >= count else MAX_SEQUENCE - (count - sequence) + 1
