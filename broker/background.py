@@ -1,0 +1,79 @@
+"""What the broker does without being asked: periodic tasks, and blocking work that must not hold the loop."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from .clock import Clock, Timer
+
+log = logging.getLogger("kmini.background")
+T = TypeVar("T")
+
+
+async def in_thread(function: Callable[..., T], *arguments: object) -> T:
+    """Run blocking or long work in a worker thread. Its arguments must not change meanwhile."""
+    return await asyncio.get_running_loop().run_in_executor(None, function, *arguments)
+
+
+class Periodic:
+    """Runs a task every `interval_ms` of log time, the first time after `delay_ms`. A failed run is logged; the next one comes."""
+
+    def __init__(
+        self, clock: Clock, name: str, task: Callable[[], Awaitable[None]], *, interval_ms: int, delay_ms: int | None = None
+    ) -> None:
+        self._clock = clock
+        self._name = name
+        self._task = task
+        self._interval_ms = interval_ms
+        first_ms = interval_ms if delay_ms is None else delay_ms
+        self._due_ms = clock.now_ms() + first_ms
+        self._timer: Timer | None = clock.call_later(first_ms, self._run)
+
+    async def _run(self) -> None:
+        try:
+            await self._task()
+        except Exception:
+            log.exception("%s failed; it runs again in %d ms", self._name, self._interval_ms)
+        if self._timer is not None:
+            # Keep the beat, whatever a run takes; beats that were missed are not made up for.
+            now_ms = self._clock.now_ms()
+            self._due_ms = max(self._due_ms + self._interval_ms, now_ms)
+            self._timer = self._clock.call_later(self._due_ms - now_ms, self._run)
+
+    def cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+class SharedWrite:
+    """A file that is written off the loop, and by one write for all who ask at the same time.
+
+    `snapshot` is called on the loop and gives what to write; `write` is called in a thread with it.
+    """
+
+    def __init__(self, snapshot: Callable[[], T], write: Callable[[T], None]) -> None:
+        self._snapshot = snapshot
+        self._write = write
+        self._running: asyncio.Task[None] | None = None
+        self._next: asyncio.Task[None] | None = None
+
+    async def written(self) -> None:
+        """Return once a snapshot that was taken after this call is in the file. Raises what the write raises (OSError)."""
+        if self._running is None or self._running.done():
+            self._running = asyncio.ensure_future(self._run())
+            await asyncio.shield(self._running)
+        else:
+            # The running write may have taken its snapshot already: all who come now share the one after it.
+            if self._next is None:
+                self._next = asyncio.ensure_future(self._run_after(self._running))
+            await asyncio.shield(self._next)
+
+    async def _run(self) -> None:
+        await in_thread(self._write, self._snapshot())
+
+    async def _run_after(self, running: "asyncio.Task[None]") -> None:
+        await asyncio.wait([running])
+        self._running, self._next = self._next, None
+        await self._run()

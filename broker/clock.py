@@ -1,0 +1,154 @@
+"""One source of time.
+
+Every timestamp, deadline and period of the broker comes from its `Clock`. There are two timelines, because a test that moves a week of
+log time must not throw its live clients out:
+
+* *log time*: retention, rolls, lags, horizons, expiry of offsets and producer ids;
+* *liveness*: request, session, transaction and connection time-outs.
+
+Both run with the wall clock. A `MovableClock` can be moved ahead of it: it runs what falls due, in order, at its own time.
+"""
+
+import asyncio
+import heapq
+import time
+from collections.abc import Awaitable, Callable
+from itertools import count
+
+Callback = Callable[[], "Awaitable[None] | None"]
+"""What a timer runs. An awaitable it returns is driven to its end; `MovableClock.advance` waits for it."""
+
+
+class Timer:
+    """A callback due at a time of one timeline. `cancel` may be called at any moment, also after it ran."""
+
+    __slots__ = ("_handle", "callback", "due_ms", "order")
+
+    def __init__(self, due_ms: int, order: int, callback: Callback) -> None:
+        self.due_ms = due_ms
+        self.order = order
+        self.callback: Callback | None = callback
+        self._handle: asyncio.TimerHandle | None = None
+
+    def cancel(self) -> None:
+        self.callback = None
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def __lt__(self, other: "Timer") -> bool:
+        return (self.due_ms, self.order) < (other.due_ms, other.order)
+
+
+class Clock:
+    """The wall clock. Belongs to the event loop on which its timers are set."""
+
+    def __init__(self) -> None:
+        self._order = count()
+        self._running: set[asyncio.Task[None]] = set()
+
+    def now_ms(self) -> int:
+        """Log time, in milliseconds since the epoch."""
+        return time.time_ns() // 1_000_000
+
+    def liveness_ms(self) -> int:
+        """The time of the liveness timeline, in milliseconds since an arbitrary start."""
+        return time.monotonic_ns() // 1_000_000
+
+    def call_later(self, delay_ms: int, callback: Callback, *, liveness: bool = False) -> Timer:
+        """Run `callback` on the loop once `delay_ms` have passed on the log timeline, or on that of liveness."""
+        now = self.liveness_ms() if liveness else self.now_ms()
+        timer = Timer(now + delay_ms, next(self._order), callback)
+        loop = asyncio.get_running_loop()
+        timer._handle = loop.call_later(delay_ms / 1000, self._fire, timer)
+        return timer
+
+    def _fire(self, timer: Timer) -> "asyncio.Task[None] | None":
+        callback, timer.callback = timer.callback, None
+        timer.cancel()
+        result = callback() if callback is not None else None
+        if result is None:
+            return None
+        task = asyncio.ensure_future(_finish(result))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return task
+
+    async def settle(self) -> None:
+        """Wait for what timers have started and not finished."""
+        while self._running:
+            await asyncio.gather(*self._running, return_exceptions=True)
+
+
+class MovableClock(Clock):
+    """A clock for tests: the wall clock, plus what `advance` has added to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ahead_ms = 0
+        self._liveness_ahead_ms = 0
+        self._timers: list[Timer] = []
+        self._liveness_timers: list[Timer] = []
+        self._prune_at = 64
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self._ahead_ms
+
+    def liveness_ms(self) -> int:
+        return super().liveness_ms() + self._liveness_ahead_ms
+
+    def call_later(self, delay_ms: int, callback: Callback, *, liveness: bool = False) -> Timer:
+        timer = super().call_later(delay_ms, callback, liveness=liveness)
+        timers = self._liveness_timers if liveness else self._timers
+        heapq.heappush(timers, timer)
+        if len(timers) >= self._prune_at:
+            self._prune()
+        return timer
+
+    def _prune(self) -> None:
+        """Forget the timers that ran or were cancelled: most waits end before their time-out."""
+        for timers in (self._timers, self._liveness_timers):
+            timers[:] = [timer for timer in timers if timer.callback is not None]
+            heapq.heapify(timers)
+        self._prune_at = 2 * max(len(self._timers), len(self._liveness_timers)) + 64
+
+    async def advance(self, duration_ms: int, *, liveness: bool = False) -> None:
+        """Move log time by `duration_ms`, and liveness too if asked; return when everything that fell due has run.
+
+        A timer sees the clock at its own due time, and timers set on the way run as well.
+        """
+        if duration_ms < 0:
+            raise ValueError(f"the clock moves forward only, not by {duration_ms} ms")
+        await self._advance_log_time(self.now_ms() + duration_ms)
+        if liveness:
+            await self._advance_liveness(self.liveness_ms() + duration_ms)
+
+    async def _advance_log_time(self, target_ms: int) -> None:
+        while (timer := _next_due(self._timers, target_ms)) is not None:
+            self._ahead_ms += max(timer.due_ms - self.now_ms(), 0)
+            await self._run(timer)
+        self._ahead_ms += max(target_ms - self.now_ms(), 0)
+
+    async def _advance_liveness(self, target_ms: int) -> None:
+        while (timer := _next_due(self._liveness_timers, target_ms)) is not None:
+            self._liveness_ahead_ms += max(timer.due_ms - self.liveness_ms(), 0)
+            await self._run(timer)
+        self._liveness_ahead_ms += max(target_ms - self.liveness_ms(), 0)
+
+    async def _run(self, timer: Timer) -> None:
+        task = self._fire(timer)
+        if task is not None:
+            await task
+
+
+def _next_due(timers: list[Timer], target_ms: int) -> Timer | None:
+    """Take the first timer that still has something to run and is due by `target_ms`."""
+    while timers and (timers[0].callback is None or timers[0].due_ms <= target_ms):
+        timer = heapq.heappop(timers)
+        if timer.callback is not None:
+            return timer
+    return None
+
+
+async def _finish(result: "Awaitable[None]") -> None:
+    await result

@@ -1,0 +1,384 @@
+"""The settings of a broker: one table, Kafka's names and defaults, from which everything about settings is read.
+
+`differs=` says why a line is not Kafka's. Keys that begin with `kmini.` are our own. The settings that give topics
+their defaults (`log.retention.ms`, `message.max.bytes`, ...) are not repeated here: they are the `broker=` column of
+the table of topic settings in `storage/config.py`. Keys of Kafka's without meaning here stand in `ignored_keys.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..storage.config import LogConfig
+from ..storage.config_key import (
+    ANY,
+    BOOLEAN,
+    CLUSTER_WIDE,
+    DOUBLE,
+    INT,
+    LIST,
+    LONG,
+    MAX_INT,
+    PER_BROKER,
+    READ_ONLY,
+    SHORT,
+    STRING,
+    ConfigKey,
+    Rule,
+    Settings,
+    at_least,
+    between,
+    closest,
+    each_of,
+    exactly,
+    key,
+    one_of,
+    shorten,
+)
+from .ignored_keys import is_ignored
+from .listeners import ADDRESSES, ENDPOINTS, NOT_EMPTY, PROTOCOL_MAP, REACHABLE, Endpoint, check_listeners
+
+log = logging.getLogger("kmini.config")
+
+LOCAL = "a broker without authentication is reachable from outside only when asked to be"
+SMALL = "50 partitions cost start-up time and files, and bring nothing to one process"
+CAPPED = "capped at the number of brokers, so that one broker needs no settings"
+
+
+class ConfigError(Exception):
+    """A broker cannot start with these settings. The message names key, value and rule, in one sentence."""
+
+
+# fmt: off
+class BrokerConfig(Settings):
+    """What governs a broker. `BrokerConfig()` is the defaults; `parse` reads a server.properties."""
+
+    node_id: int = key(INT, 1, at_least(0),
+        "This broker's number; its logs are in the folder broker-<number> of the data directory.",
+        differs="Kafka has no default", section="This broker")
+    log_dirs: tuple[str, ...] = key(LIST, (), Rule("must name one directory", lambda value: len(value) <= 1),
+        "The data directory. Without one, a temporary directory that is removed at the end.",
+        differs="Kafka takes several, and /tmp/kafka-logs; a broker for tests should leave nothing behind")
+    broker_rack: str | None = key(STRING, None, ANY,
+        "The rack clients are told this broker is in.")
+
+    listeners: tuple[Endpoint, ...] = key(ENDPOINTS, (Endpoint("PLAINTEXT", "127.0.0.1", 9092),), NOT_EMPTY,
+        "Where to listen: NAME://host:port, comma-separated. No host is every address, port 0 any free port.",
+        dynamic=PER_BROKER, differs=f"Kafka listens on every address; {LOCAL}", section="Listeners and connections")
+    advertised_listeners: dict[str, tuple[str, int]] = key(ADDRESSES, {}, REACHABLE,
+        "What clients are told, by listener name. Without it: the host and port that the client itself used.",
+        differs="Kafka tells every client the address it listens on, which containers cannot reach")
+    listener_security_protocol_map: dict[str, str] = key(PROTOCOL_MAP,
+        {"SASL_SSL": "SASL_SSL", "PLAINTEXT": "PLAINTEXT", "SSL": "SSL", "SASL_PLAINTEXT": "SASL_PLAINTEXT"}, ANY,
+        "Which security protocol a listener name stands for.",
+        dynamic=PER_BROKER)
+    controller_listener_names: tuple[str, ...] = key(LIST, (), ANY,
+        "Listeners of these names are left out: there is no controller to reach over the network.")
+    socket_request_max_bytes: int = key(INT, 104_857_600, at_least(1),
+        "The largest request; a connection that announces a larger one is closed.")
+    socket_listen_backlog_size: int = key(INT, 50, at_least(1),
+        "How many connections may wait to be accepted.")
+    socket_send_buffer_bytes: int = key(INT, 102_400, at_least(-1),
+        "The operating system's send buffer of a connection; -1 leaves it to the system.")
+    socket_receive_buffer_bytes: int = key(INT, 102_400, at_least(-1),
+        "The operating system's receive buffer of a connection; -1 leaves it to the system.")
+    max_connections: int = key(INT, MAX_INT, at_least(0),
+        "How many connections the broker holds; further ones are closed at once.",
+        dynamic=CLUSTER_WIDE)
+    max_connections_per_ip: int = key(INT, MAX_INT, at_least(0),
+        "How many connections one address may hold.",
+        dynamic=CLUSTER_WIDE)
+    connections_max_idle_ms: int = key(LONG, 600_000, ANY,
+        "A connection that is silent for so long is closed; a negative number keeps it.")
+    num_io_threads: int = key(INT, 8, at_least(1),
+        "Threads for work that must not hold the event loop: decompression, forcing to disk, deleting.",
+        dynamic=CLUSTER_WIDE)
+    request_timeout_ms: int = key(INT, 30_000, at_least(0),
+        "How long brokers wait for each other's answers.")
+    kmini_max_decompressed_message_bytes: int = key(INT, 67_108_864, at_least(1024),
+        "The most that one record may be after decompression; a batch with more is refused with INVALID_RECORD.")
+
+    auto_create_topics_enable: bool = key(BOOLEAN, True, ANY,
+        "Whether a topic that a client asks for by name comes into being, if the client allows it.",
+        section="Topics and partitions")
+    delete_topic_enable: bool = key(BOOLEAN, True, ANY,
+        "Whether topics can be deleted.")
+    num_partitions: int = key(INT, 1, at_least(1),
+        "Partitions of a topic that is created without saying how many.")
+    default_replication_factor: int = key(INT, 1, at_least(1),
+        "Replicas of a topic that is created without saying how many.")
+    auto_leader_rebalance_enable: bool = key(BOOLEAN, True, ANY,
+        "Whether leadership returns to each partition's first replica by itself.")
+    leader_imbalance_check_interval_seconds: int = key(LONG, 300, at_least(1),
+        "How often that is looked at.")
+
+    num_recovery_threads_per_data_dir: int = key(INT, 2, at_least(1),
+        "Threads that load and recover logs at start and flush them at the end.",
+        dynamic=CLUSTER_WIDE, section="Logs")
+    log_retention_check_interval_ms: int = key(LONG, 300_000, at_least(1),
+        "How often segments are looked at for deletion by age and size.")
+    log_initial_task_delay_ms: int = key(LONG, 30_000, at_least(0),
+        "When the periodic work on logs begins after start.")
+    log_flush_offset_checkpoint_interval_ms: int = key(INT, 60_000, at_least(0),
+        "How often the recovery points are written to their checkpoint.")
+    log_flush_start_offset_checkpoint_interval_ms: int = key(INT, 60_000, at_least(0),
+        "How often the log start offsets are written to their checkpoint; DeleteRecords writes them before it answers.")
+    replica_high_watermark_checkpoint_interval_ms: int = key(LONG, 5_000, at_least(1),
+        "How often the high watermarks are written to their checkpoint.")
+    producer_id_expiration_ms: int = key(INT, 86_400_000, at_least(1),
+        "A partition forgets a producer whose last record is older than this.",
+        dynamic=CLUSTER_WIDE)
+    producer_id_expiration_check_interval_ms: int = key(INT, 600_000, at_least(1),
+        "How often producers are looked at for that.")
+
+    log_cleaner_enable: bool = key(BOOLEAN, True, ANY,
+        "Whether compacted topics are compacted.",
+        section="Log cleaner")
+    log_cleaner_threads: int = key(INT, 1, at_least(0),
+        "Threads that compact.",
+        dynamic=CLUSTER_WIDE)
+    log_cleaner_dedupe_buffer_size: int = key(LONG, 134_217_728, at_least(1),
+        "Memory for the keys of one pass, over all threads.",
+        dynamic=CLUSTER_WIDE)
+    log_cleaner_io_buffer_load_factor: float = key(DOUBLE, 0.9, between(0, 1),
+        "How full that memory may get; fuller means more keys a pass and more collisions.",
+        dynamic=CLUSTER_WIDE)
+    log_cleaner_io_buffer_size: int = key(INT, 524_288, at_least(0),
+        "Memory for reading and writing, over all threads.",
+        dynamic=CLUSTER_WIDE)
+    log_cleaner_io_max_bytes_per_second: float = key(DOUBLE, 1.7976931348623157e308, at_least(0),
+        "How fast all threads together may read and write.",
+        dynamic=CLUSTER_WIDE)
+    log_cleaner_backoff_ms: int = key(LONG, 15_000, at_least(0),
+        "How long a thread sleeps when no log needs compaction.",
+        dynamic=CLUSTER_WIDE)
+
+    fetch_max_bytes: int = key(INT, 57_671_680, at_least(1024),
+        "The most that one fetch is answered with, whatever it asks for; the first batch always goes out whole.",
+        section="Fetching and replication")
+    max_incremental_fetch_session_cache_slots: int = key(INT, 1000, at_least(0),
+        "How many fetch sessions (KIP-227) are kept.")
+    num_replica_fetchers: int = key(INT, 1, at_least(1),
+        "Connections to each leader that followers fetch over.",
+        dynamic=CLUSTER_WIDE)
+    replica_fetch_min_bytes: int = key(INT, 1, at_least(0),
+        "How much a follower waits for.")
+    replica_fetch_max_bytes: int = key(INT, 1_048_576, at_least(0),
+        "How much a follower fetches of one partition at a time.")
+    replica_fetch_response_max_bytes: int = key(INT, 10_485_760, at_least(0),
+        "How much a follower fetches at a time.")
+    replica_fetch_wait_max_ms: int = key(INT, 500, at_least(0),
+        "How long a follower's fetch waits at most.")
+    replica_fetch_backoff_ms: int = key(INT, 1000, at_least(0),
+        "How long a follower pauses a partition after an error.")
+    replica_lag_time_max_ms: int = key(LONG, 30_000, at_least(1),
+        "A follower that has not caught up for so long leaves the ISR.")
+
+    group_initial_rebalance_delay_ms: int = key(INT, 0, at_least(0),
+        "How long an empty group waits for more members after the first.",
+        differs="Kafka waits 3 s, which every test with a consumer would pay", section="Consumer groups")
+    group_min_session_timeout_ms: int = key(INT, 6_000, at_least(0),
+        "The shortest session time-out a member may ask for.")
+    group_max_session_timeout_ms: int = key(INT, 1_800_000, at_least(0),
+        "The longest session time-out a member may ask for.")
+    group_max_size: int = key(INT, MAX_INT, at_least(1),
+        "How many members a group may have.")
+    group_coordinator_rebalance_protocols: tuple[str, ...] = key(LIST, ("classic",), each_of("classic"),
+        "The group protocols that are offered.",
+        differs="Kafka offers consumer (KIP-848) and streams too")
+    group_consumer_session_timeout_ms: int = key(INT, 45_000, at_least(1),
+        "Session time-out of a member of the consumer protocol (KIP-848).")
+    group_consumer_min_session_timeout_ms: int = key(INT, 45_000, at_least(1),
+        "The shortest one a group may be set to.")
+    group_consumer_max_session_timeout_ms: int = key(INT, 60_000, at_least(1),
+        "The longest one a group may be set to.")
+    group_consumer_heartbeat_interval_ms: int = key(INT, 5_000, at_least(1),
+        "How often such a member sends a heartbeat.")
+    group_consumer_min_heartbeat_interval_ms: int = key(INT, 5_000, at_least(1),
+        "The shortest interval a group may be set to.")
+    group_consumer_max_heartbeat_interval_ms: int = key(INT, 15_000, at_least(1),
+        "The longest interval a group may be set to.")
+    group_consumer_max_size: int = key(INT, MAX_INT, at_least(1),
+        "How many members such a group may have.")
+    group_consumer_assignors: tuple[str, ...] = key(LIST, ("uniform", "range"), each_of("uniform", "range"),
+        "Server-side assignors; the first is the default.")
+    group_consumer_assignment_interval_ms: int = key(INT, 1_000, at_least(0),
+        "How long subscription changes are gathered before a new assignment is computed.",
+        dynamic=CLUSTER_WIDE)
+    group_consumer_migration_policy: str = key(STRING, "bidirectional",
+        one_of("disabled", "downgrade", "upgrade", "bidirectional"),
+        "Which way a group may move between the two protocols.")
+    offset_metadata_max_bytes: int = key(INT, 4096, at_least(0),
+        "The longest text that may be stored with an offset.")
+    offsets_retention_minutes: int = key(INT, 10_080, at_least(1),
+        "How long the offsets of a group without members are kept.")
+    offsets_retention_check_interval_ms: int = key(LONG, 600_000, at_least(1),
+        "How often offsets are looked at for that.")
+    offsets_commit_timeout_ms: int = key(INT, 5_000, at_least(1),
+        "How long a commit waits for the replicas.")
+    offsets_topic_num_partitions: int = key(INT, 8, at_least(1),
+        "Partitions of __consumer_offsets.",
+        differs=SMALL)
+    offsets_topic_replication_factor: int = key(SHORT, 3, at_least(1),
+        "Replicas of __consumer_offsets.",
+        differs=CAPPED)
+    offsets_topic_segment_bytes: int = key(INT, 104_857_600, at_least(14),
+        "Segment size of __consumer_offsets.")
+
+    transactional_id_expiration_ms: int = key(INT, 604_800_000, at_least(1),
+        "How long an unused transactional id is remembered.",
+        section="Transactions")
+    transaction_max_timeout_ms: int = key(INT, 900_000, at_least(1),
+        "The longest transaction time-out a producer may ask for.")
+    transaction_partition_verification_enable: bool = key(BOOLEAN, True, ANY,
+        "Whether a transactional append asks the coordinator first (KIP-890).",
+        dynamic=CLUSTER_WIDE)
+    transaction_two_phase_commit_enable: bool = key(BOOLEAN, False, exactly(False),
+        "Two-phase commit (KIP-939), which is not offered here.")
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = key(INT, 10_000, at_least(1),
+        "How often open transactions are looked at for their time-out.")
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = key(INT, 3_600_000, at_least(1),
+        "How often transactional ids are looked at for their expiry.")
+    add_partitions_to_txn_retry_backoff_ms: int = key(INT, 20, at_least(1),
+        "How long the broker waits before it asks a busy transaction coordinator again.")
+    add_partitions_to_txn_retry_backoff_max_ms: int = key(INT, 100, at_least(0),
+        "How long it does so before the producer has to.")
+    transaction_state_log_num_partitions: int = key(INT, 8, at_least(1),
+        "Partitions of __transaction_state.",
+        differs=SMALL)
+    transaction_state_log_replication_factor: int = key(SHORT, 3, at_least(1),
+        "Replicas of __transaction_state.",
+        differs=CAPPED)
+    transaction_state_log_min_isr: int = key(INT, 2, at_least(1),
+        "Replicas of __transaction_state that must be in sync.",
+        differs=CAPPED)
+    transaction_state_log_segment_bytes: int = key(INT, 104_857_600, at_least(14),
+        "Segment size of __transaction_state.")
+    # fmt: on
+
+    log_config: LogConfig
+    """What topics get that have no settings of their own."""
+    given: Mapping[str, str]
+    """What `parse` was given and understood, as text."""
+
+    def __init__(
+        self, *, log_config: LogConfig | None = None, given: Mapping[str, str] | None = None, **values: Any
+    ) -> None:
+        super().__init__(**values)
+        vars(self).update(log_config=log_config or LogConfig(), given=given or {})
+
+    @classmethod
+    def parse(cls, properties: Mapping[str, str]) -> BrokerConfig:
+        """The settings in `properties`, by Kafka's key names; the rest are the defaults.
+
+        Raises ConfigError for a value that breaks its rule, and for a key that neither kmini nor Kafka knows. Keys of
+        Kafka's without meaning here are accepted, and named in one line of the log.
+        """
+        given, ignored = {}, []
+        for name, text in properties.items():
+            if name in BROKER_KEYS or name in ALIASES:
+                given[name] = text.strip()
+            elif is_ignored(name):
+                ignored.append(name)
+            else:
+                raise ConfigError(f"{shorten(name)}={shorten(text)}: {_what_is_wrong_with(name)}")
+        for alias, name in ALIASES.items():
+            text = given.pop(alias, "-1")
+            if text != "-1":  # broker.id=-1 asks Kafka to make up a number
+                given.setdefault(name, text)
+        if ignored:
+            log.info("settings of Apache Kafka that have no effect here: %s", ", ".join(ignored))
+        try:
+            values = {line.attribute: line.parse(given[line.name]) for line in cls.KEYS.values() if line.name in given}
+            return cls(log_config=_log_config_of(given), given=given, **values)._checked()
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
+
+    def _checked(self) -> BrokerConfig:
+        """These settings without the listeners that are a controller's. ValueError for a broken rule between keys."""
+        listeners = tuple(at for at in self.listeners if at.name not in self.controller_listener_names)
+        if not listeners:
+            raise ValueError(f"listeners={self.text_of('listeners')}: all of them are in controller.listener.names")
+        addresses = self.advertised_listeners.items()
+        advertised = {name: at for name, at in addresses if name not in self.controller_listener_names}
+        check_listeners(listeners, advertised, self.listener_security_protocol_map)
+        low, high = self.group_min_session_timeout_ms, self.group_max_session_timeout_ms
+        if low > high:
+            raise ValueError(f"group.min.session.timeout.ms={low}: must be at most group.max.session.timeout.ms={high}")
+        if broken := self.log_config.broken_rule("log.cleaner."):
+            raise ValueError(broken)
+        return self.replace(listeners=listeners, advertised_listeners=advertised)
+
+    @property
+    def data_dir(self) -> str | None:
+        """The data directory; None asks for a temporary one."""
+        return self.log_dirs[0] if self.log_dirs else None
+
+    def text_of(self, name: str) -> str | None:
+        """The value in force of any broker key, as text; None where it has none."""
+        line = BROKER_KEYS[name]
+        if isinstance(line, TopicDefault):
+            return self.given.get(name, line.text(line.default))
+        return line.text(self.value_of(line))
+
+
+class TopicDefault(ConfigKey):
+    """A broker key that gives topics the default of `topic_key`. Its values count in `unit`: 1, or that many ms."""
+
+    __slots__ = ("topic_key", "unit")
+
+    def __init__(self, name: str, topic_key: ConfigKey) -> None:
+        self.topic_key = topic_key
+        self.unit = {"minutes": 60_000, "hours": 3_600_000}.get(name.rpartition(".")[2], 1)
+        is_strongest, is_weakest = name == topic_key.broker_keys[0], name == topic_key.broker_keys[-1]
+        super().__init__(
+            topic_key.type if self.unit == 1 else INT,
+            # as in Kafka, the weakest key holds the default: log.retention.hours is 168, log.retention.ms unset
+            self._in_units(topic_key.default) if is_weakest else None,
+            Rule(topic_key.rule.text, lambda value: topic_key.rule.allows(self.in_topic_units(value))),
+            topic_key.doc,
+            name=name,
+            dynamic=CLUSTER_WIDE if is_strongest else READ_ONLY,
+            differs=topic_key.differs,
+        )
+
+    def _in_units(self, value: Any) -> Any:
+        return value if self.unit == 1 else value // self.unit
+
+    def in_topic_units(self, value: Any) -> Any:
+        """A value of this key as one of the topic key's; negative numbers have a meaning of their own, not a unit."""
+        return value if self.unit == 1 or value < 0 else value * self.unit
+
+
+def _topic_defaults() -> Iterator[TopicDefault]:
+    for topic_key in LogConfig.KEYS.values():
+        for name in topic_key.broker_keys:
+            yield TopicDefault(name, topic_key)
+
+
+BROKER_KEYS: dict[str, ConfigKey] = {**BrokerConfig.KEYS, **{line.name: line for line in _topic_defaults()}}
+"""Every key that a server.properties may have and that has a meaning here."""
+
+ALIASES = {"broker.id": "node.id", "log.dir": "log.dirs"}
+"""Older names of Kafka's, weaker than the key they stand for."""
+
+
+def _log_config_of(given: Mapping[str, str]) -> LogConfig:
+    values = {}
+    for name in given:
+        line = BROKER_KEYS[name]
+        if isinstance(line, TopicDefault):
+            stronger = line.topic_key.broker_keys[: line.topic_key.broker_keys.index(name)]
+            value = line.parse(given[name])
+            if value is not None and not any(given.get(other) for other in stronger):
+                values[line.topic_key.attribute] = line.in_topic_units(value)
+    return LogConfig(**values)
+
+
+def _what_is_wrong_with(name: str) -> str:
+    topic_key = LogConfig.KEYS.get(name)
+    if topic_key is not None and topic_key.broker_keys:
+        return f"this is a topic's setting; its default for all topics is {topic_key.broker_keys[0]}"
+    return f"no such setting{closest(name, [*BROKER_KEYS, *ALIASES])}"

@@ -1,0 +1,280 @@
+"""One client connection: the asyncio shell around `protocol.framing`.
+
+It does four things: feed what arrives, hand each request to its handler, write the answer, and keep a peer from costing more than one
+request and one reply. Requests of a connection are served one by one and answered in order, as in Kafka; what a client pipelines waits in
+its receive buffer, and beyond a bound in its socket. Nobody is read from while a reply to them is unsent.
+"""
+
+import asyncio
+import logging
+import time
+import types
+from collections.abc import Coroutine, Generator
+from typing import TYPE_CHECKING, Any, cast
+
+from ..protocol.errors import KafkaError, MalformedMessage, UnknownServerError
+from ..protocol.framing import NEED_DATA, Frame, ServerConnection
+from ..protocol.schema import Response
+from .context import Context
+from .peer_log import PeerLog
+from .registry import Handler
+
+if TYPE_CHECKING:
+    from .server import Listener, Server
+
+log = logging.getLogger("kmini.connection")
+peer_log = PeerLog(log)
+
+_REQUESTS_A_TURN = 32
+"""Pipelined requests served before other connections get the loop."""
+
+_PIPELINED_BYTES = 256 * 1024
+"""Unserved input of a connection beyond which it is not read from until its request is answered."""
+
+API_VERSIONS = 18
+
+
+class CloseConnection(Exception):
+    """Raised by a handler when the protocol offers no answer but hanging up: a failed produce with acks=0."""
+
+
+class Connection(asyncio.BufferedProtocol):
+    """A peer. `waiting` is the future its request waits for in the purgatory, if it does; it is cancelled when the peer is gone."""
+
+    def __init__(self, server: "Server", listener: "Listener") -> None:
+        self.server = server
+        self.listener = listener
+        self.waiting: asyncio.Future[bool] | None = None
+        self.peer: tuple[str, int] = ("", 0)
+        self.arrived_at: tuple[str, int] = ("", 0)
+        """Our host and port, as this client reached them."""
+        self._clock = server.broker.clock
+        self.last_active_ms = self._clock.liveness_ms()
+        """When the peer last sent something, or read what we sent."""
+        self._framing = ServerConnection(server.max_request_bytes)
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport
+        self._in_service: asyncio.Task[Response | None] | None = None
+        self._reading = True
+        self._write_paused = False
+        self._closing = False
+
+    # --- what asyncio calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self.peer = address_of(transport.get_extra_info("peername"))
+        self.arrived_at = address_of(transport.get_extra_info("sockname"))
+        refusal = self.server.register(self)
+        if refusal is not None:
+            peer_log.warning("refused a connection from %s: %s", self.peer[0], refusal)
+            self._closing = True
+            transport.abort()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._closing = True
+        self.server.unregister(self)
+        if self.waiting is not None:
+            self.waiting.cancel()
+
+    def get_buffer(self, size_hint: int) -> memoryview:
+        return self._framing.get_buffer()
+
+    def buffer_updated(self, count: int) -> None:
+        self.last_active_ms = self._clock.liveness_ms()
+        self._framing.buffer_updated(count)
+        if self._in_service is None:
+            self._serve()
+        elif self._framing.pending_bytes > _PIPELINED_BYTES:
+            self._set_reading(False)
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._write_paused = True
+        self._set_reading(False)
+
+    def resume_writing(self) -> None:
+        self._write_paused = False
+        self.last_active_ms = self._clock.liveness_ms()
+        self._serve()
+
+    # --- what the server calls
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is being worked on, or waits."""
+        return self._in_service is not None
+
+    def close(self) -> None:
+        """Send what is written and hang up; a request that waits is abandoned."""
+        self._closing = True
+        if self.waiting is not None:
+            self.waiting.cancel()
+        self._transport.close()
+
+    def trim(self) -> None:
+        """Give back the receive buffer of a connection on which nothing is going on."""
+        self._framing.trim()
+
+    def abort(self) -> None:
+        """Hang up at once."""
+        self._closing = True
+        self._transport.abort()
+
+    # --- serving
+
+    def _serve(self) -> None:
+        """Answer what has arrived, until input is missing, a request has to wait, or others are due."""
+        for _ in range(_REQUESTS_A_TURN):
+            if self._closing or self._write_paused or self._in_service is not None:
+                return
+            try:
+                frame = self._framing.next_frame()
+            except MalformedMessage as error:
+                self._drop(None, error)
+                return
+            if frame is NEED_DATA:
+                self._set_reading(True)
+                return
+            self._begin(frame)
+        self._loop.call_soon(self._serve)
+
+    def _begin(self, frame: Frame) -> None:
+        header = frame.header
+        handler = self.server.handlers.get(header.api_key)
+        if handler is None or not handler.min_version <= header.api_version <= handler.max_version:
+            self._refuse_version(frame, handler)
+            return
+        started = time.perf_counter()
+        try:
+            request = handler.request.decode(frame.body, header.api_version)
+        except MalformedMessage as error:
+            self._drop(frame, error)
+            return
+        context = Context(self.server.broker, self, header.api_version, header.client_id)
+        coroutine: Coroutine[Any, Any, Response | None] = handler.function(request, context)  # type: ignore[assignment]
+        # Most requests are answered without waiting: run up to the first wait without the price of a task.
+        try:
+            awaited = coroutine.send(None)
+        except StopIteration as done:
+            self._finish(frame, handler, started, done.value)
+        except Exception as error:
+            self._fail(frame, handler, started, error)
+        else:
+            self._in_service = self._loop.create_task(_go_on(coroutine, awaited))
+            self._in_service.add_done_callback(lambda task: self._after_wait(frame, handler, started, task))
+
+    def _after_wait(self, frame: Frame, handler: Handler, started: float, task: "asyncio.Task[Response | None]") -> None:
+        self._in_service = None
+        if task.cancelled():
+            frame.release()
+            return
+        error = task.exception()
+        if self._closing:
+            frame.release()
+            if error is not None and not isinstance(error, (KafkaError, CloseConnection)):
+                log.error("%s failed after its client left", handler.request.name, exc_info=error)
+        elif error is not None:
+            self._fail(frame, handler, started, error)
+        else:
+            self._finish(frame, handler, started, task.result())
+        self._serve()
+
+    def _finish(self, frame: Frame, handler: Handler, started: float, response: Response | None) -> None:
+        header = frame.header
+        if response is not None:
+            self._send(header.correlation_id, header.api_version, response)
+        frame.release()
+        self.server.broker.metrics.request(header.api_key, time.perf_counter() - started)
+
+    def _send(self, correlation_id: int, version: int, response: Response) -> None:
+        buffers = self._framing.response(correlation_id, response.header_version(version), response.encode(version))
+        if len(buffers) == 1:
+            self._transport.write(buffers[0])
+        else:
+            self._transport.writelines(buffers)
+
+    # --- what cannot be answered as asked
+
+    def _refuse_version(self, frame: Frame, handler: Handler | None) -> None:
+        header = frame.header
+        if handler is not None and header.api_key == API_VERSIONS:
+            # KIP-511: whatever version was asked, version 0 of the answer tells the client what to ask next.
+            from .handlers.api_versions import unsupported_version_answer
+
+            self._send(header.correlation_id, 0, unsupported_version_answer())
+            frame.release()
+            return
+        reason = "not served" if handler is None else f"served in versions {handler.min_version} to {handler.max_version}"
+        self._drop(frame, reason)
+
+    def _fail(self, frame: Frame, handler: Handler, started: float, error: BaseException) -> None:
+        """Turn an exception into the answer, at this one place."""
+        if isinstance(error, CloseConnection):
+            self._drop(frame, error)
+            return
+        if not isinstance(error, KafkaError):
+            log.error("%s v%d failed", handler.request.name, frame.header.api_version, exc_info=error)
+            error = UnknownServerError()
+        try:
+            response = handler.request.response(error_code=error.code)
+        except TypeError:  # errors of this API live in its partitions: there is no place for one of the whole request
+            self._drop(frame, error)
+            return
+        self._finish(frame, handler, started, response)
+
+    def _drop(self, frame: Frame | None, reason: object) -> None:
+        """Hang up on a peer that broke the protocol: one line, and nobody else is touched."""
+        if frame is None:
+            peer_log.warning("closed the connection of %s:%d: %s", *self.peer, reason)
+        else:
+            header = frame.header
+            peer_log.warning(
+                "closed the connection of %s:%d: api key %d version %d: %s",
+                *(*self.peer, header.api_key, header.api_version, reason),
+            )
+            frame.release()
+        self._closing = True
+        self._transport.close()
+
+    def _set_reading(self, reading: bool) -> None:
+        if reading == self._reading or self._transport.is_closing():
+            return
+        self._reading = reading
+        if reading:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+
+def address_of(name: Any) -> tuple[str, int]:
+    """Host and port of a socket name; an IPv4 address that came through an IPv6 socket is given as IPv4."""
+    if not isinstance(name, tuple):
+        return ("", 0)
+    return name[0].removeprefix("::ffff:"), name[1]
+
+
+@types.coroutine
+def _resume(
+    coroutine: "Coroutine[Any, Any, Response | None]", awaited: Any
+) -> Generator[Any, Any, "Response | None"]:
+    """Go on with a coroutine that has been run to its first wait, which is for `awaited`."""
+    while True:
+        try:
+            value = yield awaited
+        except BaseException as error:
+            try:
+                awaited = coroutine.throw(error)
+            except StopIteration as done:
+                return done.value  # type: ignore[no-any-return]
+        else:
+            try:
+                awaited = coroutine.send(value)
+            except StopIteration as done:
+                return done.value  # type: ignore[no-any-return]
+
+
+async def _go_on(coroutine: "Coroutine[Any, Any, Response | None]", awaited: Any) -> "Response | None":
+    return await _resume(coroutine, awaited)

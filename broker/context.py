@@ -1,0 +1,30 @@
+"""What a handler knows about a request besides its fields."""
+
+from typing import TYPE_CHECKING
+
+from .purgatory import Operation
+
+if TYPE_CHECKING:
+    from .broker import Broker
+    from .connection import Connection
+
+
+class Context:
+    """The circumstances of one request."""
+
+    __slots__ = ("broker", "client_id", "connection", "version")
+
+    def __init__(self, broker: "Broker", connection: "Connection", version: int, client_id: str | None) -> None:
+        self.broker = broker
+        self.connection = connection
+        self.version = version
+        self.client_id = client_id
+        """What the client calls itself; null is allowed, and nothing is believed of it."""
+
+    def advertised(self) -> tuple[str, int]:
+        """The host and port at which this client should come back: `advertised.listeners`, else where it arrived."""
+        return self.connection.listener.advertised or self.connection.arrived_at
+
+    async def wait(self, operation: Operation, *, timeout_ms: int) -> bool:
+        """Wait in the purgatory; the wait ends with the connection. True if `operation` completed, False if time ran out."""
+        return await self.broker.purgatory.wait(operation, timeout_ms=timeout_ms, waiter=self.connection)

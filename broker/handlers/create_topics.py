@@ -1,0 +1,86 @@
+"""CreateTopics, versions 0 to 7: each topic by itself, all that can be made in one transaction.
+
+When the answer goes out, every partition has its leader and takes records: clients need not wait for metadata to
+spread. `timeout_ms` therefore has no meaning here. The rules are `topics.plan`, in the order in which Kafka has them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+from ...protocol.errors import InvalidRequest, KafkaError, TopicAlreadyExists
+from ...protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from .. import topics
+from ..context import Context
+from ..controller import Topic
+from ..registry import handles
+from ..setting_descriptions import topic_settings
+
+DESCRIBED_SINCE = 5
+"""The first version whose answer tells what the topic became (KIP-525)."""
+
+_TOPICS_A_TURN = 16
+"""Topics planned before other requests get the loop."""
+
+
+@handles(CreateTopicsRequest)
+async def create_topics(request: CreateTopicsRequest, context: Context) -> CreateTopicsResponse:
+    """Plan every topic, make the planned ones together, answer for each."""
+    outcomes = await _plan_all(request, context)
+    planned = [outcome for outcome in outcomes.values() if isinstance(outcome, Topic)]
+    if not request.validate_only:
+        try:
+            for topic in await topics.create_all(context.broker, planned):
+                outcomes[topic.name] = TopicAlreadyExists("another request created it at the same time")
+        except KafkaError as error:
+            outcomes.update((topic.name, error) for topic in planned)
+    return CreateTopicsResponse(topics=[_answer(name, outcome, context) for name, outcome in outcomes.items()])
+
+
+async def _plan_all(request: CreateTopicsRequest, context: Context) -> dict[str, Topic | KafkaError]:
+    """For every name, the topic to make or why there will be none."""
+    times_named = Counter(wish.name for wish in request.topics)
+    room = topics.MAX_NEW_PARTITIONS
+    outcomes: dict[str, Topic | KafkaError] = {}
+    for turn, wish in enumerate(request.topics, 1):
+        if times_named[wish.name] > 1:
+            outcomes[wish.name] = InvalidRequest(f"{wish.name} stands in the request {times_named[wish.name]} times")
+            continue
+        try:
+            topic = topics.plan(
+                context.broker,
+                wish.name,
+                partitions=wish.num_partitions,
+                replication_factor=wish.replication_factor,
+                assignment=[(assigned.partition_index, assigned.broker_ids) for assigned in wish.assignments],
+                configs={config.name: config.value for config in wish.configs},
+                room=room,
+            )
+        except KafkaError as error:
+            outcomes[wish.name] = error
+        else:
+            room -= len(topic.partitions)
+            outcomes[wish.name] = topic
+        if turn % _TOPICS_A_TURN == 0:
+            await asyncio.sleep(0)
+    return outcomes
+
+
+def _answer(name: str, outcome: Topic | KafkaError, context: Context) -> CreateTopicsResponse.Topic:
+    if isinstance(outcome, KafkaError):
+        return CreateTopicsResponse.Topic(name=name, error_code=outcome.code, error_message=outcome.message)
+    if context.version < DESCRIBED_SINCE:
+        return CreateTopicsResponse.Topic(name=name)
+    return CreateTopicsResponse.Topic(
+        name=name,
+        topic_id=outcome.id,
+        num_partitions=len(outcome.partitions),
+        replication_factor=outcome.replication_factor,
+        configs=[
+            CreateTopicsResponse.Topic.Config(
+                name=setting.name, value=setting.value, read_only=setting.is_read_only, config_source=setting.source
+            )
+            for setting in topic_settings(outcome.configs, context.broker.config)
+        ],
+    )

@@ -1,0 +1,114 @@
+"""DeleteRecords, versions 0 to 2 (KIP-107): raise log start offsets, and answer when every live replica has followed.
+
+Unlike Apache Kafka, which leaves both to periodic tasks, whole segments below the new log start offset leave the log with the request, and
+the offset is in the checkpoint file before it is answered: what was said to be deleted stays deleted after a kill.
+"""
+
+from ...protocol.errors import (
+    NONE,
+    InvalidTopic,
+    KafkaError,
+    KafkaStorageError,
+    NotLeaderOrFollower,
+    RequestTimedOut,
+    UnknownTopicOrPartition,
+)
+from ...protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+from ...protocol.topics import TopicPartition, is_internal
+from ..context import Context
+from ..purgatory import Operation
+from ..registry import handles
+
+
+@handles(DeleteRecordsRequest)
+async def delete_records(request: DeleteRecordsRequest, context: Context) -> DeleteRecordsResponse:
+    """Start every deletion now; answer when none is pending (KIP-107, steps 3 to 8)."""
+    wanted = {
+        TopicPartition(topic.name, partition.partition_index): partition.offset
+        for topic in request.topics
+        for partition in topic.partitions
+    }
+    deletions = [Deletion(context, topic_partition, offset) for topic_partition, offset in wanted.items()]
+    if any(deletion.error is None for deletion in deletions):
+        await persist(context, deletions)
+    await context.wait(DelayedDelete(deletions), timeout_ms=request.timeout_ms)
+    return answer(deletions)
+
+
+class Deletion:
+    """The deletion in one partition, from its start to its outcome."""
+
+    def __init__(self, context: Context, topic_partition: TopicPartition, offset: int) -> None:
+        self.topic_partition = topic_partition
+        self.error: KafkaError | None = None
+        self._broker = context.broker
+        self._offset = offset
+        try:
+            self._start()
+        except KafkaError as error:
+            self.error = error
+
+    def _start(self) -> None:
+        """Raise the log start offset (step 3)."""
+        if is_internal(self.topic_partition.topic) and self._broker.controller.topic(self.topic_partition.topic):
+            raise InvalidTopic(f"{self.topic_partition.topic} is internal: its records are the broker's own")
+        self._partition = self._broker.leader_of(self.topic_partition)
+        self._offset = self._partition.delete_records(self._offset)
+
+    def is_pending(self) -> bool:
+        """Whether it has neither failed nor reached every live replica (step 4)."""
+        return self.error is None and self._lost() is None and self._partition.low_watermark < self._offset
+
+    def _lost(self) -> KafkaError | None:
+        """Why this broker can no longer say when the replicas have followed, if so."""
+        if self._broker.partitions.get(self.topic_partition) is self._partition:
+            return None
+        if self._broker.controller.topic(self.topic_partition.topic) is None:
+            return UnknownTopicOrPartition("the topic was deleted meanwhile")
+        return NotLeaderOrFollower("leadership moved while the deletion waited")
+
+    def outcome(self) -> tuple[int, int]:
+        """The low watermark and error code to answer. A time-out tells how far the slowest replica got; what was deleted stays so."""
+        error = self.error or self._lost()
+        if error is not None:
+            return -1, error.code
+        return self._partition.low_watermark, RequestTimedOut.code if self.is_pending() else NONE
+
+
+class DelayedDelete(Operation):
+    """Complete when no deletion is pending: each has failed, or all its live replicas have followed."""
+
+    def __init__(self, deletions: list[Deletion]) -> None:
+        self._deletions = deletions
+
+    @property
+    def keys(self) -> list[TopicPartition]:
+        return [deletion.topic_partition for deletion in self._deletions]
+
+    def is_complete(self) -> bool:
+        return not any(deletion.is_pending() for deletion in self._deletions)
+
+
+async def persist(context: Context, deletions: list[Deletion]) -> None:
+    """Have the new offsets in the checkpoint before anyone is told of them; requests at the same time share the write."""
+    try:
+        await context.broker.log_start_checkpoint.written()
+    except OSError as error:
+        for deletion in deletions:
+            if deletion.error is None:
+                deletion.error = KafkaStorageError(f"the log start offset could not be written: {error}")
+
+
+def answer(deletions: list[Deletion]) -> DeleteRecordsResponse:
+    """The outcomes, by topic in the order of the request."""
+    topics: dict[str, DeleteRecordsResponse.Topic] = {}
+    for deletion in deletions:
+        name, partition_index = deletion.topic_partition
+        low_watermark, error_code = deletion.outcome()
+        topic = topics.setdefault(name, DeleteRecordsResponse.Topic(name=name, partitions=[]))
+        topic.partitions.append(
+            DeleteRecordsResponse.Topic.Partition(
+                partition_index=partition_index, low_watermark=low_watermark, error_code=error_code
+            )
+        )
+    return DeleteRecordsResponse(topics=list(topics.values()))

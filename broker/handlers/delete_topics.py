@@ -1,0 +1,107 @@
+"""DeleteTopics, versions 0 to 6: by name, from version 6 on by id too (KIP-516); all together, in one transaction.
+
+The topic is gone when the answer goes out, and its name is free; its files follow after `file.delete.delay.ms`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import NamedTuple
+
+from ...protocol.errors import (
+    NONE,
+    InvalidRequest,
+    KafkaError,
+    TopicDeletionDisabled,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+from ...protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from ...protocol.uuids import ZERO_UUID
+from .. import topics
+from ..context import Context
+from ..controller import Controller, Topic
+from ..registry import handles
+
+IDS_SINCE = 6
+DELETION_DISABLED_SINCE = 3
+"""The first version that knows TOPIC_DELETION_DISABLED (KIP-322)."""
+
+_TOPICS_A_TURN = 1000
+"""Topics looked up before other requests get the loop."""
+
+
+class Wish(NamedTuple):
+    """A topic to delete: by name, or by id."""
+
+    name: str | None
+    topic_id: bytes
+
+
+@handles(DeleteTopicsRequest)
+async def delete_topics(request: DeleteTopicsRequest, context: Context) -> DeleteTopicsResponse:
+    """Find every topic, remove the found ones together, answer for each."""
+    wishes = _wishes(request, context.version)
+    outcomes = await _find_all(wishes, context)
+    controller = context.broker.controller
+    found = [topic for topic in outcomes.values() if isinstance(topic, Topic) and controller.topic_by_id(topic.id)]
+    try:
+        await topics.delete_all(context.broker, found)
+    except KafkaError as error:
+        outcomes.update((wish, error) for wish, outcome in outcomes.items() if isinstance(outcome, Topic))
+    return DeleteTopicsResponse(responses=[_answer(wish, outcome) for wish, outcome in outcomes.items()])
+
+
+def _wishes(request: DeleteTopicsRequest, version: int) -> list[Wish]:
+    if version < IDS_SINCE:
+        return [Wish(name, ZERO_UUID) for name in request.topic_names]
+    return [Wish(topic.name, topic.topic_id) for topic in request.topics]
+
+
+async def _find_all(wishes: list[Wish], context: Context) -> dict[Wish, Topic | KafkaError]:
+    """For every wish, the topic that it means or why nothing will be deleted."""
+    controller = context.broker.controller
+    if not context.broker.config.delete_topic_enable:
+        error = TopicDeletionDisabled if context.version >= DELETION_DISABLED_SINCE else InvalidRequest
+        return {wish: error("delete.topic.enable is false") for wish in wishes}
+    times = Counter(wishes)
+    ids = {wish.topic_id for wish in wishes}
+    outcomes: dict[Wish, Topic | KafkaError] = {}
+    for turn, wish in enumerate(times, 1):
+        try:
+            if times[wish] > 1 and wish != Wish(None, ZERO_UUID):
+                raise InvalidRequest(f"the topic stands in the request {times[wish]} times")
+            topic = _find(wish, controller)
+            if wish.name is not None and topic.id in ids:
+                raise InvalidRequest("the topic stands in the request by name and by id")
+            outcomes[wish] = topic
+        except KafkaError as error:
+            outcomes[wish] = error
+        if turn % _TOPICS_A_TURN == 0:
+            await asyncio.sleep(0)
+    return outcomes
+
+
+def _find(wish: Wish, controller: Controller) -> Topic:
+    if wish.name is None:
+        if wish.topic_id == ZERO_UUID:
+            raise InvalidRequest("a topic is named, or given by its id")
+        topic = controller.topic_by_id(wish.topic_id)
+        if topic is None:
+            raise UnknownTopicId("there is no topic of this id")
+        return topic
+    if wish.topic_id != ZERO_UUID:
+        raise InvalidRequest("a topic is given by its name or by its id, not by both")
+    topic = controller.topic(wish.name)
+    if topic is None:
+        raise UnknownTopicOrPartition("there is no topic of this name")
+    return topic
+
+
+def _answer(wish: Wish, outcome: Topic | KafkaError) -> DeleteTopicsResponse.Topic:
+    if isinstance(outcome, KafkaError):
+        return DeleteTopicsResponse.Topic(
+            name=wish.name, topic_id=wish.topic_id, error_code=outcome.code, error_message=outcome.message
+        )
+    return DeleteTopicsResponse.Topic(name=outcome.name, topic_id=outcome.id, error_code=NONE)

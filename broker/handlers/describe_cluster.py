@@ -1,0 +1,43 @@
+"""DescribeCluster, versions 0 to 2: the brokers, and the one that takes administrative requests (KIP-700)."""
+
+from __future__ import annotations
+
+from ...protocol.errors import MismatchedEndpointType, UnsupportedEndpointType
+from ...protocol.messages.describe_cluster import (
+    BROKERS,
+    CONTROLLERS,
+    NOT_ASKED_FOR,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from ..acl_operations import CLUSTER_OPERATIONS
+from ..context import Context
+from ..registry import handles
+
+
+@handles(DescribeClusterRequest)
+async def describe_cluster(request: DescribeClusterRequest, context: Context) -> DescribeClusterResponse:
+    """Tell who is there, at the addresses where this client can reach them."""
+    if request.endpoint_type == CONTROLLERS:
+        return _refusal(MismatchedEndpointType("this is a broker; there is no controller to talk to by itself"))
+    if request.endpoint_type != BROKERS:
+        return _refusal(UnsupportedEndpointType(f"there is no endpoint type {request.endpoint_type}"))
+    controller = context.broker.controller
+    host, port = context.advertised()
+    return DescribeClusterResponse(
+        cluster_id=controller.cluster_id,
+        controller_id=controller.controller_id,
+        brokers=[
+            DescribeClusterResponse.Broker(broker_id=broker.node_id, host=host, port=port, rack=broker.rack)
+            for broker in controller.brokers
+        ],
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED_FOR
+        ),
+    )
+
+
+def _refusal(error: MismatchedEndpointType | UnsupportedEndpointType) -> DescribeClusterResponse:
+    return DescribeClusterResponse(
+        error_code=error.code, error_message=error.message, cluster_id="", controller_id=-1, brokers=[]
+    )

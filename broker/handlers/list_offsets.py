@@ -1,0 +1,117 @@
+"""ListOffsets, versions 1 to 11: the offset of a timestamp, or of a place in the log that a negative timestamp names.
+
+Which names exist depends on the version; an unknown one is UNSUPPORTED_VERSION for its partition. There are no tiers here: what asks for
+the local log answers as for the whole, and what asks for the remote one answers that there is none.
+"""
+
+from collections import Counter
+
+from ...protocol.errors import (
+    NONE,
+    FencedLeaderEpoch,
+    InvalidRequest,
+    KafkaError,
+    UnknownLeaderEpoch,
+    UnsupportedVersion,
+)
+from ...protocol.messages.list_offsets import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
+    LATEST,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+)
+from ...protocol.topics import TopicPartition
+from ..context import Context
+from ..partition import Partition
+from ..registry import handles
+
+SINCE_VERSION = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+"""From which version a negative timestamp has its meaning (KIP-734, KIP-405, KIP-1005, KIP-1023)."""
+
+READ_COMMITTED = 1
+UNKNOWN = (-1, -1, -1)
+"""Timestamp, offset and leader epoch of an answer that found nothing."""
+
+
+@handles(ListOffsetsRequest, versions="1-11")
+async def list_offsets(request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
+    """Look every partition up; each has its own outcome."""
+    asked = Counter((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsResponse.Topic(
+                name=topic.name,
+                partitions=[
+                    _answer(context, TopicPartition(topic.name, p.partition_index), p, request, asked)
+                    for p in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _answer(
+    context: Context,
+    topic_partition: TopicPartition,
+    asked: ListOffsetsRequest.Topic.Partition,
+    request: ListOffsetsRequest,
+    times_asked: Counter[tuple[str, int]],
+) -> ListOffsetsResponse.Topic.Partition:
+    error_code = NONE
+    timestamp, offset, leader_epoch = UNKNOWN
+    try:
+        if times_asked[topic_partition] > 1:
+            raise InvalidRequest(f"{topic_partition} is asked for twice")
+        if asked.timestamp < 0 and context.version < SINCE_VERSION.get(asked.timestamp, 1 << 15):
+            raise UnsupportedVersion(f"timestamp {asked.timestamp} has no meaning in version {context.version}")
+        partition = context.broker.leader_of(topic_partition)
+        check_leader_epoch(partition, asked.current_leader_epoch)
+        timestamp, offset, leader_epoch = look_up(partition, asked.timestamp, request.isolation_level)
+    except KafkaError as error:
+        error_code = error.code
+    return ListOffsetsResponse.Topic.Partition(
+        partition_index=topic_partition.partition,
+        error_code=error_code,
+        timestamp=timestamp,
+        offset=offset,
+        leader_epoch=leader_epoch,
+    )
+
+
+def look_up(partition: Partition, timestamp: int, isolation_level: int) -> tuple[int, int, int]:
+    """Timestamp, offset and leader epoch of what `timestamp` asks for; UNKNOWN where the log holds no such record."""
+    log = partition.log
+    last_fetchable = log.last_stable_offset if isolation_level == READ_COMMITTED else log.high_watermark
+    if timestamp == LATEST:
+        return -1, last_fetchable, partition.leader_epoch
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        first = log.leader_epochs.earliest_entry
+        reaches_start = first is not None and first.start_offset <= log.log_start_offset
+        return -1, log.log_start_offset, first.epoch if first and reaches_start else -1
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return UNKNOWN
+    found = log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    if found is None or found.offset >= last_fetchable:
+        return UNKNOWN
+    return found.timestamp, found.offset, found.leader_epoch
+
+
+def check_leader_epoch(partition: Partition, current_leader_epoch: int) -> None:
+    """Refuse a client whose idea of the leader is older or newer than ours; -1 means that it has none."""
+    if current_leader_epoch < 0 or current_leader_epoch == partition.leader_epoch:
+        return
+    if current_leader_epoch < partition.leader_epoch:
+        raise FencedLeaderEpoch(f"leader epoch {current_leader_epoch} ended; it is {partition.leader_epoch} now")
+    raise UnknownLeaderEpoch(f"leader epoch {current_leader_epoch} has not begun; it is {partition.leader_epoch}")

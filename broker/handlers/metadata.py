@@ -1,0 +1,175 @@
+"""Metadata, versions 0 to 13: who is there, and who leads what.
+
+A client is told the address it can reach us at: `advertised.listeners`, else where it arrived. A topic that may be
+created by asking for it is complete when the answer goes out, so that LEADER_NOT_AVAILABLE is never the reason for a
+client to wait; Apache Kafka answers UNKNOWN_TOPIC_OR_PARTITION first and creates it meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from ...protocol.errors import (
+    NONE,
+    InvalidRequest,
+    InvalidTopic,
+    KafkaError,
+    LeaderNotAvailable,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+from ...protocol.messages.metadata import NOT_ASKED_FOR, MetadataRequest, MetadataResponse
+from ...protocol.topics import is_internal, validate_topic_name
+from ...protocol.uuids import ZERO_UUID
+from .. import topics
+from ..acl_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from ..context import Context
+from ..controller import Controller, Topic
+from ..peer_log import PeerLog
+from ..registry import handles
+
+peer_log = PeerLog(logging.getLogger("kmini.metadata"))
+
+IDS_SINCE = 12
+"""The first version in which topics are asked for by id; before, an id is a mistake."""
+
+_TOPICS_A_TURN = 100
+"""Topics described before other requests get the loop."""
+
+
+@handles(MetadataRequest)
+async def metadata(request: MetadataRequest, context: Context) -> MetadataResponse:
+    """Describe the cluster and the topics asked for, creating those that are missing where that is allowed."""
+    asked = request.topics
+    if asked is None or (context.version == 0 and not asked):
+        answers = await _describe(list(context.broker.controller.topics.values()), request, context)
+    elif any(_is_malformed(topic, context.version) for topic in asked):
+        return _refusal(asked)
+    elif ids := [topic.topic_id for topic in asked if topic.topic_id != ZERO_UUID]:
+        answers = await _by_id(ids, request, context)
+    else:
+        answers = await _by_name([topic.name for topic in asked if topic.name is not None], request, context)
+    return _response(answers, request, context)
+
+
+def _is_malformed(topic: MetadataRequest.Topic, version: int) -> bool:
+    if version < IDS_SINCE:
+        return topic.name is None or topic.topic_id != ZERO_UUID
+    return topic.name is None and topic.topic_id == ZERO_UUID
+
+
+def _refusal(asked: Sequence[MetadataRequest.Topic]) -> MetadataResponse:
+    """INVALID_REQUEST has no place of its own before version 13: every topic carries it."""
+    return MetadataResponse(
+        brokers=[],
+        topics=[
+            MetadataResponse.Topic(error_code=InvalidRequest.code, name=topic.name or "", topic_id=topic.topic_id)
+            for topic in asked
+        ],
+    )
+
+
+async def _by_id(ids: list[bytes], request: MetadataRequest, context: Context) -> list[MetadataResponse.Topic]:
+    """Topics by id. If any topic is asked for by id, names are not looked at, as in Kafka."""
+    found = {topic_id: context.broker.controller.topic_by_id(topic_id) for topic_id in ids}
+    answers = await _describe([topic for topic in found.values() if topic], request, context)
+    return answers + [
+        MetadataResponse.Topic(error_code=UnknownTopicId.code, name=None, topic_id=topic_id)
+        for topic_id, topic in found.items()
+        if topic is None
+    ]
+
+
+async def _by_name(names: list[str], request: MetadataRequest, context: Context) -> list[MetadataResponse.Topic]:
+    broker = context.broker
+    unique = list(dict.fromkeys(names))
+    errors = {name: _why_missing(name) for name in unique if broker.controller.topic(name) is None}
+    if request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
+        await _create([name for name, code in errors.items() if code == UnknownTopicOrPartition.code], context)
+    found = [topic for name in unique if (topic := broker.controller.topic(name))]
+    answers = await _describe(found, request, context)
+    for topic in found:
+        errors.pop(topic.name, None)
+    return answers + [MetadataResponse.Topic(error_code=error_code, name=name) for name, error_code in errors.items()]
+
+
+def _why_missing(name: str) -> int:
+    try:
+        validate_topic_name(name)
+    except InvalidTopic as error:
+        return error.code
+    return UnknownTopicOrPartition.code
+
+
+async def _create(names: list[str], context: Context) -> None:
+    """Make the topics that can be. The others stay unknown, as in Kafka; the log tells why."""
+    broker = context.broker
+    planned: list[Topic] = []
+    room = topics.MAX_NEW_PARTITIONS
+    for turn, name in enumerate(names, 1):
+        try:
+            topic = topics.plan(broker, name, room=room)
+        except KafkaError as error:
+            peer_log.warning("topic %s cannot be created automatically: %s", name, error.message)
+        else:
+            planned.append(topic)
+            room -= len(topic.partitions)
+        if turn % _TOPICS_A_TURN == 0:
+            await asyncio.sleep(0)
+    try:
+        await topics.create_all(broker, planned)
+    except KafkaError as error:
+        peer_log.warning("%d topics cannot be created automatically: %s", len(planned), error.message)
+
+
+async def _describe(found: Sequence[Topic], request: MetadataRequest, context: Context) -> list[MetadataResponse.Topic]:
+    controller = context.broker.controller
+    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED_FOR
+    answers = []
+    for turn, topic in enumerate(found, 1):
+        answers.append(
+            MetadataResponse.Topic(
+                name=topic.name,
+                topic_id=topic.id,
+                is_internal=is_internal(topic.name),
+                partitions=_partitions(topic, controller),
+                topic_authorized_operations=operations,
+            )
+        )
+        if turn % _TOPICS_A_TURN == 0:
+            await asyncio.sleep(0)
+    return answers
+
+
+def _partitions(topic: Topic, controller: Controller) -> list[MetadataResponse.Topic.Partition]:
+    return [
+        MetadataResponse.Topic.Partition(
+            error_code=NONE if state.leader >= 0 else LeaderNotAvailable.code,
+            partition_index=number,
+            leader_id=state.leader,
+            leader_epoch=state.leader_epoch,
+            replica_nodes=list(state.replicas),
+            isr_nodes=list(state.isr),
+            offline_replicas=[node_id for node_id in state.replicas if not controller.is_live(node_id)],
+        )
+        for number, state in enumerate(topic.partitions)
+    ]
+
+
+def _response(answers: list[MetadataResponse.Topic], request: MetadataRequest, context: Context) -> MetadataResponse:
+    controller = context.broker.controller
+    host, port = context.advertised()
+    return MetadataResponse(
+        brokers=[
+            MetadataResponse.Broker(node_id=broker.node_id, host=host, port=port, rack=broker.rack)
+            for broker in controller.brokers
+        ],
+        cluster_id=controller.cluster_id,
+        controller_id=controller.controller_id,
+        topics=answers,
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED_FOR
+        ),
+    )

@@ -1,0 +1,218 @@
+"""Produce, versions 3 to 13: append record batches as the leader.
+
+acks=1 answers after the append, acks=-1 once the high watermark passed it, acks=0 never: an error then closes the connection, which is
+the only way left to tell. Each partition has its own outcome. Versions 0 to 2 are advertised and refused, as Apache Kafka 4 does, because
+older librdkafka compresses only where it sees them (KAFKA-18659). From version 13 topics are named by id (KIP-516).
+"""
+
+import logging
+from typing import NamedTuple
+
+from ...protocol.errors import (
+    NONE,
+    InvalidRecord,
+    InvalidRequiredAcks,
+    InvalidTopic,
+    KafkaError,
+    NotLeaderOrFollower,
+    RequestTimedOut,
+    UnknownServerError,
+    UnsupportedCompressionType,
+)
+from ...protocol.messages.produce import ProduceRequest, ProduceResponse
+from ...protocol.records.batch import iter_batches
+from ...protocol.records.compression import Codec
+from ...protocol.topics import TopicPartition, is_internal
+from ...storage.log import AppendInfo
+from ...storage.validation import ValidatedRecords, is_cheap, validate
+from ..background import in_thread
+from ..connection import CloseConnection
+from ..context import Context
+from ..partition import Partition
+from ..purgatory import Operation
+from ..registry import handles
+
+log = logging.getLogger("kmini.produce")
+
+TOPIC_IDS_SINCE = 13
+ZSTD_SINCE = 7
+ADMIN_CLIENT_ID = "__admin_client"
+"""The one client id that may write to internal topics, as in Apache Kafka."""
+
+ALL_IN_SYNC = -1
+
+
+@handles(ProduceRequest, versions="3-13", advertised_min=0)
+async def produce(request: ProduceRequest, context: Context) -> ProduceResponse | None:
+    """Append to every partition; wait for the replicas where that was asked for."""
+    outcomes = [
+        await _append(topic, partition, request.acks, context)
+        for topic in request.topic_data
+        for partition in topic.partition_data
+    ]
+    if request.acks == 0:
+        failed = next((outcome.error for outcome in outcomes if outcome.error), None)
+        if failed is not None:
+            raise CloseConnection(f"a produce with acks=0 failed: {failed.kafka_name}: {failed}")
+        return None
+    if request.acks == ALL_IN_SYNC:
+        delayed = DelayedProduce(outcomes, context)
+        if not delayed.is_complete():
+            await context.wait(delayed, timeout_ms=request.timeout_ms)
+        outcomes = [delayed.outcome(outcome) for outcome in outcomes]
+    return _response(request, outcomes)
+
+
+class Outcome(NamedTuple):
+    """What became of one partition of a produce request."""
+
+    partition: Partition | None
+    appended: AppendInfo | None = None
+    error: KafkaError | None = None
+
+
+async def _append(
+    topic: ProduceRequest.Topic, data: ProduceRequest.Topic.Partition, acks: int, context: Context
+) -> Outcome:
+    """Check, validate and append the records of one partition, in Apache Kafka's order of checks."""
+    broker = context.broker
+    partition = None
+    try:
+        name = broker.topic_name(topic.topic_id) if context.version >= TOPIC_IDS_SINCE else topic.name
+        topic_partition = TopicPartition(name, data.index)
+        broker.check_partition_exists(topic_partition)
+        records = _check_batch(data.records, context.version)
+        if acks not in (0, 1, ALL_IN_SYNC):
+            raise InvalidRequiredAcks(f"acks is {acks}; it may be 0, 1 or -1")
+        if is_internal(name) and context.client_id != ADMIN_CLIENT_ID:
+            raise InvalidTopic(f"{name} is internal: only the broker writes to it")
+        partition = broker.leader_of(topic_partition)
+        if acks == ALL_IN_SYNC:
+            partition.check_min_isr()
+        return Outcome(partition, await _validate_and_append(partition, records, context))
+    except KafkaError as error:
+        return Outcome(partition, None, error)
+    except Exception:
+        log.exception("an append to %s-%d failed", topic.name, data.index)
+        return Outcome(partition, None, UnknownServerError("the append failed; the broker's log says why"))
+
+
+async def _validate_and_append(partition: Partition, records: memoryview, context: Context) -> AppendInfo:
+    broker = context.broker
+    config = partition.log.config
+    now_ms = broker.clock.now_ms()
+    limit = broker.config.kmini_max_decompressed_message_bytes
+    if is_cheap(records):
+        validated = validate(records, config, now_ms, max_decompressed_bytes=limit)
+    else:
+        validated = await in_thread(_validate_elsewhere, records, config, now_ms, limit)
+        broker.check_is_led_here(partition)
+    appended = partition.append(validated, now_ms)
+    if partition.log.flush_is_due:
+        await _flush(partition)
+    if not appended.is_duplicate:
+        broker.metrics.produced(partition.topic_partition.topic, validated.record_count, len(records))
+    return appended
+
+
+def _validate_elsewhere(records: memoryview, config: object, now_ms: int, limit: int) -> ValidatedRecords:
+    return validate(records, config, now_ms, max_decompressed_bytes=limit)  # type: ignore[arg-type]
+
+
+async def _flush(partition: Partition) -> None:
+    """fsync before anyone is told (flush.messages). Raises KafkaStorageError."""
+    work = partition.log.flush_work()
+    await in_thread(work.run)
+    work.finish()
+
+
+def _check_batch(records: memoryview | None, version: int) -> memoryview:
+    """What a request must bring for a partition: one complete batch of magic 2, in a codec its version knows."""
+    if not records:
+        raise InvalidRecord("no records were sent")
+    batches = iter_batches(records)
+    first = next(batches, None)
+    if first is None:
+        raise InvalidRecord("the records hold no complete batch")
+    _, header = first
+    if header.magic != 2:
+        raise InvalidRecord(f"the batch has magic {header.magic}; version {version} of Produce takes magic 2")
+    if version < ZSTD_SINCE and header.codec == Codec.ZSTD:
+        raise UnsupportedCompressionType(f"zstd needs version {ZSTD_SINCE} of Produce; this is {version}")
+    if next(batches, None) is not None:
+        raise InvalidRecord("a partition of a produce request holds exactly one batch")
+    return records
+
+
+class DelayedProduce(Operation):
+    """Complete when the high watermark has passed every append of the request."""
+
+    def __init__(self, outcomes: list[Outcome], context: Context) -> None:
+        self._broker = context.broker
+        self._appends = [outcome for outcome in outcomes if outcome.appended is not None]
+
+    @property
+    def keys(self) -> list[TopicPartition]:
+        return [outcome.partition.topic_partition for outcome in self._appends if outcome.partition is not None]
+
+    def is_complete(self) -> bool:
+        return not any(self._is_pending(outcome) for outcome in self._appends)
+
+    def _is_pending(self, outcome: Outcome) -> bool:
+        partition, appended = outcome.partition, outcome.appended
+        if partition is None or appended is None or not self._broker.is_led_here(partition):
+            return False
+        return partition.log.high_watermark <= appended.last_offset
+
+    def outcome(self, outcome: Outcome) -> Outcome:
+        """The outcome after the wait: what is still pending timed out, and stays in the log."""
+        if outcome.partition is None or outcome.appended is None:
+            return outcome
+        if not self._broker.is_led_here(outcome.partition):
+            return outcome._replace(appended=None, error=NotLeaderOrFollower("leadership moved while the append waited"))
+        if self._is_pending(outcome):
+            return outcome._replace(appended=None, error=RequestTimedOut("the replicas did not follow in time"))
+        return outcome
+
+
+def _response(request: ProduceRequest, outcomes: list[Outcome]) -> ProduceResponse:
+    following = iter(outcomes)
+    return ProduceResponse(
+        responses=[
+            ProduceResponse.Topic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[
+                    _partition_response(partition.index, next(following)) for partition in topic.partition_data
+                ],
+            )
+            for topic in request.topic_data
+        ]
+    )
+
+
+def _partition_response(index: int, outcome: Outcome) -> ProduceResponse.Topic.Partition:
+    log_start_offset = -1 if outcome.partition is None else outcome.partition.log.log_start_offset
+    appended = outcome.appended
+    if appended is not None:
+        return ProduceResponse.Topic.Partition(
+            index=index,
+            error_code=NONE,
+            base_offset=appended.first_offset,
+            log_append_time_ms=appended.log_append_time_ms,
+            log_start_offset=log_start_offset,
+        )
+    error = outcome.error
+    assert error is not None
+    return ProduceResponse.Topic.Partition(
+        index=index,
+        error_code=error.code,
+        base_offset=-1,
+        log_append_time_ms=-1,
+        log_start_offset=log_start_offset,
+        record_errors=[
+            ProduceResponse.Topic.Partition.RecordError(batch_index=batch_index, batch_index_error_message=message)
+            for batch_index, message in getattr(error, "record_errors", ())
+        ],
+        error_message=str(error) or None,
+    )

@@ -1,0 +1,107 @@
+"""Where the broker listens and what it tells clients: the listener settings and the rules between them.
+
+`listeners=PLAINTEXT://127.0.0.1:9092,DOCKER://:19092` names addresses to bind; `advertised.listeners` says, by the same
+names, what to answer to those who ask where the broker is. A name stands for a security protocol, through
+`listener.security.protocol.map`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from ..storage.config_key import ConfigType, Rule, shorten, split_list
+
+OFFERED_PROTOCOLS = ("PLAINTEXT",)
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+_ENDPOINT = re.compile(r"([A-Za-z0-9._-]+)://(\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._-]*):([0-9]{1,5})", re.ASCII)
+
+
+class Endpoint(NamedTuple):
+    """A named address. An empty host means every address of the machine; port 0 means any free port."""
+
+    name: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.name}://{host}:{self.port}"
+
+
+def parse_endpoint(text: str) -> Endpoint:
+    """`NAME://host:port`, the name in any case, an IPv6 address in brackets. ValueError says what was expected."""
+    match = _ENDPOINT.fullmatch(text)
+    if match is None or int(match[3]) > 65535:
+        raise ValueError(f"{shorten(text)} is not of the form NAME://host:port")
+    return Endpoint(match[1].upper(), match[2].strip("[]"), int(match[3]))
+
+
+def _parse_endpoints(text: str) -> tuple[Endpoint, ...]:
+    endpoints = tuple(map(parse_endpoint, split_list(text)))
+    if len({endpoint.name for endpoint in endpoints}) < len(endpoints):
+        raise ValueError("a listener name may occur once only")
+    return endpoints
+
+
+def _text_of_endpoints(endpoints: Iterable[Endpoint]) -> str:
+    return ",".join(map(str, endpoints))
+
+
+def _parse_addresses(text: str) -> dict[str, tuple[str, int]]:
+    return {name: (host, port) for name, host, port in _parse_endpoints(text)}
+
+
+def _text_of_addresses(addresses: Mapping[str, tuple[str, int]]) -> str:
+    return _text_of_endpoints(Endpoint(name, *address) for name, address in addresses.items())
+
+
+def _parse_protocol_map(text: str) -> dict[str, str]:
+    protocols = {}
+    for item in split_list(text):
+        name, colon, protocol = item.partition(":")
+        if not colon or protocol.strip().upper() not in SECURITY_PROTOCOLS:
+            raise ValueError(f"{shorten(item)} is not of the form NAME:{'|'.join(SECURITY_PROTOCOLS)}")
+        protocols[name.strip().upper()] = protocol.strip().upper()
+    return protocols
+
+
+def _text_of_protocol_map(protocols: Mapping[str, str]) -> str:
+    return ",".join(f"{name}:{protocol}" for name, protocol in protocols.items())
+
+
+ENDPOINTS = ConfigType("list", 7, _parse_endpoints, _text_of_endpoints)
+"""A tuple of Endpoint."""
+ADDRESSES = ConfigType("list", 7, _parse_addresses, _text_of_addresses)
+"""Host and port by listener name."""
+PROTOCOL_MAP = ConfigType("string", 2, _parse_protocol_map, _text_of_protocol_map)
+"""Security protocol by listener name."""
+
+NOT_EMPTY = Rule("must name at least one", bool)
+REACHABLE = Rule(
+    "must name addresses that clients can connect to",
+    lambda addresses: all(host not in ("", "0.0.0.0", "::") and port for host, port in addresses.values()),
+)
+
+
+def check_listeners(
+    listeners: Iterable[Endpoint], advertised: Mapping[str, tuple[str, int]], protocols: Mapping[str, str]
+) -> None:
+    """The rules between the three settings. Raises ValueError naming key, value and rule."""
+    names = {endpoint.name for endpoint in listeners}
+    for endpoint in listeners:
+        protocol = protocols.get(endpoint.name)
+        if protocol is None:
+            raise ValueError(f"listeners={endpoint}: {endpoint.name} has no entry in listener.security.protocol.map")
+        if protocol not in OFFERED_PROTOCOLS:
+            raise ValueError(
+                f"listeners={endpoint}: {protocol} is not offered yet, only {', '.join(OFFERED_PROTOCOLS)}"
+            )
+    bound = [(endpoint.host, endpoint.port) for endpoint in listeners if endpoint.port]
+    if len(set(bound)) < len(bound):
+        raise ValueError(f"listeners={_text_of_endpoints(listeners)}: two listeners cannot have the same host and port")
+    for name in advertised:
+        if name not in names:
+            raise ValueError(f"advertised.listeners={name}://…: there is no listener of that name")

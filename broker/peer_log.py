@@ -1,0 +1,42 @@
+"""Log lines about what peers did wrong: escaped, shortened, and no more than a few a second.
+
+A peer chooses what it sends, so it must not choose what the log looks like, nor how fast it grows.
+"""
+
+import logging
+import time
+
+_LONGEST = 200
+_BURST = 20
+"""Lines a second; what is suppressed is counted in the next line."""
+
+
+def printable(text: object) -> str:
+    """`text` without control or non-ASCII characters, cut to 200."""
+    escaped = str(text).encode("ascii", "backslashreplace").decode("ascii")
+    escaped = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in escaped)
+    return escaped if len(escaped) <= _LONGEST else escaped[: _LONGEST - 1] + "…"
+
+
+class PeerLog:
+    """A rate limit over one logger."""
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self._logger = logger
+        self._second = 0
+        self._lines = 0
+        self._suppressed = 0
+
+    def warning(self, message: str, *args: object) -> None:
+        """Log `message % args`, each argument escaped, unless this second had its share of lines."""
+        second = int(time.monotonic())
+        if second != self._second:
+            self._second, self._lines = second, 0
+        self._lines += 1
+        if self._lines > _BURST:
+            self._suppressed += 1
+            return
+        suppressed, self._suppressed = self._suppressed, 0
+        if suppressed:
+            self._logger.warning("%d lines like the next one were left out", suppressed)
+        self._logger.warning(message, *(printable(arg) for arg in args))

@@ -1,0 +1,85 @@
+"""Waiting is one concept: a request that cannot be answered yet waits here, and nothing else sleeps or polls.
+
+An `Operation` names the keys whose change may complete it. Whoever changes what a key stands for calls `check(key)`.
+An operation leaves exactly once: complete, expired, or with the connection that asked for it.
+"""
+
+import asyncio
+from collections.abc import Hashable, Iterable
+from typing import Protocol
+
+from .clock import Clock
+
+
+class Operation:
+    """What a request waits for."""
+
+    @property
+    def keys(self) -> Iterable[Hashable]:
+        """What to watch. Read once, when the wait begins."""
+        raise NotImplementedError
+
+    def is_complete(self) -> bool:
+        """Whether the request can be answered now. Cheap, without side effects, and asked often."""
+        raise NotImplementedError
+
+
+class Waiter(Protocol):
+    """Who asked, and may leave: cancelling `waiting` ends the wait."""
+
+    waiting: "asyncio.Future[bool] | None"
+
+
+class Purgatory:
+    """The operations that wait, by key."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._watchers: dict[Hashable, dict[Operation, asyncio.Future[bool]]] = {}
+        self._waiting = 0
+
+    def __len__(self) -> int:
+        """How many operations wait."""
+        return self._waiting
+
+    async def wait(self, operation: Operation, *, timeout_ms: int, waiter: Waiter) -> bool:
+        """Return True once `operation` is complete, False if `timeout_ms` pass first. Raises CancelledError if `waiter` leaves."""
+        if operation.is_complete():
+            return True
+        if timeout_ms <= 0:
+            return False
+        outcome: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        keys = list(operation.keys)
+        for key in keys:
+            self._watchers.setdefault(key, {})[operation] = outcome
+        self._waiting += 1
+        waiter.waiting = outcome
+        timer = self._clock.call_later(timeout_ms, lambda: _settle(outcome, False), liveness=True)
+        try:
+            return await outcome
+        finally:
+            timer.cancel()
+            waiter.waiting = None
+            self._waiting -= 1
+            for key in keys:
+                self._forget(key, operation)
+
+    def check(self, key: Hashable) -> None:
+        """Something about `key` changed: release the operations that are complete now."""
+        watchers = self._watchers.get(key)
+        if watchers:
+            for operation, outcome in list(watchers.items()):
+                if not outcome.done() and operation.is_complete():
+                    outcome.set_result(True)
+
+    def _forget(self, key: Hashable, operation: Operation) -> None:
+        watchers = self._watchers.get(key)
+        if watchers is not None:
+            watchers.pop(operation, None)
+            if not watchers:
+                del self._watchers[key]
+
+
+def _settle(outcome: "asyncio.Future[bool]", result: bool) -> None:
+    if not outcome.done():
+        outcome.set_result(result)

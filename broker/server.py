@@ -1,0 +1,126 @@
+"""The listeners of a broker and the connections they accepted."""
+
+import asyncio
+import errno
+import logging
+import socket
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from .connection import Connection, address_of
+from .registry import registered
+
+if TYPE_CHECKING:
+    from .broker import Broker
+
+log = logging.getLogger("kmini.server")
+
+
+class PortTaken(Exception):
+    """Another process listens where we were asked to."""
+
+
+class Listener(NamedTuple):
+    """Where we listen. `advertised` is what clients of this listener are told, or None: the address they arrived at."""
+
+    name: str
+    host: str
+    port: int
+    advertised: tuple[str, int] | None = None
+
+
+class Server:
+    """Accepts connections and holds them to the limits of the configuration."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self.broker = broker
+        self.handlers = registered()
+        self.max_request_bytes: int = broker.config.socket_request_max_bytes
+        self.listeners: list[Listener] = []
+        self.connections: set[Connection] = set()
+        self._per_host: Counter[str] = Counter()
+        self._servers: list[asyncio.AbstractServer] = []
+
+    async def start(self) -> None:
+        """Open the listeners. An open port means that the broker is ready. Raises PortTaken."""
+        loop = asyncio.get_running_loop()
+        config = self.broker.config
+        opened = []
+        try:
+            for name, host, port in config.listeners:
+                opened.append((name, _listening_socket(name, host, port, config.socket_listen_backlog_size)))
+        except PortTaken:
+            for _, listening in opened:
+                listening.close()
+            raise
+        for name, listening in opened:
+            host, port = address_of(listening.getsockname())
+            listener = Listener(name, host, port, config.advertised_listeners.get(name))
+            self.listeners.append(listener)
+            self._servers.append(
+                await loop.create_server(lambda listener=listener: Connection(self, listener), sock=listening)  # type: ignore[misc]
+            )
+        self._watch_idle()
+
+    async def stop(self, *, grace_ms: int = 1_000) -> None:
+        """Accept nobody, let requests that are being worked on finish for `grace_ms`, end those that wait, hang up."""
+        for server in self._servers:
+            server.close()
+        for connection in list(self.connections):
+            if connection.waiting is not None or not connection.is_busy:
+                connection.close()
+        deadline = time.monotonic() + grace_ms / 1000
+        while any(c.is_busy for c in self.connections) and time.monotonic() < deadline:
+            await asyncio.sleep(0.005)
+        for connection in list(self.connections):
+            connection.abort()
+        for server in self._servers:
+            await server.wait_closed()
+        self._servers.clear()
+        self.listeners.clear()
+
+    def register(self, connection: Connection) -> str | None:
+        """Take a new connection in; or say why not."""
+        self.connections.add(connection)
+        host = connection.peer[0]
+        self._per_host[host] += 1
+        config = self.broker.config
+        if len(self.connections) > config.max_connections:
+            return f"max.connections is {config.max_connections}"
+        if self._per_host[host] > config.max_connections_per_ip:
+            return f"max.connections.per.ip is {config.max_connections_per_ip}"
+        return None
+
+    def unregister(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+        host = connection.peer[0]
+        self._per_host[host] -= 1
+        if not self._per_host[host]:
+            del self._per_host[host]
+
+    def _watch_idle(self) -> None:
+        """Close connections that were silent for `connections.max.idle.ms`; look often enough to be late by a quarter at most."""
+        max_idle_ms = self.broker.config.connections_max_idle_ms
+        if max_idle_ms < 0:
+            return
+        oldest_ms = self.broker.clock.liveness_ms() - max_idle_ms
+        for connection in list(self.connections):
+            if connection.last_active_ms < oldest_ms and not connection.is_busy:
+                connection.close()
+            else:
+                connection.trim()
+        self.broker.clock.call_later(max(max_idle_ms // 4, 100), self._watch_idle, liveness=True)
+
+
+def _listening_socket(name: str, host: str, port: int, backlog: int) -> socket.socket:
+    """A socket that is bound and does not listen yet: the loop starts that. An empty host means every address."""
+    family = socket.AF_INET6 if ":" in host or (not host and socket.has_dualstack_ipv6()) else socket.AF_INET
+    try:
+        return socket.create_server(
+            (host, port), family=family, backlog=backlog, dualstack_ipv6=not host and family == socket.AF_INET6
+        )
+    except OSError as error:
+        if error.errno in (errno.EADDRINUSE, errno.EACCES, errno.EADDRNOTAVAIL):
+            raise PortTaken(f"cannot listen on {name}://{host}:{port}: {error.strerror}") from error
+        raise

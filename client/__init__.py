@@ -1,0 +1,37 @@
+"""A small Kafka client on asyncio: for the command line, for replication, and for programs that need no more.
+
+    async with Client("127.0.0.1:9092") as client:
+        await client.create_topics({"orders": NewTopic(partitions=3)})
+        await client.produce("orders", 0, [record(b"value", key=b"key")])
+        outcome = await client.delete_records_before({("orders", 0): 1}, timeout_ms=5_000)
+
+From the bottom up: `connection` (one broker: framing, pipelining, time-outs), `cluster` (who leads what, retries), and
+`client` with its parts (`produce`, `consume`, `delete_records`, ...). Errors are those of `kmini.protocol.errors`; the
+ones that arise on this side of the wire are `Disconnected` (and `NoBrokerAnswers`) and `RequestTimedOut`.
+"""
+
+from .address import Address, parse_addresses
+from .client import Client
+from .cluster import Cluster
+from .connection import Connection, ConnectionSettings
+from .consume import ConsumedRecord
+from .delete_records import DeleteRecordsResult
+from .errors import Disconnected, NoBrokerAnswers
+from .produce import ProduceResult, record
+from .topics import NewTopic
+
+__all__ = [
+    "Address",
+    "Client",
+    "Cluster",
+    "Connection",
+    "ConnectionSettings",
+    "ConsumedRecord",
+    "DeleteRecordsResult",
+    "Disconnected",
+    "NewTopic",
+    "NoBrokerAnswers",
+    "ProduceResult",
+    "parse_addresses",
+    "record",
+]

@@ -1,0 +1,35 @@
+"""Where brokers are: host and port, as text and back."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+DEFAULT_PORT = 9092
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_addresses(text: str) -> list[Address]:
+    """`host:port,host:port`, as bootstrap servers are written everywhere; 9092 where the port is missing.
+
+    ValueError says what was expected.
+    """
+    addresses = [_parse_address(part.strip()) for part in text.split(",") if part.strip()]
+    if not addresses:
+        raise ValueError(f"{text!r} names no broker: host:port was expected")
+    return addresses
+
+
+def _parse_address(text: str) -> Address:
+    host, colon, port = text.rpartition(":")
+    if not colon or text.endswith("]"):
+        host, port = text, str(DEFAULT_PORT)
+    if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        raise ValueError(f"{text!r} is no address: host:port was expected")
+    return Address(host.strip("[]"), int(port))

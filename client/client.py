@@ -1,0 +1,180 @@
+"""The client that programs and the command line hold: one object, one method for each thing to ask."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, TypeVar
+
+from ..protocol.messages.list_offsets import EARLIEST, LATEST
+from ..protocol.messages.metadata import MetadataResponse
+from ..protocol.records.compression import Codec
+from ..protocol.records.record import Record
+from ..protocol.schema import Request
+from ..protocol.topics import TopicPartition
+from .address import Address, parse_addresses
+from .cluster import Cluster
+from .connection import Connection, ConnectionSettings
+from .consume import ConsumedRecord, Consumption, Fetched, fetch
+from .deadline import Deadline
+from .delete_records import DeleteRecordsResult, delete_records_before
+from .offsets import OffsetAndTimestamp, list_offset
+from .produce import ALL_IN_SYNC, ProduceResult, produce
+from .topics import NewTopic, Outcomes, create_topics, delete_topics
+
+P = TypeVar("P", bound="tuple[str, int]")
+"""A TopicPartition, or the plain tuple of its two fields."""
+
+
+class Client:
+    """A Kafka client for one event loop. `timeout_ms` bounds every call, retries included, unless the call has its own.
+
+    Nothing is connected before the first call. Every method raises `KafkaError`: NoBrokerAnswers if no bootstrap server
+    can be reached, RequestTimedOut or the last obstacle once the time is over.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[Address] = "127.0.0.1:9092",
+        *,
+        client_id: str = "kmini",
+        timeout_ms: int = 30_000,
+        settings: ConnectionSettings | None = None,
+    ) -> None:
+        addresses = parse_addresses(bootstrap_servers) if isinstance(bootstrap_servers, str) else bootstrap_servers
+        self.cluster = Cluster(addresses, settings or ConnectionSettings(client_id=client_id))
+        self.timeout_ms = timeout_ms
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self.cluster.close()
+
+    def _deadline(self, timeout_ms: int | None = None) -> Deadline:
+        return Deadline(self.timeout_ms if timeout_ms is None else timeout_ms)
+
+    # --- any request
+
+    async def send(self, node_id: int | None, request: Request, *, timeout_ms: int | None = None) -> Any:
+        """Send a request to a broker, or to any broker (None), once; return its answer as it came.
+
+        The highest version that both sides have is used. Raises UnsupportedVersion, Disconnected, RequestTimedOut.
+        """
+        deadline = self._deadline(timeout_ms)
+        if node_id is None:
+            connection = await self.cluster.any_connection(deadline)
+        else:
+            if node_id not in self.cluster.brokers:
+                await self.cluster.refresh((), deadline)
+            connection = await self.cluster.connection(node_id, deadline)
+        return await connection.send(request, timeout_ms=deadline.remaining_ms)
+
+    # --- topics
+
+    async def metadata(self, topics: Iterable[str] | None = None) -> MetadataResponse:
+        """Brokers and topics: all topics (None) or those named. A topic's error code says if it does not exist."""
+        return await self.cluster.refresh(topics, self._deadline())
+
+    async def partitions(self, topic: str, *, create_missing: bool = False) -> list[TopicPartition]:
+        """The partitions of a topic, in order. Raises UnknownTopicOrPartition, unless it may come into being."""
+        deadline = self._deadline()
+        await self.cluster.leader_of(TopicPartition(topic, 0), deadline, create_missing=create_missing)
+        metadata = await self.cluster.refresh([topic], deadline)
+        return [TopicPartition(topic, index) for index in range(len(metadata.topics[0].partitions))]
+
+    async def create_topics(self, topics: Mapping[str, NewTopic]) -> Outcomes:
+        """Create topics; by name, what kept one from being created, or None."""
+        return await create_topics(self.cluster, topics, self._deadline())
+
+    async def delete_topics(self, names: Iterable[str]) -> Outcomes:
+        """Delete topics; by name, what kept one from being deleted, or None."""
+        return await delete_topics(self.cluster, names, self._deadline())
+
+    # --- records
+
+    async def produce(
+        self,
+        topic: str,
+        partition: int,
+        records: Sequence[Record],
+        *,
+        acks: int = ALL_IN_SYNC,
+        codec: Codec = Codec.NONE,
+        timeout_ms: int | None = None,
+    ) -> ProduceResult:
+        """Append records as one batch (`record` makes them); a topic that does not exist may come into being.
+
+        Never twice: what may have been written is not sent again (`client/produce.py`). Raises what the broker answers,
+        with `record_errors` where it says which records are at fault.
+        """
+        deadline = self._deadline(timeout_ms)
+        return await produce(self.cluster, TopicPartition(topic, partition), records, deadline, acks=acks, codec=codec)
+
+    async def fetch(self, topic: str, partition: int, offset: int, *, max_wait_ms: int = 0) -> Fetched:
+        """Record batches from an offset on, as they lie in the log. Raises OffsetOutOfRange."""
+        deadline = self._deadline()
+        topic_partition = TopicPartition(topic, partition)
+
+        async def attempt(connection: Connection) -> Fetched:
+            answers = await fetch(
+                self.cluster,
+                connection,
+                {topic_partition: offset},
+                max_wait_ms=max_wait_ms,
+                timeout_ms=deadline.remaining_ms,
+            )
+            answer = answers[topic_partition]
+            if isinstance(answer, Fetched):
+                return answer
+            raise answer
+
+        return await self.cluster.at_leader(topic_partition, deadline, attempt)
+
+    def consume(
+        self, positions: Mapping[P, int], *, until: Mapping[P, int] | None = None
+    ) -> AsyncGenerator[ConsumedRecord, None]:
+        """The records of partitions from these offsets on: up to the offsets `until`, or without end.
+
+        Within a partition they come in order. Follows leaders as they move. Close it (`contextlib.aclosing`) when it is
+        left before its end. Raises OffsetOutOfRange where records were deleted meanwhile.
+        """
+        start = {TopicPartition(*partition): offset for partition, offset in positions.items()}
+        end = None if until is None else {TopicPartition(*partition): offset for partition, offset in until.items()}
+        return Consumption(self.cluster, start, end, patience_ms=self.timeout_ms).records()
+
+    async def list_offsets(self, timestamps: Mapping[P, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """For each partition the first record at or after a time in ms, or a landmark: `EARLIEST`, `LATEST`, …"""
+        deadline = self._deadline()
+        wanted = {TopicPartition(*partition): timestamp for partition, timestamp in timestamps.items()}
+        found = await asyncio.gather(
+            *(list_offset(self.cluster, partition, timestamp, deadline) for partition, timestamp in wanted.items())
+        )
+        return dict(zip(wanted, found, strict=True))
+
+    async def beginning(self, partitions: Iterable[P]) -> dict[TopicPartition, int]:
+        """The log start offsets."""
+        offsets = await self.list_offsets(dict.fromkeys(partitions, EARLIEST))
+        return {partition: found.offset for partition, found in offsets.items()}
+
+    async def end(self, partitions: Iterable[P]) -> dict[TopicPartition, int]:
+        """The high watermarks: the offsets of the next records."""
+        offsets = await self.list_offsets(dict.fromkeys(partitions, LATEST))
+        return {partition: found.offset for partition, found in offsets.items()}
+
+    def delete_records_before(
+        self, offsets: Mapping[P, int], timeout_ms: int | None = None
+    ) -> asyncio.Future[dict[TopicPartition, DeleteRecordsResult]]:
+        """Delete the records before an offset in each partition; -1 stands for the high watermark (KIP-107).
+
+        Returns at once. The future has the result of every partition once all are known, within `timeout_ms`: the low
+        watermark, or the error. A leader that did not answer leaves its partitions with (-1, RequestTimedOut).
+        """
+        wanted = {TopicPartition(*partition): offset for partition, offset in offsets.items()}
+        return asyncio.ensure_future(delete_records_before(self.cluster, wanted, self._deadline(timeout_ms)))

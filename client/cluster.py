@@ -1,0 +1,243 @@
+"""The brokers as one cluster: who leads what, a connection to each, and what to do when either changes.
+
+Leaders are looked up once and believed until a broker says otherwise. `at_leader` and `at_controller` are where
+requests are retried: a retriable error makes them forget whom they asked, pause, look up again and try again, until
+the deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeVar
+
+from ..protocol.errors import KafkaError, LeaderNotAvailable, UnknownTopicOrPartition
+from ..protocol.messages.metadata import MetadataRequest, MetadataResponse
+from ..protocol.topics import TopicPartition
+from ..protocol.uuids import ZERO_UUID
+from .address import Address
+from .connection import Connection, ConnectionSettings
+from .deadline import Backoff, Deadline
+from .errors import Disconnected, NoBrokerAnswers, check, error_of
+
+T = TypeVar("T")
+
+UNKNOWN_TOPIC_PATIENCE_MS = 500
+"""How long "there is no such topic" is doubted: of a topic just made, brokers learn at different moments."""
+
+
+class Cluster:
+    """A view of a cluster that starts from some of its addresses. Belongs to one event loop; ends with `close`."""
+
+    def __init__(self, bootstrap: Sequence[Address], settings: ConnectionSettings | None = None) -> None:
+        self.settings = settings or ConnectionSettings()
+        self.brokers: dict[int, Address] = {}
+        """The live brokers by node id, as of the last metadata."""
+        self._bootstrap = list(bootstrap)
+        self._controller_id = -1
+        self._leaders: dict[TopicPartition, int] = {}
+        self._topic_ids: dict[str, bytes] = {}
+        self._connections: dict[Address, asyncio.Task[Connection]] = {}
+
+    async def close(self) -> None:
+        """Close the connections that `connection` gave out."""
+        tasks = list(self._connections.values())
+        self._connections.clear()
+        for task in tasks:
+            task.cancel()
+        for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(outcome, Connection):
+                await outcome.close()
+
+    # --- connections
+
+    async def connection(self, node_id: int, deadline: Deadline) -> Connection:
+        """The connection to a broker that everybody shares. Raises Disconnected."""
+        return await self._shared(self._address_of(node_id), deadline)
+
+    async def open_connection(self, node_id: int, deadline: Deadline) -> Connection:
+        """A connection of the caller's own, for requests that wait at the broker. The caller closes it."""
+        return await Connection.open(self._address_of(node_id), self.settings, timeout_ms=deadline.remaining_ms)
+
+    async def any_connection(self, deadline: Deadline) -> Connection:
+        """A connection to any broker: an open one if there is one, else the first that can be made.
+
+        Raises NoBrokerAnswers while the cluster was never reached, and Disconnected if it was and is gone.
+        """
+        for task in self._connections.values():
+            if _has_open(task):
+                return task.result()
+        failures = []
+        for address in dict.fromkeys([*self.brokers.values(), *self._bootstrap]):
+            try:
+                return await self._shared(address, deadline)
+            except Disconnected as error:
+                failures.append(error.message)
+        raise (Disconnected if self.brokers else NoBrokerAnswers)("; ".join(failures))
+
+    async def _shared(self, address: Address, deadline: Deadline) -> Connection:
+        """One connection an address: who comes while it is being made waits for the same one."""
+        task = self._connections.get(address)
+        if task is None or (task.done() and not _has_open(task)):
+            task = asyncio.ensure_future(Connection.open(address, self.settings))
+            self._connections[address] = task
+        try:
+            return await asyncio.wait_for(asyncio.shield(task), deadline.remaining_ms / 1000)
+        except asyncio.TimeoutError:
+            raise Disconnected(f"{address} does not answer") from None
+
+    def _address_of(self, node_id: int) -> Address:
+        address = self.brokers.get(node_id)
+        if address is None:
+            raise Disconnected(f"broker {node_id} is not among the live ones")
+        return address
+
+    # --- metadata
+
+    async def refresh(
+        self, topics: Iterable[str] | None, deadline: Deadline, *, create_missing: bool = False
+    ) -> MetadataResponse:
+        """Ask any broker for the picture of `topics` (None: of all) and remember it. Does not retry."""
+        connection = await self.any_connection(deadline)
+        asked = None if topics is None else [MetadataRequest.Topic(name=name) for name in topics]
+        request = MetadataRequest(topics=asked, allow_auto_topic_creation=create_missing)
+        response: MetadataResponse = await connection.send(request, timeout_ms=deadline.remaining_ms)
+        check(response.error_code)
+        self.brokers = {broker.node_id: Address(broker.host, broker.port) for broker in response.brokers}
+        self._controller_id = response.controller_id
+        for topic in response.topics:
+            if topic.name is not None:
+                self._topic_ids[topic.name] = topic.topic_id
+                for partition in topic.partitions:
+                    self._leaders[TopicPartition(topic.name, partition.partition_index)] = partition.leader_id
+        return response
+
+    def topic_id(self, topic: str) -> bytes:
+        """The id of a topic whose leaders were looked up; zeros where the cluster knows no ids."""
+        return self._topic_ids.get(topic, ZERO_UUID)
+
+    def topic_name(self, topic_id: bytes) -> str:
+        """The opposite of `topic_id`; empty if no topic with this id was looked up."""
+        return next((name for name, known in self._topic_ids.items() if known == topic_id), "")
+
+    def forget_leader(self, topic_partition: TopicPartition) -> None:
+        """Do not believe what is known of this partition's leader: who asks next asks the cluster."""
+        self._leaders.pop(topic_partition, None)
+
+    async def leaders(
+        self, partitions: Iterable[TopicPartition], deadline: Deadline, *, create_missing: bool = False
+    ) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, KafkaError]]:
+        """The partitions by leader, and why the others have none that could be found until the deadline.
+
+        One request asks for all that are not known. A partition that does not exist, and is not to be created, is given
+        up before the deadline. Raises NoBrokerAnswers.
+        """
+        by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
+        errors: dict[TopicPartition, KafkaError] = {}
+        backoff = Backoff(deadline)
+        patience = deadline if create_missing else Deadline(min(UNKNOWN_TOPIC_PATIENCE_MS, deadline.remaining_ms))
+        wanted = list(partitions)
+        while True:
+            unknown = {partition.topic for partition in wanted if self._leaders.get(partition, -1) < 0}
+            failure: KafkaError | None = None
+            response = None
+            if unknown:
+                try:
+                    response = await self.refresh(sorted(unknown), deadline, create_missing=create_missing)
+                except KafkaError as error:
+                    if not error.retriable:
+                        raise
+                    failure = error
+            unresolved = []
+            for partition in wanted:
+                leader = self._leaders.get(partition, -1)
+                if leader >= 0:
+                    by_leader[leader].append(partition)
+                    continue
+                obstacle = failure or _why_no_leader(partition, response)
+                doubted = patience if isinstance(obstacle, UnknownTopicOrPartition) else deadline
+                if obstacle.retriable and not doubted.has_passed:
+                    unresolved.append(partition)
+                else:
+                    errors[partition] = obstacle
+            if not unresolved:
+                return by_leader, errors
+            wanted = unresolved
+            await backoff.pause()
+
+    async def leader_of(
+        self, topic_partition: TopicPartition, deadline: Deadline, *, create_missing: bool = False
+    ) -> int:
+        """The node id of the leader. Raises UnknownTopicOrPartition; after the deadline, why it was not found."""
+        by_leader, errors = await self.leaders([topic_partition], deadline, create_missing=create_missing)
+        for error in errors.values():
+            raise error
+        return next(iter(by_leader))
+
+    # --- retries
+
+    async def at_leader(
+        self,
+        topic_partition: TopicPartition,
+        deadline: Deadline,
+        attempt: Callable[[Connection], Awaitable[T]],
+        *,
+        create_missing: bool = False,
+    ) -> T:
+        """What `attempt`, given the shared connection to the leader, returns; tried again after each retriable error.
+
+        Once the deadline has passed the last error is raised, and any other error at once. An attempt whose effect must
+        not happen twice must not raise a retriable error when it is unknown whether it happened.
+        """
+        backoff = Backoff(deadline)
+        while True:
+            leader = await self.leader_of(topic_partition, deadline, create_missing=create_missing)
+            try:
+                return await attempt(await self.connection(leader, deadline))
+            except KafkaError as error:
+                if not error.retriable or deadline.has_passed:
+                    raise
+            self.forget_leader(topic_partition)
+            await backoff.pause()
+
+    async def at_controller(self, deadline: Deadline, attempt: Callable[[Connection], Awaitable[T]]) -> T:
+        """What `attempt`, given the shared connection to the controller, returns; retried as in `at_leader`."""
+        backoff = Backoff(deadline)
+        while True:
+            try:
+                return await attempt(await self._controller(deadline))
+            except KafkaError as error:
+                if not error.retriable or deadline.has_passed:
+                    raise
+            self._controller_id = -1
+            await backoff.pause()
+
+    async def _controller(self, deadline: Deadline) -> Connection:
+        """The broker that administrative requests go to; any broker where the cluster names none."""
+        if self._controller_id not in self.brokers:
+            await self.refresh((), deadline)
+        if self._controller_id not in self.brokers:
+            return await self.any_connection(deadline)
+        return await self.connection(self._controller_id, deadline)
+
+
+def _has_open(task: asyncio.Task[Connection]) -> bool:
+    return task.done() and not task.cancelled() and task.exception() is None and task.result().is_open
+
+
+def _why_no_leader(topic_partition: TopicPartition, response: MetadataResponse | None) -> KafkaError:
+    """What the metadata say about a partition that has no leader in them."""
+    topic = (
+        next((topic for topic in response.topics if topic.name == topic_partition.topic), None) if response else None
+    )
+    if topic is None or topic.error_code == UnknownTopicOrPartition.code:
+        return UnknownTopicOrPartition(f"there is no topic {topic_partition.topic}")
+    error = error_of(topic.error_code, topic_partition.topic)
+    if error is not None:
+        return error
+    if any(partition.partition_index == topic_partition.partition for partition in topic.partitions):
+        return LeaderNotAvailable(f"{topic_partition} has no leader at the moment")
+    return UnknownTopicOrPartition(
+        f"{topic.name} has no partition {topic_partition.partition}, it has {len(topic.partitions)} of them"
+    )

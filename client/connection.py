@@ -1,0 +1,217 @@
+"""One connection to one broker: requests out, answers in, in order.
+
+Kafka answers the requests of a connection one after the other. Any number may be under way (pipelining), but whatever
+waits at the broker holds up what comes after it: long polls and deletions deserve a connection of their own
+(`Cluster.open_connection`). A request that is not answered in time costs the connection, as in Kafka's own clients:
+nothing behind it would be answered either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..protocol.errors import MalformedMessage, RequestTimedOut, UnsupportedVersion
+from ..protocol.framing import ClientConnection
+from ..protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ..protocol.schema import Request
+from .address import Address
+from .errors import Disconnected, check
+
+if TYPE_CHECKING:
+    import ssl
+
+MAX_RESPONSE_BYTES = 128 * 1024 * 1024
+SOFTWARE_NAME = "kmini"
+SOFTWARE_VERSION = "0.1.0"
+
+
+class ConnectionSettings(NamedTuple):
+    """How connections are made. `set_up` are the steps between connecting and the first request of anybody else."""
+
+    client_id: str = "kmini"
+    connect_timeout_ms: int = 10_000
+    """For connecting and all the steps together."""
+    tls: ssl.SSLContext | None = None
+    set_up: tuple[Callable[[Connection], Awaitable[None]], ...] | None = None
+    """`(negotiate_versions,)` if not given. Authentication will be a step after it."""
+
+
+class _Unanswered(NamedTuple):
+    request: type[Request]
+    version: int
+    future: asyncio.Future[Any]
+
+
+class Connection(asyncio.Protocol):
+    """Made with `Connection.open`; ends with `close`, with the broker, or with the first thing that goes wrong."""
+
+    def __init__(self, address: Address, client_id: str) -> None:
+        self.address = address
+        self.versions: dict[int, tuple[int, int]] = {}
+        """What the broker serves: lowest and highest version by API key. Filled by `negotiate_versions`."""
+        self._framing = ClientConnection(client_id, max_frame_bytes=MAX_RESPONSE_BYTES)
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._unanswered: deque[_Unanswered] = deque()
+        """In the order in which they were sent, which is the order in which they are answered."""
+        self._why_ended: str | None = None
+        self._ended = self._loop.create_future()
+        self._writable = asyncio.Event()
+        self._writable.set()
+
+    @classmethod
+    async def open(
+        cls, address: Address, settings: ConnectionSettings | None = None, *, timeout_ms: float | None = None
+    ) -> Connection:
+        """Connect and go through the set-up steps, within the settings' time, or `timeout_ms` if that is less.
+
+        Raises Disconnected, or what a step raises.
+        """
+        settings = settings or ConnectionSettings()
+        if timeout_ms is None or timeout_ms > settings.connect_timeout_ms:
+            timeout_ms = settings.connect_timeout_ms
+        loop = asyncio.get_running_loop()
+        connection = cls(address, settings.client_id)
+
+        async def connect() -> None:
+            await loop.create_connection(lambda: connection, address.host, address.port, ssl=settings.tls)
+            for step in settings.set_up if settings.set_up is not None else (negotiate_versions,):
+                await step(connection)
+
+        try:
+            await asyncio.wait_for(connect(), timeout_ms / 1000)
+        except asyncio.TimeoutError:
+            await connection.close()
+            raise Disconnected(f"{address} does not answer") from None
+        except OSError as error:
+            raise Disconnected(f"cannot connect to {address}: {_reason(error)}") from error
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None and self._why_ended is None
+
+    def version_for(self, request: type[Request], max_version: int | None = None) -> int:
+        """The highest version that both sides have, and that is at most `max_version`. Raises UnsupportedVersion."""
+        lowest, highest = self.versions.get(request.api_key, (0, -1))
+        version = min(highest, request.max_version if max_version is None else max_version)
+        if version < max(lowest, request.min_version):
+            served = f"serves versions {lowest} to {highest} of" if highest >= 0 else "does not serve"
+            raise UnsupportedVersion(f"{self.address} {served} {request.name}")
+        return version
+
+    async def send(
+        self,
+        request: Request,
+        *,
+        timeout_ms: float | None = None,
+        version: int | None = None,
+        expects_answer: bool = True,
+    ) -> Any:
+        """Send a request and return the broker's answer, an instance of `request.response`.
+
+        None where no answer is expected (Produce with acks 0). Error codes inside the answer are the caller's to judge.
+        Raises RequestTimedOut, which ends the connection; Disconnected; UnsupportedVersion.
+        """
+        if version is None:
+            version = self.version_for(type(request))
+        if not self._writable.is_set():
+            await self._writable.wait()
+        if self._transport is None or self._why_ended is not None:
+            raise Disconnected(f"{self.address}: {self._why_ended}")
+        buffers = self._framing.request(request, version, expects_answer=expects_answer)
+        if not expects_answer:
+            self._transport.writelines(buffers)
+            return None
+        future: asyncio.Future[Any] = self._loop.create_future()
+        self._unanswered.append(_Unanswered(type(request), version, future))
+        self._transport.writelines(buffers)
+        if timeout_ms is None:
+            return await future
+        timer = self._loop.call_later(timeout_ms / 1000, self._give_up, future, request.name)
+        try:
+            return await future
+        finally:
+            timer.cancel()
+
+    async def close(self) -> None:
+        """Hang up; what is unanswered fails with Disconnected. Returns when the connection has ended."""
+        self._end("closed")
+        if self._transport is not None:
+            await asyncio.wait([self._ended])
+
+    # --- what asyncio calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for body in self._framing.receive_data(data):
+                self._answer(body)
+        except MalformedMessage as error:
+            self._end(f"the broker broke the protocol: {error}")
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._end(_reason(error) if isinstance(error, OSError) else "the broker hung up")
+        self._ended.set_result(None)
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    # ---
+
+    def _answer(self, response: Any) -> None:
+        future = self._unanswered.popleft().future
+        if not future.done():
+            future.set_result(response)
+
+    def _give_up(self, future: asyncio.Future[Any], name: str) -> None:
+        if not future.done():
+            future.set_exception(RequestTimedOut(f"{self.address} did not answer {name} in time"))
+            self._end(f"{name} was not answered in time")
+
+    def _end(self, reason: str) -> None:
+        """Hang up, and tell everybody who waits why."""
+        if self._why_ended is not None:
+            return
+        self._why_ended = reason
+        self._writable.set()
+        if self._transport is not None:
+            self._transport.abort()
+        while self._unanswered:
+            waiting = self._unanswered.popleft()
+            if not waiting.future.done():
+                error = Disconnected(f"{self.address}: {reason}, {waiting.request.name} was not answered")
+                waiting.future.set_exception(error)
+
+
+async def negotiate_versions(connection: Connection) -> None:
+    """Learn what the broker serves (KIP-35). A broker that does not know our newest question says which one it does."""
+    version = ApiVersionsRequest.max_version
+    for _ in range(2):
+        request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
+        response: ApiVersionsResponse = await connection.send(request, version=version)
+        ranges = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+        if response.error_code != UnsupportedVersion.code:
+            break
+        lowest, highest = ranges.get(ApiVersionsRequest.api_key, (0, 0))
+        version = max(min(highest, ApiVersionsRequest.max_version), lowest)
+    check(response.error_code, f"{connection.address} refused ApiVersions")
+    connection.versions = ranges
+
+
+def _reason(error: OSError) -> str:
+    """Why, in a few words: what asyncio adds says the address once more."""
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)

@@ -1,0 +1,214 @@
+"""Consuming by assignment: from given offsets of given partitions, up to given ends or for ever.
+
+Every leader is asked for all its partitions at once, over a connection of its own, because the question waits there
+until there is something to tell. The answers are taken as they come; within a partition the order is the log's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+from ..protocol.errors import CorruptMessage, KafkaError, UnknownServerError
+from ..protocol.messages.fetch import FetchRequest, FetchResponse
+from ..protocol.primitives import Buffer
+from ..protocol.records.batch import is_crc_valid, iter_batches
+from ..protocol.records.record import decode_records
+from ..protocol.topics import TopicPartition
+from .cluster import Cluster
+from .connection import Connection
+from .deadline import Backoff, Deadline
+from .errors import check, error_of
+
+MAX_WAIT_MS = 500
+MAX_BYTES = 8 * 1024 * 1024
+PARTITION_MAX_BYTES = 1024 * 1024
+MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
+"""What a batch may become; a broker that sends more is not believed."""
+
+Headers = tuple[tuple[str, "bytes | None"], ...]
+
+
+class ConsumedRecord(NamedTuple):
+    """A record and where it was."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    """In ms since the epoch, by the producer's clock or the broker's, as the topic says."""
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+class Fetched(NamedTuple):
+    """What a leader answered for one partition."""
+
+    records: Buffer
+    """Whole batches from the one that holds the offset asked for; the last may be cut off."""
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+
+
+class Consumption:
+    """One run over partitions. `positions` are the offsets to be read next, and move on as records are handed out."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        positions: Mapping[TopicPartition, int],
+        until: Mapping[TopicPartition, int] | None,
+        *,
+        patience_ms: int,
+    ) -> None:
+        self.positions = dict(positions)
+        self._cluster = cluster
+        self._until = until
+        self._patience_ms = patience_ms
+        self._deadline = Deadline(patience_ms)
+        """Pushed back by every success: so long may nothing work."""
+        self._connections: dict[int, Connection] = {}
+        self._polls: dict[asyncio.Task[dict[TopicPartition, Fetched | KafkaError]], list[TopicPartition]] = {}
+
+    async def records(self) -> AsyncGenerator[ConsumedRecord, None]:
+        """The records, from every leader as they come; ends when each partition has reached its end, if it has one."""
+        backoff = Backoff(self._deadline)
+        try:
+            while self._unfinished():
+                await self._poll_idle_partitions()
+                done, _ = await asyncio.wait(self._polls, return_when=asyncio.FIRST_COMPLETED)
+                failed = False
+                for task in done:
+                    del self._polls[task]
+                    for topic_partition, fetched in task.result().items():
+                        if isinstance(fetched, KafkaError):
+                            self._tolerate(topic_partition, fetched)
+                            failed = True
+                            continue
+                        for record in self._take(topic_partition, fetched):
+                            yield record
+                if failed:
+                    await backoff.pause()
+                else:
+                    self._deadline = Deadline(self._patience_ms)
+                    backoff = Backoff(self._deadline)
+        finally:
+            await self._close()
+
+    def _unfinished(self) -> list[TopicPartition]:
+        if self._until is None:
+            return list(self.positions)
+        return [partition for partition, offset in self.positions.items() if offset < self._until[partition]]
+
+    async def _poll_idle_partitions(self) -> None:
+        """Ask leaders for the partitions that no question is under way for."""
+        asked = {partition for partitions in self._polls.values() for partition in partitions}
+        idle = [partition for partition in self._unfinished() if partition not in asked]
+        if not idle:
+            return
+        by_leader, errors = await self._cluster.leaders(idle, self._deadline)
+        for error in errors.values():
+            raise error
+        for leader, partitions in by_leader.items():
+            self._polls[asyncio.ensure_future(self._poll(leader, partitions))] = partitions
+
+    async def _poll(self, leader: int, partitions: list[TopicPartition]) -> dict[TopicPartition, Fetched | KafkaError]:
+        """One question to one leader. What goes wrong with all of it goes wrong with each partition."""
+        connection = self._connections.pop(leader, None)
+        try:
+            if connection is None or not connection.is_open:
+                connection = await self._cluster.open_connection(leader, self._deadline)
+            wanted = {partition: self.positions[partition] for partition in partitions}
+            fetched = await fetch(self._cluster, connection, wanted, timeout_ms=self._patience_ms)
+        except KafkaError as error:
+            if connection is not None:
+                await connection.close()
+            return dict.fromkeys(partitions, error)
+        except BaseException:
+            if connection is not None:
+                await connection.close()
+            raise
+        spare = self._connections.setdefault(leader, connection)
+        if spare is not connection:
+            await connection.close()
+        return fetched
+
+    def _tolerate(self, topic_partition: TopicPartition, error: KafkaError) -> None:
+        if not error.retriable or self._deadline.has_passed:
+            raise error
+        self._cluster.forget_leader(topic_partition)
+
+    def _take(self, topic_partition: TopicPartition, fetched: Fetched) -> Iterator[ConsumedRecord]:
+        """The records from the position on, which moves past every batch, also past those without records for us."""
+        end = self._until[topic_partition] if self._until is not None else None
+        for position, header in iter_batches(fetched.records):
+            if header.next_offset <= self.positions[topic_partition]:
+                continue
+            if not is_crc_valid(fetched.records, position, header):
+                raise CorruptMessage(
+                    f"{topic_partition}: the batch at offset {header.base_offset} does not match its CRC"
+                )
+            if not header.is_control:
+                for record in decode_records(fetched.records, position, header, limit=MAX_DECOMPRESSED_BYTES):
+                    if record.offset < self.positions[topic_partition]:
+                        continue
+                    if end is not None and record.offset >= end:
+                        break
+                    self.positions[topic_partition] = record.offset + 1
+                    yield ConsumedRecord(topic_partition.topic, topic_partition.partition, *record)
+            self.positions[topic_partition] = header.next_offset
+            if end is not None and header.next_offset >= end:
+                return
+
+    async def _close(self) -> None:
+        for task in self._polls:
+            task.cancel()
+        for task in self._polls:
+            with suppress(asyncio.CancelledError):
+                await task
+        for connection in self._connections.values():
+            await connection.close()
+
+
+async def fetch(
+    cluster: Cluster,
+    connection: Connection,
+    offsets: Mapping[TopicPartition, int],
+    *,
+    max_wait_ms: int = MAX_WAIT_MS,
+    min_bytes: int = 1,
+    max_bytes: int = MAX_BYTES,
+    timeout_ms: int,
+) -> dict[TopicPartition, Fetched | KafkaError]:
+    """Ask one leader for records from these offsets on; it answers when there are `min_bytes`, or after `max_wait_ms`.
+
+    Each partition has its own outcome. Raises what `Connection.send` does, and an error of the whole answer.
+    """
+    topics: dict[str, FetchRequest.Topic] = {}
+    for (name, index), offset in offsets.items():
+        topic = topics.setdefault(name, FetchRequest.Topic(topic=name, topic_id=cluster.topic_id(name), partitions=[]))
+        topic.partitions.append(
+            FetchRequest.Topic.Partition(partition=index, fetch_offset=offset, partition_max_bytes=PARTITION_MAX_BYTES)
+        )
+    request = FetchRequest(
+        max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes, topics=list(topics.values())
+    )
+    response: FetchResponse = await connection.send(request, timeout_ms=max_wait_ms + timeout_ms)
+    check(response.error_code)
+    answers = {
+        (answered.topic or cluster.topic_name(answered.topic_id), answer.partition_index): _fetched(answer)
+        for answered in response.responses
+        for answer in answered.partitions
+    }
+    unanswered = UnknownServerError(f"{connection.address} did not answer for this partition")
+    return {topic_partition: answers.get(topic_partition, unanswered) for topic_partition in offsets}
+
+
+def _fetched(answer: FetchResponse.Topic.Partition) -> Fetched | KafkaError:
+    return error_of(answer.error_code) or Fetched(
+        answer.records or b"", answer.high_watermark, answer.last_stable_offset, answer.log_start_offset
+    )

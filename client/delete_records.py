@@ -1,0 +1,106 @@
+"""DeleteRecords from the side of who asks (KIP-107, steps 1, 2 and 9)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ..protocol.errors import KafkaError, RequestTimedOut
+from ..protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+from ..protocol.topics import TopicPartition
+from .cluster import Cluster
+from .connection import Connection
+from .deadline import LONGEST_PAUSE_MS, Deadline
+from .errors import Disconnected, NoBrokerAnswers, error_of
+
+HIGH_WATERMARK = -1
+"""As an offset: everything that is committed when the leader receives the request."""
+
+_TELLS_EARLIER_MS = 100
+"""So much before we stop listening a leader is asked to answer: it can then say what became of its other partitions."""
+
+
+class DeleteRecordsResult(NamedTuple):
+    """The outcome for one partition."""
+
+    low_watermark: int
+    """The smallest log start offset among its live replicas; -1 with most errors."""
+    error: KafkaError | None = None
+    """None when no live replica lets readers have a record below the offset any more."""
+
+
+Results = dict[TopicPartition, DeleteRecordsResult]
+
+
+async def delete_records_before(cluster: Cluster, offsets: Mapping[TopicPartition, int], deadline: Deadline) -> Results:
+    """Ask every leader, for its partitions only; return when the result of every partition is known.
+
+    Looking up leaders and connecting is retried until the deadline. A request once sent is not sent again, because -1
+    would mean a later high watermark then: what a leader answers is the result, and a leader that does not answer, in
+    time or at all, leaves its partitions with RequestTimedOut. Raises NoBrokerAnswers if no broker can be reached.
+    """
+    for topic_partition in offsets:
+        cluster.forget_leader(topic_partition)
+    try:
+        by_leader, errors = await cluster.leaders(offsets, deadline)
+    except NoBrokerAnswers as error:
+        if not deadline.has_passed:
+            raise
+        return dict.fromkeys(offsets, _timed_out(error))
+    requests = [
+        _delete_at(cluster, leader, {partition: offsets[partition] for partition in partitions}, deadline)
+        for leader, partitions in by_leader.items()
+    ]
+    results = {partition: _not_asked(error) for partition, error in errors.items()}
+    for answered in await asyncio.gather(*requests):
+        results.update(answered)
+    return {topic_partition: results[topic_partition] for topic_partition in offsets}
+
+
+async def _delete_at(
+    cluster: Cluster, leader: int, offsets: Mapping[TopicPartition, int], deadline: Deadline
+) -> Results:
+    try:
+        connection = await cluster.open_connection(leader, deadline)
+    except Disconnected as error:
+        if deadline.has_passed:
+            return dict.fromkeys(offsets, _timed_out(error))
+        await asyncio.sleep(min(LONGEST_PAUSE_MS // 10, deadline.remaining_ms) / 1000)
+        return await delete_records_before(cluster, offsets, deadline)  # somebody else may lead them by now
+    try:
+        return await _ask(connection, offsets, deadline)
+    except (Disconnected, RequestTimedOut) as error:
+        return dict.fromkeys(offsets, _timed_out(error))
+    finally:
+        await connection.close()
+
+
+async def _ask(connection: Connection, offsets: Mapping[TopicPartition, int], deadline: Deadline) -> Results:
+    topics: dict[str, DeleteRecordsRequest.Topic] = {}
+    for (name, index), offset in offsets.items():
+        topic = topics.setdefault(name, DeleteRecordsRequest.Topic(name=name, partitions=[]))
+        topic.partitions.append(DeleteRecordsRequest.Topic.Partition(partition_index=index, offset=offset))
+    remaining_ms = deadline.remaining_ms
+    request = DeleteRecordsRequest(
+        topics=list(topics.values()), timeout_ms=max(0, remaining_ms - min(_TELLS_EARLIER_MS, remaining_ms // 10))
+    )
+    response: DeleteRecordsResponse = await connection.send(request, timeout_ms=remaining_ms)
+    answers = {
+        TopicPartition(topic.name, answer.partition_index): DeleteRecordsResult(
+            answer.low_watermark, error_of(answer.error_code)
+        )
+        for topic in response.topics
+        for answer in topic.partitions
+    }
+    unanswered = DeleteRecordsResult(-1, RequestTimedOut(f"{connection.address} did not answer for this partition"))
+    return {topic_partition: answers.get(topic_partition, unanswered) for topic_partition in offsets}
+
+
+def _not_asked(error: KafkaError) -> DeleteRecordsResult:
+    """Of a partition whose leader was not found: what the cluster said, or that nobody answered until the deadline."""
+    return _timed_out(error) if isinstance(error, Disconnected) else DeleteRecordsResult(-1, error)
+
+
+def _timed_out(why: KafkaError) -> DeleteRecordsResult:
+    return DeleteRecordsResult(-1, RequestTimedOut(why.message))

@@ -1,0 +1,119 @@
+"""Producing: one batch of records to one partition.
+
+Nothing that may have been written is sent again: without sequence numbers it would be there twice. So a produce is
+retried where the broker says that it wrote nothing, or could not be reached; a time-out and a connection that broke
+after the request are the caller's to judge.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from ..protocol.errors import (
+    KafkaError,
+    KafkaStorageError,
+    LeaderNotAvailable,
+    NotEnoughReplicas,
+    NotLeaderOrFollower,
+    RecordsRefused,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+    error_for,
+)
+from ..protocol.messages.produce import ProduceRequest, ProduceResponse
+from ..protocol.records.batch import build_batch
+from ..protocol.records.compression import Codec
+from ..protocol.records.record import Record
+from ..protocol.topics import TopicPartition
+from .cluster import Cluster
+from .connection import Connection
+from .deadline import Deadline
+from .errors import check
+
+ALL_IN_SYNC = -1
+"""Acknowledged when every in-sync replica has the records; 1 is the leader alone, 0 nobody."""
+
+NOTHING_WRITTEN = (
+    KafkaStorageError,
+    LeaderNotAvailable,
+    NotEnoughReplicas,
+    NotLeaderOrFollower,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+"""Answers after which the same records may be sent again."""
+
+
+class Unacknowledged(Exception):
+    """Carries an error past `at_leader` that must not be retried although its kind may be."""
+
+    def __init__(self, error: KafkaError) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+class ProduceResult(NamedTuple):
+    """What the broker made of a batch. With acks 0 it says nothing: all are -1."""
+
+    base_offset: int = -1
+    """The offset of the first record; the others follow without gaps."""
+    log_append_time_ms: int = -1
+    """The records' timestamp if the topic stamps them itself; else -1."""
+    log_start_offset: int = -1
+
+
+def record(
+    value: bytes | None,
+    *,
+    key: bytes | None = None,
+    headers: Iterable[tuple[str, bytes | None]] = (),
+    timestamp_ms: int | None = None,
+) -> Record:
+    """A record to be produced; the time is now unless given. A value of None is a tombstone."""
+    timestamp = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
+    return Record(offset=0, timestamp=timestamp, key=key, value=value, headers=tuple(headers))
+
+
+async def produce(
+    cluster: Cluster,
+    topic_partition: TopicPartition,
+    records: Sequence[Record],
+    deadline: Deadline,
+    *,
+    acks: int = ALL_IN_SYNC,
+    codec: Codec = Codec.NONE,
+) -> ProduceResult:
+    """Append the records as one batch. See `Client.produce`."""
+    batch = build_batch(records, codec=codec)
+
+    async def attempt(connection: Connection) -> ProduceResult:
+        data = ProduceRequest.Topic.Partition(index=topic_partition.partition, records=batch)
+        topic = ProduceRequest.Topic(
+            name=topic_partition.topic, topic_id=cluster.topic_id(topic_partition.topic), partition_data=[data]
+        )
+        request = ProduceRequest(acks=acks, timeout_ms=deadline.remaining_ms, topic_data=[topic])
+        try:
+            answer = await connection.send(request, timeout_ms=deadline.remaining_ms, expects_answer=acks != 0)
+            return ProduceResult() if answer is None else _result(answer)
+        except NOTHING_WRITTEN:
+            raise
+        except KafkaError as error:
+            raise Unacknowledged(error) from error
+
+    try:
+        return await cluster.at_leader(topic_partition, deadline, attempt, create_missing=True)
+    except Unacknowledged as unacknowledged:
+        raise unacknowledged.error from unacknowledged.__cause__
+
+
+def _result(response: ProduceResponse) -> ProduceResult:
+    answer = response.responses[0].partition_responses[0]
+    if answer.record_errors:
+        kind = error_for(answer.error_code)
+        if issubclass(kind, RecordsRefused):
+            refused = [(one.batch_index, one.batch_index_error_message or "") for one in answer.record_errors]
+            raise kind(answer.error_message or "", refused)
+    check(answer.error_code, answer.error_message)
+    return ProduceResult(answer.base_offset, answer.log_append_time_ms, answer.log_start_offset)

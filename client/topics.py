@@ -1,0 +1,74 @@
+"""Making and removing topics. Each topic has its own outcome: one that fails does not hinder the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from ..protocol.errors import KafkaError, NotController
+from ..protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from ..protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from .cluster import Cluster
+from .connection import Connection
+from .deadline import Deadline
+from .errors import error_of
+
+Outcomes = dict[str, "KafkaError | None"]
+"""By topic: None where it worked."""
+
+
+class NewTopic(NamedTuple):
+    """What a topic shall be like; -1 leaves the number to the broker."""
+
+    partitions: int = -1
+    replication_factor: int = -1
+    configs: Mapping[str, str] = {}
+
+
+async def create_topics(cluster: Cluster, topics: Mapping[str, NewTopic], deadline: Deadline) -> Outcomes:
+    """See `Client.create_topics`."""
+    request = CreateTopicsRequest(
+        topics=[
+            CreateTopicsRequest.Topic(
+                name=name,
+                num_partitions=topic.partitions,
+                replication_factor=topic.replication_factor,
+                configs=[CreateTopicsRequest.Topic.Config(name=key, value=text) for key, text in topic.configs.items()],
+            )
+            for name, topic in topics.items()
+        ],
+        timeout_ms=deadline.remaining_ms,
+    )
+
+    async def attempt(connection: Connection) -> Outcomes:
+        response: CreateTopicsResponse = await connection.send(request, timeout_ms=deadline.remaining_ms)
+        return _outcomes((topic.name, topic.error_code, topic.error_message) for topic in response.topics)
+
+    return await cluster.at_controller(deadline, attempt)
+
+
+async def delete_topics(cluster: Cluster, names: Iterable[str], deadline: Deadline) -> Outcomes:
+    """See `Client.delete_topics`."""
+    names = list(names)
+    request = DeleteTopicsRequest(
+        topics=[DeleteTopicsRequest.Topic(name=name) for name in names],
+        topic_names=names,
+        timeout_ms=deadline.remaining_ms,
+    )
+
+    async def attempt(connection: Connection) -> Outcomes:
+        response: DeleteTopicsResponse = await connection.send(request, timeout_ms=deadline.remaining_ms)
+        return _outcomes((topic.name, topic.error_code, topic.error_message) for topic in response.responses)
+
+    return await cluster.at_controller(deadline, attempt)
+
+
+def _outcomes(answers: Iterable[tuple[str | None, int, str | None]]) -> Outcomes:
+    """Raises NotController if that is what the answers say: somebody else is to be asked then."""
+    outcomes: Outcomes = {}
+    for name, code, message in answers:
+        error = error_of(code, message)
+        if isinstance(error, NotController):
+            raise error
+        outcomes[name or ""] = error
+    return outcomes

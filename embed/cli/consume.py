@@ -1,0 +1,178 @@
+"""`kmini consume`: records out, for people or for programs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from contextlib import aclosing
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+import click
+
+from kmini.cli.asking import ask, bootstrap_option, timeout_option
+
+if TYPE_CHECKING:
+    from kmini.client import Client, ConsumedRecord
+    from kmini.protocol.topics import TopicPartition
+
+
+class Start(NamedTuple):
+    """Where to begin. Exactly one is set."""
+
+    landmark: str = ""
+    """"beginning" or "end"."""
+    offset: int = -1
+    timestamp_ms: int = -1
+
+
+class Printing(NamedTuple):
+    """How records are printed."""
+
+    as_json: bool
+    key_separator: bytes | None
+    null_marker: bytes
+    with_timestamps: bool
+    with_headers: bool
+
+
+@click.command()
+@click.argument("topic")
+@click.option(
+    "-p", "--partition", "partitions", type=click.IntRange(min=0), multiple=True, help="Only this one.  [default: all]"
+)
+@click.option("--from", "start", metavar="WHERE", default="beginning", show_default=True,
+              help="beginning, end, an offset, or a time like 2026-01-31T12:00:00Z.")  # fmt: skip
+@click.option("-n", "--count", type=click.IntRange(min=1), help="Stop after so many records.")
+@click.option("-f", "--follow", is_flag=True, help="Wait for more at the end instead of stopping there.")
+@click.option("--format", "output", type=click.Choice(("value", "json")), default="value", show_default=True)
+@click.option("-K", "--key-separator", metavar="TEXT", help="Print the key too, with this before the value.")
+@click.option("--timestamps", is_flag=True, help="Print when the record was made, before all else.")
+@click.option("--headers", is_flag=True, help="Print the headers, before the key.")
+@click.option("--null-marker", metavar="TEXT", default="null", show_default=True, help="What a null is printed as.")
+@timeout_option
+@bootstrap_option
+def consume(
+    topic: str,
+    partitions: tuple[int, ...],
+    start: str,
+    count: int | None,
+    follow: bool,
+    output: str,
+    key_separator: str | None,
+    timestamps: bool,
+    headers: bool,
+    null_marker: str,
+    timeout_ms: int,
+    bootstrap_server: str,
+) -> None:
+    """Print the records of a topic, up to what was there at the start of the command.
+
+    As json, each record is an object on a line with topic, partition, offset, timestamp, key, value and headers; bytes
+    that are no text are {"base64": ...}.
+
+    \b
+    kmini consume orders
+    kmini consume orders --partition 0 --from 100 --count 10
+    kmini consume orders --from end --follow --format json
+    kmini consume profiles -K :
+    """
+    wanted_start = _parse_start(start)
+    separator = None if key_separator is None else key_separator.encode()
+    printing = Printing(output == "json", separator, null_marker.encode(), timestamps, headers)
+
+    async def work(client: Client) -> None:
+        wanted = [(topic, partition) for partition in dict.fromkeys(partitions)] or await client.partitions(topic)
+        beginning, end = await client.beginning(wanted), await client.end(wanted)
+        positions = await _positions(client, wanted_start, beginning, end)
+        out = sys.stdout.buffer
+        left = count
+        async with aclosing(client.consume(positions, until=None if follow else end)) as records:
+            async for record in records:
+                _print(record, printing, out)
+                if follow:
+                    out.flush()
+                if left is not None:
+                    left -= 1
+                    if not left:
+                        return
+
+    ask(bootstrap_server, work, timeout_ms=timeout_ms)
+
+
+def _parse_start(text: str) -> Start:
+    from datetime import datetime, timezone
+
+    if text in ("beginning", "end"):
+        return Start(landmark=text)
+    if text.isascii() and text.isdigit():
+        return Start(offset=int(text))
+    try:
+        moment = datetime.fromisoformat(f"{text[:-1]}+00:00" if text.endswith(("Z", "z")) else text)
+        return Start(timestamp_ms=max(0, int(moment.astimezone(timezone.utc).timestamp() * 1000)))
+    except (ValueError, OverflowError, OSError):
+        expected = "beginning, end, an offset, or a time like 2026-01-31T12:00:00Z was expected"
+        raise click.UsageError(f"--from {text}: {expected}") from None
+
+
+async def _positions(
+    client: Client, start: Start, beginning: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]
+) -> Mapping[TopicPartition, int]:
+    """The first offset of each partition."""
+    if start.landmark:
+        return beginning if start.landmark == "beginning" else end
+    if start.timestamp_ms >= 0:
+        found = await client.list_offsets(dict.fromkeys(beginning, start.timestamp_ms))
+        return {partition: at.offset if at.offset >= 0 else end[partition] for partition, at in found.items()}
+    for (topic, partition), first in beginning.items():
+        last = end[topic, partition]  # type: ignore[index]
+        if not first <= start.offset <= last:
+            range_ = f"{topic} has the offsets {first} to {last} in partition {partition}"
+            raise click.ClickException(f"{range_}, there is no offset {start.offset}")
+    return dict.fromkeys(beginning, start.offset)
+
+
+def _print(record: ConsumedRecord, printing: Printing, out: BinaryIO) -> None:
+    if printing.as_json:
+        out.write(_as_json(record))
+        return
+    if printing.with_timestamps:
+        out.write(f"{_time(record.timestamp)}\t".encode())
+    if printing.with_headers:
+        pairs = (
+            name.encode() + b"=" + (printing.null_marker if value is None else value) for name, value in record.headers
+        )
+        out.write(b",".join(pairs) + b"\t")
+    if printing.key_separator is not None:
+        out.write((printing.null_marker if record.key is None else record.key) + printing.key_separator)
+    out.write((printing.null_marker if record.value is None else record.value) + b"\n")
+
+
+def _as_json(record: ConsumedRecord) -> bytes:
+    import json
+
+    fields = record._asdict()
+    fields["key"], fields["value"] = _text(record.key), _text(record.value)
+    fields["headers"] = [[name, _text(value)] for name, value in record.headers]
+    return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
+
+
+def _text(data: bytes | None) -> object:
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        from base64 import b64encode
+
+        return {"base64": b64encode(data).decode("ascii")}
+
+
+def _time(timestamp_ms: int) -> str:
+    """A timestamp as ISO 8601 in UTC; as a number where no calendar reaches."""
+    from datetime import datetime, timedelta, timezone
+
+    try:
+        moment = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
+        return str(timestamp_ms)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

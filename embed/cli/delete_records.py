@@ -1,0 +1,174 @@
+"""`kmini delete-records`, and `kafka-delete-data`, the name that KIP-107 gives the same."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kmini.cli import Sentences
+from kmini.cli.asking import ask, bootstrap_option, reads, timeout_option
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAX_OFFSET = 2**63 - 1
+MAX_PARTITION = 2**31 - 1
+
+JSON_SHAPE = '{"partitions": [{"topic": "orders", "partition": 0, "offset": 3}], "version": 1}'
+
+Offsets = dict[tuple[str, int], int]
+
+
+@click.command(cls=Sentences)
+@click.argument("targets", metavar="[TOPIC:PARTITION:OFFSET...]", nargs=-1)
+@click.option("--offset-json-file", metavar="FILE", help=f"The same in Kafka's JSON: {JSON_SHAPE}")
+@timeout_option
+@bootstrap_option
+def delete_records(
+    targets: tuple[str, ...], offset_json_file: str | None, timeout_ms: int, bootstrap_server: str
+) -> None:
+    """Delete the records before an offset, which becomes the first one that readers can have.
+
+    -1 as an offset stands for everything that is committed. Each partition's outcome is a line: topic, partition, and
+    the low watermark or what went wrong. The exit code is 1 if anything did.
+
+    \b
+    kmini delete-records orders:0:1000
+    kmini delete-records orders:0:-1 orders:1:-1
+    kmini delete-records --offset-json-file offsets.json
+    """
+    offsets = _read_offsets(offset_json_file) if offset_json_file else {}
+    for target in targets:
+        partition, offset = _parse_target(target)
+        _add(offsets, partition, offset)
+    if not offsets:
+        raise click.UsageError("nothing to delete: TOPIC:PARTITION:OFFSET or --offset-json-file was expected")
+    _delete(bootstrap_server, offsets, timeout_ms, client_id="kmini-cli")
+
+
+@click.command(cls=Sentences, name="kafka-delete-data", context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--bootstrap-server", metavar="HOST:PORT", required=True, help="The broker to ask.")
+@click.option("--command-config", metavar="FILE", help="Settings of the client, as a properties file.")
+@click.option(
+    "--offset-json-file",
+    "--delete-offset-json-file",
+    "offset_json_file",
+    metavar="FILE",
+    required=True,
+    help=f"Which records to delete: {JSON_SHAPE}",
+)
+def kafka_delete_data(bootstrap_server: str, command_config: str | None, offset_json_file: str) -> None:
+    """Delete the records before given offsets (KIP-107).
+
+    Of the client's settings request.timeout.ms, default.api.timeout.ms and client.id are heeded.
+
+    \b
+    kafka-delete-data --bootstrap-server 127.0.0.1:9092 --offset-json-file offsets.json
+    """
+    offsets = _read_offsets(offset_json_file)
+    if not offsets:
+        raise click.UsageError(f"{offset_json_file} names no partition")
+    settings = _read_settings(command_config) if command_config else {}
+    _delete(bootstrap_server, offsets, _timeout_ms(settings), client_id=settings.get("client.id", "kafka-delete-data"))
+
+
+def _delete(bootstrap_server: str, offsets: Offsets, timeout_ms: int, *, client_id: str) -> None:
+    results = ask(
+        bootstrap_server,
+        lambda client: client.delete_records_before(offsets, timeout_ms),
+        timeout_ms=timeout_ms,
+        client_id=client_id,
+    )
+    for (topic, partition), (low_watermark, error) in results.items():
+        click.echo(f"{topic} {partition} {low_watermark if error is None else reads(error)}")
+    if any(error is not None for _, error in results.values()):
+        raise click.exceptions.Exit(1)
+
+
+# --- arguments and files
+
+
+def _parse_target(text: str) -> tuple[tuple[str, int], int]:
+    topic, _, rest = text.partition(":")
+    partition, separator, offset = rest.partition(":")
+    try:
+        if not topic or not separator:
+            raise ValueError
+        return (topic, _whole(partition, 0, MAX_PARTITION)), _whole(offset, -1, MAX_OFFSET)
+    except ValueError:
+        raise click.UsageError(f"{text}: TOPIC:PARTITION:OFFSET was expected, as in orders:0:1000") from None
+
+
+def _whole(value: object, smallest: int, largest: int) -> int:
+    """A whole number, from a text or from JSON. ValueError for anything else."""
+    number = int(value) if isinstance(value, str) and value.isascii() else value
+    if type(number) is not int or not smallest <= number <= largest:
+        raise ValueError
+    return number
+
+
+def _add(offsets: Offsets, partition: tuple[str, int], offset: int) -> None:
+    if partition in offsets:
+        raise click.UsageError(f"{partition[0]}:{partition[1]} is named twice")
+    offsets[partition] = offset
+
+
+def _read_offsets(path: str) -> Offsets:
+    """The offsets of Kafka's JSON file."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = json.load(file)
+    except OSError as error:
+        raise click.UsageError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise click.UsageError(f"{path} is no JSON ({error}): {JSON_SHAPE} was expected") from error
+    if not isinstance(content, dict) or not isinstance(content.get("partitions"), list):
+        raise click.UsageError(f"{path} has no list of partitions: {JSON_SHAPE} was expected")
+    if type(content.get("version", 1)) is not int or content.get("version", 1) != 1:
+        raise click.UsageError(f"{path} has version {content['version']}: version 1 was expected")
+    offsets: Offsets = {}
+    for number, entry in enumerate(content["partitions"], 1):
+        partition, offset = _parse_entry(path, number, entry)
+        _add(offsets, partition, offset)
+    return offsets
+
+
+def _parse_entry(path: str, number: int, entry: Any) -> tuple[tuple[str, int], int]:
+    try:
+        topic = entry["topic"]
+        if not isinstance(topic, str) or not topic:
+            raise ValueError
+        return (topic, _whole(entry["partition"], 0, MAX_PARTITION)), _whole(entry["offset"], -1, MAX_OFFSET)
+    except (KeyError, TypeError, ValueError):
+        expected = '{"topic": "orders", "partition": 0, "offset": 3}'
+        raise click.UsageError(f"{path}: partition {number} of the list: {expected} was expected") from None
+
+
+def _read_settings(path: str) -> dict[str, str]:
+    from kmini.broker.properties import parse_properties
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            settings = parse_properties(file.read())
+    except OSError as error:
+        raise click.UsageError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise click.UsageError(f"{path} is no properties file: {error}") from error
+    protocol = settings.get("security.protocol", "PLAINTEXT")
+    if protocol.upper() != "PLAINTEXT":
+        raise click.UsageError(f"{path}: security.protocol={protocol} is not offered yet, only PLAINTEXT")
+    return settings
+
+
+def _timeout_ms(settings: Mapping[str, str]) -> int:
+    """The time for the whole call. Kafka's admin client gives it 60 s, and each request in it 30."""
+    for key in ("request.timeout.ms", "default.api.timeout.ms"):
+        text = settings.get(key)
+        if text is not None:
+            try:
+                return max(1, _whole(text, 0, MAX_PARTITION))
+            except ValueError:
+                raise click.UsageError(f"{key}={text}: a number of milliseconds was expected") from None
+    return 30_000

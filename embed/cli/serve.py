@@ -1,0 +1,265 @@
+"""`kmini serve`: a broker in the foreground.
+
+The first line on stdout is the address clients connect to, printed once they can; everything else goes to stderr.
+Nothing heavy is imported before the arguments are known to be good, and no client ever.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from kmini.broker.broker import Broker
+    from kmini.broker.config import BrokerConfig
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+class NewTopic(NamedTuple):
+    """A topic that `--topic` asks for."""
+
+    name: str
+    partitions: int
+    is_compacted: bool
+
+    @property
+    def configs(self) -> dict[str, str]:
+        return {"cleanup.policy": "compact"} if self.is_compacted else {}
+
+
+@click.command()
+@click.argument("properties_file", metavar="[server.properties]", required=False, type=click.Path(dir_okay=False))
+@click.option("-c", "--config", "settings", metavar="KEY=VALUE", multiple=True, help="A setting, by Kafka's name.")
+@click.option("--host", metavar="HOST", help="Listen on this address.  [default: 127.0.0.1]")
+@click.option("--port", metavar="PORT", type=click.IntRange(0, 65535), help="0 takes any free one.  [default: 9092]")
+@click.option(
+    "--data-dir", metavar="DIR", help="Keep the data here.  [default: a temporary directory, removed at the end]"
+)
+@click.option(
+    "--topic",
+    "topics",
+    metavar="NAME:PARTITIONS[:compact]",
+    multiple=True,
+    help="Create this topic if it is not there.",
+)
+@click.option("--port-file", metavar="FILE", help="Write the port here once clients can connect; removed at the end.")
+@click.option(
+    "--log-level", type=click.Choice(LOG_LEVELS), default="info", show_default=True, help="What to say on stderr."
+)
+def serve(
+    properties_file: str | None,
+    settings: tuple[str, ...],
+    host: str | None,
+    port: int | None,
+    data_dir: str | None,
+    topics: tuple[str, ...],
+    port_file: str | None,
+    log_level: str,
+) -> None:
+    """Run a broker until it is stopped (Ctrl-C, or SIGTERM).
+
+    Settings come from server.properties, then from -c, then from the options, the later ones winning; names and
+    meanings are Kafka's. The first line on stdout is the address.
+
+    \b
+    kmini serve                                     for a try: 127.0.0.1:9092, nothing kept
+    kmini serve --data-dir data --topic orders:3    with data that stay, and a topic
+    kmini serve --port 0 --port-file port           for scripts: any free port
+    kmini serve -c log.retention.ms=60000           with a setting of Kafka's
+    """
+    new_topics = [_parse_topic(text) for text in topics]
+    properties = _read_properties(properties_file) if properties_file else {}
+    properties.update(_parse_setting(text) for text in settings)
+    if data_dir is not None:
+        properties["log.dirs"] = data_dir
+    config = _config(properties, host, port)
+    _log_to_stderr(log_level)
+    with _data_directory(config) as directory:
+        _run(config, directory, new_topics, port_file)
+
+
+def _run(config: BrokerConfig, directory: str, topics: list[NewTopic], port_file: str | None) -> None:
+    """Serve until told to stop; what keeps the broker from starting becomes a sentence."""
+    from kmini.broker.broker import Broker
+    from kmini.broker.controller import ControllerError
+    from kmini.broker.event_loop import new_event_loop, raise_descriptor_limit
+    from kmini.broker.server import PortTaken
+    from kmini.storage.filesystem import LockHeld
+
+    raise_descriptor_limit()
+    loop = new_event_loop()
+    try:
+        loop.run_until_complete(_serve(loop, Broker(config, directory), topics, port_file))
+        loop.run_until_complete(loop.shutdown_default_executor())
+    except PortTaken as error:
+        raise click.UsageError(f"{error}; {_remedy(error)}") from error
+    except (ControllerError, LockHeld) as error:
+        raise click.ClickException(str(error)) from error
+    except OSError as error:
+        raise click.UsageError(f"cannot use {error.filename or directory}: {error.strerror or error}") from error
+    finally:
+        loop.close()
+
+
+async def _serve(
+    loop: asyncio.AbstractEventLoop, broker: Broker, topics: list[NewTopic], port_file: str | None
+) -> None:
+    stopping = _told_to_stop(loop)
+    await broker.start()
+    try:
+        _create_missing(broker, topics)
+        for listener in broker.server.listeners:
+            click.echo(_address(listener.host, listener.port))
+        if port_file is not None:
+            _write_whole(port_file, f"{broker.server.listeners[0].port}\n")
+        await stopping
+    finally:
+        if port_file is not None:
+            with suppress(FileNotFoundError):
+                os.remove(port_file)
+        await broker.stop()
+
+
+def _told_to_stop(loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
+    """A future that the first SIGINT, SIGTERM or SIGHUP completes; a second one ends the process the hard way."""
+    import signal
+
+    stopping: asyncio.Future[None] = loop.create_future()
+    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+    def stop() -> None:
+        if not stopping.done():
+            stopping.set_result(None)
+        for number in numbers:
+            signal.signal(number, signal.default_int_handler)
+
+    for number in numbers:
+        try:
+            loop.add_signal_handler(number, stop)
+        except NotImplementedError:  # Windows
+            signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop))
+    return stopping
+
+
+def _create_missing(broker: Broker, topics: list[NewTopic]) -> None:
+    """Create what `--topic` asks for; a topic that is there stays as it is."""
+    from kmini.broker.topics import create
+
+    for topic in topics:
+        known = broker.controller.topic(topic.name)
+        if known is None:
+            create(broker, topic.name, partitions=topic.partitions, configs=topic.configs)
+        elif len(known.partitions) != topic.partitions:
+            click.echo(
+                f"kmini: topic {topic.name} exists with {len(known.partitions)} partitions and stays so", err=True
+            )
+
+
+# --- arguments
+
+
+def _parse_topic(text: str) -> NewTopic:
+    from kmini.protocol.errors import InvalidTopic
+    from kmini.protocol.topics import validate_topic_name
+
+    name, _, rest = text.partition(":")
+    partitions, _, policy = rest.partition(":")
+    if not (partitions.isascii() and partitions.isdigit() and int(partitions)) or policy not in ("", "compact"):
+        raise click.UsageError(f"--topic {text}: NAME:PARTITIONS or NAME:PARTITIONS:compact was expected")
+    try:
+        validate_topic_name(name)
+    except InvalidTopic as error:
+        raise click.UsageError(f"--topic {text}: {error.message}") from error
+    return NewTopic(name, int(partitions), bool(policy))
+
+
+def _parse_setting(text: str) -> tuple[str, str]:
+    key, separator, value = text.partition("=")
+    if not separator or not key.strip():
+        raise click.UsageError(f"-c {text}: KEY=VALUE was expected")
+    return key.strip(), value.strip()
+
+
+def _read_properties(path: str) -> dict[str, str]:
+    from kmini.broker.properties import parse_properties
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            return parse_properties(file.read())
+    except OSError as error:
+        raise click.UsageError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise click.UsageError(f"{path} is no properties file: {error}") from error
+
+
+def _config(properties: Mapping[str, str], host: str | None, port: int | None) -> BrokerConfig:
+    """The configuration, in which `--host` and `--port` stand for those of the first listener."""
+    from kmini.broker.config import BrokerConfig, ConfigError
+
+    try:
+        config = BrokerConfig.parse(properties)
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from error
+    if host is None and port is None:
+        return config
+    first, *others = config.listeners
+    first = first._replace(host=first.host if host is None else host, port=first.port if port is None else port)
+    return config.replace(listeners=(first, *others))
+
+
+@contextmanager
+def _data_directory(config: BrokerConfig) -> Iterator[str]:
+    """Where the data go: the configured directory, or one that is removed at the end."""
+    if config.data_dir is not None:
+        yield config.data_dir
+        return
+    import shutil
+    import tempfile
+
+    directory = tempfile.mkdtemp(prefix="kmini-")
+    click.echo(f"kmini: data go to {directory}, which is removed at the end; --data-dir DIR keeps them", err=True)
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+# --- what is said
+
+
+def _log_to_stderr(level: str) -> None:
+    import logging
+
+    logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+
+def _address(host: str, port: int) -> str:
+    """What a client on this machine connects to."""
+    if host in ("", "0.0.0.0", "::"):
+        host = "127.0.0.1"
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _remedy(error: Exception) -> str:
+    number = getattr(error.__cause__, "errno", None)
+    if number == errno.EADDRINUSE:
+        return "stop the program that listens there, or choose another port with --port (0 takes any free one)"
+    if number == errno.EACCES:
+        return "ports below 1024 are the administrator's, choose another one with --port"
+    return "choose an address of this machine with --host"
+
+
+def _write_whole(path: str, text: str) -> None:
+    """Write a file so that whoever waits for it never reads half of it."""
+    temporary = f"{path}.tmp"
+    with open(temporary, "w", encoding="ascii") as file:
+        file.write(text)
+    os.replace(temporary, path)

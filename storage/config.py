@@ -1,0 +1,191 @@
+"""The settings of a topic's logs: one table, Kafka's names and defaults.
+
+`broker=` names the broker settings from which a topic takes its value when it has none of its own; the first that is
+set wins, so the finer unit does. `differs=` says why a line is not Kafka's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..protocol.errors import InvalidConfig
+from .config_key import (
+    ANY,
+    BOOLEAN,
+    DOUBLE,
+    INT,
+    LONG,
+    MAX_LONG,
+    SET,
+    STRING,
+    ConfigKey,
+    Settings,
+    any_rule,
+    at_least,
+    between,
+    closest,
+    each_of,
+    exactly,
+    key,
+    one_of,
+    shorten,
+)
+
+
+# fmt: off
+class LogConfig(Settings):
+    """What governs one log. `LogConfig()` is Kafka's defaults; `parse` reads a topic's own settings."""
+
+    cleanup_policy: frozenset[str] = key(SET, frozenset({"delete"}), each_of("delete", "compact"),
+        "What becomes of old records: delete whole segments, compact (keep the last record of every key), or both.",
+        broker="log.cleanup.policy")
+    compression_type: str = key(STRING, "producer", one_of("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
+        "The codec batches are stored with; producer keeps whatever the producer chose.",
+        broker="compression.type")
+    compression_gzip_level: int = key(INT, -1, any_rule(between(1, 9), exactly(-1)),
+        "Level used when batches are recompressed with gzip; -1 is the codec's own default.",
+        broker="compression.gzip.level")
+    compression_lz4_level: int = key(INT, 9, between(1, 17),
+        "Level used when batches are recompressed with lz4.",
+        broker="compression.lz4.level")
+    compression_zstd_level: int = key(INT, 3, between(-131072, 22),
+        "Level used when batches are recompressed with zstd.",
+        broker="compression.zstd.level")
+    max_message_bytes: int = key(INT, 1_048_588, at_least(0),
+        "The largest batch accepted, as sent, with its header.",
+        broker="message.max.bytes")
+    min_insync_replicas: int = key(INT, 1, at_least(1),
+        "How many replicas must be in sync for acks=all to be accepted; capped at the number of replicas.",
+        broker="min.insync.replicas")
+    unclean_leader_election_enable: bool = key(BOOLEAN, False, ANY,
+        "Whether a replica that is not in sync may become leader when no other is left, losing records.",
+        broker="unclean.leader.election.enable")
+
+    message_timestamp_type: str = key(STRING, "CreateTime", one_of("CreateTime", "LogAppendTime"),
+        "Whose clock records carry: the producer's or the broker's.",
+        broker="log.message.timestamp.type")
+    message_timestamp_before_max_ms: int = key(LONG, MAX_LONG, at_least(0),
+        "How far a producer's timestamp may lie behind the broker's clock.",
+        broker="log.message.timestamp.before.max.ms")
+    message_timestamp_after_max_ms: int = key(LONG, 3_600_000, at_least(0),
+        "How far a producer's timestamp may lie ahead of the broker's clock.",
+        broker="log.message.timestamp.after.max.ms")
+
+    segment_bytes: int = key(INT, 1_073_741_824, at_least(14),
+        "A segment is rolled before an append would make it larger than this.",
+        broker="log.segment.bytes",
+        differs="Kafka 4 asks for at least 1 MiB; small ones, as before 4.0, make retention and cleaning quick to see")
+    segment_ms: int = key(LONG, 604_800_000, at_least(1),
+        "A segment is rolled when an append is this much later than the segment's first record.",
+        broker="log.roll.ms log.roll.hours")
+    segment_jitter_ms: int = key(LONG, 0, at_least(0),
+        "At most this much, drawn per segment, is taken off segment.ms, so that logs do not all roll together.",
+        broker="log.roll.jitter.ms log.roll.jitter.hours")
+    segment_index_bytes: int = key(INT, 10_485_760, at_least(4),
+        "A segment is rolled when one of its indexes would become larger than this.",
+        broker="log.index.size.max.bytes")
+    index_interval_bytes: int = key(INT, 4096, at_least(0),
+        "About how many bytes of records lie between two index entries.",
+        broker="log.index.interval.bytes")
+    preallocate: bool = key(BOOLEAN, False, ANY,
+        "Whether a new segment's file is created at full size.",
+        broker="log.preallocate")
+    flush_messages: int = key(LONG, MAX_LONG, at_least(1),
+        "Force records to disk once so many are not yet there.",
+        broker="log.flush.interval.messages")
+    flush_ms: int = key(LONG, MAX_LONG, at_least(0),
+        "Force records to disk once the oldest has waited so long.",
+        broker="log.flush.interval.ms log.flush.scheduler.interval.ms")
+
+    retention_ms: int = key(LONG, 604_800_000, at_least(-1),
+        "A segment is deleted once its largest timestamp is older than this; -1 keeps it for ever.",
+        broker="log.retention.ms log.retention.minutes log.retention.hours")
+    retention_bytes: int = key(LONG, -1, ANY,
+        "The oldest segments are deleted while the log stays at least this large without them; -1 sets no limit.",
+        broker="log.retention.bytes")
+    file_delete_delay_ms: int = key(LONG, 60_000, at_least(0),
+        "How long a deleted file stays on disk, renamed, for readers that still hold it.",
+        broker="log.segment.delete.delay.ms")
+
+    delete_retention_ms: int = key(LONG, 86_400_000, at_least(0),
+        "How long compaction keeps tombstones and transaction markers, so that slow readers see them.",
+        broker="log.cleaner.delete.retention.ms")
+    min_compaction_lag_ms: int = key(LONG, 0, at_least(0),
+        "A record stays uncompacted at least this long.",
+        broker="log.cleaner.min.compaction.lag.ms")
+    max_compaction_lag_ms: int = key(LONG, MAX_LONG, at_least(1),
+        "A record becomes eligible for compaction at the latest after this long (KIP-354).",
+        broker="log.cleaner.max.compaction.lag.ms")
+    min_cleanable_dirty_ratio: float = key(DOUBLE, 0.5, between(0, 1),
+        "A log is compacted when more than this share of it is not yet compacted.",
+        broker="log.cleaner.min.cleanable.ratio")
+
+    remote_storage_enable: bool = key(BOOLEAN, False, exactly(False),
+        "Tiered storage, which is not offered here.")
+    # fmt: on
+
+    @property
+    def is_compacted(self) -> bool:
+        return "compact" in self.cleanup_policy
+
+    @property
+    def is_deletable(self) -> bool:
+        """Whether retention by time and size applies."""
+        return "delete" in self.cleanup_policy
+
+    @classmethod
+    def parse(cls, overrides: Mapping[str, str], defaults: LogConfig | None = None) -> LogConfig:
+        """A topic's settings: `overrides` by Kafka's key names, the rest from `defaults`.
+
+        Raises InvalidConfig, naming key, value and rule, for an unknown key or a value that breaks its rule or the
+        rule between two keys. Keys that mean something to Kafka but nothing here (ACCEPTED_KEYS) are let through.
+        """
+        defaults = defaults or cls()
+        if not overrides:
+            return defaults
+        values: dict[str, Any] = {}
+        for name, text in overrides.items():
+            if name in ACCEPTED_KEYS:
+                continue
+            line = topic_key(name)
+            if line is None:
+                raise InvalidConfig(f"unknown topic setting {shorten(name)}{closest(name, cls.KEYS)}")
+            try:
+                values[line.attribute] = line.parse(text)
+            except ValueError as error:
+                raise InvalidConfig(str(error)) from None
+        if INTERNAL_SEGMENT_BYTES in overrides:  # stronger than the public key, as in Kafka, wherever it stands
+            values["segment_bytes"] = cls.KEYS["segment.bytes"].parse(overrides[INTERNAL_SEGMENT_BYTES])
+        config = defaults.replace(**values)
+        if broken := config.broken_rule():
+            raise InvalidConfig(broken)
+        return config
+
+    def broken_rule(self, prefix: str = "") -> str | None:
+        """The rule between two settings that these values break; `prefix` stands before their names."""
+        low, high = self.min_compaction_lag_ms, self.max_compaction_lag_ms
+        if low <= high:
+            return None
+        return f"{prefix}min.compaction.lag.ms={low}: must be at most {prefix}max.compaction.lag.ms={high}"
+
+
+INTERNAL_SEGMENT_BYTES = "internal.segment.bytes"
+"""With this key Kafka's own tests get small segments from a broker that asks for large ones."""
+
+ACCEPTED_KEYS = frozenset(
+    {
+        "follower.replication.throttled.replicas",
+        "leader.replication.throttled.replicas",
+        "local.retention.bytes",
+        "local.retention.ms",
+        "remote.log.copy.disable",
+        "remote.log.delete.on.disable",
+    }
+)
+"""Topic keys of Kafka that have no effect here: there are no replication quotas and no tiered storage."""
+
+
+def topic_key(name: str) -> ConfigKey | None:
+    """The line of the table that governs the topic setting `name`; None for a name that has none."""
+    return LogConfig.KEYS.get("segment.bytes" if name == INTERNAL_SEGMENT_BYTES else name)

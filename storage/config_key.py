@@ -1,0 +1,269 @@
+"""What a table of settings is made of: keys with their types and rules, and classes that are such tables.
+
+A table is a class whose annotated attributes are its keys; the attribute `retention_ms` is the key `retention.ms`:
+
+    class LogConfig(Settings):
+        retention_ms: int = key(LONG, 604_800_000, at_least(-1), "How long ...")
+
+Parsing, DescribeConfigs, `config/server.properties` and the reference page all read the same keys.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+MAX_INT = 2**31 - 1
+MAX_LONG = 2**63 - 1
+
+
+class ConfigType(NamedTuple):
+    """How a value is written. `parse` takes the trimmed text and raises ValueError saying what was expected."""
+
+    name: str
+    wire_code: int
+    """The type's number in DescribeConfigs responses."""
+    parse: Callable[[str], Any]
+    text: Callable[[Any], str]
+
+
+def _parse_boolean(text: str) -> bool:
+    try:
+        return {"true": True, "false": False}[text.lower()]
+    except KeyError:
+        raise ValueError("must be true or false") from None
+
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)
+
+
+def _integer_parser(bits: int) -> Callable[[str], int]:
+    limit = 1 << (bits - 1)
+
+    def parse(text: str) -> int:
+        if not _INTEGER.fullmatch(text):
+            raise ValueError("must be a whole number")
+        value = int(text)
+        if not -limit <= value < limit:
+            raise ValueError(f"must fit in {bits} bits")
+        return value
+
+    return parse
+
+
+def _parse_double(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError("must be a number") from None
+    if value != value:
+        raise ValueError("must be a number")
+    return value
+
+
+def split_list(text: str) -> tuple[str, ...]:
+    """The trimmed items of a comma-separated list; nothing at all is the empty list."""
+    return tuple(item.strip() for item in text.split(",")) if text else ()
+
+
+def _text_of_double(value: float) -> str:
+    return repr(value).replace("e+", "E").replace("e", "E")
+
+
+BOOLEAN = ConfigType("boolean", 1, _parse_boolean, lambda value: "true" if value else "false")
+STRING = ConfigType("string", 2, str, str)
+INT = ConfigType("int", 3, _integer_parser(32), str)
+SHORT = ConfigType("short", 4, _integer_parser(16), str)
+LONG = ConfigType("long", 5, _integer_parser(64), str)
+DOUBLE = ConfigType("double", 6, _parse_double, _text_of_double)
+LIST = ConfigType("list", 7, split_list, ",".join)
+SET = ConfigType("list", 7, lambda text: frozenset(split_list(text)), lambda value: ",".join(sorted(value)))
+"""A list whose order and repetitions mean nothing."""
+
+
+class Rule(NamedTuple):
+    """Which values of its type a key allows; `text` completes the sentence "<key> ..."."""
+
+    text: str
+    allows: Callable[[Any], bool]
+
+
+ANY = Rule("", lambda value: True)
+
+
+def at_least(low: float) -> Rule:
+    return Rule(f"must be at least {low}", lambda value: value >= low)
+
+
+def between(low: float, high: float) -> Rule:
+    return Rule(f"must be between {low} and {high}", lambda value: low <= value <= high)
+
+
+def one_of(*choices: str) -> Rule:
+    return Rule(f"must be one of {', '.join(choices)}", lambda value: value in choices)
+
+
+def each_of(*choices: str) -> Rule:
+    return Rule(f"may contain {', '.join(choices)}", lambda value: set(value) <= set(choices))
+
+
+def any_rule(*rules: Rule) -> Rule:
+    """Allows what one of the rules allows."""
+    return Rule(" or ".join(rule.text for rule in rules), lambda value: any(rule.allows(value) for rule in rules))
+
+
+def exactly(*values: object) -> Rule:
+    return Rule(f"must be {' or '.join(str(value).lower() for value in values)}", lambda value: value in values)
+
+
+READ_ONLY = "read-only"
+PER_BROKER = "per-broker"
+CLUSTER_WIDE = "cluster-wide"
+
+
+class ConfigKey:
+    """One setting: a line of a table."""
+
+    __slots__ = ("attribute", "broker_keys", "default", "differs", "doc", "dynamic", "name", "rule", "section", "type")
+
+    name: str
+    attribute: str
+    """Its attribute in the table; a key that stands in no table has none."""
+    type: ConfigType
+    default: Any
+    """A value, not its text; None where the key has no value unless one is given."""
+    rule: Rule
+    doc: str
+    broker_keys: tuple[str, ...]
+    """For a topic key: the broker keys that give its default, the strongest (and finest unit) first."""
+    dynamic: str
+    """Whether it can change while the broker runs: READ_ONLY, PER_BROKER, or CLUSTER_WIDE (for all brokers at once)."""
+    differs: str
+    """Why kmini's default or rule is not Kafka's; empty where it is."""
+    section: str
+    """The heading above this line where the table is printed; empty for none."""
+
+    def __init__(
+        self,
+        type: ConfigType,
+        default: Any,
+        rule: Rule,
+        doc: str,
+        *,
+        name: str = "",
+        broker_keys: tuple[str, ...] = (),
+        dynamic: str = READ_ONLY,
+        differs: str = "",
+        section: str = "",
+    ) -> None:
+        self.name, self.type, self.default, self.rule, self.doc = name, type, default, rule, doc
+        self.broker_keys, self.dynamic, self.differs, self.section = broker_keys, dynamic, differs, section
+
+    def __set_name__(self, owner: Any, attribute: str) -> None:
+        self.attribute = attribute
+        self.name = attribute.replace("_", ".")
+
+    def parse(self, text: str) -> Any:
+        """The value that `text` stands for, None for no text where None is the default.
+
+        Raises ValueError naming key, value and rule.
+        """
+        text = text.strip()
+        if not text and self.default is None:
+            return None
+        try:
+            value = self.type.parse(text)
+            if not self.rule.allows(value):
+                raise ValueError(self.rule.text)
+        except ValueError as error:
+            raise ValueError(f"{self.name}={shorten(text)}: {error}") from None
+        return value
+
+    def text(self, value: Any) -> str | None:
+        """`value` as it would be written in a properties file; None for no value."""
+        return None if value is None else self.type.text(value)
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {self.type.name} = {self.text(self.default)}>"
+
+
+def key(
+    type: ConfigType,
+    default: Any,
+    rule: Rule,
+    doc: str,
+    *,
+    broker: str = "",
+    dynamic: str = READ_ONLY,
+    differs: str = "",
+    section: str = "",
+) -> Any:
+    """A line of a `Settings` table. `broker` names the broker keys behind a topic key, blank-separated."""
+    broker_keys = tuple(broker.split())
+    return ConfigKey(
+        type, default, rule, doc, broker_keys=broker_keys, dynamic=dynamic, differs=differs, section=section
+    )
+
+
+class Settings:
+    """An immutable set of values, one for every key of the table that its class is."""
+
+    KEYS: ClassVar[dict[str, ConfigKey]]
+    """Every key by its name, in the order of the table."""
+
+    def __init_subclass__(cls) -> None:
+        keys = [line for line in vars(cls).values() if isinstance(line, ConfigKey)]
+        cls.KEYS = {line.name: line for line in keys}
+        for line in keys:
+            delattr(cls, line.attribute)
+
+    def __init__(self, **values: Any) -> None:
+        """The table's defaults, except for `values`, which are given by attribute name and not checked again."""
+        mine = self.__dict__
+        for line in self.KEYS.values():
+            mine[line.attribute] = line.default
+        for attribute, value in values.items():
+            if attribute not in mine:
+                raise TypeError(f"{type(self).__name__} has no setting {attribute}")
+            mine[attribute] = value
+
+    def replace(self, **values: Any) -> Self:
+        """A copy in which `values`, given by attribute name, are different."""
+        return type(self)(**{**self._values(), **values})
+
+    def _values(self) -> dict[str, Any]:
+        """What the constructor takes to make an equal copy."""
+        return self.__dict__
+
+    def value_of(self, key: ConfigKey) -> Any:
+        return self.__dict__[key.attribute]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{type(self).__name__} is immutable; use replace({name}=...)")
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self.__dict__ == other.__dict__
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        changed = (line for line in self.KEYS.values() if self.value_of(line) != line.default)
+        return f"{type(self).__name__}({', '.join(f'{k.attribute}={self.value_of(k)!r}' for k in changed)})"
+
+
+def shorten(text: str, limit: int = 100) -> str:
+    """`text` on one line, escaped and cut: it may come from a client."""
+    shown = text if text.isprintable() else ascii(text)[1:-1]
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+def closest(name: str, known: Iterable[str]) -> str:
+    """` (did you mean ...?)` when one of the known names is near, else nothing."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name[:100], list(known), n=1, cutoff=0.75)
+    return f" (did you mean {near[0]}?)" if near else ""

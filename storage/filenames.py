@@ -1,0 +1,129 @@
+"""Every name below a data directory, formatted and parsed here and nowhere else.
+
+    DATA_DIR/kmini.db                       topics, ids, configs (broker/controller.py)
+    DATA_DIR/broker-1/                      a Kafka log directory
+        .lock  .kafka_cleanshutdown  meta.properties  <four offset checkpoints>
+        orders-0/                           a partition's log; the partition is after the last dash
+            00000000000000000042.log        a segment whose first offset is 42, or would be
+        orders-0.<32 hex>-delete/           a log that is to be deleted
+
+Parsing is strict: what does not have exactly one of these forms is None to a parser, and none of our business.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import NamedTuple
+
+from ..protocol.topics import TopicPartition
+
+DATABASE = "kmini.db"
+LOCK = ".lock"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+META_PROPERTIES = "meta.properties"
+RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
+LOG_START_OFFSET_CHECKPOINT = "log-start-offset-checkpoint"
+"""The name Kafka released."""
+LOG_BEGIN_OFFSET_CHECKPOINT = "log-begin-offset-checkpoint"
+"""The name KIP-107 gives the same file; written as well."""
+HIGH_WATERMARK_CHECKPOINT = "replication-offset-checkpoint"
+CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
+LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+TEMPORARY = ".tmp"
+"""Suffix of a file that `write_atomically` is writing."""
+
+LOG = ".log"
+OFFSET_INDEX = ".index"
+TIME_INDEX = ".timeindex"
+TRANSACTION_INDEX = ".txnindex"
+PRODUCER_SNAPSHOT = ".snapshot"
+SEGMENT_KINDS = (LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX)
+"""What a segment consists of. A snapshot has a base offset too, but need not belong to a segment."""
+
+DELETED = ".deleted"
+"""Suffix: to be removed once nobody can be reading it any more."""
+CLEANED = ".cleaned"
+"""Suffix: being written by the cleaner; worthless after a crash."""
+SWAP = ".swap"
+"""Suffix: complete, about to replace what it was made from; finished after a crash."""
+
+_MAX_NAME = 255
+_SEGMENT_FILE = re.compile(
+    r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)(\.deleted|\.cleaned|\.swap|)", re.ASCII
+)
+_PARTITION_DIRECTORY = re.compile(r"(.+)-(\d{1,10})(?:\.([0-9a-f]{32})-(delete|future|stray))?", re.ASCII)
+_MARKED_DIRECTORY = re.compile(r"(.+)\.([0-9a-f]{32})-(delete|stray)", re.ASCII)
+_BROKER_DIRECTORY = re.compile(r"broker-(\d{1,10})", re.ASCII)
+
+
+class SegmentFile(NamedTuple):
+    """A parsed file name such as 00000000000000000042.timeindex.swap."""
+
+    base_offset: int
+    kind: str
+    """One of SEGMENT_KINDS, or PRODUCER_SNAPSHOT."""
+    suffix: str = ""
+    """DELETED, CLEANED, SWAP or nothing."""
+
+
+class PartitionDirectory(NamedTuple):
+    """A parsed directory name such as orders-0 or orders-0.1f…-delete."""
+
+    topic_partition: TopicPartition | None
+    """None where a long topic name was cut so far that its partition is lost (marked directories only)."""
+    mark: str = ""
+    """"delete", "future", "stray" or nothing."""
+    unique: str = ""
+
+
+def segment_file(base_offset: int, kind: str, suffix: str = "") -> str:
+    return f"{base_offset:020d}{kind}{suffix}"
+
+
+def segment_path(directory: str, base_offset: int, kind: str, suffix: str = "") -> str:
+    return os.path.join(directory, f"{base_offset:020d}{kind}{suffix}")
+
+
+def parse_segment_file(name: str) -> SegmentFile | None:
+    match = _SEGMENT_FILE.fullmatch(name)
+    return None if match is None else SegmentFile(int(match[1]), match[2], match[3])
+
+
+def without_suffix(path: str) -> str:
+    """The final name of a file named with DELETED, CLEANED or SWAP."""
+    for suffix in (DELETED, CLEANED, SWAP):
+        if path.endswith(suffix):
+            return path[: -len(suffix)]
+    return path
+
+
+def partition_directory(topic_partition: TopicPartition) -> str:
+    return f"{topic_partition.topic}-{topic_partition.partition}"
+
+
+def deleted_partition_directory(topic_partition: TopicPartition, unique: bytes) -> str:
+    """The name of a log marked for deletion. `unique` is 16 random bytes: a topic may be deleted more than once.
+
+    The topic is cut where the name would become longer than a file system allows, as in Kafka.
+    """
+    end = f"-{topic_partition.partition}.{unique.hex()}-delete"
+    return topic_partition.topic[: _MAX_NAME - len(end)] + end
+
+
+def parse_partition_directory(name: str) -> PartitionDirectory | None:
+    match = _PARTITION_DIRECTORY.fullmatch(name)
+    if match is not None and int(match[2]) <= 0x7FFFFFFF:
+        return PartitionDirectory(TopicPartition(match[1], int(match[2])), match[4] or "", match[3] or "")
+    match = _MARKED_DIRECTORY.fullmatch(name)
+    return None if match is None else PartitionDirectory(None, match[3], match[2])
+
+
+def broker_directory(broker_id: int) -> str:
+    return f"broker-{broker_id}"
+
+
+def parse_broker_directory(name: str) -> int | None:
+    match = _BROKER_DIRECTORY.fullmatch(name)
+    return None if match is None else int(match[1])

@@ -1,0 +1,210 @@
+"""What of a log is on the disk, and how the rest gets there.
+
+A roll, `flush.messages`, `flush.ms`, the recovery point checkpoint and a clean shutdown all do the same thing: they make a
+FlushWork, run it where blocking is allowed, and finish it where the log lives.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from threading import Lock
+from typing import NamedTuple
+
+from ..protocol.errors import KafkaStorageError
+from .checkpoints import write_epochs
+from .filenames import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
+from .filesystem import FileSystem
+from .leader_epochs import EpochEntry
+from .segment import Segment
+from .segments import Segments
+
+
+class DiskState:
+    """What a log knows of what is on the disk. Belongs to the thread of its log."""
+
+    __slots__ = (
+        "_directory",
+        "_filesystem",
+        "_names_given",
+        "_names_on_disk",
+        "_now_ms",
+        "_one_at_a_time",
+        "_saved_epochs",
+        "_truncations",
+        "error",
+        "is_abandoned",
+        "last_flush_ms",
+        "recovery_point",
+    )
+
+    recovery_point: int
+    """See PartitionLog.recovery_point."""
+    error: Exception | None
+    """See PartitionLog.storage_error."""
+    is_abandoned: bool
+    """The log is being deleted: flushes still under way count for nothing, and may fail."""
+
+    def __init__(
+        self,
+        filesystem: FileSystem,
+        directory: str,
+        now_ms: Callable[[], int],
+        *,
+        recovery_point: int = 0,
+        saved_epochs: tuple[EpochEntry, ...] = (),
+        names_are_on_disk: bool = False,
+    ) -> None:
+        self._filesystem = filesystem
+        self._directory = directory
+        self._now_ms = now_ms
+        self.recovery_point = recovery_point
+        self.error = None
+        self.is_abandoned = False
+        self.last_flush_ms = now_ms()
+        self._saved_epochs = saved_epochs
+        """What leader-epoch-checkpoint holds, or held when the log was loaded."""
+        self._names_given = 1
+        self._names_on_disk = 1 if names_are_on_disk else 0
+        """Of the first so many new names it is known that they are on the disk; a log begins with one."""
+        self._truncations = 0
+        self._one_at_a_time = Lock()
+
+    def on_new_name(self) -> None:
+        """A file was created or renamed: the next flush syncs the directory."""
+        self._names_given += 1
+
+    def on_truncation(self, end_offset: int) -> None:
+        """The log was cut at `end_offset`: flushes under way prove nothing about what is appended there now."""
+        self._truncations += 1
+        self._names_given += 1
+        self.recovery_point = min(self.recovery_point, end_offset)
+
+    def flush(
+        self,
+        segments: Segments,
+        log_end_offset: int,
+        epochs: tuple[EpochEntry, ...],
+        *,
+        snapshot: str | None = None,
+        is_closing: bool = False,
+    ) -> FlushWork:
+        """The work of putting everything below the log end on the disk; see PartitionLog.flush_work.
+
+        The indexes of the active segment are left to recovery, unless the log `is_closing`.
+        """
+        unflushed: list[Segment] = []
+        for segment in reversed(segments):
+            if segment.indexes_are_on_disk and segment.next_offset <= self.recovery_point:
+                break
+            unflushed.insert(0, segment)
+        active = None if is_closing else segments.active
+        scope = FlushScope(
+            upto=log_end_offset,
+            segments=unflushed,
+            with_indexes=[s for s in unflushed if s is not active and not s.indexes_are_on_disk],
+            snapshot=snapshot,
+            epochs=None if epochs is self._saved_epochs else epochs,
+            names_given=self._names_given if self._names_given > self._names_on_disk else 0,
+            truncations=self._truncations,
+        )
+        return FlushWork(self._filesystem, self._directory, scope, self._one_at_a_time, self._finished)
+
+    def _finished(self, scope: FlushScope, error: Exception | None) -> None:
+        if self.is_abandoned:
+            return
+        if error is not None:
+            self.error = error
+            raise KafkaStorageError(f"{self._directory}: {error}") from error
+        if scope.truncations != self._truncations:
+            return
+        for segment in scope.with_indexes:
+            segment.indexes_are_on_disk = True
+        if scope.epochs is not None:
+            self._saved_epochs = scope.epochs
+        self._names_on_disk = max(self._names_on_disk, scope.names_given)
+        self.recovery_point = max(self.recovery_point, scope.upto)
+        self.last_flush_ms = self._now_ms()
+
+
+class FlushScope(NamedTuple):
+    """What a flush puts on the disk, captured where the log lives."""
+
+    upto: int
+    """Records below this offset; later ones may or may not be included."""
+    segments: Sequence[Segment]
+    """Those that may hold something that is not on the disk, the oldest first."""
+    with_indexes: Sequence[Segment]
+    """Those among them whose indexes have to be written too; nobody appends to them."""
+    snapshot: str | None
+    """The path of a producer snapshot that is written but not synced."""
+    epochs: tuple[EpochEntry, ...] | None
+    """The leader epochs, if their checkpoint is out of date."""
+    names_given: int
+    """How many new names the log had made when this was captured; 0 if all of them are on the disk."""
+    truncations: int
+    """How often the log had been truncated."""
+
+
+class FlushWork:
+    """Makes a log survive power loss up to an offset. A BackgroundWork."""
+
+    __slots__ = ("_directory", "_error", "_filesystem", "_finished", "_one_at_a_time", "scope")
+
+    def __init__(
+        self,
+        filesystem: FileSystem,
+        directory: str,
+        scope: FlushScope,
+        one_at_a_time: Lock,
+        finished: Callable[[FlushScope, Exception | None], None],
+    ) -> None:
+        self._filesystem = filesystem
+        self._directory = directory
+        self._one_at_a_time = one_at_a_time
+        self._finished = finished
+        self.scope = scope
+        self._error: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            with self._one_at_a_time:
+                self._sync()
+        except (OSError, ValueError) as error:  # ValueError: a file was closed meanwhile
+            self._error = error
+
+    def finish(self) -> None:
+        self._finished(self.scope, self._error)
+
+    def _sync(self) -> None:
+        scope = self.scope
+        for segment in scope.with_indexes:
+            with _unless_deleted(segment):
+                segment.flush_indexes()
+        for segment in scope.segments:
+            with _unless_deleted(segment):
+                segment.log.sync()
+        if scope.snapshot is not None:
+            self._sync_file(scope.snapshot)
+        if scope.epochs is not None:
+            write_epochs(self._filesystem, os.path.join(self._directory, LEADER_EPOCH_CHECKPOINT), scope.epochs)
+        if scope.names_given:
+            self._sync_file(os.path.join(self._directory, PARTITION_METADATA))
+            self._filesystem.sync_directory(self._directory)
+            self._filesystem.sync_directory(os.path.dirname(self._directory))
+
+    def _sync_file(self, path: str) -> None:
+        """Nothing is lost if it is gone: a snapshot that retention took, an id that was never written down."""
+        with contextlib.suppress(FileNotFoundError), contextlib.closing(self._filesystem.open(path)) as file:
+            file.sync()
+
+
+@contextlib.contextmanager
+def _unless_deleted(segment: Segment) -> Iterator[None]:
+    """What becomes of a segment that has left its log meanwhile is nobody's concern."""
+    try:
+        yield
+    except (OSError, ValueError):
+        if not segment.is_deleted:
+            raise

@@ -1,0 +1,122 @@
+"""The small files that say whose a directory is: partition.metadata, meta.properties, the clean-shutdown marker."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ..protocol.uuids import ZERO_UUID, format_uuid, parse_uuid
+from .filenames import CLEAN_SHUTDOWN, META_PROPERTIES, PARTITION_METADATA
+from .filesystem import FileSystem, write_atomically
+
+
+class CorruptMetadata(Exception):
+    """The file does not say what it must. The message names the file and what is wrong."""
+
+
+class MetaProperties(NamedTuple):
+    """Whose a log directory is. A broker must not start on another cluster's or another broker's."""
+
+    node_id: int
+    cluster_id: str
+    directory_id: bytes = ZERO_UUID
+    """All zeros in a directory of a broker before Kafka 3.7, which knew none."""
+
+
+def read_partition_metadata(filesystem: FileSystem, directory: str) -> bytes | None:
+    """The topic id of the log in this directory; None if the file is missing (the log is older than topic ids)."""
+    path = os.path.join(directory, PARTITION_METADATA)
+    try:
+        entries = _entries(path, filesystem.read(path), separator=":")
+    except FileNotFoundError:
+        return None
+    if entries.get("version") != "0":
+        raise CorruptMetadata(f"{path}: version {entries.get('version')!r} is unknown")
+    topic_id = _uuid(path, "topic_id", entries)
+    if topic_id == ZERO_UUID:
+        raise CorruptMetadata(f"{path}: the topic id is zero")
+    return topic_id
+
+
+def write_partition_metadata(filesystem: FileSystem, directory: str, topic_id: bytes) -> None:
+    """On the disk when it returns. Blocks."""
+    write_atomically(filesystem, os.path.join(directory, PARTITION_METADATA), encode_partition_metadata(topic_id))
+
+
+def encode_partition_metadata(topic_id: bytes) -> bytes:
+    """The content of the file; for a new partition, which is not synced before it holds something."""
+    if topic_id == ZERO_UUID:
+        raise ValueError("the zero id is no topic's")
+    return f"version: 0\ntopic_id: {format_uuid(topic_id)}".encode()
+
+
+def read_meta_properties(filesystem: FileSystem, log_directory: str) -> MetaProperties | None:
+    """None if the file is missing: a new directory. Reads version 1, and version 0 of brokers that used ZooKeeper."""
+    path = os.path.join(log_directory, META_PROPERTIES)
+    try:
+        entries = _entries(path, filesystem.read(path), separator="=")
+    except FileNotFoundError:
+        return None
+    version = entries.get("version")
+    if version not in ("0", "1"):
+        raise CorruptMetadata(f"{path}: version {version!r} is unknown")
+    node_id = entries.get("node.id" if version == "1" else "broker.id", "")
+    if not (node_id.isascii() and node_id.isdigit()):
+        raise CorruptMetadata(f"{path}: {node_id[:40]!r} is no node id")
+    if version == "1" and not entries.get("cluster.id"):
+        raise CorruptMetadata(f"{path}: cluster.id is missing")
+    directory_id = _uuid(path, "directory.id", entries) if "directory.id" in entries else ZERO_UUID
+    return MetaProperties(int(node_id), entries.get("cluster.id", ""), directory_id)
+
+
+def write_meta_properties(filesystem: FileSystem, log_directory: str, meta: MetaProperties) -> None:
+    """On the disk when it returns. Blocks."""
+    lines = ["version=1", f"node.id={meta.node_id}", f"cluster.id={meta.cluster_id}"]
+    if meta.directory_id != ZERO_UUID:
+        lines.append(f"directory.id={format_uuid(meta.directory_id)}")
+    text = "".join(f"{line}\n" for line in lines)
+    write_atomically(filesystem, os.path.join(log_directory, META_PROPERTIES), text.encode())
+
+
+def write_clean_shutdown(filesystem: FileSystem, log_directory: str, broker_epoch: int = -1) -> None:
+    """Say that every log was flushed and closed. The last write of a shutdown."""
+    text = f'{{"version":0,"brokerEpoch":{broker_epoch}}}'
+    write_atomically(filesystem, os.path.join(log_directory, CLEAN_SHUTDOWN), text.encode())
+
+
+def take_clean_shutdown(filesystem: FileSystem, log_directory: str) -> bool:
+    """Whether the last shutdown was clean; removes the marker, durably, before anything is written after it.
+
+    The marker's existence is the message: older brokers wrote it empty.
+    """
+    try:
+        filesystem.remove(os.path.join(log_directory, CLEAN_SHUTDOWN))
+    except FileNotFoundError:
+        return False
+    filesystem.sync_directory(log_directory)
+    return True
+
+
+def _entries(path: str, data: bytes, separator: str) -> Mapping[str, str]:
+    """`key<separator>value` lines; blank lines and comments are skipped."""
+    try:
+        lines = data.decode().splitlines()
+    except UnicodeDecodeError as error:
+        raise CorruptMetadata(f"{path}: not text") from error
+    entries = {}
+    for number, line in enumerate(lines, start=1):
+        if not line.strip() or line.lstrip().startswith(("#", "!")):
+            continue
+        key, found, value = line.partition(separator)
+        if not found:
+            raise CorruptMetadata(f"{path}: line {number} has no {separator!r}")
+        entries[key.strip()] = value.strip()
+    return entries
+
+
+def _uuid(path: str, key: str, entries: Mapping[str, str]) -> bytes:
+    try:
+        return parse_uuid(entries.get(key, ""))
+    except ValueError as error:
+        raise CorruptMetadata(f"{path}: {key} {entries.get(key)!r} is no id") from error

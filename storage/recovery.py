@@ -1,0 +1,287 @@
+"""How a log comes back from its directory: after a clean shutdown, a killed process, or a power loss.
+
+Nothing that is found here refuses the start: what is damaged is cut off or rebuilt, and said in the broker's log.
+
+1. What a crash interrupted is finished or undone: deletions, and swaps of cleaned segments (`settle_files`).
+2. Segments are opened. Which are recovered? After a clean shutdown none. Otherwise every one from the segment on that
+holds the
+   recovery point; in both cases all from the first on whose offset index is missing or cannot be right.
+3. To recover a segment is to verify its batches, rebuild its indexes, and cut its file at the first batch that is
+damaged or
+   incomplete. If anything had to be cut, later segments are deleted: the log ends where it is known to be whole.
+4. A log that ends below its checkpointed start begins anew there. Leader epochs are completed from recovered batches
+   and clipped to the log. Producers come from their newest snapshot and the batches after it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
+
+from ..protocol.errors import CorruptMessage
+from ..protocol.records.batch import BatchHeader
+from ..protocol.topics import TopicPartition
+from ..protocol.uuids import ZERO_UUID
+from . import filenames
+from .checkpoints import CorruptCheckpoint, read_epochs
+from .config import LogConfig
+from .filenames import SegmentFile, parse_segment_file, segment_path
+from .filesystem import FileSystem
+from .flush import DiskState
+from .index_file import CorruptIndex
+from .leader_epochs import EpochEntry, LeaderEpochs
+from .log import LogEnvironment, PartitionLog
+from .log_dir_files import CorruptMetadata, read_partition_metadata
+from .producer_replay import replay, replay_batch
+from .producer_snapshot import remove_stray_snapshots
+from .producer_state import ProducerStates
+from .segment import Segment, read_headers
+from .segments import Segments
+
+logger = logging.getLogger("kmini.storage")
+
+
+def load_log(
+    environment: LogEnvironment,
+    directory: str,
+    topic_partition: TopicPartition,
+    config: LogConfig,
+    *,
+    is_clean: bool,
+    recovery_point: int = 0,
+    log_start_offset: int = 0,
+) -> PartitionLog:
+    """The log in this directory, ready to be appended to. Touches nothing else, so any thread may load any log.
+
+    `is_clean`: the last shutdown was. The offsets are what the checkpoints say; 0 where they say nothing. OSError if
+    the disk refuses.
+    """
+    loader = _Loader(environment, directory, config, log_start_offset)
+    is_clean = loader.load_segments(is_clean, recovery_point)
+    log_end_offset = loader.segments.active.next_offset
+    log_start_offset = max(log_start_offset, loader.segments.oldest.base_offset)
+    loader.epochs.truncate_from_end(log_end_offset)
+    loader.epochs.truncate_from_start(log_start_offset)
+    return PartitionLog(
+        environment,
+        directory,
+        topic_partition,
+        _topic_id(environment.filesystem, directory),
+        config,
+        segments=loader.segments,
+        leader_epochs=loader.epochs,
+        producers=loader.producers,
+        log_start_offset=log_start_offset,
+        log_end_offset=log_end_offset,
+        disk=DiskState(
+            environment.filesystem,
+            directory,
+            environment.now_ms,
+            recovery_point=log_end_offset if is_clean else min(max(recovery_point, log_start_offset), log_end_offset),
+            saved_epochs=loader.saved_epochs,
+            names_are_on_disk=is_clean,
+        ),
+    )
+
+
+def settle_files(filesystem: FileSystem, directory: str) -> list[SegmentFile]:
+    """Finish or undo what a crash interrupted; returns the files of the segments that are left, by offset.
+
+    Removes what was to be deleted. A cleaning that did not get as far as renaming all its files to `.swap` is undone:
+    they are renamed in descending order, so a `.swap` at or above the lowest `.cleaned` belongs to it. One that did is
+    finished: its segments replace everything in the range of offsets that they cover.
+    """
+    files = [file for file in map(parse_segment_file, filesystem.list(directory)) if file is not None]
+    unfinished = min((file.base_offset for file in files if file.suffix == filenames.CLEANED), default=None)
+    kept, swaps = [], []
+    for file in files:
+        is_undone = unfinished is not None and file.suffix == filenames.SWAP and file.base_offset >= unfinished
+        if file.suffix in (filenames.DELETED, filenames.CLEANED) or is_undone:
+            filesystem.remove(segment_path(directory, *file))
+        elif file.suffix == filenames.SWAP:
+            swaps.append(file)
+        else:
+            kept.append(file)
+    return sorted(_finish_swaps(filesystem, directory, swaps, kept) if swaps else kept)
+
+
+def _finish_swaps(
+    filesystem: FileSystem, directory: str, swaps: list[SegmentFile], others: list[SegmentFile]
+) -> list[SegmentFile]:
+    covered = range(0)
+    logs = [file for file in swaps if file.kind == filenames.LOG]
+    if logs:
+        end = max(_next_offset(filesystem, segment_path(directory, *file), file.base_offset) for file in logs)
+        covered = range(min(logs).base_offset, end)
+    kept = []
+    for file in others:
+        if file.base_offset in covered:
+            filesystem.remove(segment_path(directory, *file))
+        else:
+            kept.append(file)
+    # Ascending, and the log first: what is still `.swap` after another crash then covers nothing that has its final name.
+    for file in sorted(swaps, key=lambda file: (file.base_offset, file.kind != filenames.LOG)):
+        final = file._replace(suffix="")
+        filesystem.rename(segment_path(directory, *file), segment_path(directory, *final))
+        kept.append(final)
+    filesystem.sync_directory(directory)
+    return kept
+
+
+def _next_offset(filesystem: FileSystem, path: str, base_offset: int) -> int:
+    next_offset = base_offset
+    with contextlib.closing(filesystem.open(path)) as log, contextlib.suppress(CorruptMessage):
+        for _, header in read_headers(log):
+            next_offset = header.next_offset
+    return next_offset
+
+
+class _Loader:
+    """The parts of a log while they are put together."""
+
+    def __init__(self, environment: LogEnvironment, directory: str, config: LogConfig, log_start_offset: int) -> None:
+        self.environment = environment
+        self.filesystem = environment.filesystem
+        self.directory = directory
+        self.config = config
+        self.log_start_offset = log_start_offset
+        self.now_ms = environment.now_ms()
+        self.epochs = LeaderEpochs()
+        self.saved_epochs: tuple[EpochEntry, ...] = ()
+        """What leader-epoch-checkpoint holds."""
+        self.producers = ProducerStates(self.filesystem, directory, expiration_ms=environment.producer_expiration_ms)
+        self.segments: Segments
+
+    def load_segments(self, is_clean: bool, recovery_point: int) -> bool:
+        """Load and, where needed, recover them, epochs and producers alongside; returns whether nothing was
+        recovered."""
+        files = settle_files(self.filesystem, self.directory)
+        row = self._open(files)
+        if not row:
+            row = [
+                Segment(self.filesystem, self.directory, self.log_start_offset, self.config, self.now_ms, create=True)
+            ]
+        self.segments = Segments(self.filesystem, self.environment.deletions, self.directory, row)
+        self._load_epochs()
+        first = self._first_to_recover(row, files, is_clean, recovery_point)
+        has_snapshot = any(file.kind == filenames.PRODUCER_SNAPSHOT for file in files)
+        if has_snapshot:
+            remove_stray_snapshots(self.filesystem, self.directory, [segment.base_offset for segment in row])
+        if first is not None:
+            self._recover(row, first)
+        if self.segments.active.next_offset < self.log_start_offset:
+            self._start_anew()
+        elif first is None:
+            self._load_producers(has_snapshot)
+        return first is None
+
+    def _open(self, files: Sequence[SegmentFile]) -> list[Segment]:
+        bases = {file.base_offset for file in files if file.kind == filenames.LOG}
+        for file in files:
+            if file.base_offset not in bases and file.kind in filenames.SEGMENT_KINDS:
+                self.filesystem.remove(segment_path(self.directory, *file))  # an index of nothing
+        row = [
+            Segment(self.filesystem, self.directory, base, self.config, self.now_ms, create=False)
+            for base in sorted(bases)
+        ]
+        for segment, following in pairwise(row):
+            segment.next_offset = following.base_offset
+        return row
+
+    def _first_to_recover(
+        self, row: list[Segment], files: Sequence[SegmentFile], is_clean: bool, recovery_point: int
+    ) -> int | None:
+        """The number of the segment from which on nothing is taken on trust; None if everything is."""
+        indexed = {file.base_offset for file in files if file.kind == filenames.OFFSET_INDEX}
+        for number, segment in enumerate(row):
+            is_unflushed = not is_clean and (segment is row[-1] or segment.next_offset > recovery_point)
+            if is_unflushed or (segment.size and segment.base_offset not in indexed):
+                return number
+        try:
+            cut = row[-1].walk_tail()
+        except CorruptIndex as error:
+            logger.warning("%s; recovering the segment", error)
+            return len(row) - 1
+        if cut:
+            logger.warning("%s: cut %d bytes off the end that are no batch", self.directory, cut)
+        return None
+
+    def _recover(self, row: list[Segment], first: int) -> None:
+        """Recover every segment from number `first` on, replaying producers on the way."""
+        base = row[first].base_offset
+        self.producers.load(self.log_start_offset, max(base, self.log_start_offset), self.now_ms)
+        replay(self.producers, row[:first], max(base, self.producers.end_offset))
+        for number in range(first, len(row)):
+            segment = row[number]
+            self.producers.end_offset = max(self.producers.end_offset, segment.base_offset)
+            self.producers.take_snapshot()
+            cut = segment.recover(partial(self._visit, segment))
+            if cut:
+                logger.warning(
+                    "%s: segment %d was damaged at offset %d; cut %d bytes and %d later segments",
+                    self.directory,
+                    segment.base_offset,
+                    segment.next_offset,
+                    cut,
+                    len(row) - number - 1,
+                )
+                self.segments.delete_newest(len(row) - number - 1, self.now_ms + self.config.file_delete_delay_ms)
+                break
+            if number + 1 < len(row):
+                segment.seal()
+        self.producers.take_snapshot()
+
+    def _visit(self, segment: Segment, header: BatchHeader, batch: memoryview) -> None:
+        if header.partition_leader_epoch > self.epochs.latest_epoch:
+            self.epochs.assign(header.partition_leader_epoch, header.base_offset)
+        if header.next_offset > self.producers.end_offset:
+            for aborted in replay_batch(self.producers, header, batch):
+                segment.transaction_index.append(aborted)
+
+    def _start_anew(self) -> None:
+        """Everything that is left lies below the log start."""
+        logger.warning(
+            "%s ends at offset %d, below its start %d: it begins anew there",
+            self.directory,
+            self.segments.active.next_offset,
+            self.log_start_offset,
+        )
+        self.segments.restart_at(
+            self.log_start_offset, self.config, self.now_ms, self.now_ms + self.config.file_delete_delay_ms
+        )
+        self.epochs.clear()
+        self.producers.clear(self.log_start_offset)
+
+    def _load_epochs(self) -> None:
+        path = os.path.join(self.directory, filenames.LEADER_EPOCH_CHECKPOINT)
+        try:
+            self.epochs = LeaderEpochs(read_epochs(self.filesystem, path))
+            self.saved_epochs = self.epochs.entries
+        except CorruptCheckpoint as error:
+            logger.warning("%s; taking leader epochs from the batches", error)
+            for segment in self.segments:
+                with contextlib.suppress(CorruptMessage):
+                    for _, header in segment.headers():
+                        if header.partition_leader_epoch > self.epochs.latest_epoch:
+                            self.epochs.assign(header.partition_leader_epoch, header.base_offset)
+
+    def _load_producers(self, has_snapshot: bool) -> None:
+        """After a clean shutdown, which leaves a snapshot: a log without any has no producers."""
+        end_offset = self.segments.active.next_offset
+        if has_snapshot:
+            self.producers.load(self.log_start_offset, end_offset, self.now_ms)
+            replay(self.producers, self.segments, end_offset)
+        else:
+            self.producers.end_offset = self.producers.last_snapshot_offset = end_offset
+
+
+def _topic_id(filesystem: FileSystem, directory: str) -> bytes:
+    try:
+        return read_partition_metadata(filesystem, directory) or ZERO_UUID
+    except CorruptMetadata as error:
+        logger.warning("%s; taking it as missing", error)
+        return ZERO_UUID

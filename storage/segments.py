@@ -1,0 +1,134 @@
+"""The row of segments that a log consists of: which one holds an offset, and how they come and go."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from operator import attrgetter
+
+from .background import Deletions
+from .config import LogConfig
+from .filenames import DELETED, PRODUCER_SNAPSHOT, segment_path
+from .filesystem import FileSystem
+from .segment import Segment
+
+ANOTHER_SEGMENT = 2**63 - 1
+"""More bytes than anyone waits for: what there is to read goes on beyond the segment where it begins."""
+
+logger = logging.getLogger("kmini.storage")
+
+_base_offset = attrgetter("base_offset")
+
+
+class Segments:
+    """Segments in the order of their base offsets; never empty, but for a moment in `restart_at`.
+
+    The `next_offset` of each is at most the base offset of the one after it; offsets between went with compaction.
+    """
+
+    __slots__ = ("_deletions", "_directory", "_filesystem", "_row", "active")
+
+    active: Segment
+    """The last one, to which the log appends."""
+
+    def __init__(self, filesystem: FileSystem, deletions: Deletions, directory: str, row: list[Segment]) -> None:
+        self._filesystem = filesystem
+        self._deletions = deletions
+        self._directory = directory
+        self._row = row
+        self.active = row[-1]
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._row)
+
+    def __reversed__(self) -> Iterator[Segment]:
+        return reversed(self._row)
+
+    def __len__(self) -> int:
+        return len(self._row)
+
+    @property
+    def oldest(self) -> Segment:
+        return self._row[0]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size for segment in self._row)
+
+    # Reading
+
+    def since(self, offset: int) -> Iterator[Segment]:
+        """The segment that holds `offset`, or would, and those after it: compaction may have emptied its end."""
+        if offset >= self.active.base_offset:
+            return iter((self.active,))
+        first = bisect_right(self._row, offset, key=_base_offset) - 1
+        return islice(self._row, max(first, 0), None)
+
+    def read(self, offset: int, max_bytes: int, limit_offset: int, *, min_one_batch: bool) -> bytes:
+        """See PartitionLog.read; here nothing is checked. `offset` is below `limit_offset`."""
+        for segment in self.since(offset):
+            end = segment.size if limit_offset >= segment.next_offset else segment.position_of(limit_offset)
+            data = segment.read(offset, max_bytes, end, min_one_batch=min_one_batch)
+            if data is not None:
+                return data
+        return b""
+
+    def bytes_between(self, offset: int, limit_offset: int) -> int:
+        """See PartitionLog.bytes_between; here nothing is checked. `offset` is below `limit_offset`."""
+        segment = next(self.since(offset))
+        if limit_offset > segment.next_offset:
+            return ANOTHER_SEGMENT
+        end = segment.size if limit_offset == segment.next_offset else segment.position_of(limit_offset)
+        return end - segment.position_of(offset)
+
+    # Coming
+
+    def roll(self, base_offset: int, config: LogConfig, now_ms: int) -> None:
+        """Seal the active segment and put an empty one after it. OSError if the disk refuses: nothing has changed
+        then."""
+        new = Segment(self._filesystem, self._directory, base_offset, config, now_ms, create=True)
+        self.active.seal()
+        self._row.append(new)
+        self.active = new
+
+    # Going
+
+    def delete_oldest(self, count: int, due_ms: int) -> None:
+        """Not all of them. They leave the row now; their files carry `.deleted` names until `due_ms`."""
+        gone, self._row[:count] = self._row[:count], []
+        self._discard(gone, due_ms)
+
+    def delete_newest(self, count: int, due_ms: int) -> None:
+        """Not all of them. The last one that stays becomes the active one."""
+        kept = len(self._row) - count
+        self._discard(self._row[kept:], due_ms)
+        del self._row[kept:]
+        self.active = self._row[-1]
+
+    def truncate_to(self, offset: int, due_ms: int) -> None:
+        """Drop the batch that contains `offset` and all after it; `offset` is not below the oldest base offset."""
+        kept = max(1, bisect_right(self._row, offset, key=_base_offset))
+        self.delete_newest(len(self._row) - kept, due_ms)
+        self.active.truncate_to(offset)
+
+    def restart_at(self, offset: int, config: LogConfig, now_ms: int, due_ms: int) -> None:
+        """Drop everything; begin with an empty segment at `offset`."""
+        self._discard(self._row, due_ms)
+        self.active = Segment(self._filesystem, self._directory, offset, config, now_ms, create=True)
+        self._row = [self.active]
+
+    def _discard(self, segments: Sequence[Segment], due_ms: int) -> None:
+        for segment in segments:
+            paths = segment.mark_deleted()
+            snapshot = segment_path(self._directory, segment.base_offset, PRODUCER_SNAPSHOT)
+            with contextlib.suppress(OSError):  # mostly there is none
+                self._filesystem.rename(snapshot, snapshot + DELETED)
+                paths.append(snapshot + DELETED)
+            self._deletions.add(paths, due_ms)
+
+    def close(self) -> None:
+        for segment in self._row:
+            segment.close()

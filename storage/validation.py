@@ -1,0 +1,269 @@
+"""Whether a producer's batch may enter a log, and in which form.
+
+`validate` is pure: it may run in any thread, and what it does to the bytes it was given (the header, in place) nobody
+else sees. It asks, in Kafka's order:
+
+| of                  | question                                                    | otherwise                         |
+|---------------------|-------------------------------------------------------------|-----------------------------------|
+| the bytes           | one complete batch of magic 2, and no second one?           | INVALID_RECORD                    |
+| the batch           | base offset 0?                                              | INVALID_RECORD                    |
+|                     | no larger than max.message.bytes, as sent?                  | MESSAGE_TOO_LARGE                 |
+|                     | checksum right?                                             | CORRUPT_MESSAGE                   |
+|                     | a codec there is?                                           | UNKNOWN_SERVER_ERROR, as in Kafka |
+|                     | as many offsets as records, at least one?                   | INVALID_RECORD                    |
+|                     | not a control batch?                                        | INVALID_RECORD                    |
+|                     | a sequence, if it has a producer id?                        | INVALID_RECORD                    |
+| the block           | does it decompress to records, each within the limit?       | CORRUPT_MESSAGE, INVALID_RECORD   |
+| every record        | a key, if the topic is compacted?                           | INVALID_RECORD                    |
+|                     | CreateTime: a timestamp near enough to now, if it has one?  | INVALID_TIMESTAMP                 |
+|                     | otherwise: not a batch that claims log append time?         | INVALID_TIMESTAMP                 |
+| the batch as stored | no larger than max.message.bytes, if it had to be rebuilt?  | MESSAGE_TOO_LARGE                 |
+
+What can be put right is put right: a wrong max timestamp, attributes that only a broker may set, another codec than the
+topic's, and offset deltas other than 0, 1, 2, … (Kafka keeps such deltas in a batch that is not compressed; here they
+never reach the log.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from ..protocol.errors import (
+    CorruptMessage,
+    InvalidRecord,
+    InvalidTimestamp,
+    MessageTooLarge,
+    RecordsRefused,
+    UnknownServerError,
+)
+from ..protocol.records.batch import (
+    CODEC_MASK,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    TRANSACTIONAL,
+    BatchHeader,
+    build_batch,
+    is_crc_valid,
+    iter_batches,
+    read_header,
+    rewrite_header,
+)
+from ..protocol.records.compression import Codec, compress, decompress
+from ..protocol.records.load_kernel import RecordReader
+from ..protocol.records.record import Record, RecordFacts, check_records, decode_records, records_of
+from .config import LogConfig
+from .filesystem import Buffer
+
+NO_TIMESTAMP = -1
+MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
+
+_CHEAP_BYTES = 256 * 1024
+_CHEAP_COMPRESSED_BYTES = 512
+"""Little enough that not even a decompression bomb of this size takes more than some milliseconds."""
+_MAX_RENUMBERED = 65_536
+"""Records of a batch whose offset deltas are put right; they are held as objects meanwhile."""
+_MAX_ERRORS = 1_000
+"""Refused records that are named in an answer."""
+_RECORDS_AT_A_TIME = 1_000
+
+_STORED_ATTRIBUTES = CODEC_MASK | TRANSACTIONAL
+"""What a producer decides; the rest is the broker's, or without meaning."""
+_CODECS = {"uncompressed": Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4, "zstd": Codec.ZSTD}
+
+
+class UnexpectedAppendOffset(UnknownServerError):
+    """A leader sent batches that do not continue the follower's log."""
+
+
+class ValidatedRecords(NamedTuple):
+    """One batch that may be stored as it is, but for its offsets and leader epoch, which the log writes into it."""
+
+    records: bytearray | memoryview
+    header: BatchHeader
+    log_append_time_ms: int = NO_TIMESTAMP
+    """The timestamp that the broker gave the records; -1 if they have the producer's."""
+
+    @property
+    def record_count(self) -> int:
+        return self.header.record_count
+
+    @classmethod
+    def of(cls, batch: bytearray) -> ValidatedRecords:
+        """A batch that we have built ourselves and need not look at: a transaction marker, a coordinator's records."""
+        return cls(batch, read_header(batch))
+
+
+def is_cheap(records: Buffer) -> bool:
+    """Whether `validate` may run on the loop: these records take it a millisecond or so, whatever is in them."""
+    size = len(records)
+    return size <= _CHEAP_COMPRESSED_BYTES or (size <= _CHEAP_BYTES and not records[22] & CODEC_MASK)
+
+
+def validate(
+    records: memoryview | bytearray,
+    config: LogConfig,
+    now_ms: int,
+    *,
+    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
+) -> ValidatedRecords:
+    """The batch in `records`, fit to be appended to a log with these settings; see the table above for what it raises.
+
+    `records` must be writable: the result is the same memory, unless the batch had to be rebuilt. Bytes behind the
+    batch that make no other batch are left out. `max_decompressed_bytes` bounds a record, and a batch that has to be
+    rebuilt.
+    """
+    header = _only_batch(records, config)
+    facts = check_records(records, 0, header, limit=max_decompressed_bytes)
+    is_stamped_here = config.message_timestamp_type == "LogAppendTime"
+    if not _is_surely_fine(header, facts, config, now_ms):
+        errors = list(islice(_record_errors(records, header, config, now_ms, max_decompressed_bytes), _MAX_ERRORS))
+        if errors:
+            raise _refusal(errors)
+
+    attributes = header.attributes & _STORED_ATTRIBUTES
+    if is_stamped_here:
+        attributes |= LOG_APPEND_TIME
+        max_timestamp = log_append_time_ms = now_ms
+    else:
+        max_timestamp = header.max_timestamp if header.is_log_append_time else facts.max_timestamp
+        log_append_time_ms = NO_TIMESTAMP
+    codec = header.codec if config.compression_type == "producer" else _CODECS[config.compression_type]
+    if codec != header.codec or not facts.is_sequential:
+        stored = header._replace(attributes=attributes & ~CODEC_MASK | codec, max_timestamp=max_timestamp)
+        records, header = _rebuild(records, header, stored, facts, config, max_decompressed_bytes)
+    elif attributes != header.attributes or max_timestamp != header.max_timestamp:
+        header = rewrite_header(records, 0, header._replace(attributes=attributes, max_timestamp=max_timestamp))
+    if len(records) > header.size:
+        records = memoryview(records)[: header.size]
+    return ValidatedRecords(records, header, log_append_time_ms)
+
+
+def _only_batch(records: Buffer, config: LogConfig) -> BatchHeader:
+    """The header of the one batch, if that and the checksum are in order."""
+    batches = iter_batches(records)
+    first = next(batches, None)
+    if first is None:
+        raise InvalidRecord("the records hold no complete batch")
+    header = first[1]
+    if next(batches, None) is not None:
+        raise InvalidRecord("a partition takes one batch at a time")
+    if header.base_offset != 0:
+        raise InvalidRecord(f"the base offset is {header.base_offset}; a producer sends 0")
+    if header.size > config.max_message_bytes:
+        raise MessageTooLarge(f"the batch has {header.size} bytes; max.message.bytes is {config.max_message_bytes}")
+    if not is_crc_valid(records, 0, header):
+        raise CorruptMessage("the checksum does not match the batch")
+    if header.codec > Codec.ZSTD:
+        raise UnknownServerError(f"there is no codec {header.codec}")
+    count = header.record_count
+    if count <= 0 or header.last_offset_delta + 1 != count:
+        raise InvalidRecord(f"the batch claims {count} records for {header.last_offset_delta + 1} offsets")
+    if header.is_control:
+        raise InvalidRecord("producers do not write control batches")
+    if header.producer_id >= 0 and header.base_sequence < 0:
+        raise InvalidRecord(f"producer {header.producer_id} gives no sequence")
+    return header
+
+
+def _is_surely_fine(header: BatchHeader, facts: RecordFacts, config: LogConfig, now_ms: int) -> bool:
+    """Whether what is known of the batch as a whole rules out that one of its records has to be refused."""
+    if facts.null_keys and config.is_compacted:
+        return False
+    if header.is_log_append_time:
+        return False
+    if config.message_timestamp_type == "LogAppendTime":
+        return True
+    return (
+        facts.min_timestamp >= now_ms - config.message_timestamp_before_max_ms
+        and facts.max_timestamp <= now_ms + config.message_timestamp_after_max_ms
+    )
+
+
+def _record_errors(
+    records: Buffer, header: BatchHeader, config: LogConfig, now_ms: int, limit: int
+) -> Iterator[tuple[int, type[RecordsRefused], str]]:
+    """What is wrong with which record: at most one thing each, a missing key before a timestamp."""
+    earliest = now_ms - config.message_timestamp_before_max_ms
+    latest = now_ms + config.message_timestamp_after_max_ms
+    is_stamped_here = config.message_timestamp_type == "LogAppendTime"
+    for index, record in enumerate(_each_record(records, header, limit)):
+        if record.key is None and config.is_compacted:
+            yield index, InvalidRecord, "a compacted topic takes no record without a key"
+        elif not is_stamped_here and record.timestamp != NO_TIMESTAMP:
+            if not earliest <= record.timestamp <= latest:
+                yield index, InvalidTimestamp, f"timestamp {record.timestamp} is not within {earliest}..{latest}"
+        elif header.is_log_append_time:
+            yield index, InvalidTimestamp, "only a broker sets log append time"
+
+
+def _each_record(records: Buffer, header: BatchHeader, limit: int) -> Iterator[Record]:
+    """The records of a batch that was checked, some at a time: there may be millions."""
+    reader = RecordReader(decompress(header.codec, records_of(records, 0, header), limit))
+    append_time = header.max_timestamp if header.is_log_append_time else None
+    for first in range(0, header.record_count, _RECORDS_AT_A_TIME):
+        count = min(_RECORDS_AT_A_TIME, header.record_count - first)
+        yield from reader.records(Record._make, count, 0, header.base_timestamp, append_time)
+
+
+def _refusal(errors: Sequence[tuple[int, type[RecordsRefused], str]]) -> RecordsRefused:
+    error = InvalidTimestamp if any(kind is InvalidTimestamp for _, kind, _ in errors) else InvalidRecord
+    shown = "; ".join(f"record {index}: {text}" for index, _, text in errors[:3])
+    return error(f"{len(errors)} records refused: {shown}", [(index, text) for index, _, text in errors])
+
+
+def _rebuild(
+    records: Buffer, header: BatchHeader, stored: BatchHeader, facts: RecordFacts, config: LogConfig, limit: int
+) -> tuple[bytearray, BatchHeader]:
+    """The batch with the codec that the header `stored` asks for, and offset deltas 0, 1, 2, …"""
+    levels = {
+        Codec.GZIP: config.compression_gzip_level,
+        Codec.LZ4: config.compression_lz4_level,
+        Codec.ZSTD: config.compression_zstd_level,
+    }
+    level = levels.get(Codec(stored.codec))
+    if facts.is_sequential and not header.is_log_append_time:  # the block is right as it is
+        block = compress(stored.codec, decompress(header.codec, records_of(records, 0, header), limit), level)
+        batch = bytearray(HEADER_SIZE)
+        batch += block
+        stored = rewrite_header(batch, 0, stored._replace(batch_length=len(batch) - LOG_OVERHEAD))
+    else:
+        if header.record_count > _MAX_RENUMBERED:
+            raise InvalidRecord("the offset deltas are not 0, 1, 2, …, and the records are too many to renumber")
+        batch = build_batch(
+            [record._replace(offset=0) for record in decode_records(records, 0, header, limit=limit)],
+            codec=stored.codec,
+            level=level,
+            producer_id=stored.producer_id,
+            producer_epoch=stored.producer_epoch,
+            base_sequence=stored.base_sequence,
+            transactional=stored.is_transactional,
+            log_append_time_ms=stored.max_timestamp if stored.is_log_append_time else None,
+        )
+        stored = read_header(batch)
+    if len(batch) > config.max_message_bytes:
+        raise MessageTooLarge(
+            f"stored, the batch has {len(batch)} bytes; max.message.bytes is {config.max_message_bytes}"
+        )
+    return batch, stored
+
+
+def continuing_batches(records: Buffer, log_end_offset: int, leader_epoch: int | None) -> list[tuple[int, BatchHeader]]:
+    """What of a leader's records a follower appends: complete, intact batches in order from its log end on.
+
+    Ends before the first batch whose leader epoch is above `leader_epoch`, where that is given.
+    """
+    batches = []
+    next_offset = log_end_offset
+    for position, header in iter_batches(records):
+        if leader_epoch is not None and header.partition_leader_epoch > leader_epoch:
+            break
+        if header.base_offset < next_offset or header.last_offset_delta < 0:
+            raise UnexpectedAppendOffset(f"a batch of offset {header.base_offset} cannot follow {next_offset - 1}")
+        if not is_crc_valid(records, position, header):
+            raise CorruptMessage(f"the batch of offset {header.base_offset} does not match its checksum")
+        batches.append((position, header))
+        next_offset = header.next_offset
+    return batches

@@ -1,0 +1,67 @@
+"""A running broker, and a way to ask its handlers as a client would, in any version, without a socket."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kmini.broker.broker import Broker
+from kmini.broker.config import BrokerConfig
+from kmini.broker.context import Context
+from kmini.broker.registry import registered
+from kmini.protocol.errors import KafkaError
+from kmini.protocol.schema import Request
+
+StartBroker = Callable[..., Awaitable[Broker]]
+Ask = Callable[..., Awaitable[Any]]
+
+
+@pytest.fixture
+async def start_broker(tmp_path: Path) -> AsyncIterator[StartBroker]:
+    """A maker of brokers over this test's data directory; settings are written with underscores for dots."""
+    started: list[Broker] = []
+
+    async def start(**settings: object) -> Broker:
+        properties = {name.replace("_", "."): str(value) for name, value in settings.items()}
+        broker = Broker(BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0", **properties}), str(tmp_path))
+        await broker.start()
+        started.append(broker)
+        return broker
+
+    yield start
+    for broker in started:
+        if broker.server.listeners:
+            await broker.stop()
+
+
+@pytest.fixture
+async def broker(start_broker: StartBroker) -> Broker:
+    return await start_broker()
+
+
+@pytest.fixture
+def ask() -> Ask:
+    """Send a request to a broker's handler in the wire format of `version`, by default the newest; decode the answer.
+
+    The client seems to have arrived at client-side.example:19092.
+    """
+
+    async def ask(broker: Broker, request: Request, version: int | None = None) -> Any:
+        version = request.max_version if version is None else version
+        handler = registered()[request.api_key]
+        connection = SimpleNamespace(
+            listener=SimpleNamespace(advertised=None), arrived_at=("client-side.example", 19092), waiting=None
+        )
+        sent = type(request).decode(b"".join(request.encode(version)), version)
+        try:
+            answer = await handler.function(sent, Context(broker, connection, version, "test"))  # type: ignore[arg-type]
+            assert answer is not None
+        except KafkaError as error:
+            answer = handler.request.response(error_code=error.code)
+        return type(answer).decode(b"".join(answer.encode(version)), version)
+
+    return ask

@@ -1,0 +1,74 @@
+"""ApiVersions: the registry, told to clients."""
+
+from __future__ import annotations
+
+import pytest
+
+from kmini.broker.broker import Broker
+from kmini.broker.handlers.api_versions import unsupported_version_answer
+from kmini.broker.registry import registered
+from kmini.protocol.errors import NONE, InvalidRequest, UnsupportedVersion
+from kmini.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+CLIENT = ApiVersionsRequest(client_software_name="kmini-tests", client_software_version="1.0-SNAPSHOT")
+
+LOWEST_OF_KAFKA_3_9_AND_HIGHEST_OF_4_3 = {
+    "Produce": (0, 13),
+    "Fetch": (0, 18),
+    "ListOffsets": (0, 11),
+    "Metadata": (0, 13),
+    "FindCoordinator": (0, 6),
+    "ApiVersions": (0, 4),
+    "CreateTopics": (0, 7),
+    "DeleteTopics": (0, 6),
+    "DeleteRecords": (0, 2),
+    "InitProducerId": (0, 5),
+    "OffsetForLeaderEpoch": (0, 4),
+    "CreatePartitions": (0, 3),
+    "DescribeConfigs": (0, 4),
+    "DescribeCluster": (0, 2),
+}
+
+
+@pytest.mark.parametrize("version", range(5))
+async def test_every_registered_api_is_advertised_and_no_other(broker: Broker, ask, version: int) -> None:
+    answer = await ask(broker, CLIENT, version)
+    told = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+    assert told == {key: (handler.advertised_min, handler.max_version) for key, handler in registered().items()}
+    assert answer.error_code == NONE
+
+
+async def test_no_version_outside_kafkas_own_range_is_advertised() -> None:
+    for handler in registered().values():
+        low, high = LOWEST_OF_KAFKA_3_9_AND_HIGHEST_OF_4_3[handler.request.name]
+        assert low <= handler.advertised_min <= handler.min_version <= handler.max_version <= high, handler
+
+
+async def test_clients_that_send_no_name_before_version_3_are_fine(broker: Broker, ask) -> None:
+    assert (await ask(broker, ApiVersionsRequest(), 2)).error_code == NONE
+
+
+@pytest.mark.parametrize("version", [3, 4])
+@pytest.mark.parametrize("text", ["", "a b", "-a", "a-", ".a", "é", "a\n"])
+@pytest.mark.parametrize("field", ["client_software_name", "client_software_version"])
+async def test_a_malformed_software_name_or_version_is_an_invalid_request(
+    broker: Broker, ask, version: int, text: str, field: str
+) -> None:
+    request = ApiVersionsRequest(**{"client_software_name": "a", "client_software_version": "1", field: text})
+    answer = await ask(broker, request, version)
+    assert (answer.error_code, answer.api_keys) == (InvalidRequest.code, [])
+
+
+async def test_features_tell_the_release_and_nothing_that_is_not_served(broker: Broker, ask) -> None:
+    answer = await ask(broker, CLIENT)
+    assert [(f.name, f.min_version_level, f.max_version_level) for f in answer.finalized_features] == [
+        ("metadata.version", 30, 30)
+    ]
+    assert [(f.name, f.min_version, f.max_version) for f in answer.supported_features] == [("metadata.version", 7, 30)]
+    assert answer.finalized_features_epoch >= 0
+
+
+def test_an_unknown_version_is_answered_in_version_0_with_the_one_range_that_matters() -> None:
+    answer = ApiVersionsResponse.decode(b"".join(unsupported_version_answer().encode(0)), 0)
+    assert answer.error_code == UnsupportedVersion.code
+    assert [(api.api_key, api.min_version, api.max_version) for api in answer.api_keys] == [(18, 0, 4)]

@@ -1,0 +1,104 @@
+"""Shared writes and periodic tasks."""
+
+import asyncio
+import threading
+
+import pytest
+
+from kmini.broker.background import Periodic, SharedWrite
+from kmini.broker.clock import MovableClock
+
+
+class Store:
+    """What is written, and a gate that holds writes back."""
+
+    def __init__(self) -> None:
+        self.value = 0
+        self.written: list[int] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.fails = False
+
+    def snapshot(self) -> int:
+        return self.value
+
+    def write(self, value: int) -> None:
+        assert self.gate.wait(10)
+        if self.fails:
+            raise OSError("disk full")
+        self.written.append(value)
+
+
+async def turns() -> None:
+    """Let what was started get to its first real wait."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_a_write_that_was_asked_for_holds_what_was_true_then() -> None:
+    store = Store()
+    shared = SharedWrite(store.snapshot, store.write)
+    store.value = 7
+    await shared.written()
+    assert store.written == [7]
+
+
+async def test_those_who_ask_during_a_write_share_the_one_after_it() -> None:
+    store = Store()
+    shared = SharedWrite(store.snapshot, store.write)
+    store.gate.clear()
+    first = asyncio.create_task(shared.written())
+    await turns()
+    store.value = 1
+    later = [asyncio.create_task(shared.written()) for _ in range(20)]
+    await turns()
+    store.gate.set()
+    await asyncio.gather(first, *later)
+    assert store.written == [0, 1]
+
+
+async def test_a_failed_write_fails_those_who_asked_and_nobody_later() -> None:
+    store = Store()
+    shared = SharedWrite(store.snapshot, store.write)
+    store.fails = True
+    with pytest.raises(OSError, match="disk full"):
+        await shared.written()
+    store.fails = False
+    await shared.written()
+    assert store.written == [0]
+
+
+async def test_who_waits_for_the_write_after_a_failed_one_gets_it() -> None:
+    store = Store()
+    shared = SharedWrite(store.snapshot, store.write)
+    store.gate.clear()
+    store.fails = True
+    first = asyncio.create_task(shared.written())
+    await turns()
+    second = asyncio.create_task(shared.written())
+    await turns()
+    store.gate.set()
+    results = await asyncio.gather(first, second, return_exceptions=True)
+    assert all(isinstance(result, OSError) for result in results)
+    store.fails = False
+    await shared.written()
+    assert store.written == [0]
+
+
+async def test_a_periodic_task_runs_every_interval_and_survives_its_failures() -> None:
+    clock = MovableClock()
+    runs: list[int] = []
+
+    async def task() -> None:
+        runs.append(clock.now_ms())
+        if len(runs) == 2:
+            raise OSError("once")
+
+    periodic = Periodic(clock, "a test", task, interval_ms=60_000, delay_ms=10_000)
+    await clock.advance(10_000)
+    assert len(runs) == 1
+    await clock.advance(180_000)
+    assert len(runs) == 4
+    periodic.cancel()
+    await clock.advance(600_000)
+    assert len(runs) == 4

@@ -1,0 +1,80 @@
+"""Two timelines, and what falls due when they are moved."""
+
+import asyncio
+
+import pytest
+
+from kmini.broker.clock import MovableClock
+
+WEEK_MS = 7 * 24 * 3_600_000
+
+
+async def test_what_falls_due_runs_in_order_and_sees_its_own_time() -> None:
+    clock = MovableClock()
+    start = clock.now_ms()
+    seen: list[tuple[str, int]] = []
+    clock.call_later(WEEK_MS, lambda: seen.append(("late", clock.now_ms())))
+    clock.call_later(60_000, lambda: seen.append(("early", clock.now_ms())))
+    await clock.advance(WEEK_MS + 60_000)
+    assert [name for name, _ in seen] == ["early", "late"]
+    (_, early), (_, late) = seen
+    assert 60_000 <= early - start < 120_000
+    assert WEEK_MS <= late - start < WEEK_MS + 60_000
+    assert clock.now_ms() - start >= WEEK_MS + 60_000
+
+
+async def test_a_timer_set_on_the_way_runs_too() -> None:
+    clock = MovableClock()
+    runs: list[int] = []
+
+    def again() -> None:
+        runs.append(clock.now_ms())
+        clock.call_later(100_000, again)
+
+    clock.call_later(100_000, again)
+    await clock.advance(1_000_000)
+    assert len(runs) == 10
+
+
+async def test_log_time_leaves_liveness_where_it_is() -> None:
+    clock = MovableClock()
+    before = clock.liveness_ms()
+    fired: list[str] = []
+    clock.call_later(30_000, lambda: fired.append("liveness"), liveness=True)
+    await clock.advance(WEEK_MS)
+    assert fired == []
+    assert clock.liveness_ms() - before < WEEK_MS
+    await clock.advance(30_000, liveness=True)
+    assert fired == ["liveness"]
+
+
+async def test_a_cancelled_timer_does_not_run() -> None:
+    clock = MovableClock()
+    clock.call_later(1_000, lambda: pytest.fail("it was cancelled")).cancel()
+    await clock.advance(WEEK_MS, liveness=True)
+
+
+async def test_advance_returns_when_what_it_started_has_finished() -> None:
+    clock = MovableClock()
+    steps: list[str] = []
+
+    async def work() -> None:
+        steps.append("begun")
+        await asyncio.sleep(0)
+        steps.append("done")
+
+    clock.call_later(1_000, work)
+    await clock.advance(1_000)
+    assert steps == ["begun", "done"]
+
+
+async def test_the_clock_does_not_move_backwards() -> None:
+    with pytest.raises(ValueError, match="forward only"):
+        await MovableClock().advance(-1)
+
+
+async def test_timers_that_ended_are_forgotten() -> None:
+    clock = MovableClock()
+    for _ in range(10_000):
+        clock.call_later(600_000, lambda: None, liveness=True).cancel()
+    assert len(clock._liveness_timers) < 1_000

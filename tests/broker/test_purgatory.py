@@ -1,0 +1,111 @@
+"""Waiting: released once, by completion, expiry or the end of the connection."""
+
+import asyncio
+
+import pytest
+
+from kmini.broker.clock import MovableClock
+from kmini.broker.purgatory import Operation, Purgatory
+
+
+class Switch(Operation):
+    """Complete once it is on."""
+
+    def __init__(self, *keys: str) -> None:
+        self.is_on = False
+        self._keys = keys
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return self._keys
+
+    def is_complete(self) -> bool:
+        return self.is_on
+
+
+class Waiter:
+    waiting: "asyncio.Future[bool] | None" = None
+
+
+@pytest.fixture
+def clock() -> MovableClock:
+    return MovableClock()
+
+
+@pytest.fixture
+def purgatory(clock: MovableClock) -> Purgatory:
+    return Purgatory(clock)
+
+
+async def begin(purgatory: Purgatory, operation: Operation, timeout_ms: int = 1_000, waiter: Waiter | None = None):
+    task = asyncio.create_task(purgatory.wait(operation, timeout_ms=timeout_ms, waiter=waiter or Waiter()))
+    await asyncio.sleep(0)
+    return task
+
+
+async def test_what_is_complete_does_not_wait(purgatory: Purgatory) -> None:
+    operation = Switch("a")
+    operation.is_on = True
+    assert await purgatory.wait(operation, timeout_ms=0, waiter=Waiter())
+    assert len(purgatory) == 0
+
+
+async def test_without_time_an_incomplete_operation_expires_at_once(purgatory: Purgatory) -> None:
+    assert not await purgatory.wait(Switch("a"), timeout_ms=0, waiter=Waiter())
+
+
+async def test_a_check_of_any_of_its_keys_releases_a_complete_operation(purgatory: Purgatory) -> None:
+    for key in ("a", "b"):
+        operation = Switch("a", "b")
+        task = await begin(purgatory, operation)
+        operation.is_on = True
+        purgatory.check(key)
+        assert await task
+        assert len(purgatory) == 0
+
+
+async def test_a_check_leaves_incomplete_operations_and_other_keys_alone(purgatory: Purgatory) -> None:
+    incomplete, elsewhere = Switch("a"), Switch("b")
+    tasks = [await begin(purgatory, incomplete), await begin(purgatory, elsewhere)]
+    elsewhere.is_on = True
+    purgatory.check("a")
+    await asyncio.sleep(0)
+    assert not any(task.done() for task in tasks)
+    assert len(purgatory) == 2
+    purgatory.check("b")
+    assert await tasks[1]
+    tasks[0].cancel()
+
+
+async def test_it_expires_when_liveness_time_has_passed_and_not_with_log_time(
+    purgatory: Purgatory, clock: MovableClock
+) -> None:
+    task = await begin(purgatory, Switch("a"), timeout_ms=60_000)
+    await clock.advance(3_600_000)
+    assert not task.done()
+    await clock.advance(60_000, liveness=True)
+    assert await task is False
+    assert len(purgatory) == 0
+
+
+async def test_a_waiter_that_leaves_takes_its_operation_with_it(purgatory: Purgatory) -> None:
+    waiter = Waiter()
+    task = await begin(purgatory, Switch("a"), waiter=waiter)
+    assert waiter.waiting is not None
+    waiter.waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert len(purgatory) == 0
+    assert waiter.waiting is None
+    purgatory.check("a")
+
+
+async def test_completion_and_expiry_at_the_same_moment_release_it_once(
+    purgatory: Purgatory, clock: MovableClock
+) -> None:
+    operation = Switch("a")
+    task = await begin(purgatory, operation, timeout_ms=1_000)
+    operation.is_on = True
+    purgatory.check("a")
+    await clock.advance(2_000, liveness=True)
+    assert await task is True
