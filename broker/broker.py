@@ -97,8 +97,7 @@ class Broker:
 
     def _log_config(self, topic: str) -> LogConfig:
         """The settings of a topic's logs; of one that the database does not know, the defaults."""
-        known = self.controller.topic(topic)
-        return LogConfig.parse(known.configs if known else {}, self.config.log_config)
+        return topics.log_config(self.controller.topic(topic), self.config.log_config)
 
     async def stop(self) -> None:
         """Answer what is being worked on, hang up, and leave the data directory as a clean shutdown does."""

@@ -9,10 +9,9 @@ journal needs three, and none to open. Where nothing is to outlive the process (
 operating system, which still keeps it when the process is killed: 20 µs a commit.
 """
 
-from __future__ import annotations
-
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..protocol.errors import InvalidPartitions, InvalidReplicationFactor, KafkaStorageError
@@ -92,7 +91,7 @@ class BrokerRegistration(NamedTuple):
 class Controller:
     """The cluster's metadata. Belongs to one thread; no method waits for more than the disk cache."""
 
-    def __init__(self, database: sqlite3.Connection, new_cluster_id: str) -> None:
+    def __init__(self, database: "sqlite3.Connection", new_cluster_id: str) -> None:
         """`new_cluster_id` is for a database that is new; empty: a random one."""
         self._database = database
         self._topics: dict[str, Topic] = {}
@@ -108,7 +107,7 @@ class Controller:
     @classmethod
     def open(
         cls, data_dir: str, *, node_id: int | None = None, rack: str | None = None, synced: bool = True
-    ) -> Controller:
+    ) -> "Controller":
         """Open the database of `data_dir`, making it if there is none, and register the broker `node_id` if given.
 
         Raises ControllerError for a file that is damaged, of a later format, or in use by another process.
@@ -207,7 +206,7 @@ class Controller:
 
     def create_topics(self, topics: Sequence[Topic]) -> None:
         """Write new topics, all or none, before their folders exist. Raises KafkaStorageError if they cannot be."""
-        with self._transaction() as database:
+        with _transaction(self._database) as database:
             database.executemany("INSERT INTO topic VALUES (?, ?)", [(topic.id, topic.name) for topic in topics])
             database.executemany(
                 "INSERT INTO partition VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -222,7 +221,7 @@ class Controller:
 
     def delete_topics(self, topics: Sequence[Topic]) -> None:
         """Forget topics, all or none, before their folders go; until `forget_deleted` it is known that they should."""
-        with self._transaction() as database:
+        with _transaction(self._database) as database:
             ids = [(topic.id,) for topic in topics]
             database.executemany("DELETE FROM topic WHERE id = ?", ids)
             database.executemany("DELETE FROM partition WHERE topic_id = ?", ids)
@@ -248,7 +247,7 @@ class Controller:
     def forget_deleted(self, topic_ids: Collection[bytes]) -> None:
         """The folders of these deleted topics are gone, or marked as going."""
         if topic_ids:
-            with self._transaction() as database:
+            with _transaction(self._database) as database:
                 database.executemany("DELETE FROM deleted_topic WHERE id = ?", [(topic_id,) for topic_id in topic_ids])
         for topic_id in topic_ids:
             self._leaving.pop(topic_id, None)
@@ -264,16 +263,13 @@ class Controller:
         return producer_id
 
     def _reserve_producer_ids(self) -> None:
-        with self._transaction() as database:
+        with _transaction(self._database) as database:
             (first,) = database.execute("SELECT value FROM property WHERE name = 'next_producer_id'").fetchone()
             end = first + PRODUCER_ID_BLOCK
             database.execute("UPDATE property SET value = ? WHERE name = 'next_producer_id'", (end,))
         self._next_in_block, self._block_end = first, end
 
     # --- the database
-
-    def _transaction(self) -> _Transaction:
-        return _Transaction(self._database)
 
     def _load(self, new_cluster_id: str) -> str:
         """Read everything into memory; make the tables first if the file is new. Returns the cluster id."""
@@ -289,7 +285,7 @@ class Controller:
         return str(cluster_id)
 
     def _make_tables(self, cluster_id: str) -> None:
-        with self._transaction() as database:
+        with _transaction(self._database) as database:
             for statement in _SCHEMA.split(";"):
                 database.execute(statement)
             properties = [("cluster_id", cluster_id), ("next_producer_id", 0)]
@@ -318,29 +314,21 @@ class Controller:
         self._folded_names.setdefault(_fold(topic.name), set()).add(topic.name)
 
 
-class _Transaction:
-    """All or nothing. Enter gives the connection; a failure of SQLite's own becomes KafkaStorageError."""
+@contextmanager
+def _transaction(database: "sqlite3.Connection") -> Iterator["sqlite3.Connection"]:
+    """All or nothing; KafkaStorageError if SQLite cannot."""
+    import sqlite3
 
-    def __init__(self, database: sqlite3.Connection) -> None:
-        self._database = database
-
-    def __enter__(self) -> sqlite3.Connection:
-        self._database.execute("BEGIN IMMEDIATE")
-        return self._database
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        import sqlite3
-
-        if error is None:
-            try:
-                self._database.execute("COMMIT")
-                return
-            except sqlite3.Error as failure:
-                error = failure
-        if self._database.in_transaction:
-            self._database.execute("ROLLBACK")
+    try:
+        database.execute("BEGIN IMMEDIATE")
+        yield database
+        database.execute("COMMIT")
+    except BaseException as error:
+        if database.in_transaction:
+            database.execute("ROLLBACK")
         if isinstance(error, sqlite3.Error):
             raise KafkaStorageError(f"{DATABASE} cannot be written: {error}") from error
+        raise
 
 
 def _cluster_id_of_logs(data_dir: str) -> str:

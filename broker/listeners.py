@@ -5,8 +5,6 @@ names, what to answer to those who ask where the broker is. A name stands for a 
 `listener.security.protocol.map`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple

@@ -6,8 +6,6 @@ digit an underscore; further properties (`topic=`, `partition=`, `request=`) bec
 the counter under it, `..._total`. As in Kafka, what is counted per topic is also told without one, for the broker.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,7 +31,7 @@ class TopicMetrics:
     def __init__(self) -> None:
         self.messages_in = self.bytes_in = self.bytes_out = self.produce_requests = self.fetch_requests = 0
 
-    def add(self, other: TopicMetrics) -> None:
+    def add(self, other: "TopicMetrics") -> None:
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
@@ -67,7 +65,7 @@ class Metrics:
         counted.messages_in += messages
         counted.bytes_in += size
 
-    def fetched(self, wanted: Iterable[Wanted], answers: Iterable[Answer]) -> None:
+    def fetched(self, wanted: "Iterable[Wanted]", answers: "Iterable[Answer]") -> None:
         """The partitions of a Fetch request were read."""
         for one, answer in zip(wanted, answers):  # noqa: B905 (they are of the same length, and this is the hot path)
             if not answer.error_code:
@@ -109,7 +107,7 @@ class Metrics:
         return self.requests.setdefault(api_key, RequestMetrics())
 
 
-def metrics_text(broker: Broker) -> str:
+def metrics_text(broker: "Broker") -> str:
     """All metrics of a broker in Prometheus' text format. To be called on its loop."""
     from prometheus_client.exposition import generate_latest  # here, because its import costs more than a start
 
@@ -119,10 +117,10 @@ def metrics_text(broker: Broker) -> str:
 class _Snapshot:
     """What prometheus_client renders: an object that can be collected."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: "Broker") -> None:
         self._broker = broker
 
-    def collect(self) -> Iterator[Metric]:
+    def collect(self) -> "Iterator[Metric]":
         yield from _traffic(self._broker.metrics)
         yield from _requests(self._broker.metrics)
         yield from _logs(self._broker)
@@ -143,7 +141,7 @@ def name_of(mbean: str) -> str:
     return f"{name.removesuffix('persec')}_total" if name.endswith("persec") else name
 
 
-def _metric(mbean: str, about: str, samples: Iterable[_Sample], kind: str = "") -> Metric:
+def _metric(mbean: str, about: str, samples: Iterable[_Sample], kind: str = "") -> "Metric":
     """A family of samples; its kind follows from the name unless given."""
     from prometheus_client import Metric
 
@@ -164,7 +162,7 @@ _TRAFFIC = (
 )
 
 
-def _traffic(metrics: Metrics) -> Iterator[Metric]:
+def _traffic(metrics: Metrics) -> "Iterator[Metric]":
     total = metrics.total()
     for name, attribute, about in _TRAFFIC:
         samples = [_Sample(getattr(total, attribute), {})]
@@ -172,7 +170,7 @@ def _traffic(metrics: Metrics) -> Iterator[Metric]:
         yield _metric(f"kafka.server:type=BrokerTopicMetrics,name={name}", about, samples)
 
 
-def _requests(metrics: Metrics) -> Iterator[Metric]:
+def _requests(metrics: Metrics) -> "Iterator[Metric]":
     by_name = {API_NAMES.get(api_key, str(api_key)): counted for api_key, counted in metrics.requests.items()}
     yield _metric(
         "kafka.network:type=RequestMetrics,name=RequestsPerSec",
@@ -206,7 +204,7 @@ def _histogram(name: str, counted: RequestMetrics) -> Iterator[_Sample]:
     yield _Sample(counted.seconds * 1000, {"request": name}, "_sum")
 
 
-def _logs(broker: Broker) -> Iterator[Metric]:
+def _logs(broker: "Broker") -> "Iterator[Metric]":
     logs = [
         (log, {"topic": name, "partition": str(number)}) for (name, number), log in sorted(broker.logs.logs.items())
     ]
@@ -219,7 +217,7 @@ def _logs(broker: Broker) -> Iterator[Metric]:
         yield _metric(f"kafka.log:type=Log,name={name}", about, map(_Sample, values, (labels for _, labels in logs)))
 
 
-def _broker_state(broker: Broker) -> Iterator[Metric]:
+def _broker_state(broker: "Broker") -> "Iterator[Metric]":
     topics = broker.controller.topics.values()
     partitions = [state for topic in topics for state in topic.partitions]
     mine = [state for state in partitions if broker.config.node_id in state.replicas]
@@ -241,6 +239,6 @@ def _broker_state(broker: Broker) -> Iterator[Metric]:
     yield _metric("kafka.server:type=socket-server-metrics,name=connection-count", "Connections.", _connections(broker))
 
 
-def _connections(broker: Broker) -> Sequence[_Sample]:
+def _connections(broker: "Broker") -> Sequence[_Sample]:
     names = [connection.listener.name for connection in broker.server.connections]
     return [_Sample(names.count(listener.name), {"listener": listener.name}) for listener in broker.server.listeners]

@@ -13,9 +13,9 @@ _BURST = 20
 
 def printable(text: object) -> str:
     """`text` without control or non-ASCII characters, cut to 200."""
-    escaped = str(text).encode("ascii", "backslashreplace").decode("ascii")
+    escaped = str(text)[: _LONGEST + 1].encode("ascii", "backslashreplace").decode("ascii")
     escaped = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in escaped)
-    return escaped if len(escaped) <= _LONGEST else escaped[: _LONGEST - 1] + "…"
+    return escaped if len(escaped) <= _LONGEST else escaped[: _LONGEST - 3] + "..."
 
 
 class PeerLog:
@@ -28,7 +28,7 @@ class PeerLog:
         self._suppressed = 0
 
     def warning(self, message: str, *args: object) -> None:
-        """Log `message % args`, each argument escaped, unless this second had its share of lines."""
+        """Log `message % args`, each argument but numbers escaped, unless this second had its share of lines."""
         second = int(time.monotonic())
         if second != self._second:
             self._second, self._lines = second, 0
@@ -39,4 +39,4 @@ class PeerLog:
         suppressed, self._suppressed = self._suppressed, 0
         if suppressed:
             self._logger.warning("%d lines like the next one were left out", suppressed)
-        self._logger.warning(message, *(printable(arg) for arg in args))
+        self._logger.warning(message, *(arg if isinstance(arg, int) else printable(arg) for arg in args))

@@ -1,7 +1,5 @@
 """Every setting with its value and where that comes from, as DescribeConfigs and CreateTopics tell it (KIP-226)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 

@@ -12,20 +12,18 @@ import struct
 from typing import TYPE_CHECKING
 
 from .function_source import FunctionSource, holds_records, singular
-from .primitives import MAX_UNKNOWN_TAGS, UUID, read_tag, read_unsigned_varint, skip_tags
+from .primitives import ARRAY, MAX_UNKNOWN_TAGS, UUID, read_tag, read_unsigned_varint, skip_tags
 
 if TYPE_CHECKING:
     from .schema import Field, Message, Struct, Type
 
-MEMORY_PER_BYTE = 16
-"""A decoded message takes at most this many times the bytes it came in…"""
+SMALL_MESSAGE_MEMORY = 512 * 1024
+"""What any message may take, however small it came. (Topics with short names and nothing else said of them take twenty
+times their bytes: an honest client may well create a thousand.)"""
 
-SMALL_MESSAGE_MEMORY = 64 * 1024
-"""…or this, if that is more."""
-
-MAX_OBJECT_MEMORY = 16 * 1024 * 1024
-"""Nor do its objects take more than this, the contents of strings and bytes aside: enough for tens of thousands of
-partitions, and a bound on the time that a request of 100 MiB can keep everybody else waiting."""
+MAX_OBJECTS_PER_BYTE = 1024 * 1024
+"""Times `memory_per_byte`, what the objects of a message may take at most, contents of strings and bytes aside: enough
+for tens of thousands of partitions, and a bound on the time that a request of 100 MiB can keep others waiting."""
 
 TAG_CHARGE = 64
 """Nothing is kept of an unknown tag; the charge is for the time that it takes to skip it."""
@@ -50,7 +48,7 @@ class DecoderSource(FunctionSource):
         else:  # to cut a copy into pieces is cheaper than to cut a view
             self.line("data = bytes(buffer)")
         self.line("end = len(data)")
-        self.line(f"budget = memory_budget(end) - {_memory_of_struct(cls, version)}")
+        self.line(f"budget = memory_budget(end, {cls.memory_per_byte}) - {_memory_of_struct(cls, version)}")
         self.line("position = 0")
         message = self.struct(cls, "message", "")
         with self.block("if position != end:"):
@@ -218,11 +216,10 @@ class DecoderSource(FunctionSource):
         self.line(f'raise MalformedMessage("{path or "it"} {reason}")')
 
 
-def memory_budget(size: int) -> int:
+def memory_budget(size: int, memory_per_byte: int) -> int:
     """What the objects of a message of `size` bytes may take, contents of strings and bytes not counted."""
-    if size <= SMALL_MESSAGE_MEMORY // MEMORY_PER_BYTE:
-        return SMALL_MESSAGE_MEMORY - size
-    return min(size * (MEMORY_PER_BYTE - 1), MAX_OBJECT_MEMORY)
+    budget = max(SMALL_MESSAGE_MEMORY, size * memory_per_byte) - size
+    return min(budget, memory_per_byte * MAX_OBJECTS_PER_BYTE)
 
 
 def _long_length(data: bytes | memoryview, position: int) -> tuple[int, int]:
@@ -240,8 +237,13 @@ def _memory_of(type_: Type, version: int) -> int:
 
 
 def _memory_of_struct(cls: type[Struct], version: int) -> int:
-    fields = [field for field in cls.__fields__ if field.exists_in(version) and field.tag is None]
-    return 32 + 8 * len(cls.__fields__) + sum(_memory_of(field.type, version) for field in fields)
+    size = 32 + 8 * len(cls.__fields__)
+    for field in cls.__fields__:
+        if field.exists_in(version) and field.tag is None:
+            size += _memory_of(field.type, version)
+        elif field.default == []:
+            size += ARRAY.memory
+    return size
 
 
 def _smallest(type_: Type, version: int, is_flexible: bool) -> int:

@@ -175,6 +175,8 @@ class Message(Struct):
     max_version: ClassVar[int]
     flexible_from: ClassVar[int]
     """The first flexible version; above every version if there is none."""
+    memory_per_byte: ClassVar[int] = 16
+    """How many times its bytes a decoded message may take, if it is not small."""
 
     _decoders: ClassVar[dict[int, Callable[[Buffer], Any]]]
     _encoders: ClassVar[dict[int, Callable[[Any], list[Buffer]]]]
@@ -193,8 +195,8 @@ class Message(Struct):
         """The message that `buffer` holds from its first byte to its last.
 
         `Records` fields stay views into the buffer; all else is copied. Nothing that the buffer says is believed: what
-        does not add up is MalformedMessage, and the result takes at most max(64 KiB, 16 x the buffer) of memory.
-        A version that the class does not have is a ValueError.
+        does not add up is MalformedMessage, and so is what would take more memory than `memory_per_byte` times the
+        buffer and more than some hundred KiB (see `decoder_source`). A version that there is not is a ValueError.
         """
         decoder = cls._decoders.get(version) or cls._compile_decoder(version)
         try:
@@ -267,6 +269,8 @@ class Response(Message):
     api_key: ClassVar[int]
     name: ClassVar[str]
     request: ClassVar[type[Request]]
+    memory_per_byte = 64
+    """More than for a request: how much is answered follows from what we asked."""
 
     def __init_subclass__(cls, to: type[Request] | None = None) -> None:
         super().__init_subclass__()

@@ -3,8 +3,6 @@
 The topic is gone when the answer goes out, and its name is free; its files follow after `file.delete.delay.ms`.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from typing import NamedTuple

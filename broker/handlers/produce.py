@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ...protocol.errors import (
     NONE,
+    CorruptMessage,
     InvalidRecord,
     InvalidRequiredAcks,
     InvalidTopic,
@@ -20,7 +21,7 @@ from ...protocol.errors import (
     UnsupportedCompressionType,
 )
 from ...protocol.messages.produce import ProduceRequest, ProduceResponse
-from ...protocol.records.batch import iter_batches
+from ...protocol.records.batch import ATTRIBUTES_AT, CODEC_MASK, MAGIC, MAGIC_AT
 from ...protocol.records.compression import Codec
 from ...protocol.topics import TopicPartition, is_internal
 from ...storage.log import AppendInfo
@@ -127,20 +128,16 @@ async def _flush(partition: Partition) -> None:
 
 
 def _check_batch(records: memoryview | None, version: int) -> memoryview:
-    """What a request must bring for a partition: one complete batch of magic 2, in a codec its version knows."""
-    if not records:
-        raise InvalidRecord("no records were sent")
-    batches = iter_batches(records)
-    first = next(batches, None)
-    if first is None:
-        raise InvalidRecord("the records hold no complete batch")
-    _, header = first
-    if header.magic != 2:
-        raise InvalidRecord(f"the batch has magic {header.magic}; version {version} of Produce takes magic 2")
-    if version < ZSTD_SINCE and header.codec == Codec.ZSTD:
-        raise UnsupportedCompressionType(f"zstd needs version {ZSTD_SINCE} of Produce; this is {version}")
-    if next(batches, None) is not None:
+    """What this version of Produce takes: batches of magic 2, in a codec that it knows. Validation does the rest."""
+    if not records or len(records) <= ATTRIBUTES_AT:
         raise InvalidRecord("a partition of a produce request holds exactly one batch")
+    magic = records[MAGIC_AT]
+    if magic > MAGIC:
+        raise CorruptMessage(f"there is no magic {magic}")
+    if magic < MAGIC:
+        raise InvalidRecord(f"the records have magic {magic}; version {version} of Produce takes magic {MAGIC}")
+    if version < ZSTD_SINCE and records[ATTRIBUTES_AT] & CODEC_MASK == Codec.ZSTD:
+        raise UnsupportedCompressionType(f"zstd needs version {ZSTD_SINCE} of Produce; this is {version}")
     return records
 
 

@@ -25,7 +25,7 @@ class InitProducerIdResponse(Response, to=InitProducerIdRequest):
     """INVALID_REQUEST: the transactional id is empty, or only one of id and epoch is given.
     INVALID_TRANSACTION_TIMEOUT. NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS: ask another
     broker or again. CONCURRENT_TRANSACTIONS: the last transaction is being completed; ask again.
-    INVALID_PRODUCER_EPOCH, PRODUCER_FENCED: a newer producer has taken over. INVALID_PRODUCER_ID_MAPPING: the
-    given id is another one's. TRANSACTIONAL_ID_AUTHORIZATION_FAILED; CLUSTER_AUTHORIZATION_FAILED without such an id."""
+    INVALID_PRODUCER_EPOCH, PRODUCER_FENCED: a newer producer has taken over. INVALID_PRODUCER_ID_MAPPING: the given id
+    is another one's. TRANSACTIONAL_ID_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED (idempotence alone)."""
     producer_id: Int64 = -1
     producer_epoch: Int16 = -1

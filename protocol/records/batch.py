@@ -57,7 +57,9 @@ _LENGTH = struct.Struct(">i")
 _CRC = struct.Struct(">I")
 _BASE_OFFSET = struct.Struct(">q")
 _LEADER_EPOCH = struct.Struct(">i")
-_MAGIC_AT = 16
+MAGIC_AT = 16
+ATTRIBUTES_AT = 22
+"""Of the byte of the attributes that is used."""
 _CRC_AT = 17
 _CHECKED_FROM = 21
 
@@ -136,9 +138,9 @@ def iter_batches(buffer: Buffer, *, max_batch_bytes: int | None = None) -> Itera
     """
     end = len(buffer)
     position = 0
-    while end - position > _MAGIC_AT:
+    while end - position > MAGIC_AT:
         (length,) = _LENGTH.unpack_from(buffer, position + 8)
-        magic = buffer[position + _MAGIC_AT]
+        magic = buffer[position + MAGIC_AT]
         if length < SMALLEST_MESSAGE:
             raise CorruptMessage(f"a batch cannot have a length of {length} bytes")
         if max_batch_bytes is not None and length + LOG_OVERHEAD > max_batch_bytes:

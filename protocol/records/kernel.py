@@ -1,27 +1,45 @@
-"""The loops over records: checking them, finding a timestamp, making tuples of them.
+# cython: boundscheck=False, wraparound=False, initializedcheck=False
+"""The two loops over records: one believes nothing, the other makes tuples.
 
-One source in Cython's pure-Python mode. Where a C compiler was, it is compiled, checks a record in some 15 ns, and lets other threads
-run meanwhile; where none was, the same file runs interpreted at about a microsecond a record. (`cython` is a real import only then.)
+Cython's pure-Python mode. Where a C compiler was, this is compiled and lets other threads run while it walks; where none was,
+the same source runs interpreted, some hundred times slower. (`cython` is a real import only then.)
 
-A block is the records of a batch without its header, decompressed. `RecordWalker` takes it in pieces, because a compressed block is
-never held whole just to be checked.
+Both work on a *block*: the records of a batch, decompressed, without the batch's header. A record is
+
+    length  attributes  timestamp delta  offset delta  key length  key  value length  value  header count  header…
+
+where a header is a key length, key, value length, value; attributes are one byte that means nothing; and everything else that is not
+a key or a value is a zig-zag varint of 32 bits (at most 5 bytes), the timestamp delta one of 64 (at most 10).
 """
 
 from __future__ import annotations
 
 import cython
 
-# Why a walk ended before the last record, for C; `REASONS` has the words.
-_BAD_LENGTH = cython.declare(cython.int, 1)
-_BAD_VARINT = cython.declare(cython.int, 2)
-_BAD_KEY = cython.declare(cython.int, 3)
-_BAD_VALUE = cython.declare(cython.int, 4)
-_BAD_HEADERS = cython.declare(cython.int, 5)
-_BAD_SIZE = cython.declare(cython.int, 6)
+# What comes next in a record: numbers, most of which say what has to be skipped before the one after them.
+_LENGTH = cython.declare(cython.int, 0)
+_TIMESTAMP = cython.declare(cython.int, 1)
+_OFFSET = cython.declare(cython.int, 2)
+_KEY = cython.declare(cython.int, 3)
+_VALUE = cython.declare(cython.int, 4)
+_HEADER_COUNT = cython.declare(cython.int, 5)
+_HEADER_KEY = cython.declare(cython.int, 6)
+_HEADER_VALUE = cython.declare(cython.int, 7)
+_END = cython.declare(cython.int, 8)
+
+# Why something is no record.
+_BAD_NUMBER = cython.declare(cython.int, 1)
+_BAD_LENGTH = cython.declare(cython.int, 2)
+_TOO_LARGE = cython.declare(cython.int, 3)
+_BAD_KEY = cython.declare(cython.int, 4)
+_BAD_VALUE = cython.declare(cython.int, 5)
+_BAD_HEADERS = cython.declare(cython.int, 6)
+_BAD_SIZE = cython.declare(cython.int, 7)
 
 REASONS = {
+    _BAD_NUMBER: "one of its numbers has too many bytes",
     _BAD_LENGTH: "its length is negative or too short for a record",
-    _BAD_VARINT: "one of its numbers is cut off or too long",
+    _TOO_LARGE: "it is larger than a record may be",
     _BAD_KEY: "its key is longer than the record",
     _BAD_VALUE: "its value is longer than the record",
     _BAD_HEADERS: "its headers are malformed",
@@ -31,216 +49,225 @@ REASONS = {
 _SMALLEST_RECORD = cython.declare(cython.longlong, 6)
 """Attributes, two deltas, two lengths and a header count, a byte each."""
 
+_WORTH_RELEASING = cython.declare(cython.Py_ssize_t, 32 * 1024)
+"""Bytes that take longer to walk than it may take to get the interpreter's lock back."""
+
 _32_BITS = cython.declare(cython.ulonglong, 0xFFFFFFFF)
 _64_BITS = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
-"""What C has by itself and Python has not: numbers that end."""
+"""Where C's numbers end by themselves, and Python's do not."""
 
 
+@cython.final
 @cython.cclass
 class RecordWalker:
     """Walks the records of one batch and gathers what a broker must know before it believes them.
 
-    `feed` it pieces of the block, each beginning with what it left of the one before; the facts are complete once
-    `walked` is the number of records that the batch's header claims. `error` is 0, or why (see REASONS) record number `walked` is no record.
+    `feed` it the block in pieces, cut anywhere: nothing of a piece is kept, so checking takes no memory however large a record is.
+    The facts are complete once `walked` is `record_count`, and mean nothing once there is an `error`.
     """
 
     record_count = cython.declare(cython.longlong, visibility="readonly")
     """How many records the header claims."""
     walked = cython.declare(cython.longlong, visibility="readonly")
+    """How many were met so far."""
     error = cython.declare(cython.int, visibility="readonly")
-    bytes_needed = cython.declare(cython.longlong, visibility="readonly")
-    """The size of the record that was not all there; 0 if not even its length was."""
+    """0, or why record number `walked` is none: a key of REASONS."""
     null_keys = cython.declare(cython.longlong, visibility="readonly")
     is_sequential = cython.declare(cython.bint, visibility="readonly")
-    """Whether the offset deltas were 0, 1, 2, … so far."""
+    """Whether the offset deltas are 0, 1, 2, …"""
     min_timestamp = cython.declare(cython.longlong, visibility="readonly")
     max_timestamp = cython.declare(cython.longlong, visibility="readonly")
     max_timestamp_delta = cython.declare(cython.longlong, visibility="readonly")
     """The offset delta of the first record with the largest timestamp."""
-    base_timestamp: cython.longlong
-    position: cython.Py_ssize_t
+    found = cython.declare(cython.bint, visibility="readonly")
+    found_timestamp = cython.declare(cython.longlong, visibility="readonly")
+    found_delta = cython.declare(cython.longlong, visibility="readonly")
+    """Timestamp and offset delta of the record that `seek` asked for."""
 
-    def __init__(self, record_count: int, base_timestamp: int) -> None:
+    base_timestamp: cython.longlong
+    max_record_bytes: cython.longlong
+    seeking: cython.bint
+    sought_timestamp: cython.longlong
+    sought_delta: cython.longlong
+
+    # Where the pieces so far have ended: in which number, of what, in which record.
+    raw: cython.ulonglong
+    shift: cython.int
+    field: cython.int
+    skip: cython.longlong
+    left: cython.longlong
+    timestamp: cython.longlong
+    delta: cython.longlong
+    headers: cython.longlong
+
+    def __init__(self, record_count: int, base_timestamp: int, max_record_bytes: int) -> None:
         self.record_count = record_count
         self.base_timestamp = base_timestamp
-        self.walked = 0
-        self.error = 0
-        self.bytes_needed = 0
-        self.null_keys = 0
+        self.max_record_bytes = max_record_bytes
+        self.walked = self.error = self.null_keys = 0
         self.is_sequential = True
-        self.min_timestamp = 0
-        self.max_timestamp = 0
-        self.max_timestamp_delta = 0
-        self.position = 0
+        self.min_timestamp = self.max_timestamp = self.max_timestamp_delta = -1
+        self.seeking = self.found = False
+        self.found_timestamp = self.found_delta = -1
+        self.sought_timestamp = self.sought_delta = 0
+        self.raw = self.shift = self.skip = self.left = self.timestamp = self.delta = self.headers = 0
+        self.field = _LENGTH
 
-    def feed(self, block: cython.const[cython.uchar][::1]) -> int:
-        """Walk the whole records in `block`; return how many bytes they took.
+    def seek(self, timestamp: int, offset_delta: int) -> None:
+        """Walk no further than to the first record from `offset_delta` on with at least this timestamp."""
+        self.sought_timestamp = timestamp
+        self.sought_delta = offset_delta
+        self.seeking = True
 
-        Stops at the last record that is claimed, at an error, or at a record that is not all there: then `bytes_needed` says what
-        the rest of the block and more must amount to.
+    def feed(self, piece: cython.const[cython.uchar][::1]) -> int:
+        """Walk the next bytes of the block; return how many of them were records'.
+
+        That is all of them, unless there was an error, the record sought was found, or they go on behind the last record.
         """
+        used: cython.Py_ssize_t
         if not cython.compiled:
-            block = memoryview(block)
-        consumed: cython.Py_ssize_t
+            return self._walk(memoryview(piece))
+        if piece.shape[0] < _WORTH_RELEASING:
+            return self._walk(piece)
         with cython.nogil:
-            consumed = self._walk(block)
-        return consumed
+            used = self._walk(piece)
+        return used
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    @cython.boundscheck(False)
-    @cython.wraparound(False)
     def _walk(self, data: cython.const[cython.uchar][::1]) -> cython.Py_ssize_t:
+        position: cython.Py_ssize_t = 0
         size: cython.Py_ssize_t = data.shape[0]
-        start: cython.Py_ssize_t = 0
-        end: cython.Py_ssize_t
-        length: cython.longlong
-        timestamp: cython.longlong
-        delta: cython.longlong
-        key_length: cython.longlong
-        count: cython.longlong
-        self.bytes_needed = 0
-        while self.walked < self.record_count:
-            self.position = start
-            length = self._varint(data, size)
-            if self.position < 0:
-                # Cut off by the end of the piece, or longer than five bytes.
-                if size - start >= 5:
-                    self.error = _BAD_VARINT
-                return start
-            if length < _SMALLEST_RECORD:
-                self.error = _BAD_LENGTH
-                return start
-            if length > size - self.position:
-                self.bytes_needed = length + self.position - start
-                return start
-            end = self.position + cython.cast(cython.Py_ssize_t, length)
-            self.position += 1  # attributes: unused
-            timestamp = self._varlong(data, end)
-            if self.position < 0:
-                self.error = _BAD_VARINT
-                return start
-            delta = self._varint(data, end)
-            if self.position < 0:
-                self.error = _BAD_VARINT
-                return start
-            key_length = self._skip_bytes(data, end)
-            if self.position < 0:
-                self.error = _BAD_KEY
-                return start
-            self._skip_bytes(data, end)
-            if self.position < 0:
-                self.error = _BAD_VALUE
-                return start
-            count = self._varint(data, end)
-            if self.position < 0 or count < 0 or count > end - self.position:
-                self.error = _BAD_HEADERS
-                return start
-            while count > 0:
-                count -= 1
-                if self._skip_bytes(data, end) < 0 or self.position < 0:
-                    self.error = _BAD_HEADERS
-                    return start
-                self._skip_bytes(data, end)
-                if self.position < 0:
-                    self.error = _BAD_HEADERS
-                    return start
-            if self.position != end:
-                self.error = _BAD_SIZE
-                return start
-            timestamp = _wrapping_add(self.base_timestamp, timestamp)
-            if key_length < 0:
-                self.null_keys += 1
-            if delta != self.walked:
-                self.is_sequential = False
-            if self.walked == 0:
-                self.min_timestamp = timestamp
-                self.max_timestamp = timestamp
-                self.max_timestamp_delta = delta
-            elif timestamp > self.max_timestamp:
-                self.max_timestamp = timestamp
-                self.max_timestamp_delta = delta
-            elif timestamp < self.min_timestamp:
-                self.min_timestamp = timestamp
-            self.walked += 1
-            start = end
-        return start
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    @cython.boundscheck(False)
-    @cython.wraparound(False)
-    def _varint(self, data: cython.const[cython.uchar][::1], end: cython.Py_ssize_t) -> cython.longlong:
-        """The zig-zag varint (32 bits) at `position`, which moves behind it; to -1 if there is none."""
-        raw: cython.ulonglong = 0
-        shift: cython.int = 0
+        raw: cython.ulonglong = self.raw
+        shift: cython.int = self.shift
+        field: cython.int = self.field
+        skip: cython.longlong = self.skip
+        end: cython.longlong = self.left  # of the record, counted from the start of this piece
         byte: cython.ulonglong
-        position: cython.Py_ssize_t = self.position
-        while shift < 35:
-            if position >= end:
-                self.position = -1
-                return 0
-            byte = data[position]
-            position += 1
-            raw |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                self.position = position
-                raw &= _32_BITS
-                if raw & 1:
-                    return -cython.cast(cython.longlong, raw >> 1) - 1
-                return cython.cast(cython.longlong, raw >> 1)
-            shift += 7
-        self.position = -1
-        return 0
+        value: cython.longlong
+        error: cython.int = self.error
+        while error == 0:
+            if skip > 0:
+                if skip > size - position:
+                    skip -= size - position
+                    position = size
+                    break
+                position += skip
+                skip = 0
+            if field == _END:
+                self._note_record()
+                field = _LENGTH
+            if field == _LENGTH and (self.walked >= self.record_count or self.found):
+                break
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    @cython.boundscheck(False)
-    @cython.wraparound(False)
-    def _varlong(self, data: cython.const[cython.uchar][::1], end: cython.Py_ssize_t) -> cython.longlong:
-        """The zig-zag varlong (64 bits) at `position`, which moves behind it; to -1 if there is none."""
-        raw: cython.ulonglong = 0
-        shift: cython.int = 0
-        byte: cython.ulonglong
-        position: cython.Py_ssize_t = self.position
-        while shift < 70:
-            if position >= end:
-                self.position = -1
-                return 0
-            byte = data[position]
-            position += 1
-            raw |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                self.position = position
-                raw &= _64_BITS
-                if raw & 1:
-                    return -cython.cast(cython.longlong, raw >> 1) - 1
-                return cython.cast(cython.longlong, raw >> 1)
-            shift += 7
-        self.position = -1
-        return 0
+            # A number, perhaps begun in the piece before
+            byte = 0x80
+            while byte >= 0x80 and position < size and shift < 70:
+                byte = data[position]
+                position += 1
+                raw |= (byte & 0x7F) << shift
+                shift += 7
+            if shift > 28:
+                if shift > 35 and field != _TIMESTAMP or byte >= 0x80 and shift == 70:
+                    error = _BAD_NUMBER
+                    break
+                raw &= _64_BITS if field == _TIMESTAMP else _32_BITS
+            if byte >= 0x80:
+                break
+            value = (raw >> 1) ^ -(raw & 1)
+            raw = 0
+            shift = 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    @cython.boundscheck(False)
-    @cython.wraparound(False)
-    def _skip_bytes(self, data: cython.const[cython.uchar][::1], end: cython.Py_ssize_t) -> cython.longlong:
-        """Move over a length and its bytes; return the length, negative for null. `position` becomes -1 if they are not there."""
-        length: cython.longlong = self._varint(data, end)
-        if self.position >= 0 and length > 0:
-            if length > end - self.position:
-                self.position = -1
+            # What it means
+            if field == _LENGTH:
+                end = position + value
+                skip = 1  # attributes
+                field = _TIMESTAMP
+                if value < _SMALLEST_RECORD:
+                    error = _BAD_LENGTH
+                elif value > self.max_record_bytes:
+                    error = _TOO_LARGE
+                continue
+            if field == _TIMESTAMP:
+                self.timestamp = value
+                field = _OFFSET
+            elif field == _OFFSET:
+                self.delta = value
+                field = _KEY
+            elif field == _KEY:
+                if value < 0:
+                    self.null_keys += 1
+                elif value > end - position:
+                    error = _BAD_KEY
+                else:
+                    skip = value
+                field = _VALUE
+            elif field == _VALUE:
+                if value > end - position:
+                    error = _BAD_VALUE
+                elif value > 0:
+                    skip = value
+                field = _HEADER_COUNT
+            elif field == _HEADER_COUNT:
+                if value < 0 or value > end - position:
+                    error = _BAD_HEADERS
+                self.headers = value
+                field = _HEADER_KEY
+            elif field == _HEADER_KEY:
+                if value < 0 or value > end - position:
+                    error = _BAD_HEADERS
+                skip = value
+                field = _HEADER_VALUE
             else:
-                self.position += cython.cast(cython.Py_ssize_t, length)
-        return length
+                if value > end - position:
+                    error = _BAD_HEADERS
+                elif value > 0:
+                    skip = value
+                self.headers -= 1
+                field = _HEADER_KEY
+            if field == _HEADER_KEY and self.headers == 0 and error == 0:
+                field = _END
+                if position + skip != end:
+                    error = _BAD_SIZE
+            elif position + skip > end and error == 0:
+                error = _BAD_SIZE
+        self.raw = raw
+        self.shift = shift
+        self.field = field
+        self.skip = skip
+        self.left = end - position
+        self.error = error
+        return position
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _note_record(self) -> cython.void:
+        """Add the record that has just ended to the facts."""
+        timestamp: cython.longlong = _wrapping_add(self.base_timestamp, self.timestamp)
+        if self.walked == 0:
+            self.min_timestamp = timestamp
+            self.max_timestamp = timestamp
+            self.max_timestamp_delta = self.delta
+        elif timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+            self.max_timestamp_delta = self.delta
+        elif timestamp < self.min_timestamp:
+            self.min_timestamp = timestamp
+        if self.delta != self.walked:
+            self.is_sequential = False
+        if self.seeking and timestamp >= self.sought_timestamp and self.delta >= self.sought_delta:
+            self.found = True
+            self.found_timestamp = timestamp
+            self.found_delta = self.delta
+        self.walked += 1
 
 
 @cython.cfunc
 @cython.nogil
+@cython.inline
 @cython.exceptval(check=False)
 def _wrapping_add(a: cython.longlong, b: cython.longlong) -> cython.longlong:
     """a + b in 64 bits, as Java adds."""
@@ -249,93 +276,88 @@ def _wrapping_add(a: cython.longlong, b: cython.longlong) -> cython.longlong:
     return (a + b + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
+@cython.final
 @cython.cclass
 class RecordReader:
-    """Makes tuples of the records of a checked block."""
+    """Makes tuples of the records of a block, or of a piece of one that begins and ends with whole records.
+
+    It expects what a RecordWalker has found no error in, and raises ValueError where it meets something else.
+    """
+
+    position = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    """Where the next record begins."""
 
     data: cython.const[cython.uchar][::1]
-    position: cython.Py_ssize_t
+    size: cython.Py_ssize_t
 
-    def __init__(self, block: object) -> None:
-        self.data = block if cython.compiled else memoryview(block)  # type: ignore[arg-type]
+    def __init__(self, block: cython.const[cython.uchar][::1]) -> None:
+        self.data = block if cython.compiled else memoryview(block)
+        self.size = self.data.shape[0]
         self.position = 0
 
     def records(
         self, make: object, count: int, base_offset: int, base_timestamp: int, append_time: int | None
     ) -> list:
-        """`make((offset, timestamp, key, value, headers))` for each record; all bear `append_time` if it is given.
-
-        The block must have passed a RecordWalker: nothing is checked here.
-        """
-        walked: cython.longlong
+        """`make((offset, timestamp, key, value, headers))` of the next `count` records; all have `append_time` if it is given."""
+        number: cython.longlong
         total: cython.longlong = count
+        first_offset: cython.longlong = base_offset
+        first_timestamp: cython.longlong = base_timestamp
+        header_count: cython.longlong
         result: list = []
-        for walked in range(total):
-            self._number()  # its length
-            self.position += 1
-            timestamp = base_timestamp + self._number()
-            if not -(1 << 63) <= timestamp < 1 << 63:
-                timestamp = (timestamp + (1 << 63)) % (1 << 64) - (1 << 63)
-            offset = base_offset + self._number()
+        for number in range(total):
+            self._number(35)  # the length
+            self.position += 1  # attributes
+            timestamp = _wrapping_add(first_timestamp, self._number(70))
+            offset = first_offset + self._number(35)
             key = self._bytes()
             value = self._bytes()
-            headers: tuple = ()
-            header_count: cython.longlong = self._number()
-            if header_count:
-                headers = tuple([(self._text(), self._bytes()) for _ in range(header_count)])
+            header_count = self._number(35)
+            headers: tuple = self._headers(header_count) if header_count else ()
             result.append(make((offset, timestamp if append_time is None else append_time, key, value, headers)))
         return result
 
-    def find(self, count: int, base_timestamp: int, timestamp: int, offset_delta: int) -> tuple | None:
-        """(timestamp, offset delta) of the first record from `offset_delta` on whose timestamp is at least `timestamp`."""
-        walked: cython.longlong
-        total: cython.longlong = count
-        end: cython.Py_ssize_t
-        length: cython.longlong
-        delta: cython.longlong
-        for walked in range(total):
-            length = self._number()
-            end = self.position + cython.cast(cython.Py_ssize_t, length)
-            self.position += 1
-            found: cython.longlong = _wrapping_add(base_timestamp, self._number())
-            delta = self._number()
-            if found >= timestamp and delta >= offset_delta:
-                return found, delta
-            self.position = end
-        return None
+    @cython.cfunc
+    def _headers(self, count: cython.longlong) -> tuple:
+        headers: list = []
+        number: cython.longlong
+        for number in range(count):
+            key: bytes = self._bytes()
+            headers.append((key.decode("utf-8", "replace"), self._bytes()))
+        return tuple(headers)
 
     @cython.cfunc
-    @cython.boundscheck(False)
-    @cython.wraparound(False)
-    def _number(self) -> cython.longlong:
+    @cython.exceptval(-1, check=True)
+    def _number(self, bits: cython.int) -> cython.longlong:
+        """The varint at `position`, of at most `bits` / 7 bytes."""
+        data = self.data
+        position: cython.Py_ssize_t = self.position
         raw: cython.ulonglong = 0
         shift: cython.int = 0
         byte: cython.ulonglong = 0x80
         while byte >= 0x80:
-            byte = self.data[self.position]
-            self.position += 1
+            if position >= self.size or shift >= bits:
+                raise ValueError("the block holds something that is no record")
+            byte = data[position]
+            position += 1
             raw |= (byte & 0x7F) << shift
             shift += 7
-        raw &= _64_BITS
-        if raw & 1:
-            return -cython.cast(cython.longlong, raw >> 1) - 1
-        return cython.cast(cython.longlong, raw >> 1)
+        self.position = position
+        raw &= _64_BITS if bits == 70 else _32_BITS
+        return (raw >> 1) ^ -(raw & 1)
 
     @cython.cfunc
-    @cython.boundscheck(False)
-    @cython.wraparound(False)
     def _bytes(self) -> object:
-        length: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, self._number())
+        """The bytes at `position` with their length before them; None if that is negative."""
+        length: cython.Py_ssize_t = self._number(35)
+        start: cython.Py_ssize_t = self.position
         if length < 0:
             return None
-        start: cython.Py_ssize_t = self.position
+        if length > self.size - start:
+            raise ValueError("the block holds something that is no record")
         self.position = start + length
         if length == 0:
             return b""
         if cython.compiled:
             return cython.cast(cython.p_char, cython.address(self.data[start]))[:length]
         return bytes(self.data[start : start + length])
-
-    @cython.cfunc
-    def _text(self) -> object:
-        return self._bytes().decode("utf-8", "replace")  # type: ignore[attr-defined]

@@ -56,7 +56,7 @@ def ask() -> Ask:
         connection = SimpleNamespace(
             listener=SimpleNamespace(advertised=None), arrived_at=("client-side.example", 19092), waiting=None
         )
-        sent = type(request).decode(b"".join(request.encode(version)), version)
+        sent = type(request).decode(bytearray(b"".join(request.encode(version))), version)
         try:
             answer = await handler.function(sent, Context(broker, connection, version, "test"))  # type: ignore[arg-type]
             assert answer is not None

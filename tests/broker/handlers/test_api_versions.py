@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import Any
+
 import pytest
 
 from kmini.broker.broker import Broker
@@ -9,6 +12,8 @@ from kmini.broker.handlers.api_versions import unsupported_version_answer
 from kmini.broker.registry import registered
 from kmini.protocol.errors import NONE, InvalidRequest, UnsupportedVersion
 from kmini.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+Ask = Callable[..., Awaitable[Any]]
 
 CLIENT = ApiVersionsRequest(client_software_name="kmini-tests", client_software_version="1.0-SNAPSHOT")
 
@@ -31,7 +36,7 @@ LOWEST_OF_KAFKA_3_9_AND_HIGHEST_OF_4_3 = {
 
 
 @pytest.mark.parametrize("version", range(5))
-async def test_every_registered_api_is_advertised_and_no_other(broker: Broker, ask, version: int) -> None:
+async def test_every_registered_api_is_advertised_and_no_other(broker: Broker, ask: Ask, version: int) -> None:
     answer = await ask(broker, CLIENT, version)
     told = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
     assert told == {key: (handler.advertised_min, handler.max_version) for key, handler in registered().items()}
@@ -44,7 +49,7 @@ async def test_no_version_outside_kafkas_own_range_is_advertised() -> None:
         assert low <= handler.advertised_min <= handler.min_version <= handler.max_version <= high, handler
 
 
-async def test_clients_that_send_no_name_before_version_3_are_fine(broker: Broker, ask) -> None:
+async def test_clients_that_send_no_name_before_version_3_are_fine(broker: Broker, ask: Ask) -> None:
     assert (await ask(broker, ApiVersionsRequest(), 2)).error_code == NONE
 
 
@@ -52,14 +57,14 @@ async def test_clients_that_send_no_name_before_version_3_are_fine(broker: Broke
 @pytest.mark.parametrize("text", ["", "a b", "-a", "a-", ".a", "é", "a\n"])
 @pytest.mark.parametrize("field", ["client_software_name", "client_software_version"])
 async def test_a_malformed_software_name_or_version_is_an_invalid_request(
-    broker: Broker, ask, version: int, text: str, field: str
+    broker: Broker, ask: Ask, version: int, text: str, field: str
 ) -> None:
     request = ApiVersionsRequest(**{"client_software_name": "a", "client_software_version": "1", field: text})
     answer = await ask(broker, request, version)
     assert (answer.error_code, answer.api_keys) == (InvalidRequest.code, [])
 
 
-async def test_features_tell_the_release_and_nothing_that_is_not_served(broker: Broker, ask) -> None:
+async def test_features_tell_the_release_and_nothing_that_is_not_served(broker: Broker, ask: Ask) -> None:
     answer = await ask(broker, CLIENT)
     assert [(f.name, f.min_version_level, f.max_version_level) for f in answer.finalized_features] == [
         ("metadata.version", 30, 30)

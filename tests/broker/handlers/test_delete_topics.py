@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import Any
+
 import pytest
 
 from kmini.broker import topics
@@ -19,6 +22,9 @@ from kmini.protocol.messages.delete_topics import DeleteTopicsRequest
 from kmini.protocol.topics import TopicPartition
 from kmini.protocol.uuids import ZERO_UUID
 
+Ask = Callable[..., Awaitable[Any]]
+StartBroker = Callable[..., Awaitable[Broker]]
+
 
 def by_name(*names: str, version: int = 6) -> DeleteTopicsRequest:
     if version < 6:
@@ -30,13 +36,15 @@ def wish(name: str | None = None, topic_id: bytes = ZERO_UUID) -> DeleteTopicsRe
     return DeleteTopicsRequest.Topic(name=name, topic_id=topic_id)
 
 
-async def answers(ask, broker: Broker, *wishes: DeleteTopicsRequest.Topic) -> list[tuple[str | None, bytes, int]]:
+async def answers(ask: Ask, broker: Broker, *wishes: DeleteTopicsRequest.Topic) -> list[tuple[str | None, bytes, int]]:
     answer = await ask(broker, DeleteTopicsRequest(topics=list(wishes)))
     return [(topic.name, topic.topic_id, topic.error_code) for topic in answer.responses]
 
 
 @pytest.mark.parametrize("version", range(7))
-async def test_a_topic_is_gone_when_the_answer_comes_and_its_name_is_free(broker: Broker, ask, version: int) -> None:
+async def test_when_the_answer_comes_the_topic_is_gone_and_its_name_free(
+    broker: Broker, ask: Ask, version: int
+) -> None:
     made = topics.create(broker, "t", partitions=3)
     (answer,) = (await ask(broker, by_name("t", version=version), version)).responses
     assert (answer.name, answer.error_code, answer.error_message) == ("t", NONE, None)
@@ -47,7 +55,7 @@ async def test_a_topic_is_gone_when_the_answer_comes_and_its_name_is_free(broker
     assert topics.create(broker, "t", partitions=3).id != made.id
 
 
-async def test_a_deleted_topic_stays_deleted_after_a_restart(start_broker, ask) -> None:
+async def test_a_deleted_topic_stays_deleted_after_a_restart(start_broker: StartBroker, ask: Ask) -> None:
     broker = await start_broker()
     topics.create(broker, "t", partitions=2)
     await ask(broker, by_name("t"))
@@ -57,19 +65,19 @@ async def test_a_deleted_topic_stays_deleted_after_a_restart(start_broker, ask) 
     assert again.logs.logs == {}
 
 
-async def test_a_topic_is_deleted_by_its_id(broker: Broker, ask) -> None:
+async def test_a_topic_is_deleted_by_its_id(broker: Broker, ask: Ask) -> None:
     made = topics.create(broker, "t")
     assert await answers(ask, broker, wish(topic_id=made.id)) == [("t", made.id, NONE)]
 
 
-async def test_what_is_not_there_is_told_by_name_and_by_id(broker: Broker, ask) -> None:
+async def test_what_is_not_there_is_told_by_name_and_by_id(broker: Broker, ask: Ask) -> None:
     assert await answers(ask, broker, wish("nope"), wish(topic_id=b"x" * 16)) == [
         ("nope", ZERO_UUID, UnknownTopicOrPartition.code),
         (None, b"x" * 16, UnknownTopicId.code),
     ]
 
 
-async def test_wishes_that_mean_nothing_or_two_things_are_invalid(broker: Broker, ask) -> None:
+async def test_wishes_that_mean_nothing_or_two_things_are_invalid(broker: Broker, ask: Ask) -> None:
     made = topics.create(broker, "t")
     for wishes in (
         [wish()],
@@ -83,13 +91,13 @@ async def test_wishes_that_mean_nothing_or_two_things_are_invalid(broker: Broker
     assert set(broker.controller.topics) == {"t"}
 
 
-async def test_a_topic_by_name_and_by_id_in_one_request_is_not_deleted_by_name(broker: Broker, ask) -> None:
+async def test_a_topic_by_name_and_by_id_in_one_request_is_not_deleted_by_name(broker: Broker, ask: Ask) -> None:
     made = topics.create(broker, "t")
     outcome = await answers(ask, broker, wish("t"), wish(topic_id=made.id))
     assert ("t", ZERO_UUID, InvalidRequest.code) in outcome
 
 
-async def test_one_topic_that_fails_does_not_hinder_the_others(broker: Broker, ask) -> None:
+async def test_one_topic_that_fails_does_not_hinder_the_others(broker: Broker, ask: Ask) -> None:
     topics.create(broker, "a")
     topics.create(broker, "b")
     answer = await ask(broker, by_name("a", "nope", "b"))
@@ -99,7 +107,9 @@ async def test_one_topic_that_fails_does_not_hinder_the_others(broker: Broker, a
 @pytest.mark.parametrize(
     ("version", "error"), [(1, InvalidRequest), (3, TopicDeletionDisabled), (6, TopicDeletionDisabled)]
 )
-async def test_deletion_can_be_disabled(start_broker, ask, version: int, error: type[KafkaError]) -> None:
+async def test_deletion_can_be_disabled(
+    start_broker: StartBroker, ask: Ask, version: int, error: type[KafkaError]
+) -> None:
     broker = await start_broker(delete_topic_enable="false")
     topics.create(broker, "t")
     (answer,) = (await ask(broker, by_name("t", version=version), version)).responses
@@ -108,7 +118,7 @@ async def test_deletion_can_be_disabled(start_broker, ask, version: int, error: 
 
 
 async def test_while_folders_are_put_away_nothing_of_the_topic_is_served(
-    broker: Broker, ask, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topics.create(broker, "t", partitions=20)
     seen: list[type[KafkaError]] = []

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import Any
+
 import pytest
 
 from kmini.broker import topics
@@ -20,6 +23,9 @@ from kmini.protocol.messages.describe_configs import (
 )
 from kmini.storage.config import LogConfig
 
+Ask = Callable[..., Awaitable[Any]]
+StartBroker = Callable[..., Awaitable[Broker]]
+
 Config = DescribeConfigsResponse.Resource.Config
 
 
@@ -28,7 +34,7 @@ def describe(resource_type: int, name: str, keys: list[str] | None = None, **fie
     return DescribeConfigsRequest(resources=[resource], **fields)
 
 
-async def configs(ask, broker: Broker, request: DescribeConfigsRequest, version: int = 4) -> dict[str, Config]:
+async def configs(ask: Ask, broker: Broker, request: DescribeConfigsRequest, version: int = 4) -> dict[str, Config]:
     (result,) = (await ask(broker, request, version)).results
     assert result.error_code == NONE, result
     return {config.name: config for config in result.configs}
@@ -39,7 +45,7 @@ def synonyms(config: Config) -> list[tuple[str, str | None, int]]:
 
 
 @pytest.mark.parametrize("version", range(5))
-async def test_every_topic_setting_is_described_with_value_and_source(broker: Broker, ask, version: int) -> None:
+async def test_every_topic_setting_is_described_with_value_and_source(broker: Broker, ask: Ask, version: int) -> None:
     topics.create(broker, "t", configs={"retention.ms": "5"})
     told = await configs(ask, broker, describe(TOPIC, "t"), version)
     assert set(told) == set(LogConfig.KEYS)
@@ -54,7 +60,7 @@ async def test_every_topic_setting_is_described_with_value_and_source(broker: Br
 
 
 @pytest.mark.parametrize("version", range(5))
-async def test_every_broker_setting_is_described(broker: Broker, ask, version: int) -> None:
+async def test_every_broker_setting_is_described(broker: Broker, ask: Ask, version: int) -> None:
     told = await configs(ask, broker, describe(BROKER, "1"), version)
     assert set(told) == set(BROKER_KEYS)
     assert told["num.partitions"].value == "1"
@@ -63,7 +69,7 @@ async def test_every_broker_setting_is_described(broker: Broker, ask, version: i
     assert told["log.retention.hours"].read_only
 
 
-async def test_a_topics_default_comes_from_the_broker_setting_that_gives_it(start_broker, ask) -> None:
+async def test_a_topics_default_comes_from_the_brokers_setting(start_broker: StartBroker, ask: Ask) -> None:
     broker = await start_broker(log_retention_hours=2)
     topics.create(broker, "t")
     told = (await configs(ask, broker, describe(TOPIC, "t", ["retention.ms"], include_synonyms=True)))["retention.ms"]
@@ -74,7 +80,7 @@ async def test_a_topics_default_comes_from_the_broker_setting_that_gives_it(star
     ]
 
 
-async def test_synonyms_go_from_the_strongest_to_the_weakest(start_broker, ask) -> None:
+async def test_synonyms_go_from_the_strongest_to_the_weakest(start_broker: StartBroker, ask: Ask) -> None:
     broker = await start_broker(log_cleanup_policy="compact")
     topics.create(broker, "t", configs={"cleanup.policy": "compact,delete"})
     told = await configs(ask, broker, describe(TOPIC, "t", ["cleanup.policy"], include_synonyms=True))
@@ -85,7 +91,7 @@ async def test_synonyms_go_from_the_strongest_to_the_weakest(start_broker, ask) 
     ]
 
 
-async def test_the_keys_of_one_meaning_on_the_broker_show_which_of_them_is_set(start_broker, ask) -> None:
+async def test_of_the_broker_keys_with_one_meaning_the_set_one_shows(start_broker: StartBroker, ask: Ask) -> None:
     broker = await start_broker(log_retention_hours=2)
     keys = ["log.retention.ms", "log.retention.minutes", "log.retention.hours"]
     told = await configs(ask, broker, describe(BROKER, "1", keys, include_synonyms=True))
@@ -96,27 +102,27 @@ async def test_the_keys_of_one_meaning_on_the_broker_show_which_of_them_is_set(s
     ]
 
 
-async def test_synonyms_and_documentation_come_only_when_asked_for(broker: Broker, ask) -> None:
+async def test_synonyms_and_documentation_come_only_when_asked_for(broker: Broker, ask: Ask) -> None:
     quiet = await configs(ask, broker, describe(BROKER, "1"))
     assert {(config.documentation, len(config.synonyms)) for config in quiet.values()} == {(None, 0)}
     told = await configs(ask, broker, describe(BROKER, "1", include_documentation=True))
     assert all(config.documentation for config in told.values())
 
 
-async def test_types_are_kafkas_codes(broker: Broker, ask) -> None:
+async def test_types_are_kafkas_codes(broker: Broker, ask: Ask) -> None:
     told = await configs(ask, broker, describe(BROKER, "1"))
     keys = {"log.preallocate": 1, "compression.type": 2, "num.partitions": 3, "offsets.topic.replication.factor": 4}
     keys |= {"connections.max.idle.ms": 5, "log.cleaner.io.buffer.load.factor": 6, "log.dirs": 7}
     assert {key: told[key].config_type for key in keys} == keys
 
 
-async def test_asked_for_keys_are_filtered_and_none_at_all_means_all(broker: Broker, ask) -> None:
+async def test_asked_for_keys_are_filtered_and_none_at_all_means_all(broker: Broker, ask: Ask) -> None:
     topics.create(broker, "t")
     assert set(await configs(ask, broker, describe(TOPIC, "t", ["retention.ms", "nope"]))) == {"retention.ms"}
     assert set(await configs(ask, broker, describe(TOPIC, "t", []))) == set(LogConfig.KEYS)
 
 
-async def test_stored_settings_without_meaning_are_shown(broker: Broker, ask) -> None:
+async def test_stored_settings_without_meaning_are_shown(broker: Broker, ask: Ask) -> None:
     topics.create(broker, "t", configs={"internal.segment.bytes": "100", "local.retention.ms": "5"})
     told = await configs(ask, broker, describe(TOPIC, "t"))
     assert told["internal.segment.bytes"].value == "100"
@@ -124,11 +130,11 @@ async def test_stored_settings_without_meaning_are_shown(broker: Broker, ask) ->
 
 
 @pytest.mark.parametrize("resource_type", [BROKER_LOGGER])
-async def test_loggers_have_no_settings(broker: Broker, ask, resource_type: int) -> None:
+async def test_loggers_have_no_settings(broker: Broker, ask: Ask, resource_type: int) -> None:
     assert await configs(ask, broker, describe(resource_type, "1")) == {}
 
 
-async def test_nothing_is_set_for_all_brokers_at_once(broker: Broker, ask) -> None:
+async def test_nothing_is_set_for_all_brokers_at_once(broker: Broker, ask: Ask) -> None:
     assert await configs(ask, broker, describe(BROKER, "")) == {}
 
 
@@ -145,7 +151,7 @@ async def test_nothing_is_set_for_all_brokers_at_once(broker: Broker, ask) -> No
     ],
 )
 async def test_what_cannot_be_described_says_why(
-    broker: Broker, ask, resource_type: int, name: str, error: type[KafkaError]
+    broker: Broker, ask: Ask, resource_type: int, name: str, error: type[KafkaError]
 ) -> None:
     request = describe(resource_type, name)
     request.resources += describe(BROKER, "1").resources

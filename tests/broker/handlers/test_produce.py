@@ -1,0 +1,217 @@
+"""Produce: what is appended, refused, repeated and waited for."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kmini.broker import topics
+from kmini.broker.broker import Broker
+from kmini.broker.connection import CloseConnection
+from kmini.broker.context import Context
+from kmini.broker.handlers.produce import produce as handler
+from kmini.protocol.errors import (
+    NONE,
+    CorruptMessage,
+    InvalidProducerEpoch,
+    InvalidRecord,
+    InvalidRequiredAcks,
+    InvalidTopic,
+    MessageTooLarge,
+    NotEnoughReplicas,
+    OutOfOrderSequenceNumber,
+    RequestTimedOut,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+    UnsupportedCompressionType,
+)
+from kmini.protocol.messages.produce import ProduceRequest
+from kmini.protocol.records.batch import build_batch
+from kmini.protocol.records.compression import Codec
+from kmini.protocol.records.record import Record
+from kmini.protocol.topics import TopicPartition
+
+Topic = ProduceRequest.Topic
+
+
+def batch(*values: bytes, **options: object) -> bytes:
+    return bytes(build_batch([Record(0, 1_000, b"k", value) for value in values or (b"v",)], **options))
+
+
+def request(records: bytes | None = None, *, topic: str = "t", partition: int = 0, acks: int = -1, **fields: object) -> ProduceRequest:
+    data = [Topic.Partition(index=partition, records=batch() if records is None else records)]
+    return ProduceRequest(acks=acks, topic_data=[Topic(name=topic, partition_data=data)], **{"timeout_ms": 1_000} | fields)
+
+
+def of(response):
+    return response.responses[0].partition_responses[0]
+
+
+@pytest.fixture
+async def topic(broker: Broker) -> str:
+    topics.create(broker, "t")
+    return "t"
+
+
+def log_end(broker: Broker) -> int:
+    return broker.leader_of(TopicPartition("t", 0)).log.log_end_offset
+
+
+@pytest.mark.parametrize("version", range(3, 14))
+@pytest.mark.parametrize("acks", [1, -1])
+async def test_every_version_appends_and_tells_the_first_offset(
+    broker: Broker, topic: str, ask, version: int, acks: int
+) -> None:
+    for first_offset in (0, 2):
+        asked = request(batch(b"a", b"b"), acks=acks)
+        asked.topic_data[0].topic_id = broker.controller.topics[topic].id
+        answer = of(await ask(broker, asked, version))
+        assert (answer.error_code, answer.base_offset, answer.log_append_time_ms) == (NONE, first_offset, -1)
+    assert log_end(broker) == 4
+
+
+async def test_each_partition_has_its_own_outcome(broker: Broker, ask) -> None:
+    topics.create(broker, "t", partitions=2)
+    asked = request()
+    asked.topic_data[0].partition_data += [
+        Topic.Partition(index=1, records=b""),
+        Topic.Partition(index=2, records=batch()),
+    ]
+    asked.topic_data.append(Topic(name="nope", partition_data=[Topic.Partition(index=0, records=batch())]))
+    response = await ask(broker, asked, 9)
+    codes = [[p.error_code for p in topic.partition_responses] for topic in response.responses]
+    assert codes == [[NONE, InvalidRecord.code, UnknownTopicOrPartition.code], [UnknownTopicOrPartition.code]]
+
+
+async def test_an_unknown_topic_id_is_an_error_of_its_partitions(broker: Broker, topic: str, ask) -> None:
+    asked = request()
+    asked.topic_data[0].topic_id = b"\1" * 16
+    assert of(await ask(broker, asked, 13)).error_code == UnknownTopicId.code
+
+
+async def test_acks_other_than_0_1_and_all_are_refused(broker: Broker, topic: str, ask) -> None:
+    assert of(await ask(broker, request(acks=2), 9)).error_code == InvalidRequiredAcks.code
+    assert log_end(broker) == 0
+
+
+def corrupt(records: bytes) -> bytes:
+    return records[:-1] + bytes([records[-1] ^ 1])
+
+
+@pytest.mark.parametrize(
+    ("records", "error"),
+    [
+        (b"", InvalidRecord),
+        (batch()[:40], InvalidRecord),
+        (batch()[:-1], InvalidRecord),
+        (batch() + batch(), InvalidRecord),
+        (corrupt(batch()), CorruptMessage),
+        (batch()[:16] + b"\1" + batch()[17:], InvalidRecord),
+        (batch()[:16] + b"\3" + batch()[17:], CorruptMessage),
+        (batch(base_offset=5), InvalidRecord),
+        (batch(transactional=True, control=True), InvalidRecord),
+        (batch(producer_id=1, producer_epoch=0), InvalidRecord),
+    ],
+)
+async def test_bad_batches_get_their_code_and_leave_the_log_as_it_was(
+    broker: Broker, topic: str, ask, records: bytes, error
+) -> None:
+    answer = of(await ask(broker, request(records), 9))
+    assert (answer.error_code, answer.base_offset) == (error.code, -1)
+    assert log_end(broker) == 0
+
+
+async def test_the_records_at_fault_are_named(broker: Broker, ask) -> None:
+    topics.create(broker, "t", configs={"cleanup.policy": "compact"})
+    records = bytes(build_batch([Record(0, 1_000, key, b"v") for key in (b"k", None, b"k", None)]))
+    answer = of(await ask(broker, request(records), 8))
+    assert answer.error_code == InvalidRecord.code
+    assert [error.batch_index for error in answer.record_errors] == [1, 3]
+    assert "key" in answer.error_message
+
+
+async def test_a_batch_larger_than_the_topic_allows_is_too_large(broker: Broker, ask) -> None:
+    topics.create(broker, "t", configs={"max.message.bytes": "200"})
+    assert of(await ask(broker, request(batch(b"x" * 300)), 9)).error_code == MessageTooLarge.code
+    assert of(await ask(broker, request(batch(b"x" * 50)), 9)).error_code == NONE
+
+
+async def test_zstd_needs_version_7(broker: Broker, topic: str, ask) -> None:
+    records = batch(codec=Codec.ZSTD)
+    assert of(await ask(broker, request(records), 6)).error_code == UnsupportedCompressionType.code
+    assert of(await ask(broker, request(records), 7)).error_code == NONE
+
+
+async def test_internal_topics_are_the_brokers_own(broker: Broker, ask) -> None:
+    topics.create(broker, "__consumer_offsets")
+    assert of(await ask(broker, request(topic="__consumer_offsets"), 9)).error_code == InvalidTopic.code
+
+
+async def test_a_batch_that_its_producer_repeats_is_answered_as_the_first_time(broker: Broker, topic: str, ask) -> None:
+    first = batch(b"a", producer_id=7, producer_epoch=0, base_sequence=0)
+    second = batch(b"b", producer_id=7, producer_epoch=0, base_sequence=1)
+    for records, offset in ((first, 0), (second, 1), (first, 0), (second, 1)):
+        answer = of(await ask(broker, request(records), 9))
+        assert (answer.error_code, answer.base_offset) == (NONE, offset)
+    assert log_end(broker) == 2
+
+
+async def test_a_gap_in_the_sequence_and_an_old_epoch_are_refused(broker: Broker, topic: str, ask) -> None:
+    for options, code in (
+        ({"producer_epoch": 1, "base_sequence": 0}, NONE),
+        ({"producer_epoch": 1, "base_sequence": 2}, OutOfOrderSequenceNumber.code),
+        ({"producer_epoch": 0, "base_sequence": 1}, InvalidProducerEpoch.code),
+    ):
+        assert of(await ask(broker, request(batch(producer_id=7, **options)), 9)).error_code == code
+    assert log_end(broker) == 1
+
+
+async def test_a_compressed_batch_is_validated_off_the_loop_and_appended(broker: Broker, topic: str, ask) -> None:
+    values = [b"%d" % n for n in range(5_000)]
+    for codec in (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD):
+        assert of(await ask(broker, request(batch(*values, codec=codec)), 9)).error_code == NONE
+    assert log_end(broker) == 20_000
+
+
+async def test_a_topic_that_vanishes_while_its_records_are_validated_takes_none(broker: Broker, topic: str, ask) -> None:
+    records = batch(*[b"%d" % n for n in range(5_000)], codec=Codec.GZIP)
+    task = asyncio.create_task(ask(broker, request(records), 9))
+    await asyncio.sleep(0)
+    topics.delete(broker, topic)
+    assert of(await task).error_code == UnknownTopicOrPartition.code
+
+
+async def test_acks_all_waits_for_the_high_watermark_and_a_time_out_keeps_the_records(
+    broker: Broker, topic: str, ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = broker.leader_of(TopicPartition("t", 0)).log
+    monkeypatch.setattr(type(log), "update_high_watermark", lambda self, offset: False)
+    assert of(await ask(broker, request(timeout_ms=1), 9)).error_code == RequestTimedOut.code
+    assert (log.log_end_offset, log.high_watermark) == (1, 0)
+    assert of(await ask(broker, request(acks=1), 9)).error_code == NONE
+
+
+async def test_too_few_replicas_in_sync_refuse_acks_all_and_write_nothing(broker: Broker, ask) -> None:
+    topics.create(broker, "t", configs={"min.insync.replicas": "2"})
+    assert of(await ask(broker, request(), 9)).error_code == NONE  # never more than there are replicas
+    partition = broker.leader_of(TopicPartition("t", 0))
+    partition.replica_count = 2
+    assert of(await ask(broker, request(), 9)).error_code == NotEnoughReplicas.code
+    assert of(await ask(broker, request(acks=1), 9)).error_code == NONE
+    assert log_end(broker) == 2
+
+
+async def test_acks_0_is_not_answered_and_an_error_closes_the_connection(broker: Broker, topic: str) -> None:
+    context = Context(broker, None, 9, "test")  # type: ignore[arg-type]
+    assert await handler(request(bytearray(batch()), acks=0), context) is None
+    assert log_end(broker) == 1
+    with pytest.raises(CloseConnection, match="UNKNOWN_TOPIC_OR_PARTITION"):
+        await handler(request(topic="nope", acks=0), context)
+
+
+async def test_flush_messages_1_has_every_batch_on_the_disk_before_it_answers(broker: Broker, ask) -> None:
+    topics.create(broker, "t", configs={"flush.messages": "1"})
+    for count in (1, 2, 3):
+        assert of(await ask(broker, request(), 9)).error_code == NONE
+        assert broker.leader_of(TopicPartition("t", 0)).log.recovery_point == count

@@ -1,0 +1,255 @@
+"""The controller's database: what survives, what is refused, and that memory and file agree."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kmini.broker.controller import (
+    PRODUCER_ID_BLOCK,
+    BrokerRegistration,
+    Controller,
+    ControllerError,
+    PartitionState,
+    Topic,
+)
+from kmini.protocol.errors import InvalidPartitions, InvalidReplicationFactor, KafkaStorageError
+from kmini.storage.filenames import DATABASE
+from kmini.storage.filesystem import OsFileSystem
+from kmini.storage.log_dir_files import MetaProperties, write_meta_properties
+
+
+@pytest.fixture
+def controller(tmp_path: Path) -> Iterator[Controller]:
+    controller = Controller.open(str(tmp_path), node_id=1)
+    yield controller
+    controller.close()
+
+
+def make(controller: Controller, name: str, partitions: int = 1, configs: dict[str, str] | None = None) -> Topic:
+    topic = controller.new_topic(name, controller.assign(partitions, 1), configs or {})
+    controller.create_topics([topic])
+    return topic
+
+
+def as_after_a_kill(controller: Controller, data_dir: Path) -> Controller:
+    """A controller on the files as a killed process leaves them: copied while they are in use."""
+    killed = data_dir.parent / f"{data_dir.name}-killed"
+    shutil.copytree(data_dir, killed)
+    return Controller.open(str(killed), node_id=1)
+
+
+# --- what survives
+
+
+def test_everything_is_there_again_after_closing(controller: Controller, tmp_path: Path) -> None:
+    made = make(controller, "orders", 3, {"retention.ms": "5", "cleanup.policy": "compact"})
+    controller.close()
+    again = Controller.open(str(tmp_path))
+    assert again.topics == {"orders": made}
+    assert again.topic_by_id(made.id) == made
+    assert again.cluster_id == controller.cluster_id
+    again.close()
+
+
+def test_everything_is_there_again_after_a_kill(controller: Controller, tmp_path: Path) -> None:
+    kept = make(controller, "kept", 2, {"retention.ms": "5"})
+    gone = make(controller, "gone")
+    controller.delete_topics([gone])
+    last_id = controller.next_producer_id()
+    again = as_after_a_kill(controller, tmp_path)
+    assert again.topics == {"kept": kept}
+    assert again.deleted_topic_ids() == {gone.id}
+    assert again.next_producer_id() > last_id
+    again.close()
+
+
+def test_leaders_and_replicas_survive_as_they_are(tmp_path: Path) -> None:
+    controller = Controller.open(str(tmp_path))
+    states = (PartitionState((2, 3), (3,), 3, 7, 9), PartitionState((3, 2), (), -1, 1, 2))
+    topic = Topic("t", b"i" * 16, states, {})
+    controller.create_topics([topic])
+    controller.close()
+    again = Controller.open(str(tmp_path))
+    assert again.topics == {"t": topic}
+    again.close()
+
+
+def test_an_unsynced_database_survives_a_kill_too(tmp_path: Path) -> None:
+    controller = Controller.open(str(tmp_path / ""), node_id=1, synced=False)
+    made = make(controller, "t")
+    again = as_after_a_kill(controller, tmp_path)
+    assert again.topics == {"t": made}
+    again.close()
+    controller.close()
+
+
+# --- topics
+
+
+def test_topics_of_one_request_are_made_all_or_none(controller: Controller) -> None:
+    there = make(controller, "there")
+    new = controller.new_topic("new", [(1,)], {"retention.ms": "5"})
+    same_id = Topic("other", there.id, there.partitions, {})
+    with pytest.raises(KafkaStorageError):
+        controller.create_topics([new, same_id])
+    assert set(controller.topics) == {"there"}
+    controller.create_topics([new])
+    assert set(controller.topics) == {"there", "new"}
+
+
+def test_a_deleted_topic_is_remembered_until_its_folders_are_gone(controller: Controller) -> None:
+    topic = make(controller, "t")
+    controller.delete_topics([topic])
+    assert controller.topic("t") is None
+    assert controller.topic_by_id(topic.id) is None
+    assert controller.is_leaving("t")
+    assert controller.deleted_topic_ids() == {topic.id}
+    controller.forget_deleted([topic.id])
+    assert not controller.is_leaving("t")
+    assert controller.deleted_topic_ids() == set()
+
+
+def test_a_name_can_be_used_again_with_its_settings_forgotten(controller: Controller, tmp_path: Path) -> None:
+    first = make(controller, "t", configs={"retention.ms": "5"})
+    controller.delete_topics([first])
+    second = make(controller, "t")
+    assert second.id != first.id
+    again = as_after_a_kill(controller, tmp_path)
+    assert again.topics == {"t": second}
+    again.close()
+
+
+def test_names_collide_when_only_dots_and_underscores_differ(controller: Controller) -> None:
+    topic = make(controller, "a.b_c")
+    assert controller.colliding_topic("a_b.c") == "a.b_c"
+    assert controller.colliding_topic("a.b_c") is None
+    assert controller.colliding_topic("a-b-c") is None
+    controller.delete_topics([topic])
+    assert controller.colliding_topic("a_b.c") is None
+
+
+def test_replicas_are_spread_over_the_live_brokers(controller: Controller) -> None:
+    for node_id in (2, 3):
+        controller.register(BrokerRegistration(node_id, rack="r"))
+    assignment = controller.assign(6, 2)
+    assert sorted(replicas[0] for replicas in assignment) == [1, 1, 2, 2, 3, 3]
+    assert all(len(set(replicas)) == 2 for replicas in assignment)
+    controller.unregister(2)
+    assert {node for replicas in controller.assign(6, 2) for node in replicas} == {1, 3}
+
+
+def test_the_first_replica_leads_and_all_are_in_sync(controller: Controller) -> None:
+    topic = controller.new_topic("t", [(3, 1), (1, 3)], {})
+    assert [(state.leader, state.isr) for state in topic.partitions] == [(3, (3, 1)), (1, (1, 3))]
+    assert {(state.leader_epoch, state.partition_epoch) for state in topic.partitions} == {(0, 0)}
+    assert topic.replication_factor == 2
+
+
+def test_an_assignment_that_cannot_be_is_refused(controller: Controller) -> None:
+    with pytest.raises(InvalidPartitions):
+        controller.assign(0, 1)
+    for replication_factor in (0, 2):
+        with pytest.raises(InvalidReplicationFactor):
+            controller.assign(1, replication_factor)
+
+
+def test_a_thousand_topics_and_a_thousand_partitions_are_one_transaction_each(
+    controller: Controller, tmp_path: Path
+) -> None:
+    assignment = controller.assign(1, 1)
+    controller.create_topics([controller.new_topic(f"t{number}", assignment, {}) for number in range(1000)])
+    make(controller, "wide", 1000)
+    again = as_after_a_kill(controller, tmp_path)
+    assert again.topics == controller.topics
+    again.close()
+
+
+# --- brokers
+
+
+def test_the_live_brokers_are_told_in_order_and_the_first_takes_administrative_requests(tmp_path: Path) -> None:
+    controller = Controller.open(str(tmp_path))
+    assert (controller.brokers, controller.controller_id) == ([], -1)
+    for node_id in (5, 2):
+        controller.register(BrokerRegistration(node_id))
+    assert [broker.node_id for broker in controller.brokers] == [2, 5]
+    assert controller.controller_id == 2
+    assert controller.is_live(5)
+    controller.unregister(2)
+    assert controller.controller_id == 5
+    assert not controller.is_live(2)
+    controller.close()
+
+
+# --- producer ids
+
+
+def test_producer_ids_are_never_given_out_twice(controller: Controller, tmp_path: Path) -> None:
+    ids = [controller.next_producer_id() for _ in range(2 * PRODUCER_ID_BLOCK + 1)]
+    again = as_after_a_kill(controller, tmp_path)
+    ids += [again.next_producer_id() for _ in range(10)]
+    assert len(set(ids)) == len(ids)
+    assert ids[: 2 * PRODUCER_ID_BLOCK] == list(range(2 * PRODUCER_ID_BLOCK))
+    again.close()
+
+
+# --- the file
+
+
+def test_a_new_database_gets_a_cluster_id_that_stays(tmp_path: Path) -> None:
+    ids = []
+    for _ in range(2):
+        controller = Controller.open(str(tmp_path))
+        ids.append(controller.cluster_id)
+        controller.close()
+    assert len(ids[0]) == 22
+    assert ids[0] == ids[1]
+
+
+def test_a_database_made_beside_logs_takes_their_cluster_id(tmp_path: Path) -> None:
+    log_directory = tmp_path / "broker-3"
+    log_directory.mkdir()
+    write_meta_properties(OsFileSystem(), str(log_directory), MetaProperties(3, "MkU3OEVBNTcwNTJENDM2Qg"))
+    controller = Controller.open(str(tmp_path))
+    assert controller.cluster_id == "MkU3OEVBNTcwNTJENDM2Qg"
+    controller.close()
+
+
+def test_a_directory_in_use_is_refused_in_one_sentence(controller: Controller, tmp_path: Path) -> None:
+    with pytest.raises(ControllerError, match="is another broker using this directory"):
+        Controller.open(str(tmp_path))
+
+
+def test_a_damaged_file_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / DATABASE).write_bytes(b"this is no database" * 1000)
+    with pytest.raises(ControllerError, match=r"is damaged .*move it away"):
+        Controller.open(str(tmp_path))
+
+
+def test_the_database_of_a_later_kmini_is_refused(tmp_path: Path) -> None:
+    Controller.open(str(tmp_path)).close()
+    database = sqlite3.connect(tmp_path / DATABASE)
+    database.execute("PRAGMA user_version = 99")
+    database.close()
+    with pytest.raises(ControllerError, match=r"later kmini \(format 99\)"):
+        Controller.open(str(tmp_path))
+
+
+def test_a_disk_that_refuses_changes_nothing(controller: Controller) -> None:
+    kept = make(controller, "kept")
+    controller._database.execute("PRAGMA query_only = TRUE")
+    for attempt in (
+        lambda: make(controller, "new"),
+        lambda: controller.delete_topics([kept]),
+        lambda: controller.next_producer_id(),
+    ):
+        with pytest.raises(KafkaStorageError, match="cannot be written"):
+            attempt()
+    controller._database.execute("PRAGMA query_only = FALSE")
+    assert controller.topics == {"kept": kept}
+    assert controller.next_producer_id() == 0

@@ -1,0 +1,143 @@
+"""Metrics: Kafka's names by rule, and numbers that add up."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from kmini.broker import topics
+from kmini.broker.broker import Broker
+from kmini.broker.config import BrokerConfig
+from kmini.broker.metrics import Metrics, metrics_text, name_of
+from kmini.protocol.topics import TopicPartition
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
+    broker = Broker(BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0"}), str(tmp_path))
+    await broker.start()
+    yield broker
+    await broker.stop()
+
+
+def samples(broker: Broker) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(metrics_text(broker))
+        for sample in family.samples
+    }
+
+
+def read(topic: str, size: int, error_code: int = 0) -> tuple[list[Any], list[Any]]:
+    """One partition of a fetch and its answer, as far as metrics look at them."""
+    wanted = SimpleNamespace(topic_partition=TopicPartition(topic, 0))
+    return [wanted], [SimpleNamespace(error_code=error_code, records=b"x" * size)]
+
+
+@pytest.mark.parametrize(
+    ("mbean", "name"),
+    [
+        (
+            "kafka.log:type=LogCleaner,name=max-compaction-delay-secs",
+            "kafka_log_logcleaner_max_compaction_delay_secs",
+        ),
+        (
+            "kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec",
+            "kafka_server_brokertopicmetrics_messagesin_total",
+        ),
+        (
+            "kafka.network:type=RequestMetrics,name=TotalTimeMs",
+            "kafka_network_requestmetrics_totaltimems",
+        ),
+    ],
+)
+def test_names_follow_from_kafkas_by_rule(mbean: str, name: str) -> None:
+    assert name_of(mbean) == name
+
+
+async def test_traffic_is_told_per_topic_and_for_the_broker(broker: Broker) -> None:
+    broker.metrics.produced("a", 3, 300)
+    broker.metrics.produced("a", 1, 100)
+    broker.metrics.produced("b", 10, 50)
+    broker.metrics.fetched(*read("a", 7))
+    told = samples(broker)
+    prefix = "kafka_server_brokertopicmetrics_"
+    assert told[prefix + "messagesin_total", (("topic", "a"),)] == 4
+    assert told[prefix + "messagesin_total", ()] == 14
+    assert told[prefix + "bytesin_total", ()] == 450
+    assert told[prefix + "bytesout_total", (("topic", "a"),)] == 7
+    assert told[prefix + "totalproducerequests_total", ()] == 3
+    assert told[prefix + "totalfetchrequests_total", ()] == 1
+
+
+async def test_a_read_that_failed_is_not_traffic(broker: Broker) -> None:
+    broker.metrics.fetched(*read("a", 0, error_code=1))
+    assert broker.metrics.topics == {}
+
+
+async def test_a_deleted_topic_leaves_the_brokers_totals_as_they_were(broker: Broker) -> None:
+    topics.create(broker, "a")
+    broker.metrics.produced("a", 3, 300)
+    topics.delete(broker, "a")
+    broker.metrics.produced("b", 1, 1)
+    told = samples(broker)
+    assert told["kafka_server_brokertopicmetrics_messagesin_total", ()] == 4
+    assert ("kafka_server_brokertopicmetrics_messagesin_total", (("topic", "a"),)) not in told
+
+
+async def test_requests_are_counted_and_timed_by_api(broker: Broker) -> None:
+    for seconds in (0.0000005, 0.0001, 0.0001, 1000.0):
+        broker.metrics.request(0, seconds)
+    broker.metrics.request(3, 0.002)
+    told = samples(broker)
+    name = "kafka_network_requestmetrics_totaltimems"
+    assert told["kafka_network_requestmetrics_requests_total", (("request", "Produce"),)] == 4
+    assert told["kafka_network_requestmetrics_requests_total", (("request", "Metadata"),)] == 1
+    assert told[name + "_count", (("request", "Produce"),)] == 4
+    assert told[name + "_sum", (("request", "Produce"),)] == pytest.approx(1_000_000.2005)
+    buckets = {
+        float(dict(labels)["le"]): value
+        for (sample, labels), value in told.items()
+        if sample == name + "_bucket" and dict(labels)["request"] == "Produce"
+    }
+    assert buckets[0.001] == 1, "half a microsecond"
+    assert (buckets[0.064], buckets[0.128]) == (1, 3), "a tenth of a millisecond, twice"
+    assert (buckets[max(le for le in buckets if le != float("inf"))], buckets[float("inf")]) == (3, 4)
+    assert list(buckets.values()) == sorted(buckets.values())
+
+
+async def test_errors_are_counted_by_api_and_name(broker: Broker) -> None:
+    broker.metrics.failed(22, "INVALID_REQUEST")
+    broker.metrics.failed(22, "INVALID_REQUEST")
+    labels = (("error", "INVALID_REQUEST"), ("request", "InitProducerId"))
+    assert samples(broker)["kafka_network_requestmetrics_errors_total", labels] == 2
+
+
+async def test_every_log_tells_its_size_and_offsets(broker: Broker) -> None:
+    topics.create(broker, "t", partitions=2)
+    told = samples(broker)
+    for partition in "01":
+        labels = (("partition", partition), ("topic", "t"))
+        for name in ("size", "logstartoffset", "logendoffset"):
+            assert told[f"kafka_log_log_{name}", labels] == 0
+        assert told["kafka_log_log_numlogsegments", labels] == 1
+    assert told["kafka_controller_kafkacontroller_globaltopiccount", ()] == 1
+    assert told["kafka_server_replicamanager_leadercount", ()] == 2
+    assert told["kafka_server_replicamanager_underreplicatedpartitions", ()] == 0
+
+
+async def test_what_waits_and_who_is_connected_is_told(broker: Broker) -> None:
+    told = samples(broker)
+    assert told["kafka_server_delayedoperationpurgatory_purgatorysize", ()] == 0
+    assert told["kafka_server_socket_server_metrics_connection_count", (("listener", "PLAINTEXT"),)] == 0
+    assert told["kmini_uptime_seconds", ()] >= 0
+
+
+def test_a_broker_without_traffic_has_only_zeros() -> None:
+    total = Metrics().total()
+    assert {getattr(total, name) for name in total.__slots__} == {0}
