@@ -17,10 +17,17 @@ async def in_thread(function: Callable[..., T], *arguments: object) -> T:
 
 
 class Periodic:
-    """Runs a task every `interval_ms` of log time, the first time after `delay_ms`. A failed run is logged; the next one comes."""
+    """Runs a task every `interval_ms` of log time, the first time after `delay_ms`. A failed run is logged; the next
+    one comes."""
 
     def __init__(
-        self, clock: Clock, name: str, task: Callable[[], Awaitable[None]], *, interval_ms: int, delay_ms: int | None = None
+        self,
+        clock: Clock,
+        name: str,
+        task: Callable[[], Awaitable[None]],
+        *,
+        interval_ms: int,
+        delay_ms: int | None = None,
     ) -> None:
         self._clock = clock
         self._name = name
@@ -60,7 +67,8 @@ class SharedWrite:
         self._next: asyncio.Task[None] | None = None
 
     async def written(self) -> None:
-        """Return once a snapshot that was taken after this call is in the file. Raises what the write raises (OSError)."""
+        """Return once a snapshot that was taken after this call is in the file. Raises what the write raises
+        (OSError)."""
         if self._running is None or self._running.done():
             self._running = asyncio.ensure_future(self._run())
             await asyncio.shield(self._running)

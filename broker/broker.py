@@ -32,7 +32,9 @@ log = logging.getLogger("kmini.broker")
 class Broker:
     """One broker over `data_dir`: the controller's database, and the Kafka log directory `broker-<node id>` beside it.
 
-    `start` and everything after it belong to the running event loop; what blocks runs in threads, on input that does not change.
+    With `is_temporary` nobody will come back to `data_dir` after a loss of power, and the database is not synced.
+    `start` and everything after it belong to the running event loop; what blocks runs in threads, on input that does
+    not change.
     """
 
     def __init__(
@@ -42,11 +44,13 @@ class Broker:
         *,
         clock: Clock | None = None,
         filesystem: FileSystem | None = None,
+        is_temporary: bool = False,
     ) -> None:
         self.config = config
         self.data_dir = data_dir
         self.clock = clock or Clock()
         self.filesystem = filesystem or OsFileSystem(max_open_files=descriptors_for_files())
+        self._is_temporary = is_temporary
         self.log_dir = os.path.join(data_dir, f"broker-{config.node_id}")
         self.metrics = Metrics()
         self.purgatory = Purgatory(self.clock)
@@ -65,7 +69,9 @@ class Broker:
         """Recover what is on disk, then open the listeners: an open port means ready. Raises PortTaken, OSError."""
         began = time.perf_counter()
         os.makedirs(self.data_dir, exist_ok=True)
-        self.controller = Controller.open(self.data_dir, node_id=self.config.node_id)
+        self.controller = Controller.open(
+            self.data_dir, node_id=self.config.node_id, rack=self.config.broker_rack, synced=not self._is_temporary
+        )
         try:
             self.logs = await in_thread(self._open_logs)
             topics.reconcile(self)

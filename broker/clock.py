@@ -1,12 +1,13 @@
 """One source of time.
 
-Every timestamp, deadline and period of the broker comes from its `Clock`. There are two timelines, because a test that moves a week of
-log time must not throw its live clients out:
+Every timestamp, deadline and period of the broker comes from its `Clock`. There are two timelines, because a test that
+moves a week of log time must not throw its live clients out:
 
 * *log time*: retention, rolls, lags, horizons, expiry of offsets and producer ids;
 * *liveness*: request, session, transaction and connection time-outs.
 
-Both run with the wall clock. A `MovableClock` can be moved ahead of it: it runs what falls due, in order, at its own time.
+Both run with the wall clock. A `MovableClock` can be moved ahead of it: it runs what falls due, in order, at its own
+time.
 """
 
 import asyncio

@@ -1,8 +1,9 @@
 """One client connection: the asyncio shell around `protocol.framing`.
 
-It does four things: feed what arrives, hand each request to its handler, write the answer, and keep a peer from costing more than one
-request and one reply. Requests of a connection are served one by one and answered in order, as in Kafka; what a client pipelines waits in
-its receive buffer, and beyond a bound in its socket. Nobody is read from while a reply to them is unsent.
+It does four things: feed what arrives, hand each request to its handler, write the answer, and keep a peer from costing
+more than one request and one reply. Requests of a connection are served one by one and answered in order, as in Kafka;
+what a client pipelines waits in its receive buffer, and beyond a bound in its socket. Nobody is read from while a reply
+to them is unsent.
 """
 
 import asyncio
@@ -39,7 +40,8 @@ class CloseConnection(Exception):
 
 
 class Connection(asyncio.BufferedProtocol):
-    """A peer. `waiting` is the future its request waits for in the purgatory, if it does; it is cancelled when the peer is gone."""
+    """A peer. `waiting` is the future its request waits for in the purgatory, if it does; it is cancelled when the peer
+    is gone."""
 
     def __init__(self, server: "Server", listener: "Listener") -> None:
         self.server = server
@@ -54,7 +56,8 @@ class Connection(asyncio.BufferedProtocol):
         self._framing = ServerConnection(server.max_request_bytes)
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
-        self._in_service: asyncio.Task[Response | None] | None = None
+        self.in_service: asyncio.Task[Response | None] | None = None
+        """The request that is being worked on, or waits, where its handler could not answer at once."""
         self._reading = True
         self._write_paused = False
         self._closing = False
@@ -69,7 +72,7 @@ class Connection(asyncio.BufferedProtocol):
         if refusal is not None:
             peer_log.warning("refused a connection from %s: %s", self.peer[0], refusal)
             self._closing = True
-            transport.abort()
+            self._transport.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._closing = True
@@ -83,7 +86,7 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, count: int) -> None:
         self.last_active_ms = self._clock.liveness_ms()
         self._framing.buffer_updated(count)
-        if self._in_service is None:
+        if self.in_service is None:
             self._serve()
         elif self._framing.pending_bytes > _PIPELINED_BYTES:
             self._set_reading(False)
@@ -101,11 +104,6 @@ class Connection(asyncio.BufferedProtocol):
         self._serve()
 
     # --- what the server calls
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether a request is being worked on, or waits."""
-        return self._in_service is not None
 
     def close(self) -> None:
         """Send what is written and hang up; a request that waits is abandoned."""
@@ -128,7 +126,7 @@ class Connection(asyncio.BufferedProtocol):
     def _serve(self) -> None:
         """Answer what has arrived, until input is missing, a request has to wait, or others are due."""
         for _ in range(_REQUESTS_A_TURN):
-            if self._closing or self._write_paused or self._in_service is not None:
+            if self._closing or self._write_paused or self.in_service is not None:
                 return
             try:
                 frame = self._framing.next_frame()
@@ -163,11 +161,13 @@ class Connection(asyncio.BufferedProtocol):
         except Exception as error:
             self._fail(frame, handler, started, error)
         else:
-            self._in_service = self._loop.create_task(_go_on(coroutine, awaited))
-            self._in_service.add_done_callback(lambda task: self._after_wait(frame, handler, started, task))
+            self.in_service = self._loop.create_task(_go_on(coroutine, awaited))
+            self.in_service.add_done_callback(lambda task: self._after_wait(frame, handler, started, task))
 
-    def _after_wait(self, frame: Frame, handler: Handler, started: float, task: "asyncio.Task[Response | None]") -> None:
-        self._in_service = None
+    def _after_wait(
+        self, frame: Frame, handler: Handler, started: float, task: "asyncio.Task[Response | None]"
+    ) -> None:
+        self.in_service = None
         if task.cancelled():
             frame.release()
             return
@@ -207,7 +207,9 @@ class Connection(asyncio.BufferedProtocol):
             self._send(header.correlation_id, 0, unsupported_version_answer())
             frame.release()
             return
-        reason = "not served" if handler is None else f"served in versions {handler.min_version} to {handler.max_version}"
+        reason = (
+            "not served" if handler is None else f"served in versions {handler.min_version} to {handler.max_version}"
+        )
         self._drop(frame, reason)
 
     def _fail(self, frame: Frame, handler: Handler, started: float, error: BaseException) -> None:
@@ -223,6 +225,7 @@ class Connection(asyncio.BufferedProtocol):
         except TypeError:  # errors of this API live in its partitions: there is no place for one of the whole request
             self._drop(frame, error)
             return
+        self.server.broker.metrics.failed(handler.request.api_key, error.kafka_name)
         self._finish(frame, handler, started, response)
 
     def _drop(self, frame: Frame | None, reason: object) -> None:
@@ -257,9 +260,7 @@ def address_of(name: Any) -> tuple[str, int]:
 
 
 @types.coroutine
-def _resume(
-    coroutine: "Coroutine[Any, Any, Response | None]", awaited: Any
-) -> Generator[Any, Any, "Response | None"]:
+def _resume(coroutine: "Coroutine[Any, Any, Response | None]", awaited: Any) -> Generator[Any, Any, "Response | None"]:
     """Go on with a coroutine that has been run to its first wait, which is for `awaited`."""
     while True:
         try:

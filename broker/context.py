@@ -26,5 +26,6 @@ class Context:
         return self.connection.listener.advertised or self.connection.arrived_at
 
     async def wait(self, operation: Operation, *, timeout_ms: int) -> bool:
-        """Wait in the purgatory; the wait ends with the connection. True if `operation` completed, False if time ran out."""
+        """Wait in the purgatory; the wait ends with the connection. True if `operation` completed, False if time ran
+        out."""
         return await self.broker.purgatory.wait(operation, timeout_ms=timeout_ms, waiter=self.connection)

@@ -219,6 +219,28 @@ class Controller:
         for topic in topics:
             self._remember(topic)
 
+    def begin_leader_epochs(self, node_id: int) -> None:
+        """Start a new leader epoch in every partition that `node_id` leads: it was away, and may have lost the end of a log.
+
+        By the epoch readers notice that what they have read is not what is there now (KIP-320).
+        """
+        if not self._topics:
+            return
+        with _transaction(self._database) as database:
+            database.execute(
+                "UPDATE partition SET leader_epoch = leader_epoch + 1, partition_epoch = partition_epoch + 1"
+                " WHERE leader = ?",
+                (node_id,),
+            )
+        for topic in list(self._topics.values()):
+            partitions = tuple(
+                state._replace(leader_epoch=state.leader_epoch + 1, partition_epoch=state.partition_epoch + 1)
+                if state.leader == node_id
+                else state
+                for state in topic.partitions
+            )
+            self._remember(topic._replace(partitions=partitions))
+
     def delete_topics(self, topics: Sequence[Topic]) -> None:
         """Forget topics, all or none, before their folders go; until `forget_deleted` it is known that they should."""
         with _transaction(self._database) as database:
@@ -233,7 +255,10 @@ class Controller:
         for topic in topics:
             del self._topics[topic.name]
             del self._by_id[topic.id]
-            self._folded_names[_fold(topic.name)].discard(topic.name)
+            same_folded = self._folded_names[_fold(topic.name)]
+            same_folded.discard(topic.name)
+            if not same_folded:
+                del self._folded_names[_fold(topic.name)]
             self._leaving[topic.id] = topic.name
 
     def is_leaving(self, name: str) -> bool:

@@ -5,7 +5,6 @@ names, what to answer to those who ask where the broker is. A name stands for a 
 `listener.security.protocol.map`.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -14,7 +13,7 @@ from ..storage.config_key import ConfigType, Rule, shorten, split_list
 OFFERED_PROTOCOLS = ("PLAINTEXT",)
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
-_ENDPOINT = re.compile(r"([A-Za-z0-9._-]+)://(\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._-]*):([0-9]{1,5})", re.ASCII)
+_NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
 class Endpoint(NamedTuple):
@@ -31,10 +30,18 @@ class Endpoint(NamedTuple):
 
 def parse_endpoint(text: str) -> Endpoint:
     """`NAME://host:port`, the name in any case, an IPv6 address in brackets. ValueError says what was expected."""
-    match = _ENDPOINT.fullmatch(text)
-    if match is None or int(match[3]) > 65535:
+    name, separator, address = text.partition("://")
+    host, _, port = address.rpartition(":")
+    is_port = port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= 65535
+    if not (separator and name and _NAME_CHARACTERS.issuperset(name) and _is_host(host) and is_port):
         raise ValueError(f"{shorten(text)} is not of the form NAME://host:port")
-    return Endpoint(match[1].upper(), match[2].strip("[]"), int(match[3]))
+    return Endpoint(name.upper(), host.strip("[]"), int(port))
+
+
+def _is_host(host: str) -> bool:
+    if host.startswith("[") and host.endswith("]"):
+        return ":" in host and set(host) <= set("[]0123456789abcdefABCDEF:.%")
+    return _NAME_CHARACTERS.issuperset(host)
 
 
 def _parse_endpoints(text: str) -> tuple[Endpoint, ...]:

@@ -17,8 +17,9 @@ HIGH_WATERMARK = -1
 class Partition:
     """The leader's view of a partition.
 
-    With one broker the log is its only replica, so the high watermark is the log end offset after every append and the low watermark is
-    the log start offset; the rules are written for any number of replicas, and replication adds to `replica_log_start_offsets`.
+    With one broker the log is its only replica, so the high watermark is the log end offset after every append and the
+    low watermark is the log start offset; the rules are written for any number of replicas, and replication adds to
+    `replica_log_start_offsets`.
     """
 
     def __init__(self, log: PartitionLog, leader_epoch: int, on_change: Callable[[TopicPartition], None]) -> None:
@@ -35,7 +36,8 @@ class Partition:
         self.log.update_high_watermark(self.log.log_end_offset)
 
     def check_min_isr(self) -> None:
-        """Raise NotEnoughReplicas where acks=-1 could not be honoured: fewer replicas in sync than `min.insync.replicas`.
+        """Raise NotEnoughReplicas where acks=-1 could not be honoured: fewer replicas in sync than
+        `min.insync.replicas`.
 
         The effective minimum is never more than there are replicas, so one broker always suffices for one replica.
         """
@@ -51,10 +53,11 @@ class Partition:
         return appended
 
     def delete_records(self, offset: int) -> int:
-        """Raise the log start offset to `offset` (-1: the high watermark) and drop the segments below it; return the offset meant.
+        """Raise the log start offset to `offset` (-1: the high watermark) and drop the segments below it; return the
+        offset meant.
 
-        An offset at or below the log start offset changes nothing. Raises PolicyViolation on a topic that is only compacted, and
-        OffsetOutOfRange for an offset above the high watermark or below -1 (KIP-107, step 3).
+        An offset at or below the log start offset changes nothing. Raises PolicyViolation on a topic that is only
+        compacted, and OffsetOutOfRange for an offset above the high watermark or below -1 (KIP-107, step 3).
         """
         if self.log.config.is_compacted and not self.log.config.is_deletable:
             raise PolicyViolation("cleanup.policy is compact only: its records are deleted by key")

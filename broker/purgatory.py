@@ -43,7 +43,8 @@ class Purgatory:
         return self._waiting
 
     async def wait(self, operation: Operation, *, timeout_ms: int, waiter: Waiter) -> bool:
-        """Return True once `operation` is complete, False if `timeout_ms` pass first. Raises CancelledError if `waiter` leaves."""
+        """Return True once `operation` is complete, False if `timeout_ms` pass first. Raises CancelledError if `waiter`
+        leaves."""
         if operation.is_complete():
             return True
         if timeout_ms <= 0:

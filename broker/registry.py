@@ -16,14 +16,16 @@ HandlerFunction = Callable[[R, "Context"], Awaitable[Response | None]]
 
 
 class Handler(NamedTuple):
-    """One API: what it decodes, in which versions, and the coroutine that answers. None as answer means: none is due (acks=0)."""
+    """One API: what it decodes, in which versions, and the coroutine that answers. None as answer means: none is due
+    (acks=0)."""
 
     request: type[Request]
     function: Callable[..., Awaitable[Response | None]]
     min_version: int
     max_version: int
     advertised_min: int
-    """What ApiVersions says. Below `min_version` only where clients judge a broker by a version that nobody uses (KAFKA-18659)."""
+    """What ApiVersions says. Below `min_version` only where clients judge a broker by a version that nobody uses
+    (KAFKA-18659)."""
 
 
 _handlers: dict[int, Handler] = {}
@@ -41,7 +43,9 @@ def handles(
     def bind(function: HandlerFunction[R]) -> HandlerFunction[R]:
         if request.api_key in _handlers:
             raise ValueError(f"{request.name} is handled twice")
-        _handlers[request.api_key] = Handler(request, function, low, high, low if advertised_min is None else advertised_min)
+        _handlers[request.api_key] = Handler(
+            request, function, low, high, low if advertised_min is None else advertised_min
+        )
         return function
 
     return bind

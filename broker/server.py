@@ -3,8 +3,8 @@
 import asyncio
 import errno
 import logging
+import os
 import socket
-import time
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -68,11 +68,11 @@ class Server:
         for server in self._servers:
             server.close()
         for connection in list(self.connections):
-            if connection.waiting is not None or not connection.is_busy:
+            if connection.waiting is not None or connection.in_service is None:
                 connection.close()
-        deadline = time.monotonic() + grace_ms / 1000
-        while any(c.is_busy for c in self.connections) and time.monotonic() < deadline:
-            await asyncio.sleep(0.005)
+        working = [connection.in_service for connection in self.connections if connection.in_service is not None]
+        if working:
+            await asyncio.wait(working, timeout=grace_ms / 1000)
         for connection in list(self.connections):
             connection.abort()
         for server in self._servers:
@@ -100,13 +100,14 @@ class Server:
             del self._per_host[host]
 
     def _watch_idle(self) -> None:
-        """Close connections that were silent for `connections.max.idle.ms`; look often enough to be late by a quarter at most."""
+        """Close connections that were silent for `connections.max.idle.ms`; look often enough to be late by a quarter
+        at most."""
         max_idle_ms = self.broker.config.connections_max_idle_ms
         if max_idle_ms < 0:
             return
         oldest_ms = self.broker.clock.liveness_ms() - max_idle_ms
         for connection in list(self.connections):
-            if connection.last_active_ms < oldest_ms and not connection.is_busy:
+            if connection.last_active_ms < oldest_ms and connection.in_service is None:
                 connection.close()
             else:
                 connection.trim()
@@ -122,5 +123,5 @@ def _listening_socket(name: str, host: str, port: int, backlog: int) -> socket.s
         )
     except OSError as error:
         if error.errno in (errno.EADDRINUSE, errno.EACCES, errno.EADDRNOTAVAIL):
-            raise PortTaken(f"cannot listen on {name}://{host}:{port}: {error.strerror}") from error
+            raise PortTaken(f"cannot listen on {name}://{host}:{port}: {os.strerror(error.errno)}") from error
         raise

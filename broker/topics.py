@@ -199,25 +199,35 @@ def reconcile(broker: Broker) -> None:
     Folders of a topic that the database never saw are taken in, so that a log directory without its database still
     serves its records. A folder that contradicts the database is left alone and not served.
     """
-    controller, logs = broker.controller, broker.logs
+    controller = broker.controller
     deleted = controller.deleted_topic_ids()
+    gone = set(deleted)
     unknown: dict[str, list[PartitionLog]] = {}
-    for topic_partition, partition_log in list(logs.logs.items()):
-        if partition_log.topic_id in deleted:
-            logs.delete(topic_partition)
-        elif controller.topic(topic_partition.topic) is None:
-            if partition_log.topic_id == ZERO_UUID and not partition_log.size_bytes:
-                logs.remove(topic_partition)
-            else:
-                unknown.setdefault(topic_partition.topic, []).append(partition_log)
-    controller.forget_deleted(deleted)
+    for topic_partition, partition_log in list(broker.logs.logs.items()):
+        topic_id = partition_log.topic_id
+        try:
+            if topic_id in deleted:
+                broker.logs.delete(topic_partition)
+            elif controller.topic(topic_partition.topic) is None:
+                if topic_id == ZERO_UUID and not partition_log.size_bytes:
+                    broker.logs.remove(topic_partition)
+                else:
+                    unknown.setdefault(topic_partition.topic, []).append(partition_log)
+        except (KafkaError, OSError) as error:  # the next start tries again
+            log.error("the folder of %s, of no topic any more, cannot be put away: %s", topic_partition, error)
+            gone.discard(topic_id)
+    controller.forget_deleted(gone)
     for name, its_logs in unknown.items():
         _adopt(broker, name, its_logs)
+    controller.begin_leader_epochs(broker.config.node_id)
     _at_once(_host_all(broker, controller.topics.values(), spare_failures=True))
 
 
 def _adopt(broker: Broker, name: str, its_logs: Sequence[PartitionLog]) -> None:
-    """Enter a topic into the database from its folders; each partition goes on after the last leader epoch of its log."""
+    """Enter a topic into the database from its folders; partitions go on after the last leader epoch in their logs."""
+    if max(partition_log.topic_partition.partition for partition_log in its_logs) >= MAX_NEW_PARTITIONS:
+        log.warning("topic %s is not in the database, and its folders count too high: left alone", name)
+        return
     topic_id = max(partition_log.topic_id for partition_log in its_logs)  # any that is not zero
     epochs = {
         partition_log.topic_partition.partition: partition_log.leader_epochs.latest_epoch + 1

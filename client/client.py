@@ -149,32 +149,40 @@ class Client:
         end = None if until is None else {TopicPartition(*partition): offset for partition, offset in until.items()}
         return Consumption(self.cluster, start, end, patience_ms=self.timeout_ms).records()
 
-    async def list_offsets(self, timestamps: Mapping[P, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
+    async def list_offsets(self, timestamps: Mapping[P, int]) -> dict[P, OffsetAndTimestamp]:
         """For each partition the first record at or after a time in ms, or a landmark: `EARLIEST`, `LATEST`, …"""
         deadline = self._deadline()
-        wanted = {TopicPartition(*partition): timestamp for partition, timestamp in timestamps.items()}
         found = await asyncio.gather(
-            *(list_offset(self.cluster, partition, timestamp, deadline) for partition, timestamp in wanted.items())
+            *(
+                list_offset(self.cluster, TopicPartition(*at), timestamp, deadline)
+                for at, timestamp in timestamps.items()
+            )
         )
-        return dict(zip(wanted, found, strict=True))
+        return dict(zip(timestamps, found, strict=True))
 
-    async def beginning(self, partitions: Iterable[P]) -> dict[TopicPartition, int]:
+    async def beginning(self, partitions: Iterable[P]) -> dict[P, int]:
         """The log start offsets."""
         offsets = await self.list_offsets(dict.fromkeys(partitions, EARLIEST))
         return {partition: found.offset for partition, found in offsets.items()}
 
-    async def end(self, partitions: Iterable[P]) -> dict[TopicPartition, int]:
+    async def end(self, partitions: Iterable[P]) -> dict[P, int]:
         """The high watermarks: the offsets of the next records."""
         offsets = await self.list_offsets(dict.fromkeys(partitions, LATEST))
         return {partition: found.offset for partition, found in offsets.items()}
 
     def delete_records_before(
         self, offsets: Mapping[P, int], timeout_ms: int | None = None
-    ) -> asyncio.Future[dict[TopicPartition, DeleteRecordsResult]]:
+    ) -> asyncio.Future[dict[P, DeleteRecordsResult]]:
         """Delete the records before an offset in each partition; -1 stands for the high watermark (KIP-107).
 
         Returns at once. The future has the result of every partition once all are known, within `timeout_ms`: the low
         watermark, or the error. A leader that did not answer leaves its partitions with (-1, RequestTimedOut).
         """
         wanted = {TopicPartition(*partition): offset for partition, offset in offsets.items()}
-        return asyncio.ensure_future(delete_records_before(self.cluster, wanted, self._deadline(timeout_ms)))
+        deadline = self._deadline(timeout_ms)
+
+        async def delete() -> dict[P, DeleteRecordsResult]:
+            results = await delete_records_before(self.cluster, wanted, deadline)
+            return {partition: results[TopicPartition(*partition)] for partition in offsets}
+
+        return asyncio.ensure_future(delete())

@@ -139,32 +139,40 @@ class Cluster:
         patience = deadline if create_missing else Deadline(min(UNKNOWN_TOPIC_PATIENCE_MS, deadline.remaining_ms))
         wanted = list(partitions)
         while True:
-            unknown = {partition.topic for partition in wanted if self._leaders.get(partition, -1) < 0}
-            failure: KafkaError | None = None
-            response = None
-            if unknown:
-                try:
-                    response = await self.refresh(sorted(unknown), deadline, create_missing=create_missing)
-                except KafkaError as error:
-                    if not error.retriable:
-                        raise
-                    failure = error
-            unresolved = []
+            obstacles = await self._obstacles(wanted, deadline, create_missing)
             for partition in wanted:
-                leader = self._leaders.get(partition, -1)
-                if leader >= 0:
-                    by_leader[leader].append(partition)
-                    continue
-                obstacle = failure or _why_no_leader(partition, response)
-                doubted = patience if isinstance(obstacle, UnknownTopicOrPartition) else deadline
-                if obstacle.retriable and not doubted.has_passed:
-                    unresolved.append(partition)
-                else:
-                    errors[partition] = obstacle
-            if not unresolved:
+                if partition not in obstacles:
+                    by_leader[self._leaders[partition]].append(partition)
+            errors.update(obstacles)
+            wanted = [
+                partition
+                for partition, obstacle in obstacles.items()
+                if obstacle.retriable and not (isinstance(obstacle, UnknownTopicOrPartition) and patience.has_passed)
+            ]
+            if not wanted or not await backoff.pause():
                 return by_leader, errors
-            wanted = unresolved
-            await backoff.pause()
+            for partition in wanted:
+                del errors[partition]
+
+    async def _obstacles(
+        self, partitions: Iterable[TopicPartition], deadline: Deadline, create_missing: bool
+    ) -> dict[TopicPartition, KafkaError]:
+        """Why partitions have no leader that we know, after asking for those whose leader we do not know yet."""
+        leaderless = [partition for partition in partitions if self._leaders.get(partition, -1) < 0]
+        if not leaderless:
+            return {}
+        topics = sorted({partition.topic for partition in leaderless})
+        try:
+            response = await self.refresh(topics, deadline, create_missing=create_missing)
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            return dict.fromkeys(leaderless, error)
+        return {
+            partition: _why_no_leader(partition, response)
+            for partition in leaderless
+            if self._leaders.get(partition, -1) < 0
+        }
 
     async def leader_of(
         self, topic_partition: TopicPartition, deadline: Deadline, *, create_missing: bool = False
@@ -196,10 +204,9 @@ class Cluster:
             try:
                 return await attempt(await self.connection(leader, deadline))
             except KafkaError as error:
-                if not error.retriable or deadline.has_passed:
+                if not error.retriable or not await backoff.pause():
                     raise
             self.forget_leader(topic_partition)
-            await backoff.pause()
 
     async def at_controller(self, deadline: Deadline, attempt: Callable[[Connection], Awaitable[T]]) -> T:
         """What `attempt`, given the shared connection to the controller, returns; retried as in `at_leader`."""
@@ -208,10 +215,9 @@ class Cluster:
             try:
                 return await attempt(await self._controller(deadline))
             except KafkaError as error:
-                if not error.retriable or deadline.has_passed:
+                if not error.retriable or not await backoff.pause():
                     raise
             self._controller_id = -1
-            await backoff.pause()
 
     async def _controller(self, deadline: Deadline) -> Connection:
         """The broker that administrative requests go to; any broker where the cluster names none."""
@@ -226,11 +232,9 @@ def _has_open(task: asyncio.Task[Connection]) -> bool:
     return task.done() and not task.cancelled() and task.exception() is None and task.result().is_open
 
 
-def _why_no_leader(topic_partition: TopicPartition, response: MetadataResponse | None) -> KafkaError:
+def _why_no_leader(topic_partition: TopicPartition, response: MetadataResponse) -> KafkaError:
     """What the metadata say about a partition that has no leader in them."""
-    topic = (
-        next((topic for topic in response.topics if topic.name == topic_partition.topic), None) if response else None
-    )
+    topic = next((topic for topic in response.topics if topic.name == topic_partition.topic), None)
     if topic is None or topic.error_code == UnknownTopicOrPartition.code:
         return UnknownTopicOrPartition(f"there is no topic {topic_partition.topic}")
     error = error_of(topic.error_code, topic_partition.topic)

@@ -92,7 +92,7 @@ class Consumption:
                         for record in self._take(topic_partition, fetched):
                             yield record
                 if failed:
-                    await backoff.pause()
+                    await backoff.pause()  # whether there is time left is asked at the next failure
                 else:
                     self._deadline = Deadline(self._patience_ms)
                     backoff = Backoff(self._deadline)
@@ -149,9 +149,7 @@ class Consumption:
             if header.next_offset <= self.positions[topic_partition]:
                 continue
             if not is_crc_valid(fetched.records, position, header):
-                raise CorruptMessage(
-                    f"{topic_partition}: the batch at offset {header.base_offset} does not match its CRC"
-                )
+                raise CorruptMessage(f"{topic_partition}: the CRC of the batch at offset {header.base_offset} is wrong")
             if not header.is_control:
                 for record in decode_records(fetched.records, position, header, limit=MAX_DECOMPRESSED_BYTES):
                     if record.offset < self.positions[topic_partition]:

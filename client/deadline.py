@@ -37,6 +37,8 @@ class Backoff:
         self._deadline = deadline
         self._pause_ms = FIRST_PAUSE_MS
 
-    async def pause(self) -> None:
+    async def pause(self) -> bool:
+        """Wait a while; whether there is time for another attempt then."""
         await asyncio.sleep(min(self._pause_ms, self._deadline.remaining_ms) / 1000)
         self._pause_ms = min(self._pause_ms * 2, LONGEST_PAUSE_MS)
+        return not self._deadline.has_passed

@@ -55,7 +55,7 @@ async def delete_records_before(cluster: Cluster, offsets: Mapping[TopicPartitio
     results = {partition: _not_asked(error) for partition, error in errors.items()}
     for answered in await asyncio.gather(*requests):
         results.update(answered)
-    return {topic_partition: results[topic_partition] for topic_partition in offsets}
+    return results
 
 
 async def _delete_at(

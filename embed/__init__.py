@@ -1,9 +1,9 @@
 """A Kafka broker in a pip install: real semantics, small and fast.
 
-    from kmini import Broker
+from kmini import Broker
 
-    with Broker(topics={"orders": 3}) as broker:
-        producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+with Broker(topics={"orders": 3}) as broker:
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,8 +1,8 @@
 """The broker inside a program: `with Broker() as broker:` blocks, `async with Broker() as broker:` awaits.
 
-The broker runs on a thread and an event loop of its own, so that it answers while the code around it blocks, and does not care which loop
-a test runs on. What can be asked of it is written once, as the coroutines of `Operations`; `Broker` and `AsyncBroker` are that table in
-two voices.
+The broker runs on a thread and an event loop of its own, so that it answers while the code around it blocks, and does
+not care which loop a test runs on. What can be asked of it is written once, as the coroutines of `Operations`; `Broker`
+and `AsyncBroker` are that table in two voices.
 """
 
 import asyncio
@@ -57,7 +57,8 @@ class Operations:
     async def create_topic(
         self, name: str, partitions: int = 1, configs: Mapping[str, str | int] | None = None
     ) -> None:
-        """Create a topic; when this returns it can be produced to. Raises TopicAlreadyExists, InvalidConfig, InvalidTopic."""
+        """Create a topic; when this returns it can be produced to. Raises TopicAlreadyExists, InvalidConfig,
+        InvalidTopic."""
         texts = {key: str(value) for key, value in (configs or {}).items()}
         topics.create(self.core, name, partitions=partitions, configs=texts)
 
@@ -91,7 +92,8 @@ class Operations:
         return led.append(validated, now_ms).first_offset
 
     async def records(self, topic: str, partition: int | None = None) -> list[Record]:
-        """Every record that a consumer could read now, from one partition or from all, in order of partition and offset."""
+        """Every record that a consumer could read now, from one partition or from all, in order of partition and
+        offset."""
         return [record for led in self._partitions(topic, partition) for record in readable(led.log)]
 
     async def wait_for_records(self, topic: str, count: int, *, timeout_ms: int = 10_000) -> list[Record]:
@@ -109,7 +111,8 @@ class Operations:
         return PartitionOffsets(log.log_start_offset, log.high_watermark, log.log_end_offset)
 
     async def delete_records(self, topic: str, offset: int = HIGH_WATERMARK, *, partition: int = 0) -> int:
-        """Delete what lies before `offset` (-1: everything committed); return the low watermark. KIP-107, without the network."""
+        """Delete what lies before `offset` (-1: everything committed); return the low watermark. KIP-107, without the
+        network."""
         led = self.core.leader_of(TopicPartition(topic, partition))
         led.delete_records(offset)
         await self.core.log_start_checkpoint.written()
@@ -120,7 +123,8 @@ class Operations:
         await self.core.apply_retention()
 
     async def advance_clock(self, duration_ms: int, *, liveness: bool = False) -> None:
-        """Move log time, and on request liveness too; return when everything that fell due has run (`broker/clock.py`)."""
+        """Move log time, and on request liveness too; return when everything that fell due has run
+        (`broker/clock.py`)."""
         assert isinstance(self.core.clock, MovableClock)
         await self.core.clock.advance(duration_ms, liveness=liveness)
 
@@ -159,7 +163,8 @@ class Arrival(Operation):
 
 
 def readable(log: PartitionLog) -> Iterator[Record]:
-    """The records that a consumer could read: from the log start offset to the high watermark, without control records."""
+    """The records that a consumer could read: from the log start offset to the high watermark, without control
+    records."""
     offset = log.log_start_offset
     while offset < log.high_watermark:
         batches = log.read(offset, READ_BYTES, limit_offset=log.high_watermark)
@@ -177,10 +182,10 @@ def blocking(
 ) -> "Callable[Concatenate[Broker, P], T]":
     """The method as a blocking one."""
 
-    @functools.wraps(method)
-    def call(self: "Broker", *args: P.args, **kwargs: P.kwargs) -> T:
+    def call(self: "Broker", /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self._run(method(self._operations, *args, **kwargs))
 
+    functools.update_wrapper(call, method)
     return call
 
 
@@ -189,20 +194,21 @@ def awaitable(
 ) -> "Callable[Concatenate[AsyncBroker, P], Coroutine[Any, Any, T]]":
     """The method as one that any event loop can await."""
 
-    @functools.wraps(method)
-    async def call(self: "AsyncBroker", *args: P.args, **kwargs: P.kwargs) -> T:
+    async def call(self: "AsyncBroker", /, *args: P.args, **kwargs: P.kwargs) -> T:
         broker = self._broker
         future = asyncio.run_coroutine_threadsafe(method(broker._operations, *args, **kwargs), broker._running_loop)
         return await asyncio.wrap_future(future)
 
+    functools.update_wrapper(call, method)
     return call
 
 
 class Broker:
     """A broker on a port of its own, with a private data directory that is removed at the end.
 
-    `port` 0 takes any free port. `config` holds settings by Kafka's names ("auto.create.topics.enable": "false"). `topics` are created
-    before it is ready: names with their number of partitions. With `data_dir` the data stay there. Raises PortTaken and ConfigError.
+    `port` 0 takes any free port. `config` holds settings by Kafka's names ("auto.create.topics.enable": "false").
+    `topics` are created before it is ready: names with their number of partitions. With `data_dir` the data stay there.
+    Raises PortTaken and ConfigError.
     """
 
     def __init__(
@@ -223,7 +229,7 @@ class Broker:
         self._port = port
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._operations: Operations
+        self._table: Operations | None = None
         self.bootstrap_servers = ""
         """host:port, for any client; empty while the broker does not run."""
 
@@ -249,9 +255,9 @@ class Broker:
         return self
 
     async def _start(self, data_dir: str) -> None:
-        core = Core(self._config, data_dir, clock=MovableClock())
+        core = Core(self._config, data_dir, clock=MovableClock(), is_temporary=self._data_dir is None)
         await core.start()
-        self._operations = Operations(core)
+        self._table = Operations(core)
         for name, partitions in self._topics.items():
             if core.controller.topic(name) is None:
                 topics.create(core, name, partitions=partitions)
@@ -268,6 +274,7 @@ class Broker:
             self._run(self._operations.core.stop())
         finally:
             self.bootstrap_servers = ""
+            self._table = None
             self._end_loop()
 
     def close(self) -> None:
@@ -292,8 +299,15 @@ class Broker:
 
     @property
     def data_dir(self) -> str | None:
-        """Where the data are: `kmini.db`, and a Kafka log directory `broker-1`. None before the first start of a private one."""
+        """Where the data are: `kmini.db`, and a Kafka log directory `broker-1`. None before the first start of a
+        private one."""
         return self._data_dir or self._temporary
+
+    @property
+    def _operations(self) -> Operations:
+        if self._table is None:
+            raise RuntimeError("the broker does not run")
+        return self._table
 
     @property
     def _running_loop(self) -> asyncio.AbstractEventLoop:
@@ -302,12 +316,7 @@ class Broker:
         return self._loop
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        try:
-            loop = self._running_loop
-        except RuntimeError:
-            coroutine.close()
-            raise
-        return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+        return asyncio.run_coroutine_threadsafe(coroutine, self._running_loop).result()
 
     def __enter__(self) -> "Broker":
         return self.start()

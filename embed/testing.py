@@ -4,7 +4,7 @@ import itertools
 import socket
 import struct
 from types import TracebackType
-from typing import Any, cast
+from typing import Any
 
 from kmini.protocol.framing import frame_of
 from kmini.protocol.messages.headers import RequestHeader, read_response_header
@@ -58,7 +58,7 @@ class Wire:
         answered, position = read_response_header(content, response.header_version(version))
         if answered != correlation_id:
             raise AssertionError(f"the answer is to request {answered}, not to {correlation_id}")
-        return cast(Response, response.decode(content[position:], version))
+        return response.decode(content[position:], version)
 
     def receive_frame(self) -> bytes:
         """The content of the next frame. Raises ConnectionClosed."""

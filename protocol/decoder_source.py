@@ -21,9 +21,9 @@ SMALL_MESSAGE_MEMORY = 512 * 1024
 """What any message may take, however small it came. (Topics with short names and nothing else said of them take twenty
 times their bytes: an honest client may well create a thousand.)"""
 
-MAX_OBJECTS_PER_BYTE = 1024 * 1024
-"""Times `memory_per_byte`, what the objects of a message may take at most, contents of strings and bytes aside: enough
-for tens of thousands of partitions, and a bound on the time that a request of 100 MiB can keep others waiting."""
+MAX_OBJECTS_PER_BYTE = 256 * 1024
+"""Times `memory_per_byte`: what the objects of a message may take at most, contents of strings and bytes aside. That is
+enough for ten thousand partitions, and keeps other connections waiting for some tens of milliseconds at the worst."""
 
 TAG_CHARGE = 64
 """Nothing is kept of an unknown tag; the charge is for the time that it takes to skip it."""
@@ -51,8 +51,9 @@ class DecoderSource(FunctionSource):
         self.line(f"budget = memory_budget(end, {cls.memory_per_byte}) - {_memory_of_struct(cls, version)}")
         self.line("position = 0")
         message = self.struct(cls, "message", "")
-        with self.block("if position != end:"):
-            self.line('raise MalformedMessage(f"{end - position} bytes follow its last field")')
+        if not cls.ignores_trailing_bytes:
+            with self.block("if position != end:"):
+                self.line('raise MalformedMessage(f"{end - position} bytes follow its last field")')
         with self.block("if budget < 0:"):
             self.line('raise MalformedMessage("it would need too much memory")')
         self.line(f"return {message}")

@@ -70,8 +70,10 @@ def error_name(code: int) -> str:
 
 
 def _screaming_snake_case(name: str) -> str:
-    return "".join("_" + letter if letter.isupper() else letter.upper() for letter in name).lstrip("_")
+    return name.translate(_UNDERSCORES).upper().lstrip("_")
 
+
+_UNDERSCORES = {ord(letter): f"_{letter}" for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 
 _BY_CODE: dict[int, type[KafkaError]] = {}
 

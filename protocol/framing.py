@@ -53,8 +53,9 @@ READ_BYTES = 16 * 1024
 SCARCE_BYTES = 4 * 1024
 """With less free space than this it pays to move what is there to the front."""
 
-KEPT_BYTES = 1024 * 1024
-"""A buffer up to this size is kept for the next request; a larger one is dropped as soon as it is empty."""
+KEPT_BYTES = 1024 * 1024 + 2 * READ_BYTES
+"""A buffer up to this size is kept for the next request; a larger one is dropped as soon as it is empty. Producers send
+up to 1 MiB if they are not told otherwise."""
 
 SMALL_FRAMES_BEFORE_SHRINKING = 32
 """Consecutive frames of less than a quarter of the buffer after which a smaller one will do."""
@@ -87,9 +88,9 @@ class FrameReader:
         """Where the first frame begins that was not handed out yet."""
         self._end = 0
         """Where the bytes end that have arrived."""
-        self._is_out = False
+        self._is_held = False
         """Whether a frame is handed out…"""
-        self._is_out_of_here = False
+        self._is_held_here = False
         """…and lies in the present buffer."""
         self._small_frames = 0
 
@@ -120,12 +121,12 @@ class FrameReader:
 
     def trim(self) -> None:
         """Give the memory back: for the shell to call when nothing has come for a while."""
-        if self._start == self._end and not self._is_out_of_here:
+        if self._start == self._end and not self._is_held_here:
             self._use(bytearray())
 
     def _next_content(self) -> memoryview | None:
         """Hand out the next frame without its size, if it is complete. It is checked however little of it is there."""
-        if self._is_out:
+        if self._is_held:
             raise RuntimeError("the last frame was not released")
         start, end = self._start, self._end
         if end - start < _SIZE.size:
@@ -140,13 +141,13 @@ class FrameReader:
         if stop > end:
             return None
         self._start = stop
-        self._is_out = self._is_out_of_here = True
+        self._is_held = self._is_held_here = True
         self._small_frames = self._small_frames + 1 if size < len(self._buffer) // 4 else 0
         return self._view[begin:stop]
 
     def _release(self) -> None:
         """The frame handed out is done with: its bytes may be overwritten."""
-        self._is_out = self._is_out_of_here = False
+        self._is_held = self._is_held_here = False
         if self._start < self._end:
             return
         self._start = self._end = 0
@@ -158,7 +159,7 @@ class FrameReader:
         """See to it that there is free space: by moving what is pending to the front, or to a larger buffer."""
         pending = self._end - self._start
         capacity = self._capacity_for(pending)
-        if self._is_out_of_here or capacity > len(self._buffer):
+        if self._is_held_here or capacity > len(self._buffer):
             if self._end == len(self._buffer):  # scarce is enough, if moving is dear
                 larger = bytearray(capacity)
                 larger[:pending] = self._view[self._start : self._end]
@@ -181,7 +182,7 @@ class FrameReader:
         """Leave the present buffer, which lives on for as long as somebody has a view of it."""
         self._buffer, self._view = buffer, memoryview(buffer)
         self._start = self._end = 0
-        self._is_out_of_here = False
+        self._is_held_here = False
         self._small_frames = 0
 
 

@@ -8,7 +8,8 @@
         timeout_ms: Int32
 
 One class serves all versions of a message. A field that a version does not have takes its default when such a version
-is decoded, and is not written when one is encoded. The order of the fields is the order on the wire.
+is decoded, and is not written when one is encoded. The order of the fields is the order on the wire. A struct is
+defined where it is used; one further down may get a second, shorter name (`Partition = Topic.Partition`).
 
 Modules that define messages must not import annotations from __future__: the schema reads them as they are defined.
 """
@@ -102,6 +103,11 @@ def _annotations(namespace: dict[str, Any]) -> dict[str, Any]:
     return annotations
 
 
+def _is_class_variable(annotation: Any) -> bool:
+    # In this module, and only here, annotations are text.
+    return annotation.startswith("ClassVar") if isinstance(annotation, str) else get_origin(annotation) is ClassVar
+
+
 def _type_of(annotation: Any, where: str) -> Type:
     if isinstance(annotation, StructMeta):
         return Type(None, annotation, None, is_nullable=False)  # type: ignore[arg-type]
@@ -127,9 +133,11 @@ class StructMeta(type):
     __fields__: tuple[Field, ...]
 
     def __new__(metaclass, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> StructMeta:
+        if any(getattr(base, "__fields__", ()) for base in bases):
+            raise TypeError(f"{name} cannot inherit fields: what is on the wire stands in one place")
         fields = []
         for field_name, annotation in _annotations(namespace).items():
-            if get_origin(annotation) is ClassVar or str(annotation).startswith("ClassVar"):
+            if _is_class_variable(annotation):
                 continue
             if any(hasattr(base, field_name) for base in bases):
                 raise TypeError(f"{name}.{field_name} would hide what every message has under this name")
@@ -175,6 +183,8 @@ class Message(Struct):
     max_version: ClassVar[int]
     flexible_from: ClassVar[int]
     """The first flexible version; above every version if there is none."""
+    ignores_trailing_bytes: ClassVar[bool] = False
+    """Whether bytes behind the last field are left alone, instead of being a mistake."""
     memory_per_byte: ClassVar[int] = 16
     """How many times its bytes a decoded message may take, if it is not small."""
 
@@ -245,6 +255,9 @@ class Message(Struct):
 
 class Request(Message):
     """What a client asks for. `class XRequest(Request, api_key=…, versions="0-2", flexible="2+")`."""
+
+    ignores_trailing_bytes = True
+    """As Apache Kafka: librdkafka 2.16 sends three bytes too many with a Metadata v13 for all topics."""
 
     api_key: ClassVar[int]
     name: ClassVar[str]

@@ -8,9 +8,6 @@ A table is a class whose annotated attributes are its keys; the attribute `reten
 Parsing, DescribeConfigs, `config/server.properties` and the reference page all read the same keys.
 """
 
-from __future__ import annotations
-
-import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -38,14 +35,12 @@ def _parse_boolean(text: str) -> bool:
         raise ValueError("must be true or false") from None
 
 
-_INTEGER = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)
-
-
 def _integer_parser(bits: int) -> Callable[[str], int]:
     limit = 1 << (bits - 1)
 
     def parse(text: str) -> int:
-        if not _INTEGER.fullmatch(text):
+        digits = text[1:] if text[:1] in ("+", "-") else text
+        if not (digits.isascii() and digits.isdigit() and len(digits) < 100):
             raise ValueError("must be a whole number")
         value = int(text)
         if not -limit <= value < limit:
@@ -231,7 +226,7 @@ class Settings:
                 raise TypeError(f"{type(self).__name__} has no setting {attribute}")
             mine[attribute] = value
 
-    def replace(self, **values: Any) -> Self:
+    def replace(self, **values: Any) -> "Self":
         """A copy in which `values`, given by attribute name, are different."""
         return type(self)(**{**self._values(), **values})
 

@@ -1,7 +1,7 @@
 """What of a log is on the disk, and how the rest gets there.
 
-A roll, `flush.messages`, `flush.ms`, the recovery point checkpoint and a clean shutdown all do the same thing: they make a
-FlushWork, run it where blocking is allowed, and finish it where the log lives.
+A roll, `flush.messages`, `flush.ms`, the recovery point checkpoint and a clean shutdown all do the same thing: they
+make a FlushWork, run it where blocking is allowed, and finish it where the log lives.
 """
 
 from __future__ import annotations
@@ -111,12 +111,15 @@ class DiskState:
         )
         return FlushWork(self._filesystem, self._directory, scope, self._one_at_a_time, self._finished)
 
-    def _finished(self, scope: FlushScope, error: Exception | None) -> None:
+    def _finished(self, work: FlushWork) -> None:
+        """The outcome of a flush becomes the log's: see FlushWork for what an error means."""
+        scope = work.scope
         if self.is_abandoned:
             return
-        if error is not None:
-            self.error = error
-            raise KafkaStorageError(f"{self._directory}: {error}") from error
+        if work.error is not None:
+            if work.data_may_be_lost:
+                self.error = work.error
+            raise KafkaStorageError(f"{self._directory}: {work.error}") from work.error
         if scope.truncations != self._truncations:
             return
         for segment in scope.with_indexes:
@@ -148,9 +151,14 @@ class FlushScope(NamedTuple):
 
 
 class FlushWork:
-    """Makes a log survive power loss up to an offset. A BackgroundWork."""
+    """Makes a log survive power loss up to an offset. A BackgroundWork.
 
-    __slots__ = ("_directory", "_error", "_filesystem", "_finished", "_one_at_a_time", "scope")
+    It may fail in two ways. If there is no room for an index or a checkpoint, nothing is lost, and the next flush may
+    succeed. If a sync fails, the system may have dropped what it had accepted, whatever it says next time: the log must
+    not grow over the hole (`data_may_be_lost`).
+    """
+
+    __slots__ = ("_directory", "_filesystem", "_finished", "_one_at_a_time", "data_may_be_lost", "error", "scope")
 
     def __init__(
         self,
@@ -158,37 +166,46 @@ class FlushWork:
         directory: str,
         scope: FlushScope,
         one_at_a_time: Lock,
-        finished: Callable[[FlushScope, Exception | None], None],
+        finished: Callable[[FlushWork], None],
     ) -> None:
         self._filesystem = filesystem
         self._directory = directory
         self._one_at_a_time = one_at_a_time
         self._finished = finished
         self.scope = scope
-        self._error: Exception | None = None
+        self.error: Exception | None = None
+        self.data_may_be_lost = False
 
     def run(self) -> None:
         try:
             with self._one_at_a_time:
+                self._write()
+                self.data_may_be_lost = True
                 self._sync()
+                self.data_may_be_lost = False
         except (OSError, ValueError) as error:  # ValueError: a file was closed meanwhile
-            self._error = error
+            self.error = error
 
     def finish(self) -> None:
-        self._finished(self.scope, self._error)
+        self._finished(self)
+
+    def _write(self) -> None:
+        for segment in self.scope.with_indexes:
+            with _unless_deleted(segment):
+                segment.write_indexes()
+        if self.scope.epochs is not None:
+            write_epochs(self._filesystem, os.path.join(self._directory, LEADER_EPOCH_CHECKPOINT), self.scope.epochs)
 
     def _sync(self) -> None:
         scope = self.scope
         for segment in scope.with_indexes:
             with _unless_deleted(segment):
-                segment.flush_indexes()
+                segment.sync_indexes()
         for segment in scope.segments:
             with _unless_deleted(segment):
                 segment.log.sync()
         if scope.snapshot is not None:
             self._sync_file(scope.snapshot)
-        if scope.epochs is not None:
-            write_epochs(self._filesystem, os.path.join(self._directory, LEADER_EPOCH_CHECKPOINT), scope.epochs)
         if scope.names_given:
             self._sync_file(os.path.join(self._directory, PARTITION_METADATA))
             self._filesystem.sync_directory(self._directory)

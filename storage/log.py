@@ -16,7 +16,6 @@ waits for the disk it leaves in `environment.background` (background.py says who
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -30,15 +29,13 @@ from .config_key import MAX_LONG
 from .filesystem import Buffer, FileSystem
 from .flush import DiskState, FlushWork
 from .leader_epochs import LeaderEpochs
-from .producer_replay import add_batch, replay
+from .producer_replay import add_batch, replay, take_snapshot
 from .producer_state import DEFAULT_EXPIRATION_MS, Origin, ProducerStates, ProducerUpdate
 from .segment import Segment
 from .segments import Segments
 from .time_index import NO_TIMESTAMP
 from .timestamp_search import StoredBatch, TimestampedOffset
 from .validation import MAX_DECOMPRESSED_BYTES, ValidatedRecords, continuing_batches
-
-logger = logging.getLogger("kmini.storage")
 
 
 class LogEnvironment(NamedTuple):
@@ -83,9 +80,9 @@ class PartitionLog:
 
     log_start_offset: int
     """The first offset readers may have. Raised by DeleteRecords, by retention, and on a follower by its leader's value
-    (all by `raise_log_start_offset`); lowered by truncation to an offset below it, and by nothing else. At most the high
-    watermark. May lie within a batch, which readers still get whole. Whoever tells a client of a new value has put it
-    into log-start-offset-checkpoint first."""
+    (all by `raise_log_start_offset`); lowered by truncation to an offset below it, and by nothing else. At most the
+    high watermark. May lie within a batch, which readers still get whole. Whoever tells a client of a new value has
+    put it into log-start-offset-checkpoint first."""
 
     high_watermark: int
     """The first offset that is not known to be on every replica in sync: consumers see what is below. Raised by the
@@ -177,8 +174,8 @@ class PartitionLog:
 
     @property
     def storage_error(self) -> Exception | None:
-        """Set when the disk failed to keep what it had accepted, never cleared. What was appended since the recovery
-        point may be there or not, whatever a later sync says: nothing is appended any more until a restart has looked."""
+        """Set when the disk may have lost what it had accepted, never cleared. What was appended since the recovery
+        point may be there or not: nothing is appended any more until a restart has looked."""
         return self._disk.error
 
     @property
@@ -433,12 +430,7 @@ class PartitionLog:
         except OSError as error:
             raise self._refused(error) from error
         self._disk.on_new_name()
-        snapshot = None
-        try:
-            snapshot = self.producers.take_snapshot()
-        except OSError as error:  # no harm: recovery replays more batches
-            logger.warning("%s: no producer snapshot at %d: %s", self.topic_partition, base_offset, error)
-        self.environment.background.append(self._flush_work(snapshot))
+        self.environment.background.append(self._flush_work(take_snapshot(self.producers)))
 
     @property
     def flush_is_due(self) -> bool:
@@ -454,8 +446,8 @@ class PartitionLog:
     def flush_work(self) -> FlushWork:
         """A flush up to the log end offset as it is now: `run` it off the loop, then `finish` it on the loop.
 
-        After that the recovery point is there. If the disk fails, `finish` raises KafkaStorageError, and the log takes
-        no more appends.
+        After that the recovery point is there. `finish` raises KafkaStorageError if the disk fails, and if that may
+        have cost data, the log takes no more appends.
         """
         return self._flush_work()
 
@@ -484,7 +476,8 @@ class PartitionLog:
         return self._delete_oldest(retention.below_start_offset(self.segments, self.log_start_offset), now_ms)
 
     def apply_retention(self, now_ms: int) -> int:
-        """Take the segments whose time is over out of the log; returns how many. KafkaStorageError if it cannot roll."""
+        """Take the segments whose time is over out of the log; returns how many. KafkaStorageError if it cannot
+        roll."""
         count = retention.expired_segments(
             self.segments, self.config, self.log_start_offset, self.high_watermark, now_ms
         )

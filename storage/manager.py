@@ -90,7 +90,7 @@ class LogManager:
         running on it, WrongLogDirectory if it is another's, OSError if the disk refuses. Damaged data is never a
         reason: it is cut off, rebuilt or left out, and logged.
         """
-        filesystem.make_directory(directory)
+        _make_durable(filesystem, directory)
         lock = filesystem.lock(os.path.join(directory, filenames.LOCK))
         try:
             meta = _own(filesystem, directory, node_id, cluster_id)
@@ -152,19 +152,26 @@ class LogManager:
                 yield parsed.topic_partition, path
 
     def _read(self, name: str) -> dict[TopicPartition, int]:
-        """A checkpoint; nothing if it is damaged, which costs recovery time but no data."""
+        """A checkpoint; nothing if it cannot be read, which costs time and no data."""
         try:
             return checkpoints.read_offsets(self.filesystem, os.path.join(self.directory, name))
-        except CorruptCheckpoint as error:
+        except (CorruptCheckpoint, OSError) as error:
             logger.error("%s; doing without", error)
             return {}
 
     def _read_start_offsets(self) -> dict[TopicPartition, int]:
+        """The log start offsets, under one of their names. OSError if both are there and cannot be read: going on would
+        bring deleted records back."""
         try:
             return checkpoints.read_log_start_offsets(self.filesystem, self.directory)
+        except (CorruptCheckpoint, OSError) as error:
+            logger.error("%s; taking %s", error, filenames.LOG_BEGIN_OFFSET_CHECKPOINT)
+        path = os.path.join(self.directory, filenames.LOG_BEGIN_OFFSET_CHECKPOINT)
+        try:
+            return checkpoints.read_offsets(self.filesystem, path)
         except CorruptCheckpoint as error:
-            logger.error("%s; trying %s", error, filenames.LOG_BEGIN_OFFSET_CHECKPOINT)
-            return self._read(filenames.LOG_BEGIN_OFFSET_CHECKPOINT)
+            logger.error("%s; logs start where their files do", error)
+            return {}
 
     # Logs
 
@@ -194,7 +201,8 @@ class LogManager:
             self.filesystem.make_directory(path)
             metadata = os.path.join(path, filenames.PARTITION_METADATA)
             with contextlib.closing(self.filesystem.open(metadata, create=True)) as file:
-                file.truncate(0)
+                if file.size:  # left by an attempt that failed
+                    file.truncate(0)
                 file.append(encode_partition_metadata(topic_id))
             log = PartitionLog.create(self.environment, path, topic_partition, topic_id, config)
         except OSError as error:
@@ -315,6 +323,19 @@ class LogManager:
                 logger.error("not closed cleanly, and so recovered at the next start: %s", error)
                 is_clean = False
         return is_clean
+
+
+def _make_durable(filesystem: FileSystem, directory: str) -> None:
+    """Make the directory and those above it, so that their names survive power loss."""
+    missing = []
+    path = directory
+    while path and not filesystem.exists(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    if missing:
+        filesystem.make_directory(directory)
+    for path in missing:
+        filesystem.sync_directory(os.path.dirname(path))
 
 
 def _own(filesystem: FileSystem, directory: str, node_id: int, cluster_id: str) -> MetaProperties:

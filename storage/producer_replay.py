@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 
 from ..protocol.records.batch import BatchHeader
@@ -9,6 +10,8 @@ from .filesystem import Buffer
 from .producer_state import Origin, ProducerStates, ProducerUpdate
 from .segment import Segment
 from .transaction_index import AbortedTransaction
+
+logger = logging.getLogger("kmini.storage")
 
 
 def add_batch(update: ProducerUpdate, header: BatchHeader, batch: Buffer, base_offset: int) -> None:
@@ -50,3 +53,15 @@ def replay_batch(producers: ProducerStates, header: BatchHeader, batch: Buffer) 
     update = producers.prepare(Origin.REPLICATION)
     add_batch(update, header, batch, header.base_offset)
     return update.commit()
+
+
+def take_snapshot(producers: ProducerStates) -> str | None:
+    """The path of a new snapshot, to be synced; None if none is needed, or the disk has no room for it.
+
+    Without it the next start replays more batches, and that is all.
+    """
+    try:
+        return producers.take_snapshot()
+    except OSError as error:
+        logger.warning("%s: no producer snapshot at %d: %s", producers.directory, producers.end_offset, error)
+        return None

@@ -20,7 +20,7 @@ import logging
 import os
 from collections.abc import Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import zip_longest
 
 from ..protocol.errors import CorruptMessage
 from ..protocol.records.batch import BatchHeader
@@ -36,7 +36,7 @@ from .index_file import CorruptIndex
 from .leader_epochs import EpochEntry, LeaderEpochs
 from .log import LogEnvironment, PartitionLog
 from .log_dir_files import CorruptMetadata, read_partition_metadata
-from .producer_replay import replay, replay_batch
+from .producer_replay import replay, replay_batch, take_snapshot
 from .producer_snapshot import remove_stray_snapshots
 from .producer_state import ProducerStates
 from .segment import Segment, read_headers
@@ -184,13 +184,13 @@ class _Loader:
         for file in files:
             if file.base_offset not in bases and file.kind in filenames.SEGMENT_KINDS:
                 self.filesystem.remove(segment_path(self.directory, *file))  # an index of nothing
-        row = [
-            Segment(self.filesystem, self.directory, base, self.config, self.now_ms, create=False)
-            for base in sorted(bases)
+        ordered = sorted(bases)
+        return [
+            Segment(
+                self.filesystem, self.directory, base, self.config, self.now_ms, create=False, next_offset=following
+            )
+            for base, following in zip_longest(ordered, ordered[1:])
         ]
-        for segment, following in pairwise(row):
-            segment.next_offset = following.base_offset
-        return row
 
     def _first_to_recover(
         self, row: list[Segment], files: Sequence[SegmentFile], is_clean: bool, recovery_point: int
@@ -218,7 +218,7 @@ class _Loader:
         for number in range(first, len(row)):
             segment = row[number]
             self.producers.end_offset = max(self.producers.end_offset, segment.base_offset)
-            self.producers.take_snapshot()
+            take_snapshot(self.producers)
             cut = segment.recover(partial(self._visit, segment))
             if cut:
                 logger.warning(
@@ -233,7 +233,7 @@ class _Loader:
                 break
             if number + 1 < len(row):
                 segment.seal()
-        self.producers.take_snapshot()
+        take_snapshot(self.producers)
 
     def _visit(self, segment: Segment, header: BatchHeader, batch: memoryview) -> None:
         if header.partition_leader_epoch > self.epochs.latest_epoch:

@@ -78,15 +78,25 @@ class Segment:
     """The segment has left its log; its files carry `.deleted` names, or are gone. Never cleared."""
 
     def __init__(
-        self, filesystem: FileSystem, directory: str, base_offset: int, config: LogConfig, now_ms: int, *, create: bool
+        self,
+        filesystem: FileSystem,
+        directory: str,
+        base_offset: int,
+        config: LogConfig,
+        now_ms: int,
+        *,
+        create: bool,
+        next_offset: int | None = None,
     ) -> None:
         """The segment's files, created if asked (then whatever lay there under its names is gone).
 
-        An existing one is usable as a sealed segment at once, and as the active one after `walk_tail`.
+        One that exists is usable as a sealed segment at once, if `next_offset` tells where the next one begins, and as
+        the active one after `walk_tail`.
         """
         self._filesystem = filesystem
         self.directory = directory
-        self.base_offset = self.next_offset = base_offset
+        self.base_offset = base_offset
+        self.next_offset = base_offset if next_offset is None else next_offset
         self.created_ms = now_ms
         self.is_deleted = False
         self.indexes_are_on_disk = not create
@@ -227,11 +237,14 @@ class Segment:
             self.time_index.maybe_append(self.max_timestamp, self._max_timestamp_offset, closing=True)
         self._forget_tail()
 
-    def flush_indexes(self) -> None:
-        """Make the index files equal to the entries and put them on the disk. Blocks; for a sealed or closing
-        segment."""
+    def write_indexes(self) -> None:
+        """Make the index files equal to the entries. Only for a segment that is sealed, or closing."""
         for index in (self.offset_index, self.time_index, self.transaction_index):
             index.flush()
+
+    def sync_indexes(self) -> None:
+        """Return when what `write_indexes` wrote is on the disk. Blocks."""
+        for index in (self.offset_index, self.time_index, self.transaction_index):
             index.sync()
 
     # Reading

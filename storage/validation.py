@@ -27,7 +27,7 @@ never reach the log.)
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple
 
 from ..protocol.errors import (
@@ -52,8 +52,7 @@ from ..protocol.records.batch import (
     rewrite_header,
 )
 from ..protocol.records.compression import Codec, compress, decompress
-from ..protocol.records.load_kernel import RecordReader
-from ..protocol.records.record import Record, RecordFacts, check_records, decode_records, records_of
+from ..protocol.records.record import RecordFacts, check_records, decode_records, iter_records, records_of
 from .config import LogConfig
 from .filesystem import Buffer
 
@@ -67,7 +66,6 @@ _MAX_RENUMBERED = 65_536
 """Records of a batch whose offset deltas are put right; they are held as objects meanwhile."""
 _MAX_ERRORS = 1_000
 """Refused records that are named in an answer."""
-_RECORDS_AT_A_TIME = 1_000
 
 _STORED_ATTRIBUTES = CODEC_MASK | TRANSACTIONAL
 """What a producer decides; the rest is the broker's, or without meaning."""
@@ -189,7 +187,8 @@ def _record_errors(
     earliest = now_ms - config.message_timestamp_before_max_ms
     latest = now_ms + config.message_timestamp_after_max_ms
     is_stamped_here = config.message_timestamp_type == "LogAppendTime"
-    for index, record in enumerate(_each_record(records, header, limit)):
+    every_record = chain.from_iterable(iter_records(records, 0, header, limit=limit))
+    for index, record in enumerate(every_record):
         if record.key is None and config.is_compacted:
             yield index, InvalidRecord, "a compacted topic takes no record without a key"
         elif not is_stamped_here and record.timestamp != NO_TIMESTAMP:
@@ -197,15 +196,6 @@ def _record_errors(
                 yield index, InvalidTimestamp, f"timestamp {record.timestamp} is not within {earliest}..{latest}"
         elif header.is_log_append_time:
             yield index, InvalidTimestamp, "only a broker sets log append time"
-
-
-def _each_record(records: Buffer, header: BatchHeader, limit: int) -> Iterator[Record]:
-    """The records of a batch that was checked, some at a time: there may be millions."""
-    reader = RecordReader(decompress(header.codec, records_of(records, 0, header), limit))
-    append_time = header.max_timestamp if header.is_log_append_time else None
-    for first in range(0, header.record_count, _RECORDS_AT_A_TIME):
-        count = min(_RECORDS_AT_A_TIME, header.record_count - first)
-        yield from reader.records(Record._make, count, 0, header.base_timestamp, append_time)
 
 
 def _refusal(errors: Sequence[tuple[int, type[RecordsRefused], str]]) -> RecordsRefused:

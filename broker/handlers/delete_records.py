@@ -1,7 +1,8 @@
 """DeleteRecords, versions 0 to 2 (KIP-107): raise log start offsets, and answer when every live replica has followed.
 
-Unlike Apache Kafka, which leaves both to periodic tasks, whole segments below the new log start offset leave the log with the request, and
-the offset is in the checkpoint file before it is answered: what was said to be deleted stays deleted after a kill.
+Unlike Apache Kafka, which leaves both to periodic tasks, whole segments below the new log start offset leave the log
+with the request, and the offset is in the checkpoint file before it is answered: what was said to be deleted stays
+deleted after a kill.
 """
 
 from ...protocol.errors import (
@@ -68,7 +69,8 @@ class Deletion:
         return NotLeaderOrFollower("leadership moved while the deletion waited")
 
     def outcome(self) -> tuple[int, int]:
-        """The low watermark and error code to answer. A time-out tells how far the slowest replica got; what was deleted stays so."""
+        """The low watermark and error code to answer. A time-out tells how far the slowest replica got; what was
+        deleted stays so."""
         error = self.error or self._lost()
         if error is not None:
             return -1, error.code
@@ -90,7 +92,8 @@ class DelayedDelete(Operation):
 
 
 async def persist(context: Context, deletions: list[Deletion]) -> None:
-    """Have the new offsets in the checkpoint before anyone is told of them; requests at the same time share the write."""
+    """Have the new offsets in the checkpoint before anyone is told of them; requests at the same time share the
+    write."""
     try:
         await context.broker.log_start_checkpoint.written()
     except OSError as error:

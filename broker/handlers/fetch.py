@@ -1,8 +1,9 @@
 """Fetch, versions 4 to 18: records from an offset on, waiting a while where there are too few.
 
-Every answer says that it has no session (id 0): clients then send full requests, which is legal in every version (KIP-227).
-From version 13 topics are named by id (KIP-516). The first batch is always sent whole, whatever the limits (KIP-74); a batch that begins
-below the asked offset, or below the log start offset, is too, and clients skip what they did not ask for.
+Every answer says that it has no session (id 0): clients then send full requests, which is legal in every version
+(KIP-227). From version 13 topics are named by id (KIP-516). The first batch is always sent whole, whatever the limits
+(KIP-74); a batch that begins below the asked offset, or below the log start offset, is too, and clients skip what they
+did not ask for.
 """
 
 import asyncio
@@ -40,11 +41,7 @@ async def fetch(request: FetchRequest, context: Context) -> FetchResponse:
     session_error = _session_error(request)
     if session_error:
         return FetchResponse(error_code=session_error)
-    wanted = [
-        Wanted(context, topic, partition, request)
-        for topic in request.topics
-        for partition in topic.partitions
-    ]
+    wanted = [Wanted(context, topic, partition, request) for topic in request.topics for partition in topic.partitions]
     answers = await _read_all(wanted, request, context)
     if _must_wait(answers, request):
         await context.wait(DelayedFetch(wanted, request), timeout_ms=request.max_wait_ms)

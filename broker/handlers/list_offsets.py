@@ -1,7 +1,7 @@
 """ListOffsets, versions 1 to 11: the offset of a timestamp, or of a place in the log that a negative timestamp names.
 
-Which names exist depends on the version; an unknown one is UNSUPPORTED_VERSION for its partition. There are no tiers here: what asks for
-the local log answers as for the whole, and what asks for the remote one answers that there is none.
+Which names exist depends on the version; an unknown one is UNSUPPORTED_VERSION for its partition. There are no tiers
+here: what asks for the local log answers as for the whole, and what asks for the remote one answers that there is none.
 """
 
 from collections import Counter

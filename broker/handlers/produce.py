@@ -1,8 +1,9 @@
 """Produce, versions 3 to 13: append record batches as the leader.
 
-acks=1 answers after the append, acks=-1 once the high watermark passed it, acks=0 never: an error then closes the connection, which is
-the only way left to tell. Each partition has its own outcome. Versions 0 to 2 are advertised and refused, as Apache Kafka 4 does, because
-older librdkafka compresses only where it sees them (KAFKA-18659). From version 13 topics are named by id (KIP-516).
+acks=1 answers after the append, acks=-1 once the high watermark passed it, acks=0 never: an error then closes the
+connection, which is the only way left to tell. Each partition has its own outcome. Versions 0 to 2 are advertised and
+refused, as Apache Kafka 4 does, because older librdkafka compresses only where it sees them (KAFKA-18659). From version
+13 topics are named by id (KIP-516).
 """
 
 import logging
@@ -21,6 +22,7 @@ from ...protocol.errors import (
     UnsupportedCompressionType,
 )
 from ...protocol.messages.produce import ProduceRequest, ProduceResponse
+from ...protocol.primitives import Buffer
 from ...protocol.records.batch import ATTRIBUTES_AT, CODEC_MASK, MAGIC, MAGIC_AT
 from ...protocol.records.compression import Codec
 from ...protocol.topics import TopicPartition, is_internal
@@ -127,7 +129,7 @@ async def _flush(partition: Partition) -> None:
     work.finish()
 
 
-def _check_batch(records: memoryview | None, version: int) -> memoryview:
+def _check_batch(records: Buffer | None, version: int) -> memoryview:
     """What this version of Produce takes: batches of magic 2, in a codec that it knows. Validation does the rest."""
     if not records or len(records) <= ATTRIBUTES_AT:
         raise InvalidRecord("a partition of a produce request holds exactly one batch")
@@ -138,7 +140,7 @@ def _check_batch(records: memoryview | None, version: int) -> memoryview:
         raise InvalidRecord(f"the records have magic {magic}; version {version} of Produce takes magic {MAGIC}")
     if version < ZSTD_SINCE and records[ATTRIBUTES_AT] & CODEC_MASK == Codec.ZSTD:
         raise UnsupportedCompressionType(f"zstd needs version {ZSTD_SINCE} of Produce; this is {version}")
-    return records
+    return records if isinstance(records, memoryview) else memoryview(records)
 
 
 class DelayedProduce(Operation):
@@ -166,7 +168,9 @@ class DelayedProduce(Operation):
         if outcome.partition is None or outcome.appended is None:
             return outcome
         if not self._broker.is_led_here(outcome.partition):
-            return outcome._replace(appended=None, error=NotLeaderOrFollower("leadership moved while the append waited"))
+            return outcome._replace(
+                appended=None, error=NotLeaderOrFollower("leadership moved while the append waited")
+            )
         if self._is_pending(outcome):
             return outcome._replace(appended=None, error=RequestTimedOut("the replicas did not follow in time"))
         return outcome

@@ -81,7 +81,10 @@ def consume(
     printing = Printing(output == "json", separator, null_marker.encode(), timestamps, headers)
 
     async def work(client: Client) -> None:
-        wanted = [(topic, partition) for partition in dict.fromkeys(partitions)] or await client.partitions(topic)
+        from kmini.protocol.topics import TopicPartition
+
+        chosen = [TopicPartition(topic, partition) for partition in dict.fromkeys(partitions)]
+        wanted = chosen or await client.partitions(topic)
         beginning, end = await client.beginning(wanted), await client.end(wanted)
         positions = await _positions(client, wanted_start, beginning, end)
         out = sys.stdout.buffer
@@ -123,11 +126,10 @@ async def _positions(
     if start.timestamp_ms >= 0:
         found = await client.list_offsets(dict.fromkeys(beginning, start.timestamp_ms))
         return {partition: at.offset if at.offset >= 0 else end[partition] for partition, at in found.items()}
-    for (topic, partition), first in beginning.items():
-        last = end[topic, partition]  # type: ignore[index]
-        if not first <= start.offset <= last:
-            range_ = f"{topic} has the offsets {first} to {last} in partition {partition}"
-            raise click.ClickException(f"{range_}, there is no offset {start.offset}")
+    for at, first in beginning.items():
+        if not first <= start.offset <= end[at]:
+            there = f"partition {at.partition} of {at.topic} has the offsets {first} to {end[at]}"
+            raise click.ClickException(f"{there}, there is no offset {start.offset}")
     return dict.fromkeys(beginning, start.offset)
 
 

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import click
@@ -76,7 +77,6 @@ def produce(
         None if null_marker is None else null_marker.encode(),
         tuple(map(_header, headers)),
     )
-    source = _open(path) if path else sys.stdin.buffer
 
     async def work(client: Client) -> int:
         from kmini.protocol.records.compression import Codec
@@ -88,7 +88,7 @@ def produce(
             sent += len(lines)
         return sent
 
-    with source:
+    with _open(path) if path else nullcontext(sys.stdin.buffer) as source:
         sent = ask(bootstrap_server, work, timeout_ms=timeout_ms)
     click.echo(f"{sent} record{'' if sent == 1 else 's'} produced to {topic}", err=True)
 
@@ -176,22 +176,22 @@ def _open(path: str) -> BinaryIO:
 async def _chunks(source: BinaryIO) -> AsyncIterator[list[bytes]]:
     """The lines of a file, pipe or terminal as they come, those that are there at once together."""
     loop = asyncio.get_running_loop()
-    queue: asyncio.Queue[bytes | OSError] = asyncio.Queue(maxsize=2)
+    queue: asyncio.Queue[bytes | OSError] = asyncio.Queue()
+    free = threading.Semaphore(2)  # so many chunks are read ahead
     read = _reader_of(source)
 
     def pump() -> None:
         chunk: bytes | OSError = b"\n"
-        try:
-            while chunk:
-                try:
-                    chunk = read()
-                except OSError as error:
-                    chunk = error
-                asyncio.run_coroutine_threadsafe(queue.put(chunk), loop).result()
-                if isinstance(chunk, OSError):
-                    return
-        except (RuntimeError, asyncio.CancelledError):
-            return  # the loop has ended: nobody reads any more
+        while chunk and not isinstance(chunk, OSError):
+            free.acquire()
+            try:
+                chunk = read()
+            except OSError as error:
+                chunk = error
+            try:
+                loop.call_soon_threadsafe(queue.put_nowait, chunk)
+            except RuntimeError:
+                return  # the loop is closed: nobody wants to know any more
 
     # A daemon, because nothing can wake a thread that waits for a terminal when the command is interrupted.
     threading.Thread(target=pump, name="input", daemon=True).start()
@@ -204,6 +204,7 @@ async def _chunks(source: BinaryIO) -> AsyncIterator[list[bytes]]:
             yield b"".join((*rest, head)).split(b"\n")
             rest = []
         rest.append(tail)
+        free.release()
     if last := b"".join(rest):
         yield [last]
 

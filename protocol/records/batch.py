@@ -138,13 +138,15 @@ def iter_batches(buffer: Buffer, *, max_batch_bytes: int | None = None) -> Itera
     """
     end = len(buffer)
     position = 0
-    while end - position > MAGIC_AT:
+    while end - position >= LOG_OVERHEAD:
         (length,) = _LENGTH.unpack_from(buffer, position + 8)
-        magic = buffer[position + MAGIC_AT]
         if length < SMALLEST_MESSAGE:
             raise CorruptMessage(f"a batch cannot have a length of {length} bytes")
         if max_batch_bytes is not None and length + LOG_OVERHEAD > max_batch_bytes:
             raise CorruptMessage(f"a batch of {length + LOG_OVERHEAD} bytes is announced, {max_batch_bytes} are allowed")
+        if end - position <= MAGIC_AT:
+            return
+        magic = buffer[position + MAGIC_AT]
         if magic > MAGIC:
             raise CorruptMessage(f"there is no magic {magic}")
         if magic < MAGIC:

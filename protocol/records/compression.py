@@ -1,21 +1,22 @@
-"""The four codecs, and how far their input is believed: not at all.
+"""The four codecs, and how far what they read is believed: not at all.
 
-What a header claims about sizes reserves nothing. Decompression goes in chunks, so that a batch can be validated without ever being held
-whole, and stops where a limit is passed. Everything here may run in any thread; the libraries release the GIL.
+What a header claims about sizes reserves nothing. Decompression goes chunk by chunk, so that a batch can be checked without ever being
+held, and it ends where a limit is passed. All of this may run in any thread; the libraries let the others run meanwhile.
 
-| codec  | written                                       | also read                                  |
-|--------|-----------------------------------------------|--------------------------------------------|
-| gzip   | one member                                    |                                            |
-| snappy | xerial's framing, blocks of 32 KiB            | raw snappy, xerial blocks of any size      |
-| lz4    | one frame, independent blocks of 64 KiB       | any LZ4 frame                              |
-| zstd   | one frame                                     |                                            |
+| codec  | written                           | also read                                  |
+|--------|-----------------------------------|--------------------------------------------|
+| gzip   | one member                        |                                            |
+| snappy | xerial's framing, 32 KiB a block  | raw snappy; blocks of any size             |
+| lz4    | one frame, independent 64 KiB blocks | any one frame                           |
+| zstd   | one frame                         |                                            |
 """
 
 from __future__ import annotations
 
 import struct
+import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from typing import Any, Union
 
@@ -34,133 +35,220 @@ class Codec(IntEnum):
     ZSTD = 4
 
 
-CHUNK_BYTES = 256 * 1024
+DEFAULT_LEVELS = {Codec.GZIP: -1, Codec.LZ4: 9, Codec.ZSTD: 3}
+"""Kafka's. Snappy has no levels."""
+
+CHUNK_BYTES = 64 * 1024
 """Decompressed bytes at a time."""
 
-DEFAULT_LEVELS = {Codec.GZIP: -1, Codec.LZ4: 9, Codec.ZSTD: 3}
+_SLICE_BYTES = 16 * 1024
+"""Compressed bytes at a time: some libraries copy, chunk by chunk, all that they have not come to yet."""
+
+_HELD_BYTES = 32 * 1024 * 1024
+"""The most that a codec may make us hold at once: a block of snappy, or what a zstd frame of a very high level refers back to."""
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK = 32 * 1024
-_SIZE = struct.Struct(">i")
+_BLOCK_SIZE = struct.Struct(">i")
 
-_SNAPPY_RATIO = 24
-"""No snappy element expands further: a copy of 3 bytes gives 64 at most. A larger claim is a lie."""
+_SNAPPY_RATIO = 22
+"""Its best copy makes 64 bytes of 3. A block that claims to become more is no snappy."""
 
-_ZSTD_WINDOW = 1 << 27
-"""The largest window that zstd's ordinary levels use; a frame that asks for more is refused."""
+_ZSTD_MAX_WINDOW_LOG = 27
+_ZSTD_ORDINARY_WINDOW = 8 * 1024 * 1024
+"""That of levels up to 19."""
+
+
+# Writing
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
-    """`data` as the codec stores it; `level` None means Kafka's default. Raises ValueError for an unknown codec."""
+    """`data` as the codec stores it; `level` None is Kafka's default. Raises ValueError for an unknown codec."""
+    return b"".join(compress_chunks(codec, (data,), level))
+
+
+def compress_chunks(codec: int, chunks: Iterable[Buffer], level: int | None = None) -> Iterator[Buffer]:
+    """Like `compress`, piece by piece: pieces of what is stored, from pieces of what it is made of."""
     codec = Codec(codec)
-    if level is None:
-        level = DEFAULT_LEVELS.get(codec, 0)
     if codec is Codec.NONE:
-        return bytes(data)
-    if codec is Codec.GZIP:
-        compressor = zlib.compressobj(level, wbits=31)
-        return compressor.compress(data) + compressor.flush()
+        return iter(chunks)
     if codec is Codec.SNAPPY:
-        return b"".join(_xerial_blocks(memoryview(data)))
-    if codec is Codec.LZ4:
-        import lz4.frame
+        return _xerial_blocks(chunks)
+    return _compressed_by(_compressor(codec, DEFAULT_LEVELS[codec] if level is None else level), chunks)
 
-        framed: bytes = lz4.frame.compress(
-            data, compression_level=level, block_size=lz4.frame.BLOCKSIZE_MAX64KB, block_linked=False, store_size=False
-        )
-        return framed
-    import zstandard
 
-    return zstandard.ZstdCompressor(level=level).compress(data)
+def _compressor(codec: Codec, level: int) -> Any:
+    if codec is Codec.GZIP:
+        return zlib.compressobj(level, wbits=31)
+    if codec is Codec.ZSTD:
+        return _zstd().ZstdCompressor(level=level)
+    import lz4.frame
+
+    compressor = lz4.frame.LZ4FrameCompressor(
+        compression_level=level, block_size=lz4.frame.BLOCKSIZE_MAX64KB, block_linked=False
+    )
+    return _Lz4Compressor(compressor)
+
+
+class _Lz4Compressor:
+    """An lz4 compressor that begins its frame by itself, as the other codecs' do."""
+
+    def __init__(self, compressor: Any) -> None:
+        self._compressor = compressor
+        self._header: bytes = compressor.begin()
+
+    def compress(self, data: Buffer) -> bytes:
+        header, self._header = self._header, b""
+        compressed: bytes = self._compressor.compress(data)
+        return header + compressed
+
+    def flush(self) -> bytes:
+        end: bytes = self._compressor.flush()
+        return self._header + end
+
+
+def _compressed_by(compressor: Any, chunks: Iterable[Buffer]) -> Iterator[bytes]:
+    for chunk in chunks:
+        yield compressor.compress(chunk)
+    yield compressor.flush()
+
+
+def _xerial_blocks(chunks: Iterable[Buffer]) -> Iterator[bytes]:
+    import cramjam
+
+    yield _XERIAL_HEADER
+    for chunk in chunks:
+        view = memoryview(chunk)
+        for start in range(0, len(view), _XERIAL_BLOCK):
+            block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK]))
+            yield _BLOCK_SIZE.pack(len(block))
+            yield block
+
+
+# Reading
 
 
 def decompress(codec: int, data: Buffer, limit: int) -> Buffer:
-    """All of `data`, decompressed. Raises InvalidRecord beyond `limit` bytes, CorruptMessage for what the codec cannot read."""
+    """All of `data`, decompressed; `data` itself where it was not compressed. Raises what `decompress_chunks` raises."""
     if codec == Codec.NONE:
         return data
     whole = bytearray()
-    for chunk in decompress_chunks(codec, data):
-        if len(whole) + len(chunk) > limit:
-            raise InvalidRecord(f"the batch holds more than {limit} bytes after decompression")
+    for chunk in decompress_chunks(codec, data, limit):
         whole += chunk
     return whole
 
 
-def decompress_chunks(codec: int, data: Buffer) -> Iterator[Buffer]:
-    """`data` decompressed, some hundred KiB at a time, for who needs no more at once. Raises CorruptMessage."""
+def decompress_chunks(codec: int, data: Buffer, limit: int) -> Iterator[Buffer]:
+    """`data`, decompressed, some ten KiB at a time; one piece where it was not compressed.
+
+    Raises InvalidRecord instead of passing `limit` bytes in all, and CorruptMessage for what the codec cannot read.
+    """
+    data = memoryview(data)
+    if codec == Codec.NONE:
+        yield data
+        return
+    if codec not in _DECOMPRESSORS:
+        raise CorruptMessage(f"there is no codec {codec}")
+    if codec == Codec.ZSTD and _zstd_window(data) > _ZSTD_ORDINARY_WINDOW:
+        limit = min(limit, _HELD_BYTES)
+    total = 0
     try:
-        chunks = _DECOMPRESSORS[codec]
-    except KeyError:
-        raise CorruptMessage(f"there is no codec {codec}") from None
-    try:
-        yield from chunks(memoryview(data))
-    except CorruptMessage:
+        for chunk in _DECOMPRESSORS[codec](data):
+            total += len(chunk)
+            if total > limit:
+                raise InvalidRecord(f"the records have more than {limit} bytes, decompressed")
+            yield chunk
+    except (CorruptMessage, InvalidRecord, MemoryError):
         raise
-    except Exception as error:  # each library has exceptions of its own
+    except Exception as error:  # every library has its own
         raise CorruptMessage(f"the records are no {Codec(codec).name.lower()} data: {error}") from error
 
 
 def _gzip_chunks(data: memoryview) -> Iterator[bytes]:
     decompressor = zlib.decompressobj(wbits=31)
-    yield from _drain_zlib(decompressor, data)
-    if not decompressor.eof:
-        raise CorruptMessage("the gzip data ends early")
-
-
-def _drain_zlib(decompressor: Any, data: Buffer) -> Iterator[bytes]:
-    while data and not decompressor.eof:
-        chunk = decompressor.decompress(data, CHUNK_BYTES)
-        data = decompressor.unconsumed_tail
-        if chunk:
+    for piece in _slices(data):
+        if decompressor.eof:
+            raise CorruptMessage("something follows the gzip data")
+        chunk = decompressor.decompress(piece, CHUNK_BYTES)
+        while chunk:
             yield chunk
+            chunk = decompressor.decompress(decompressor.unconsumed_tail, CHUNK_BYTES)
+    _require_end(decompressor, "gzip")
 
 
 def _lz4_chunks(data: memoryview) -> Iterator[bytes]:
     import lz4.frame
 
-    decompressor = lz4.frame.LZ4FrameDecompressor()
-    chunk = decompressor.decompress(data, max_length=CHUNK_BYTES)
-    while chunk or not decompressor.eof:
-        if chunk:
-            yield chunk
-        elif decompressor.needs_input:
-            raise CorruptMessage("the lz4 data ends early")
-        if decompressor.eof:
-            return
-        chunk = decompressor.decompress(b"", max_length=CHUNK_BYTES)
+    return _drain(lz4.frame.LZ4FrameDecompressor(), data, "lz4")
 
 
 def _zstd_chunks(data: memoryview) -> Iterator[bytes]:
-    import zstandard
+    zstd = _zstd()
+    options = {zstd.DecompressionParameter.window_log_max: _ZSTD_MAX_WINDOW_LOG}
+    return _drain(zstd.ZstdDecompressor(options=options), data, "zstd")
 
-    decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj()
-    # Input in slices: a block of 4 bytes may stand for 128 KiB, and this library gives back all that a call decodes.
-    for begin in range(0, len(data), _ZSTD_SLICE):
-        chunk = decompressor.decompress(data[begin : begin + _ZSTD_SLICE])
-        if chunk:
-            yield chunk
+
+def _drain(decompressor: Any, data: memoryview, name: str) -> Iterator[bytes]:
+    for piece in _slices(data):
         if decompressor.eof:
-            return
-    raise CorruptMessage("the zstd data ends early")
+            raise CorruptMessage(f"something follows the {name} data")
+        chunk = decompressor.decompress(piece, max_length=CHUNK_BYTES)
+        while chunk:
+            yield chunk
+            if decompressor.eof:
+                break
+            chunk = decompressor.decompress(b"", max_length=CHUNK_BYTES)
+    _require_end(decompressor, name)
 
 
-_ZSTD_SLICE = 256
-"""Bytes of zstd input at a time: at most 8 MiB of output, ordinarily about a KiB."""
+def _slices(data: memoryview) -> Iterator[memoryview]:
+    return (data[start : start + _SLICE_BYTES] for start in range(0, len(data), _SLICE_BYTES))
+
+
+def _require_end(decompressor: Any, name: str) -> None:
+    """Raise CorruptMessage unless a decompressor has met the end of its data, and nothing behind it."""
+    if not decompressor.eof:
+        raise CorruptMessage(f"the {name} data ends early")
+    if decompressor.unused_data:
+        raise CorruptMessage(f"something follows the {name} data")
+
+
+def _zstd() -> Any:
+    """The zstd module of the standard library, or what stands in for it before Python 3.14."""
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    return zstd
+
+
+def _zstd_window(frame: memoryview) -> int:
+    """How far back a zstd frame may refer (RFC 8878, 3.1.1.1); 0 if that cannot be read."""
+    try:
+        descriptor = frame[4]
+        if not descriptor & 0x20:
+            exponent, mantissa = frame[5] >> 3, frame[5] & 7
+            return (1 << (10 + exponent)) * (8 + mantissa) // 8
+    except IndexError:
+        return 0
+    start = 5 + (0, 1, 2, 4)[descriptor & 3]
+    size = (1, 2, 4, 8)[descriptor >> 6]
+    return int.from_bytes(frame[start : start + size], "little")
 
 
 def _snappy_chunks(data: memoryview) -> Iterator[Buffer]:
-    if bytes(data[:8]) != _XERIAL_MAGIC:
+    if data[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
         yield _raw_snappy(data)
         return
     position = len(_XERIAL_HEADER)
     while position < len(data):
-        if len(data) - position < _SIZE.size:
-            raise CorruptMessage("the snappy data ends within the size of a block")
-        (size,) = _SIZE.unpack_from(data, position)
-        position += _SIZE.size
+        if len(data) - position < _BLOCK_SIZE.size:
+            raise CorruptMessage("the snappy data ends early")
+        (size,) = _BLOCK_SIZE.unpack_from(data, position)
+        position += _BLOCK_SIZE.size
         if not 0 <= size <= len(data) - position:
-            raise CorruptMessage(f"a snappy block of {size} bytes is announced, {len(data) - position} are left")
+            raise CorruptMessage(f"a snappy block of {size} bytes is announced, {len(data) - position} bytes are left")
         yield _raw_snappy(data[position : position + size])
         position += size
 
@@ -171,25 +259,12 @@ def _raw_snappy(block: memoryview) -> Buffer:
     claimed = cramjam.snappy.decompress_raw_len(block)
     if claimed > _SNAPPY_RATIO * len(block):
         raise CorruptMessage(f"{len(block)} bytes of snappy data cannot become {claimed}")
+    if claimed > _HELD_BYTES:
+        raise InvalidRecord(f"a snappy block has more than {_HELD_BYTES} bytes, decompressed")
     return memoryview(cramjam.snappy.decompress_raw(block, output_len=claimed))
 
 
-def _xerial_blocks(data: memoryview) -> Iterator[bytes]:
-    import cramjam
-
-    yield _XERIAL_HEADER
-    for begin in range(0, len(data), _XERIAL_BLOCK):
-        block = bytes(cramjam.snappy.compress_raw(data[begin : begin + _XERIAL_BLOCK]))
-        yield _SIZE.pack(len(block))
-        yield block
-
-
-def _plain_chunks(data: memoryview) -> Iterator[Buffer]:
-    yield data
-
-
 _DECOMPRESSORS = {
-    Codec.NONE: _plain_chunks,
     Codec.GZIP: _gzip_chunks,
     Codec.SNAPPY: _snappy_chunks,
     Codec.LZ4: _lz4_chunks,

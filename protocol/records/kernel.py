@@ -1,31 +1,30 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""The two loops over records: one believes nothing, the other makes tuples.
+"""The loops over records: one believes nothing, the others make tuples of records and records of tuples.
 
-Cython's pure-Python mode. Where a C compiler was, this is compiled and lets other threads run while it walks; where none was,
-the same source runs interpreted, some hundred times slower. (`cython` is a real import only then.)
+Cython's pure-Python mode. Where a C compiler was, this is compiled, checks a record in some 20 ns, and lets other threads run
+meanwhile; where none was, the same source runs interpreted, about a hundred times slower. (`cython` is a real import only then.)
 
-Both work on a *block*: the records of a batch, decompressed, without the batch's header. A record is
+All work on a *block*: the records of a batch, decompressed, without the batch's header. A record in it is
 
-    length  attributes  timestamp delta  offset delta  key length  key  value length  value  header count  header…
+| field            | type          | |
+|------------------|---------------|-|
+| length           | varint        | of what follows |
+| attributes       | 1 byte        | unused |
+| timestamp delta  | varlong       | from the batch's base timestamp |
+| offset delta     | varint        | from its base offset |
+| key              | varint, bytes | the length is negative for null |
+| value            | varint, bytes | likewise |
+| header count     | varint        | and for each header a name and a value, both like the key; the name is never null |
 
-where a header is a key length, key, value length, value; attributes are one byte that means nothing; and everything else that is not
-a key or a value is a zig-zag varint of 32 bits (at most 5 bytes), the timestamp delta one of 64 (at most 10).
+Varints have at most 5 bytes and make 32 bits, varlongs at most 10 and 64; both are zig-zag.
 """
 
 from __future__ import annotations
 
 import cython
 
-# What comes next in a record: numbers, most of which say what has to be skipped before the one after them.
-_LENGTH = cython.declare(cython.int, 0)
-_TIMESTAMP = cython.declare(cython.int, 1)
-_OFFSET = cython.declare(cython.int, 2)
-_KEY = cython.declare(cython.int, 3)
-_VALUE = cython.declare(cython.int, 4)
-_HEADER_COUNT = cython.declare(cython.int, 5)
-_HEADER_KEY = cython.declare(cython.int, 6)
-_HEADER_VALUE = cython.declare(cython.int, 7)
-_END = cython.declare(cython.int, 8)
+Bytes = cython.typedef(cython.pointer[cython.const[cython.uchar]])
+"""The bytes of a block: in C a pointer to them, which knows no size; interpreted whatever the caller gave."""
 
 # Why something is no record.
 _BAD_NUMBER = cython.declare(cython.int, 1)
@@ -50,10 +49,12 @@ _SMALLEST_RECORD = cython.declare(cython.longlong, 6)
 """Attributes, two deltas, two lengths and a header count, a byte each."""
 
 _WORTH_RELEASING = cython.declare(cython.Py_ssize_t, 32 * 1024)
-"""Bytes that take longer to walk than it may take to get the interpreter's lock back."""
+"""Bytes that take longer to walk than getting the interpreter's lock back may take."""
 
 _32_BITS = cython.declare(cython.ulonglong, 0xFFFFFFFF)
 _64_BITS = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
+_LATEST = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
+_EARLIEST = cython.declare(cython.longlong, -1 - _LATEST)
 """Where C's numbers end by themselves, and Python's do not."""
 
 
@@ -62,7 +63,7 @@ _64_BITS = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 class RecordWalker:
     """Walks the records of one batch and gathers what a broker must know before it believes them.
 
-    `feed` it the block in pieces, cut anywhere: nothing of a piece is kept, so checking takes no memory however large a record is.
+    `feed` it the block in pieces, cut anywhere: nothing of a piece is kept, so checking takes no memory, however large a record is.
     The facts are complete once `walked` is `record_count`, and mean nothing once there is an `error`.
     """
 
@@ -79,16 +80,20 @@ class RecordWalker:
     max_timestamp = cython.declare(cython.longlong, visibility="readonly")
     max_timestamp_delta = cython.declare(cython.longlong, visibility="readonly")
     """The offset delta of the first record with the largest timestamp."""
-    found = cython.declare(cython.bint, visibility="readonly")
-    found_timestamp = cython.declare(cython.longlong, visibility="readonly")
-    found_delta = cython.declare(cython.longlong, visibility="readonly")
-    """Timestamp and offset delta of the record that `seek` asked for."""
+
+    has_stopped = cython.declare(cython.bint, visibility="readonly")
+    """Whether the last `feed` ended behind a record that it was to stop at. That record is:"""
+    timestamp = cython.declare(cython.longlong, visibility="readonly")
+    offset_delta = cython.declare(cython.longlong, visibility="readonly")
+    key_is_null = cython.declare(cython.bint, visibility="readonly")
 
     base_timestamp: cython.longlong
     max_record_bytes: cython.longlong
-    seeking: cython.bint
-    sought_timestamp: cython.longlong
-    sought_delta: cython.longlong
+    stops: cython.bint
+    stop_before: cython.longlong
+    stop_after: cython.longlong
+    stop_at_null_keys: cython.bint
+    stop_from: cython.longlong
 
     # Where the pieces so far have ended: in which number, of what, in which record.
     raw: cython.ulonglong
@@ -96,8 +101,6 @@ class RecordWalker:
     field: cython.int
     skip: cython.longlong
     left: cython.longlong
-    timestamp: cython.longlong
-    delta: cython.longlong
     headers: cython.longlong
 
     def __init__(self, record_count: int, base_timestamp: int, max_record_bytes: int) -> None:
@@ -107,38 +110,55 @@ class RecordWalker:
         self.walked = self.error = self.null_keys = 0
         self.is_sequential = True
         self.min_timestamp = self.max_timestamp = self.max_timestamp_delta = -1
-        self.seeking = self.found = False
-        self.found_timestamp = self.found_delta = -1
-        self.sought_timestamp = self.sought_delta = 0
-        self.raw = self.shift = self.skip = self.left = self.timestamp = self.delta = self.headers = 0
-        self.field = _LENGTH
+        self.has_stopped = self.stops = self.key_is_null = False
+        self.timestamp = self.offset_delta = -1
+        self.raw = self.shift = self.skip = self.left = self.headers = 0
+        self.field = 0
 
-    def seek(self, timestamp: int, offset_delta: int) -> None:
-        """Walk no further than to the first record from `offset_delta` on with at least this timestamp."""
-        self.sought_timestamp = timestamp
-        self.sought_delta = offset_delta
-        self.seeking = True
+    def stop_at(
+        self, *, before: int = _EARLIEST, after: int = _LATEST, null_keys: bool = False, from_delta: int = _EARLIEST
+    ) -> None:
+        """Let `feed` end at every record whose timestamp is before or after these, or whose key is null if that is asked.
+
+        Only from an offset delta on.
+        """
+        self.stops = True
+        self.stop_before = before
+        self.stop_after = after
+        self.stop_at_null_keys = null_keys
+        self.stop_from = from_delta
 
     def feed(self, piece: cython.const[cython.uchar][::1]) -> int:
-        """Walk the next bytes of the block; return how many of them were records'.
+        """Walk the next bytes of the block; return how many of them were walked.
 
-        That is all of them, unless there was an error, the record sought was found, or they go on behind the last record.
+        All of them, unless there is an error, a record to stop at, or something behind the last record.
         """
-        used: cython.Py_ssize_t
+        size: cython.Py_ssize_t = len(piece)
+        walked: cython.Py_ssize_t
         if not cython.compiled:
-            return self._walk(memoryview(piece))
-        if piece.shape[0] < _WORTH_RELEASING:
-            return self._walk(piece)
+            return self._walk(memoryview(piece), size)
+        if size < _WORTH_RELEASING:
+            return self._walk(cython.address(piece[0]), size)
         with cython.nogil:
-            used = self._walk(piece)
-        return used
+            walked = self._walk(cython.address(piece[0]), size)
+        return walked
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _walk(self, data: cython.const[cython.uchar][::1]) -> cython.Py_ssize_t:
+    def _walk(self, data: Bytes, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        # What comes next in a record: numbers, most of which say how much to skip before the one after them.
+        LENGTH: cython.int = 0
+        TIMESTAMP: cython.int = 1
+        OFFSET: cython.int = 2
+        KEY: cython.int = 3
+        VALUE: cython.int = 4
+        HEADER_COUNT: cython.int = 5
+        HEADER_NAME: cython.int = 6
+        HEADER_VALUE: cython.int = 7
+        END: cython.int = 8
+
         position: cython.Py_ssize_t = 0
-        size: cython.Py_ssize_t = data.shape[0]
         raw: cython.ulonglong = self.raw
         shift: cython.int = self.shift
         field: cython.int = self.field
@@ -147,7 +167,9 @@ class RecordWalker:
         byte: cython.ulonglong
         value: cython.longlong
         error: cython.int = self.error
-        while error == 0:
+        goes_on: cython.bint = self.walked < self.record_count
+        self.has_stopped = False
+        while goes_on and error == 0:
             if skip > 0:
                 if skip > size - position:
                     skip -= size - position
@@ -155,83 +177,81 @@ class RecordWalker:
                     break
                 position += skip
                 skip = 0
-            if field == _END:
-                self._note_record()
-                field = _LENGTH
-            if field == _LENGTH and (self.walked >= self.record_count or self.found):
+                if field == END:
+                    field = LENGTH
+                    goes_on = self._note_record()
+                    continue
+            if position >= size:
                 break
-
-            # A number, perhaps begun in the piece before
-            byte = 0x80
-            while byte >= 0x80 and position < size and shift < 70:
-                byte = data[position]
-                position += 1
+            byte = data[position]
+            position += 1
+            if byte >= 0x80 or shift > 0:  # not the only byte of its number
                 raw |= (byte & 0x7F) << shift
                 shift += 7
-            if shift > 28:
-                if shift > 35 and field != _TIMESTAMP or byte >= 0x80 and shift == 70:
-                    error = _BAD_NUMBER
-                    break
-                raw &= _64_BITS if field == _TIMESTAMP else _32_BITS
-            if byte >= 0x80:
-                break
-            value = (raw >> 1) ^ -(raw & 1)
-            raw = 0
-            shift = 0
+                if byte >= 0x80:
+                    if shift >= (70 if field == TIMESTAMP else 35):
+                        error = _BAD_NUMBER
+                    continue
+                raw &= _64_BITS if field == TIMESTAMP else _32_BITS
+                value = raw >> 1 ^ -(raw & 1)
+                raw = 0
+                shift = 0
+            else:
+                value = byte >> 1 ^ -(byte & 1)
 
-            # What it means
-            if field == _LENGTH:
+            if field == LENGTH:
                 end = position + value
                 skip = 1  # attributes
-                field = _TIMESTAMP
+                field = TIMESTAMP
                 if value < _SMALLEST_RECORD:
                     error = _BAD_LENGTH
                 elif value > self.max_record_bytes:
                     error = _TOO_LARGE
                 continue
-            if field == _TIMESTAMP:
-                self.timestamp = value
-                field = _OFFSET
-            elif field == _OFFSET:
-                self.delta = value
-                field = _KEY
-            elif field == _KEY:
-                if value < 0:
-                    self.null_keys += 1
-                elif value > end - position:
+            if field == TIMESTAMP:
+                self.timestamp = _sum(self.base_timestamp, value)
+                field = OFFSET
+            elif field == OFFSET:
+                self.offset_delta = value
+                field = KEY
+            elif field == KEY:
+                self.key_is_null = value < 0
+                if value > end - position:
                     error = _BAD_KEY
-                else:
-                    skip = value
-                field = _VALUE
-            elif field == _VALUE:
+                skip = value
+                field = VALUE
+            elif field == VALUE:
                 if value > end - position:
                     error = _BAD_VALUE
-                elif value > 0:
-                    skip = value
-                field = _HEADER_COUNT
-            elif field == _HEADER_COUNT:
+                skip = value
+                field = HEADER_COUNT
+            elif field == HEADER_COUNT:
                 if value < 0 or value > end - position:
                     error = _BAD_HEADERS
                 self.headers = value
-                field = _HEADER_KEY
-            elif field == _HEADER_KEY:
+                field = HEADER_NAME
+            elif field == HEADER_NAME:
                 if value < 0 or value > end - position:
                     error = _BAD_HEADERS
                 skip = value
-                field = _HEADER_VALUE
-            else:
+                field = HEADER_VALUE
+            elif field == HEADER_VALUE:
                 if value > end - position:
                     error = _BAD_HEADERS
-                elif value > 0:
-                    skip = value
+                skip = value
                 self.headers -= 1
-                field = _HEADER_KEY
-            if field == _HEADER_KEY and self.headers == 0 and error == 0:
-                field = _END
-                if position + skip != end:
-                    error = _BAD_SIZE
-            elif position + skip > end and error == 0:
+                field = HEADER_NAME
+
+            if error == 0 and position > end:
                 error = _BAD_SIZE
+            elif error == 0 and field == HEADER_NAME and self.headers == 0:
+                if position + (skip if skip > 0 else 0) != end:
+                    error = _BAD_SIZE
+                elif skip > 0:
+                    field = END
+                else:
+                    field = LENGTH
+                    goes_on = self._note_record()
         self.raw = raw
         self.shift = shift
         self.field = field
@@ -244,120 +264,206 @@ class RecordWalker:
     @cython.nogil
     @cython.inline
     @cython.exceptval(check=False)
-    def _note_record(self) -> cython.void:
-        """Add the record that has just ended to the facts."""
-        timestamp: cython.longlong = _wrapping_add(self.base_timestamp, self.timestamp)
+    def _note_record(self) -> cython.bint:
+        """Add the record that has just ended to the facts; return whether to go on behind it."""
+        timestamp: cython.longlong = self.timestamp
         if self.walked == 0:
             self.min_timestamp = timestamp
             self.max_timestamp = timestamp
-            self.max_timestamp_delta = self.delta
+            self.max_timestamp_delta = self.offset_delta
         elif timestamp > self.max_timestamp:
             self.max_timestamp = timestamp
-            self.max_timestamp_delta = self.delta
+            self.max_timestamp_delta = self.offset_delta
         elif timestamp < self.min_timestamp:
             self.min_timestamp = timestamp
-        if self.delta != self.walked:
+        if self.offset_delta != self.walked:
             self.is_sequential = False
-        if self.seeking and timestamp >= self.sought_timestamp and self.delta >= self.sought_delta:
-            self.found = True
-            self.found_timestamp = timestamp
-            self.found_delta = self.delta
+        if self.key_is_null:
+            self.null_keys += 1
         self.walked += 1
+        if self.stops and self.offset_delta >= self.stop_from:
+            self.has_stopped = (
+                timestamp < self.stop_before
+                or timestamp > self.stop_after
+                or (self.stop_at_null_keys and self.key_is_null)
+            )
+        return self.walked < self.record_count and not self.has_stopped
+
+
+@cython.final
+@cython.cclass
+class RecordReader:
+    """Makes tuples of the records of a block, or of a piece of one that begins with a record.
+
+    It expects what a RecordWalker found no error in; ValueError where it meets something else.
+    """
+
+    position = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    """Where the next record begins."""
+    block: cython.const[cython.uchar][::1]
+
+    def __init__(self, block: cython.const[cython.uchar][::1]) -> None:
+        self.block = block if cython.compiled else bytes(block)
+        self.position = 0
+
+    def records(
+        self,
+        make: object,
+        count: cython.longlong,
+        base_offset: cython.longlong,
+        base_timestamp: cython.longlong,
+        append_time: int | None,
+    ) -> list:
+        """`make((offset, timestamp, key, value, headers))` for each of the next `count` records.
+
+        All bear `append_time` if it is given.
+        """
+        data: Bytes = cython.address(self.block[0]) if cython.compiled else self.block
+        size: cython.Py_ssize_t = len(self.block)
+        position: cython.Py_ssize_t = self.position
+        length: cython.longlong
+        timestamp_delta: cython.longlong
+        offset_delta: cython.longlong
+        header_count: cython.longlong
+        result: list = []
+        for _ in range(count):
+            length, position = _number(data, position, size, 32)
+            timestamp_delta, position = _number(data, position + 1, size, 64)
+            offset_delta, position = _number(data, position, size, 32)
+            length, position = _number(data, position, size, 32)
+            key = _slice(data, position, size, length)
+            if length > 0:
+                position += length
+            length, position = _number(data, position, size, 32)
+            value = _slice(data, position, size, length)
+            if length > 0:
+                position += length
+            header_count, position = _number(data, position, size, 32)
+            headers: tuple = ()
+            if header_count:
+                headers, position = _headers(data, position, size, header_count)
+            if position > size:
+                raise ValueError("the block ends within a record")
+            timestamp = _sum(base_timestamp, timestamp_delta) if append_time is None else append_time
+            result.append(make((_sum(base_offset, offset_delta), timestamp, key, value, headers)))
+        self.position = position
+        return result
+
+
+def encode_records(records: object, offset_deltas: object, base_timestamp: cython.longlong) -> bytearray:
+    """The block of `records`, tuples as RecordReader makes them: each with the offset delta that is given beside it."""
+    block: bytearray = bytearray()
+    body: bytearray = bytearray()
+    base: cython.ulonglong = base_timestamp
+    timestamp: cython.longlong
+    for record, offset_delta in zip(records, offset_deltas):  # noqa: B905
+        _, timestamp, key, value, headers = record
+        body.clear()
+        body.append(0)  # attributes
+        _append_number(body, timestamp - base)
+        _append_number(body, offset_delta)
+        _append_bytes(body, key)
+        _append_bytes(body, value)
+        if headers:
+            _append_number(body, len(headers))
+            for name, content in headers:
+                _append_bytes(body, name.encode())
+                _append_bytes(body, content)
+        else:
+            body.append(0)
+        _append_number(block, len(body))
+        block += body
+    return block
 
 
 @cython.cfunc
 @cython.nogil
 @cython.inline
 @cython.exceptval(check=False)
-def _wrapping_add(a: cython.longlong, b: cython.longlong) -> cython.longlong:
-    """a + b in 64 bits, as Java adds."""
-    if cython.compiled:
-        return cython.cast(cython.longlong, cython.cast(cython.ulonglong, a) + cython.cast(cython.ulonglong, b))
-    return (a + b + (1 << 63)) % (1 << 64) - (1 << 63)
-
-
-@cython.final
-@cython.cclass
-class RecordReader:
-    """Makes tuples of the records of a block, or of a piece of one that begins and ends with whole records.
-
-    It expects what a RecordWalker has found no error in, and raises ValueError where it meets something else.
-    """
-
-    position = cython.declare(cython.Py_ssize_t, visibility="readonly")
-    """Where the next record begins."""
-
-    data: cython.const[cython.uchar][::1]
-    size: cython.Py_ssize_t
-
-    def __init__(self, block: cython.const[cython.uchar][::1]) -> None:
-        self.data = block if cython.compiled else memoryview(block)
-        self.size = self.data.shape[0]
-        self.position = 0
-
-    def records(
-        self, make: object, count: int, base_offset: int, base_timestamp: int, append_time: int | None
-    ) -> list:
-        """`make((offset, timestamp, key, value, headers))` of the next `count` records; all have `append_time` if it is given."""
-        number: cython.longlong
-        total: cython.longlong = count
-        first_offset: cython.longlong = base_offset
-        first_timestamp: cython.longlong = base_timestamp
-        header_count: cython.longlong
-        result: list = []
-        for number in range(total):
-            self._number(35)  # the length
-            self.position += 1  # attributes
-            timestamp = _wrapping_add(first_timestamp, self._number(70))
-            offset = first_offset + self._number(35)
-            key = self._bytes()
-            value = self._bytes()
-            header_count = self._number(35)
-            headers: tuple = self._headers(header_count) if header_count else ()
-            result.append(make((offset, timestamp if append_time is None else append_time, key, value, headers)))
-        return result
-
-    @cython.cfunc
-    def _headers(self, count: cython.longlong) -> tuple:
-        headers: list = []
-        number: cython.longlong
-        for number in range(count):
-            key: bytes = self._bytes()
-            headers.append((key.decode("utf-8", "replace"), self._bytes()))
-        return tuple(headers)
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=True)
-    def _number(self, bits: cython.int) -> cython.longlong:
-        """The varint at `position`, of at most `bits` / 7 bytes."""
-        data = self.data
-        position: cython.Py_ssize_t = self.position
-        raw: cython.ulonglong = 0
-        shift: cython.int = 0
-        byte: cython.ulonglong = 0x80
+def _number(
+    data: Bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t, bits: cython.int
+) -> tuple[cython.longlong, cython.Py_ssize_t]:
+    """The varint (32 bits) or varlong (64) at `position`, and where it ends: behind `end` if it is cut off or too long."""
+    raw: cython.ulonglong
+    byte: cython.ulonglong
+    shift: cython.int
+    if position >= end:
+        return 0, end + 1
+    raw = data[position]
+    position += 1
+    if raw >= 0x80:
+        byte = raw
+        raw &= 0x7F
+        shift = 7
         while byte >= 0x80:
-            if position >= self.size or shift >= bits:
-                raise ValueError("the block holds something that is no record")
+            if position >= end or shift >= bits:
+                return 0, end + 1
             byte = data[position]
             position += 1
             raw |= (byte & 0x7F) << shift
             shift += 7
-        self.position = position
-        raw &= _64_BITS if bits == 70 else _32_BITS
-        return (raw >> 1) ^ -(raw & 1)
+        raw &= _32_BITS if bits == 32 else _64_BITS
+    return raw >> 1 ^ -(raw & 1), position
 
-    @cython.cfunc
-    def _bytes(self) -> object:
-        """The bytes at `position` with their length before them; None if that is negative."""
-        length: cython.Py_ssize_t = self._number(35)
-        start: cython.Py_ssize_t = self.position
+
+@cython.cfunc
+@cython.inline
+def _slice(data: Bytes, position: cython.Py_ssize_t, size: cython.Py_ssize_t, length: cython.longlong) -> object:
+    if length < 0:
+        return None
+    if length > size - position:
+        raise ValueError("the block ends within a record")
+    return data[position : position + length]
+
+
+@cython.cfunc
+def _headers(data: Bytes, position: cython.Py_ssize_t, size: cython.Py_ssize_t, count: cython.longlong) -> tuple:
+    """The headers at `position`, and where they end."""
+    length: cython.longlong
+    headers: list = []
+    while count > 0:
+        count -= 1
+        length, position = _number(data, position, size, 32)
         if length < 0:
-            return None
-        if length > self.size - start:
-            raise ValueError("the block holds something that is no record")
-        self.position = start + length
-        if length == 0:
-            return b""
-        if cython.compiled:
-            return cython.cast(cython.p_char, cython.address(self.data[start]))[:length]
-        return bytes(self.data[start : start + length])
+            raise ValueError("a header has no name")
+        name = _slice(data, position, size, length).decode("utf-8", "replace")
+        length, position = _number(data, position + length, size, 32)
+        headers.append((name, _slice(data, position, size, length)))
+        if length > 0:
+            position += length
+    return tuple(headers), position
+
+
+@cython.cfunc
+@cython.inline
+def _append_bytes(out: bytearray, content: object) -> object:
+    if content is None:
+        out.append(1)
+    else:
+        _append_number(out, len(content))
+        out += content
+
+
+@cython.cfunc
+@cython.inline
+def _append_number(out: bytearray, value: cython.longlong) -> object:
+    """Serves 32 and 64 bits: small numbers look the same."""
+    raw: cython.ulonglong
+    if 0 <= value < 64:
+        out.append(value << 1)
+        return
+    raw = value & _64_BITS
+    raw = (raw << 1 ^ -(raw >> 63)) & _64_BITS
+    while raw >= 0x80:
+        out.append(raw & 0x7F | 0x80)
+        raw >>= 7
+    out.append(raw)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.inline
+@cython.exceptval(check=False)
+def _sum(a: cython.ulonglong, b: cython.ulonglong) -> cython.longlong:
+    """a + b in 64 bits, as Java adds."""
+    return a + b if cython.compiled or _EARLIEST <= a + b <= _LATEST else (a + b - _EARLIEST & _64_BITS) + _EARLIEST

@@ -1,16 +1,26 @@
-"""A record, and the batches that records come in, decoded."""
+"""Records: what a producer sent. Checking those of a batch, finding one, decoding them.
+
+A limit here is that of one decompressed record (`max.decompressed.message.bytes`): a compressed batch may hold many of that size, but
+not more than `BATCH_FACTOR` times as much in all, which bounds the time that a few bytes can cost. Checking and finding hold no record
+at all while they decompress, decoding one that is not whole yet. Where nothing is compressed there is no limit.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from ..errors import InvalidRecord
 from .batch import HEADER_SIZE, BatchHeader, iter_batches
-from .compression import Buffer, Codec, decompress, decompress_chunks
+from .compression import Buffer, Codec, decompress_chunks
 from .load_kernel import REASONS, RecordReader, RecordWalker
 
 DEFAULT_LIMIT = 64 * 1024 * 1024
-"""Bytes that a batch may be after decompression where nobody says otherwise."""
+"""Bytes that a record may be, decompressed, where nobody says otherwise."""
+
+BATCH_FACTOR = 16
+
+_EARLIEST = -(1 << 63)
 
 Header = tuple[str, "bytes | None"]
 
@@ -35,23 +45,85 @@ class RecordFacts(NamedTuple):
     is_sequential: bool
     """Whether the offset deltas are 0, 1, 2, …"""
     min_timestamp: int
+    """The timestamps as the records have them, whatever a header with log append time makes of them. -1 without records."""
     max_timestamp: int
     max_timestamp_delta: int
     """The offset delta of the first record with the largest timestamp."""
 
 
+def records_of(buffer: Buffer, position: int, header: BatchHeader) -> memoryview:
+    """What follows the header of the batch at `position`, as it is stored: a view of `buffer`."""
+    return memoryview(buffer)[position + HEADER_SIZE : position + header.size]
+
+
+def check_records(buffer: Buffer, position: int, header: BatchHeader, *, limit: int = DEFAULT_LIMIT) -> RecordFacts:
+    """Walk the records of one batch; InvalidRecord if they are not what the header claims, saying which record is at fault.
+
+    CorruptMessage for what cannot be decompressed. The checksum is the caller's affair.
+    """
+    walker, chunks = _walk(buffer, position, header, limit)
+    for _ in chunks:
+        pass
+    return RecordFacts(
+        walker.walked,
+        walker.null_keys,
+        walker.is_sequential,
+        walker.min_timestamp,
+        walker.max_timestamp,
+        walker.max_timestamp_delta,
+    )
+
+
+def first_record_since(
+    buffer: Buffer, position: int, header: BatchHeader, timestamp: int, offset: int, *, limit: int = DEFAULT_LIMIT
+) -> tuple[int, int] | None:
+    """Timestamp and offset of the batch's first record from `offset` on with at least this timestamp; None if there is none.
+
+    Raises what `check_records` raises, for the records up to that one.
+    """
+    if header.is_log_append_time and header.max_timestamp < timestamp:
+        return None
+    walker, chunks = _walk(buffer, position, header, limit)
+    after = _BEFORE_ALL if header.is_log_append_time else timestamp - 1
+    walker.stop_at(after=after, from_delta=offset - header.base_offset)
+    for _ in _walked(walker, chunks):
+        if walker.has_stopped:
+            found = header.max_timestamp if header.is_log_append_time else walker.timestamp
+            return found, header.base_offset + walker.offset_delta
+    return None
+
+
+def iter_records(
+    buffer: Buffer, position: int, header: BatchHeader, *, limit: int = DEFAULT_LIMIT
+) -> Iterator[list[Record]]:
+    """The records of one batch, some at a time, in order: all those of a chunk that is decompressed.
+
+    Raises what `check_records` raises, when it comes to it: what was given before is as it was.
+    """
+    append_time = header.max_timestamp if header.is_log_append_time else None
+    walker, chunks = _walk(buffer, position, header, limit)
+    rest = bytearray()
+    decoded = 0
+    for chunk in chunks:
+        piece = chunk
+        if rest:
+            rest += chunk
+            piece = rest
+        whole = walker.walked - decoded
+        if whole:
+            reader = RecordReader(piece)
+            yield reader.records(Record._make, whole, header.base_offset, header.base_timestamp, append_time)
+            decoded += whole
+            rest = bytearray(memoryview(piece)[reader.position :])
+        elif not rest:
+            rest = bytearray(chunk)
+
+
 def decode_records(
     buffer: Buffer, position: int, header: BatchHeader, *, limit: int = DEFAULT_LIMIT
 ) -> list[Record]:
-    """The records of one batch. Raises InvalidRecord or CorruptMessage; the checksum is the caller's affair."""
-    block = decompress(header.codec, records_of(buffer, position, header), limit)
-    walker = RecordWalker(header.record_count, header.base_timestamp)
-    _end_walk(walker, len(block) - walker.feed(block))
-    append_time = header.max_timestamp if header.is_log_append_time else None
-    make = Record._make
-    return list(
-        RecordReader(block).records(make, header.record_count, header.base_offset, header.base_timestamp, append_time)
-    )
+    """The records of one batch. Raises what `check_records` raises."""
+    return [record for records in iter_records(buffer, position, header, limit=limit) for record in records]
 
 
 def decode_all(buffer: Buffer, *, limit: int = DEFAULT_LIMIT) -> list[Record]:
@@ -64,69 +136,27 @@ def decode_all(buffer: Buffer, *, limit: int = DEFAULT_LIMIT) -> list[Record]:
     ]
 
 
-def check_records(buffer: Buffer, position: int, header: BatchHeader, *, limit: int = DEFAULT_LIMIT) -> RecordFacts:
-    """Walk the records of one batch without keeping them; `limit` bounds a single record.
-
-    Raises InvalidRecord, saying which record is none, and CorruptMessage for what cannot be decompressed.
-    """
-    walker = RecordWalker(header.record_count, header.base_timestamp)
+def _walk(buffer: Buffer, position: int, header: BatchHeader, limit: int) -> tuple[Any, Iterator[Buffer]]:
+    """A walker, and the chunks of the batch that will have been shown to it as they come."""
     block = records_of(buffer, position, header)
-    if header.codec == Codec.NONE:
-        left = len(block) - walker.feed(block)
-    else:
-        left = _walk_chunks(walker, header.codec, block, limit)
-    _end_walk(walker, left)
-    return RecordFacts(
-        walker.walked,
-        walker.null_keys,
-        bool(walker.is_sequential),
-        walker.min_timestamp,
-        walker.max_timestamp,
-        walker.max_timestamp_delta,
-    )
+    max_record_bytes = len(block) if header.codec == Codec.NONE else limit
+    walker = RecordWalker(header.record_count, header.base_timestamp, max_record_bytes)
+    return walker, _walked(walker, decompress_chunks(header.codec, block, limit * BATCH_FACTOR))
 
 
-def first_record_since(
-    buffer: Buffer, position: int, header: BatchHeader, timestamp: int, offset: int, *, limit: int = DEFAULT_LIMIT
-) -> tuple[int, int] | None:
-    """Timestamp and offset of the first record from `offset` on with a timestamp of at least `timestamp`; None if there is none."""
-    if header.is_log_append_time:
-        timestamp = timestamp if header.max_timestamp < timestamp else -(1 << 63)
-    block = decompress(header.codec, records_of(buffer, position, header), limit)
-    walker = RecordWalker(header.record_count, header.base_timestamp)
-    _end_walk(walker, len(block) - walker.feed(block))
-    found = RecordReader(block).find(header.record_count, header.base_timestamp, timestamp, offset - header.base_offset)
-    if found is None:
-        return None
-    found_timestamp, delta = found
-    return (header.max_timestamp if header.is_log_append_time else found_timestamp), header.base_offset + delta
+def _walked(walker: Any, chunks: Iterator[Buffer]) -> Iterator[Buffer]:
+    """Show the walker every chunk and pass it on; no further than to what it was to seek.
 
-
-def records_of(buffer: Buffer, position: int, header: BatchHeader) -> memoryview:
-    """What follows the header of a batch."""
-    return memoryview(buffer)[position + HEADER_SIZE : position + header.size]
-
-
-def _walk_chunks(walker: RecordWalker, codec: int, block: memoryview, limit: int) -> int:
-    """Walk a compressed block as it is decompressed; return how many bytes no record has claimed."""
-    rest = bytearray()
-    for chunk in decompress_chunks(codec, block):
-        rest += chunk
-        if len(rest) < walker.bytes_needed:
-            continue
-        del rest[: walker.feed(rest)]
-        if walker.bytes_needed > limit:
-            raise InvalidRecord(f"record {walker.walked} has {walker.bytes_needed} bytes, more than {limit}")
-        if walker.error or (rest and walker.walked == walker.record_count):
-            break  # whatever follows, the batch is refused
-    return len(rest)
-
-
-def _end_walk(walker: RecordWalker, left: int) -> None:
-    """Raise InvalidRecord unless the walk met all records that the header claims, and nothing behind them."""
-    if walker.error:
-        raise InvalidRecord(f"record {walker.walked} is malformed: {REASONS[walker.error]}")
-    if walker.walked < walker.record_count:
+    Raises InvalidRecord at an error, and at the end unless the walker met all the records claimed and nothing behind them.
+    """
+    for chunk in chunks:
+        used = walker.feed(chunk)
+        if walker.error:
+            raise InvalidRecord(f"record {walker.walked} is malformed: {REASONS[walker.error]}")
+        if used < len(chunk) and not walker.found:
+            raise InvalidRecord(f"something follows the last of {walker.record_count} records")
+        yield chunk
+        if walker.found:
+            return
+    if walker.walked != walker.record_count:
         raise InvalidRecord(f"the batch claims {walker.record_count} records and holds {walker.walked} whole ones")
-    if left:
-        raise InvalidRecord(f"{left} bytes follow the last record")

@@ -170,7 +170,7 @@ def test_the_weakest_key_shows_the_default_as_in_kafka() -> None:
         ("PLAINTEXT://:9092", Endpoint("PLAINTEXT", "", 9092)),
         ("plaintext://0.0.0.0:0", Endpoint("PLAINTEXT", "0.0.0.0", 0)),
         ("PLAINTEXT://[::1]:9092", Endpoint("PLAINTEXT", "::1", 9092)),
-        ("PLAINTEXT://host-1.example:65535", Endpoint("PLAINTEXT", "host-1.example", 65535)),
+        ("PLAINTEXT://Host-1.example:65535", Endpoint("PLAINTEXT", "Host-1.example", 65535)),
     ],
 )
 def test_a_listener_is_a_name_a_host_and_a_port(text: str, endpoint: Endpoint) -> None:
@@ -189,6 +189,9 @@ def test_an_endpoint_is_written_as_it_is_read() -> None:
         ({"listeners": ""}, "must name at least one"),
         ({"listeners": "9092"}, "9092 is not of the form NAME://host:port"),
         ({"listeners": "PLAINTEXT://host:99999"}, "is not of the form NAME://host:port"),
+        ({"listeners": "PLAINTEXT://host:"}, "is not of the form NAME://host:port"),
+        ({"listeners": "PLAINTEXT://::1:9092"}, "is not of the form NAME://host:port"),
+        ({"listeners": "PLAINTEXT://ho/st:9092"}, "is not of the form NAME://host:port"),
         ({"listeners": "PLAINTEXT://a:1,PLAINTEXT://b:2"}, "a listener name may occur once only"),
         ({"listeners": "SSL://:9092"}, "SSL is not offered yet, only PLAINTEXT"),
         ({"listeners": "INSIDE://:9092"}, "INSIDE has no entry in listener.security.protocol.map"),

@@ -129,6 +129,16 @@ async def test_folders_unknown_to_a_lost_database_are_taken_in_with_their_record
     assert "took in topic t" in caplog.text
 
 
+async def test_a_folder_with_an_absurd_number_is_left_alone(start_broker: StartBroker, log_directory: Path) -> None:
+    broker = await start_broker()
+    topics.create(broker, "t")
+    await broker.stop()
+    (log_directory / "t-0").rename(log_directory / "u-2000000000")
+    again = await start_broker()
+    assert set(again.controller.topics) == {"t"}
+    assert (log_directory / "u-2000000000").exists()
+
+
 async def test_a_folder_of_another_topic_of_that_name_is_left_alone_and_not_served(
     start_broker: StartBroker, log_directory: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

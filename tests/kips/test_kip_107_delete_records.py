@@ -38,7 +38,9 @@ def fill(broker: Broker, topic: str, count: int, configs: dict[str, str | int] |
         broker.produce(topic, b"%d" % number, timestamp_ms=1_000_000 + number)
 
 
-def delete(wire: Wire, offsets: dict[tuple[str, int], int], timeout_ms: int = 5_000) -> dict[tuple[str, int], tuple[int, int]]:
+def delete(
+    wire: Wire, offsets: dict[tuple[str, int], int], timeout_ms: int = 5_000
+) -> dict[tuple[str, int], tuple[int, int]]:
     """Low watermark and error code of each partition."""
     Topic = DeleteRecordsRequest.Topic
     topics = [

@@ -2,9 +2,10 @@
 
 import pytest
 
+from kmini.protocol.compile import _main as print_source
 from kmini.protocol.compile import source_of
 from kmini.protocol.errors import MalformedMessage
-from kmini.protocol.messages import FetchResponse, ProduceRequest
+from kmini.protocol.messages import DeleteRecordsRequest, FetchResponse, ProduceRequest
 from kmini.protocol.primitives import (
     Array,
     Boolean,
@@ -94,7 +95,12 @@ def test_what_is_encoded_is_decoded(message: Everything) -> None:
 
 def test_a_field_that_a_version_does_not_have_is_not_written_and_takes_its_default() -> None:
     decoded = Everything.decode(b"".join(FULL.encode(0)), 0)
-    assert (decoded.maybe_point, decoded.tagged_point, decoded.tagged_names, decoded.tagged_text) == (None, None, [], None)
+    assert (decoded.maybe_point, decoded.tagged_point, decoded.tagged_names, decoded.tagged_text) == (
+        None,
+        None,
+        [],
+        None,
+    )
     assert decoded.points == FULL.points
 
 
@@ -105,13 +111,13 @@ def test_tagged_fields_with_their_defaults_are_left_out() -> None:
 
 def test_tagged_fields_are_written_in_the_order_of_their_tags() -> None:
     encoded = b"".join(Everything(tagged_point=Point(x=0), tagged_names=["n"], tagged_text="t").encode(2))
-    assert encoded.endswith(bytes.fromhex("03" "00 02 0274" "01 03 02026e" "03 09 000000000000000000"))
+    assert encoded.endswith(bytes.fromhex("0300 02 027401 03 02026e03 09 000000000000000000"))
 
 
 def test_unknown_tagged_fields_are_skipped() -> None:
     encoded = b"".join(Everything(string="x").encode(2))
     assert encoded[-1] == 0
-    extended = encoded[:-1] + bytes.fromhex("02" "00 02 0274" "63 03 aabbcc")
+    extended = encoded[:-1] + bytes.fromhex("0200 02 027463 03 aabbcc")
     assert Everything.decode(extended, 2) == Everything(string="x", tagged_text="t")
 
 
@@ -208,3 +214,14 @@ def test_the_source_of_a_codec_is_python_to_read() -> None:
     assert "def encode_ProduceRequest_v9(message):" in source
     assert "for partition in partition_data:" in source or "partition_data[" in source
     compile(source, "<source>", "exec")
+
+
+def test_the_source_can_be_printed_by_name_and_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert print_source(["DeleteRecordsRequest", "2"]) == 0
+    assert capsys.readouterr().out == source_of(DeleteRecordsRequest, 2)
+
+
+@pytest.mark.parametrize("arguments", [[], ["DeleteRecordsRequest"], ["Nothing", "1"], ["DeleteRecordsRequest", "9"]])
+def test_what_cannot_be_printed_is_one_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert print_source(arguments) == 2
+    assert len(capsys.readouterr().out.splitlines()) == 1

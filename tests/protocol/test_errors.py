@@ -92,7 +92,7 @@ def test_a_broken_protocol_is_no_kafka_error() -> None:
 
 def test_a_code_cannot_be_given_twice() -> None:
     with pytest.raises(TypeError, match="OffsetOutOfRange"):
-        type("Another", (KafkaError,), {}, code=1)  # type: ignore[call-overload]
+        type("Another", (KafkaError,), {}, code=1)
     assert error_for(1) is OffsetOutOfRange
 
 

@@ -38,7 +38,7 @@ def test_a_field_that_is_not_there_cannot_be_given_or_set() -> None:
 
 
 def test_leading_fields_may_be_given_in_order() -> None:
-    assert Inner(3) == Inner(number=3)  # type: ignore[misc]
+    assert Inner(3) == Inner(number=3)  # type: ignore[call-arg]
 
 
 def test_every_message_gets_a_list_of_its_own() -> None:
@@ -103,7 +103,7 @@ def test_other_versions_are_a_value_error(version: int) -> None:
 def test_a_field_that_can_be_absent_needs_a_default() -> None:
     for options in ({"since": 1}, {"until": 1}, {"tag": 0}):
         with pytest.raises(TypeError, match="needs a default"):
-            field(**options)  # type: ignore[arg-type]
+            field(**options)
 
 
 def test_a_field_cannot_hide_what_every_message_has() -> None:
@@ -111,6 +111,13 @@ def test_a_field_cannot_hide_what_every_message_has() -> None:
 
         class Bad(Message, versions="0"):
             encode: Int32  # type: ignore[assignment]
+
+
+def test_fields_are_not_inherited() -> None:
+    with pytest.raises(TypeError, match="cannot inherit"):
+
+        class Derived(Inner):
+            more: Int32
 
 
 def test_a_type_that_is_none_of_ours_is_refused_at_once() -> None:

@@ -24,7 +24,9 @@ def test_the_zero_uuid_is_22_letters_a() -> None:
     assert parse_uuid("A" * 22) == ZERO_UUID
 
 
-@pytest.mark.parametrize("text", ["", "A", "A" * 21, "A" * 23, "A" * 21 + "B", "A" * 21 + "=", "A" * 21 + "!", "é" * 22])
+@pytest.mark.parametrize(
+    "text", ["", "A", "A" * 21, "A" * 23, "A" * 21 + "B", "A" * 21 + "=", "A" * 21 + "!", "é" * 22]
+)
 def test_other_text_is_no_uuid(text: str) -> None:
     with pytest.raises(ValueError, match="no uuid"):
         parse_uuid(text)

@@ -12,6 +12,7 @@ from kmini.protocol.records.record import Record, decode_records
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.background import Deletions
 from kmini.storage.config import LogConfig
+from kmini.storage.faults import Faults
 from kmini.storage.log import AppendInfo, LogEnvironment, PartitionLog
 from kmini.storage.memory_filesystem import MemoryFileSystem
 from kmini.storage.recovery import load_log
@@ -85,10 +86,10 @@ class LogBench:
         return self.filesystem.read(f"{DIRECTORY}/{name}")
 
     def write(self, name: str, content: bytes) -> None:
-        with_handle = self.filesystem.open(f"{DIRECTORY}/{name}", create=True)
-        with_handle.truncate(0)
-        with_handle.append(content)
-        with_handle.close()
+        file = self.filesystem.open(f"{DIRECTORY}/{name}", create=True)
+        file.truncate(0)
+        file.append(content)
+        file.close()
 
     # Time and the end
 
@@ -105,9 +106,9 @@ class LogBench:
         self.run_background()
         self.log.close()
 
-    def reopen(self, *, is_clean: bool = False, **offsets: int) -> PartitionLog:
-        """Load the log as another process finds it: after `close`, or after a kill. `offsets` are what checkpoints say."""
-        self.filesystem = self.filesystem.kill()
+    def reopen(self, *, is_clean: bool = False, faults: Faults | None = None, **offsets: int) -> PartitionLog:
+        """Load the log as another process finds it, after `close` or a kill. `offsets` are what checkpoints say."""
+        self.filesystem = self.filesystem.kill(faults)
         self.environment = self._new_environment()
         self.log = load_log(self.environment, DIRECTORY, ORDERS_0, self.config, is_clean=is_clean, **offsets)
         self.log.update_high_watermark(self.log.log_end_offset)

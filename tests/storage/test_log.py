@@ -432,7 +432,9 @@ class TestFlushing:
         assert not bench.log.flush_is_due
         assert bench.log.recovery_point == 2
 
-    def test_flush_ms_asks_for_a_flush_when_something_has_waited_so_long(self, make_bench: Callable[..., Bench]) -> None:
+    def test_flush_ms_asks_for_a_flush_when_something_has_waited_so_long(
+        self, make_bench: Callable[..., Bench]
+    ) -> None:
         bench = make_bench(flush_ms=100)
         bench.now_ms += 500
         assert not bench.log.flush_is_due
@@ -477,13 +479,24 @@ class TestFlushing:
 
     def test_after_a_failed_sync_nothing_is_appended_any_more(self, bench: Bench) -> None:
         bench.append("a")
-        bench.filesystem.faults = Faults(fail_at=1, operations={"sync"})
+        bench.filesystem.faults = Faults(fail_at=2, operations={"sync"})  # after that of leader-epoch-checkpoint.tmp
         with pytest.raises(KafkaStorageError):
             bench.log.flush()
         assert bench.log.storage_error is not None
         with pytest.raises(KafkaStorageError):
             bench.append("b")
         assert bench.values() == ["a"]
+
+    def test_no_room_for_a_checkpoint_loses_nothing_and_the_next_flush_succeeds(self, bench: Bench) -> None:
+        bench.append("a")
+        bench.filesystem.faults = Faults(fail_at=1, operations={"create"})
+        with pytest.raises(KafkaStorageError):
+            bench.log.flush()
+        assert bench.log.recovery_point == 0
+        bench.append("b")
+        bench.log.flush()
+        assert bench.log.recovery_point == 2
+        assert bench.content("leader-epoch-checkpoint") == b"0\n1\n0 0\n"
 
     def test_a_flush_under_way_does_not_mind_that_its_segment_is_deleted(self, bench: Bench) -> None:
         bench.append("a")

@@ -188,7 +188,9 @@ async def test_a_reader_from_a_later_epoch_is_told_where_it_diverged(broker: Bro
 
 async def test_nobody_reads_as_a_replica(broker: Broker, topic: str, ask) -> None:
     assert of(await ask(broker, request(replica_id=2), 12)).error_code == NotLeaderOrFollower.code
-    assert of(await ask(broker, request(replica_id=2, current_leader_epoch=0), 12)).error_code == UnknownLeaderEpoch.code
+    assert (
+        of(await ask(broker, request(replica_id=2, current_leader_epoch=0), 12)).error_code == UnknownLeaderEpoch.code
+    )
 
 
 async def test_there_are_no_sessions_and_one_that_is_claimed_is_unknown(broker: Broker, topic: str, ask) -> None:

@@ -54,7 +54,10 @@ async def filled(broker: Broker) -> Broker:
 
 @pytest.mark.parametrize("version", range(1, 12))
 async def test_every_version_knows_both_ends(filled: Broker, ask, version: int) -> None:
-    latest, earliest = of(await ask(filled, request(LATEST), version)), of(await ask(filled, request(EARLIEST), version))
+    latest, earliest = (
+        of(await ask(filled, request(LATEST), version)),
+        of(await ask(filled, request(EARLIEST), version)),
+    )
     assert (latest.error_code, latest.timestamp, latest.offset) == (NONE, -1, 5)
     assert (earliest.error_code, earliest.timestamp, earliest.offset) == (NONE, -1, 0)
     assert {latest.leader_epoch, earliest.leader_epoch} == ({0} if version >= 4 else {-1})

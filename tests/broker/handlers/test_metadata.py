@@ -49,6 +49,13 @@ async def test_the_broker_is_told_at_the_address_the_client_arrived_at(broker: B
     assert answer.cluster_id == (broker.controller.cluster_id if version >= 2 else None)
 
 
+async def test_the_rack_is_told_from_version_1_on(start_broker: StartBroker, ask: Ask) -> None:
+    broker = await start_broker(broker_rack="attic")
+    for version in VERSIONS:
+        (told,) = (await ask(broker, by_name(), version)).brokers
+        assert told.rack == ("attic" if version >= 1 else None)
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_a_topic_is_described_with_every_partition(broker: Broker, ask: Ask, version: int) -> None:
     made = topics.create(broker, "orders", partitions=3)

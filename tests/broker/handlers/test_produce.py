@@ -39,9 +39,13 @@ def batch(*values: bytes, **options: object) -> bytes:
     return bytes(build_batch([Record(0, 1_000, b"k", value) for value in values or (b"v",)], **options))
 
 
-def request(records: bytes | None = None, *, topic: str = "t", partition: int = 0, acks: int = -1, **fields: object) -> ProduceRequest:
+def request(
+    records: bytes | None = None, *, topic: str = "t", partition: int = 0, acks: int = -1, **fields: object
+) -> ProduceRequest:
     data = [Topic.Partition(index=partition, records=batch() if records is None else records)]
-    return ProduceRequest(acks=acks, topic_data=[Topic(name=topic, partition_data=data)], **{"timeout_ms": 1_000} | fields)
+    return ProduceRequest(
+        acks=acks, topic_data=[Topic(name=topic, partition_data=data)], **{"timeout_ms": 1_000} | fields
+    )
 
 
 def of(response):
@@ -174,7 +178,9 @@ async def test_a_compressed_batch_is_validated_off_the_loop_and_appended(broker:
     assert log_end(broker) == 20_000
 
 
-async def test_a_topic_that_vanishes_while_its_records_are_validated_takes_none(broker: Broker, topic: str, ask) -> None:
+async def test_a_topic_that_vanishes_while_its_records_are_validated_takes_none(
+    broker: Broker, topic: str, ask
+) -> None:
     records = batch(*[b"%d" % n for n in range(5_000)], codec=Codec.GZIP)
     task = asyncio.create_task(ask(broker, request(records), 9))
     await asyncio.sleep(0)

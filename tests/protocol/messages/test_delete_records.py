@@ -28,13 +28,7 @@ OLD_REQUEST = bytes.fromhex(
 )
 
 FLEXIBLE_REQUEST = bytes.fromhex(
-    "02"
-    "07 6f7264657273"
-    "03"
-    "00000000 0000000000000028 00"
-    "00000001 ffffffffffffffff 00"
-    "00"
-    "00001388 00"
+    "0207 6f72646572730300000000 0000000000000028 0000000001 ffffffffffffffff 000000001388 00"
 )
 
 RESPONSE = DeleteRecordsResponse(
@@ -51,12 +45,7 @@ RESPONSE = DeleteRecordsResponse(
 )
 
 OLD_RESPONSE = bytes.fromhex(
-    "00000000"
-    "00000001"
-    "0006 6f7264657273"
-    "00000002"
-    "00000000 0000000000000028 0000"
-    "00000001 ffffffffffffffff 0001"
+    "00000000000000010006 6f72646572730000000200000000 0000000000000028 000000000001 ffffffffffffffff 0001"
 )
 
 

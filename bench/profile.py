@@ -1,0 +1,176 @@
+"""Where the time of one produce and of one fetch goes, layer by layer; prints a Markdown table for each.
+
+A broker runs in this process, a raw socket asks it, and the functions at the border of a layer are timed in place.
+Each figure is the median over all requests, in microseconds of the broker's loop; timing costs each border a third of
+one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import socket
+import statistics
+import struct
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from kmini import Broker
+from kmini.broker.connection import Connection
+from kmini.broker.handlers import produce as produce_handler
+from kmini.broker.partition import Partition
+from kmini.protocol.framing import ServerConnection
+from kmini.protocol.messages.fetch import FetchRequest, FetchResponse
+from kmini.protocol.messages.produce import ProduceRequest, ProduceResponse
+from kmini.protocol.records.batch import build_batch
+from kmini.protocol.records.record import Record
+from kmini.storage.log import PartitionLog
+
+VERSION = 9
+TOPIC = "profile"
+WHOLE = "all"
+
+
+class Border(NamedTuple):
+    """A function whose time is a layer's."""
+
+    layer: str
+    owner: Any
+    name: str
+
+
+SHARED = (Border("framing: one request", ServerConnection, "next_frame"),)
+PRODUCE = (
+    *SHARED,
+    Border("decode", ProduceRequest, "decode"),
+    Border("validate", produce_handler, "validate"),
+    Border("append", Partition, "append"),
+    Border("encode", ProduceResponse, "encode"),
+    Border("framing: the answer", ServerConnection, "response"),
+    Border("encode, frame and write", Connection, "_send"),
+    Border(WHOLE, Connection, "buffer_updated"),
+)
+FETCH = (
+    *SHARED,
+    Border("decode", FetchRequest, "decode"),
+    Border("read the log", PartitionLog, "read"),
+    Border("encode", FetchResponse, "encode"),
+    Border("framing: the answer", ServerConnection, "response"),
+    Border("encode, frame and write", Connection, "_send"),
+    Border(WHOLE, Connection, "buffer_updated"),
+)
+
+
+class Timed:
+    """Replaces the borders by timed versions of themselves while it is entered."""
+
+    def __init__(self, borders: tuple[Border, ...]) -> None:
+        self.borders = borders
+        self.requests: list[dict[str, float]] = []
+        self._current: dict[str, float] = defaultdict(float)
+        self._originals: list[Any] = []
+
+    def __enter__(self) -> Timed:
+        for border in self.borders:
+            original = vars(border.owner).get(border.name)
+            self._originals.append(original)
+            setattr(border.owner, border.name, self._timed(getattr(border.owner, border.name), border))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for border, original in zip(self.borders, self._originals, strict=True):
+            if original is None:
+                delattr(border.owner, border.name)
+            else:
+                setattr(border.owner, border.name, original)
+
+    def _timed(self, function: Callable[..., Any], border: Border) -> Any:
+        clock, layer = time.perf_counter, border.layer
+
+        @functools.wraps(function)
+        def timed(*arguments: Any, **keywords: Any) -> Any:
+            start = clock()
+            result = function(*arguments, **keywords)
+            self._current[layer] += clock() - start
+            if layer == WHOLE:
+                self.requests.append(self._current)
+                self._current = defaultdict(float)
+            return result
+
+        is_bound_class_method = isinstance(getattr(function, "__self__", None), type)
+        return staticmethod(timed) if is_bound_class_method else timed
+
+    def forget(self) -> None:
+        """Start over, once everything is warm."""
+        self.requests.clear()
+
+    def table(self, title: str) -> str:
+        layers = [border.layer for border in self.borders]
+        medians = {layer: statistics.median(request[layer] for request in self.requests) * 1e6 for layer in layers}
+        everything, sending = medians.pop(WHOLE), medians.pop("encode, frame and write")
+        medians["write to the socket"] = sending - medians["encode"] - medians["framing: the answer"]
+        medians["dispatch and handler"] = everything - sum(medians.values())
+        rows = [f"| {layer} | {duration:.1f} |" for layer, duration in medians.items()]
+        return "\n".join([f"| {title} | µs |", "|---|---|", *rows, f"| **sum** | **{everything:.1f}** |"])
+
+
+def ask(connection: socket.socket, frame: bytes, count: int) -> None:
+    for _ in range(count):
+        connection.sendall(frame)
+        (size,) = struct.unpack(">i", connection.recv(4, socket.MSG_WAITALL))
+        if len(connection.recv(size, socket.MSG_WAITALL)) != size:
+            raise ConnectionError("the broker hung up")
+
+
+def framed(api_key: int, body: list[Any]) -> bytes:
+    header = struct.pack(">hhih", api_key, VERSION if api_key == 0 else 12, 1, 7) + b"profile" + b"\0"
+    content = header + b"".join(bytes(part) for part in body)
+    return struct.pack(">i", len(content)) + content
+
+
+def produce_frame(records: int, size: int) -> bytes:
+    now = time.time_ns() // 1_000_000
+    batch = build_batch([Record(n, now, None, b"x" * size, ()) for n in range(records)])
+    data = ProduceRequest.Topic.Partition(index=0, records=memoryview(batch))
+    topics = [ProduceRequest.Topic(name=TOPIC, partition_data=[data])]
+    return framed(0, ProduceRequest(acks=1, timeout_ms=1000, topic_data=topics).encode(VERSION))
+
+
+def fetch_frame(max_bytes: int) -> bytes:
+    wanted = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=max_bytes)
+    topics = [FetchRequest.Topic(topic=TOPIC, partitions=[wanted])]
+    request = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=max_bytes, session_epoch=-1, topics=topics)
+    return framed(1, request.encode(12))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--requests", type=int, default=5_000)
+    options = parser.parse_args()
+    with Broker(topics={TOPIC: 1}) as broker:
+        cases = (
+            ("produce of one 100-byte record", PRODUCE, produce_frame(1, 100), options.requests),
+            ("produce of a batch of 1,000", PRODUCE, produce_frame(1_000, 100), options.requests // 10),
+            ("fetch of 1 KiB", FETCH, fetch_frame(1024), options.requests),
+            ("fetch of 1 MiB", FETCH, fetch_frame(1024 * 1024), options.requests // 10),
+        )
+        for title, borders, frame, count in cases:
+            # uvloop remembers a connection's callbacks, so each case has its own connection.
+            with Timed(borders) as timed, connected(broker.bootstrap_servers) as connection:
+                ask(connection, frame, 200)
+                timed.forget()
+                ask(connection, frame, count)
+            print(timed.table(title), end="\n\n")
+
+
+def connected(address: str) -> socket.socket:
+    host, port = address.rsplit(":", 1)
+    connection = socket.create_connection((host, int(port)))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
+if __name__ == "__main__":
+    main()

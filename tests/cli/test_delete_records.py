@@ -1,0 +1,127 @@
+"""`kmini delete-records` and `kafka-delete-data`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kmini.cli.delete_records import kafka_delete_data
+
+
+@pytest.fixture
+def filled(broker):
+    """`orders` with 10 records in each of two partitions."""
+    broker.create_topic("orders", 2)
+    for partition in range(2):
+        for _ in range(10):
+            broker.produce("orders", b"v", partition=partition)
+    return broker
+
+
+def write_offsets(path: Path, *entries: tuple[str, int, int], **other: object) -> Path:
+    partitions = [{"topic": topic, "partition": partition, "offset": offset} for topic, partition, offset in entries]
+    path.write_text(json.dumps({"partitions": partitions, "version": 1, **other}))
+    return path
+
+
+def test_each_partition_is_a_line_with_its_low_watermark(ask, filled) -> None:
+    assert ask("delete-records", "orders:0:4", "orders:1:-1").stdout == "orders 0 4\norders 1 10\n"
+    assert filled.offsets("orders", 0).log_start_offset == 4
+    assert filled.offsets("orders", 1).log_start_offset == 10
+
+
+def test_a_partition_that_fails_is_told_and_hinders_no_other(run, filled) -> None:
+    result = run("delete-records", "orders:0:11", "orders:1:2", "-b", filled.bootstrap_servers)
+    assert result.exit_code == 1
+    failed, deleted = result.stdout.splitlines()
+    assert failed.startswith("orders 0 OFFSET_OUT_OF_RANGE: ")
+    assert deleted == "orders 1 2"
+
+
+def test_offsets_can_stand_in_kafkas_json(ask, filled, tmp_path) -> None:
+    path = write_offsets(tmp_path / "offsets.json", ("orders", 0, 4))
+    assert ask("delete-records", "--offset-json-file", path, "orders:1:3").stdout == "orders 0 4\norders 1 3\n"
+
+
+@pytest.mark.parametrize("option", ["--offset-json-file", "--delete-offset-json-file"])
+def test_the_script_of_the_kip_does_the_same(filled, tmp_path, option: str) -> None:
+    path = write_offsets(tmp_path / "offsets.json", ("orders", 0, 4), ("orders", 1, -1))
+    config = tmp_path / "client.properties"
+    config.write_text("request.timeout.ms=5000\nclient.id=janitor\nretries=3\n")
+    arguments = ["--bootstrap-server", filled.bootstrap_servers, "--command-config", str(config), option, str(path)]
+    result = CliRunner().invoke(kafka_delete_data, arguments)
+    assert (result.exit_code, result.stdout) == (0, "orders 0 4\norders 1 10\n")
+
+
+@pytest.mark.parametrize("missing", ["--bootstrap-server", "--offset-json-file"])
+def test_the_script_needs_a_broker_and_offsets(tmp_path, missing: str) -> None:
+    arguments = {"--bootstrap-server": "127.0.0.1:1", "--offset-json-file": str(tmp_path)}
+    del arguments[missing]
+    result = CliRunner().invoke(kafka_delete_data, [part for pair in arguments.items() for part in pair])
+    assert result.exit_code == 2
+    assert missing in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("security.protocol=SSL", "security.protocol=SSL is not offered yet"),
+        ("request.timeout.ms=soon", "request.timeout.ms=soon: a number of milliseconds was expected"),
+        ("client.id=\\u12", "is no properties file: line 1"),
+    ],
+)
+def test_settings_of_the_client_are_checked(tmp_path, text: str, said: str) -> None:
+    offsets = write_offsets(tmp_path / "offsets.json", ("orders", 0, 4))
+    config = tmp_path / "client.properties"
+    config.write_text(text)
+    result = CliRunner().invoke(
+        kafka_delete_data,
+        ["--bootstrap-server", "x:1", "--command-config", str(config), "--offset-json-file", str(offsets)],
+    )
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+@pytest.mark.parametrize(
+    "target", ["orders", "orders:0", "orders:0:", "orders:x:1", ":0:1", "orders:0:-2", "orders:-1:0", "orders:0:1:2"]
+)
+def test_a_target_that_is_none_is_told(refuse, target: str) -> None:
+    assert "TOPIC:PARTITION:OFFSET was expected, as in orders:0:1000" in refuse("delete-records", target, code=2)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("{", "is no JSON"),
+        ("[]", "has no list of partitions"),
+        ('{"version": 1}', "has no list of partitions"),
+        ('{"partitions": [], "version": 2}', "has version 2: version 1 was expected"),
+        ('{"partitions": [{"topic": "t", "partition": 0}]}', "partition 1 of the list"),
+        ('{"partitions": [{"topic": "t", "partition": 0, "offset": 1.5}]}', "partition 1 of the list"),
+        ('{"partitions": [{"topic": "t", "partition": true, "offset": 1}]}', "partition 1 of the list"),
+        ('{"partitions": [{"topic": "t", "partition": 0, "offset": 9223372036854775808}]}', "partition 1 of the list"),
+        ('{"partitions": [7]}', "partition 1 of the list"),
+        ('{"partitions": []}', "nothing to delete"),
+    ],
+)
+def test_a_file_that_is_no_list_of_offsets_is_told(refuse, tmp_path, content: str, said: str) -> None:
+    path = tmp_path / "offsets.json"
+    path.write_text(content)
+    assert said in refuse("delete-records", "--offset-json-file", path, code=2)
+
+
+def test_a_partition_named_twice_is_told(refuse, tmp_path) -> None:
+    path = write_offsets(tmp_path / "offsets.json", ("orders", 0, 4))
+    assert "orders:0 is named twice" in refuse("delete-records", "orders:0:1", "--offset-json-file", path, code=2)
+
+
+def test_a_file_that_is_not_there_is_told(refuse) -> None:
+    assert "cannot read nowhere.json" in refuse("delete-records", "--offset-json-file", "nowhere.json", code=2)
+
+
+def test_nothing_to_delete_is_told(refuse) -> None:
+    assert "nothing to delete" in refuse("delete-records", code=2)

@@ -1,0 +1,55 @@
+"""`kmini log dump`: the shell around `storage/dump.py`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kmini import Broker
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    """What a broker leaves behind: three records in orders-0, the first one deleted."""
+    with Broker(data_dir=tmp_path / "data") as broker:
+        broker.create_topic("orders")
+        for value in (b"one", b"two", b"three"):
+            broker.produce("orders", value)
+        broker.delete_records("orders", 1)
+    return tmp_path / "data"
+
+
+def test_the_files_of_a_broker_are_whole(run, data_dir: Path) -> None:
+    result = run("log", "dump", data_dir)
+    assert result.exit_code == 0, result.output
+    assert "topic=orders partition=0 offset=1" in result.stdout
+    assert "orders-0/00000000000000000000.log: segment from offset 0" in result.stdout
+    assert "value=" not in result.stdout
+
+
+def test_records_are_shown_on_request(run, data_dir: Path) -> None:
+    (directory,) = data_dir.glob("broker-*/orders-0")
+    result = run("log", "dump", "--records", directory, f"{directory}/")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.count('value="two"') == 2
+
+
+def test_damage_is_named_and_is_exit_code_1(run, data_dir: Path) -> None:
+    (log,) = data_dir.glob("broker-*/orders-0/*.log")
+    content = bytearray(log.read_bytes())
+    content[-1] ^= 1
+    log.write_bytes(content)
+    result = run("log", "dump", data_dir)
+    assert result.exit_code == 1
+    assert result.stderr == "kmini: 1 damaged place found\n"
+    (damaged,) = (line for line in result.stdout.splitlines() if line.startswith("damaged: "))
+    assert damaged.startswith(f"damaged: {log} at byte ")
+    assert "the CRC of the batch from offset 2 is" in damaged
+
+
+def test_a_path_that_is_not_there_is_wrong_usage(run) -> None:
+    result = run("log", "dump", "no/such/place")
+    assert result.exit_code == 2
+    assert "no/such/place" in result.stderr
+    assert len(result.stderr.splitlines()) == 1

@@ -1,0 +1,230 @@
+"""`kmini produce` and `kmini consume`: what goes in comes out."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+
+
+def test_lines_become_records_and_records_lines(ask, broker) -> None:
+    result = ask("produce", "orders", stdin="one\ntwo\n\nfour")
+    assert result.stderr == "4 records produced to orders\n"
+    assert [record.value for record in broker.records("orders")] == [b"one", b"two", b"", b"four"]
+    assert ask("consume", "orders").stdout == "one\ntwo\n\nfour\n"
+
+
+def test_bytes_are_not_interpreted(ask, broker) -> None:
+    line = bytes(set(range(256)) - {10})
+    ask("produce", "orders", stdin=line)
+    assert [record.value for record in broker.records("orders")] == [line]
+    assert ask("consume", "orders").stdout_bytes == line + b"\n"
+
+
+def test_keys_headers_and_nulls_are_given_by_the_line_and_the_options(ask, broker) -> None:
+    ask(
+        *("produce", "profiles", "-K", ":", "--null-marker", "-", "-H", "source=import", "-H", "empty="),
+        stdin="alice:x:y\nbob:-\n-:z\n",
+    )
+    headers = (("source", b"import"), ("empty", b""))
+    assert [(record.key, record.value, record.headers) for record in broker.records("profiles")] == [
+        (b"alice", b"x:y", headers),
+        (b"bob", None, headers),
+        (None, b"z", headers),
+    ]
+
+
+def test_keys_choose_partitions_as_in_kafka(ask, broker) -> None:
+    from kmini.client.partitioner import partition_for_key
+
+    broker.create_topic("orders", 5)
+    keys = [b"key-%d" % number for number in range(40)]
+    ask("produce", "orders", "-K", "=", stdin=b"".join(key + b"=v\n" for key in keys))
+    for partition in range(5):
+        found = {record.key for record in broker.records("orders", partition)}
+        assert found == {key for key in keys if partition_for_key(key, 5) == partition}
+
+
+def test_a_partition_can_be_chosen(ask, broker) -> None:
+    broker.create_topic("orders", 3)
+    ask("produce", "orders", "--partition", 2, stdin="one\ntwo\n")
+    assert [record.value for record in broker.records("orders", 2)] == [b"one", b"two"]
+    assert ask("consume", "orders", "--partition", 2).stdout == "one\ntwo\n"
+    assert ask("consume", "orders", "--partition", 0).stdout == ""
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_large_input_goes_in_and_out_whole_with_every_codec(ask, broker, tmp_path, codec: str) -> None:
+    chance = random.Random(codec)
+    lines = [b"%d " % number + bytes(chance.choices(b"abcdef", k=chance.randrange(300))) for number in range(5_000)]
+    lines[77] = b"x" * 700_000
+    path = tmp_path / "lines"
+    path.write_bytes(b"\n".join(lines))
+    ask("produce", "orders", "--file", path, "-z", codec)
+    assert ask("consume", "orders").stdout_bytes == b"\n".join(lines) + b"\n"
+
+
+def test_many_empty_lines_do_not_make_a_batch_too_large(ask, broker) -> None:
+    ask("produce", "orders", "-H", f"h={'x' * 500}", stdin="\n" * 3_000)
+    assert len(broker.records("orders")) == 3_000
+
+
+def test_without_waiting_for_an_acknowledgement_records_arrive_too(ask, broker) -> None:
+    broker.create_topic("orders")
+    ask("produce", "orders", "--acks", 0, stdin="one\n")
+    assert broker.wait_for_records("orders", 1)[0].value == b"one"
+
+
+def test_no_input_is_no_record(ask) -> None:
+    assert ask("produce", "orders", stdin="").stderr == "0 records produced to orders\n"
+
+
+def test_a_line_without_its_key_is_named(refuse) -> None:
+    sentence = refuse("produce", "orders", "-K", ":", stdin="a:1\nb:2\nc\n", code=2)
+    assert "line 3 has no key: ':' was expected between key and value" in sentence
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--header", "source"], "NAME=VALUE was expected"),
+        (["--file", "no/such/file"], "cannot read no/such/file: No such file or directory"),
+        (["-K", ""], "at least one character was expected"),
+    ],
+)
+def test_bad_input_to_produce_is_told(refuse, options: list[str], said: str) -> None:
+    assert said in refuse("produce", "orders", *options, code=2)
+
+
+def test_records_that_the_broker_refuses_are_told(refuse, broker) -> None:
+    broker.create_topic("profiles", configs={"cleanup.policy": "compact"})
+    assert "INVALID_RECORD" in refuse("produce", "profiles", stdin="no key\n", code=1)
+    assert "has no partition 9" in refuse("produce", "profiles", "-p", 9, stdin="x\n", code=1)
+
+
+# --- consume
+
+
+@pytest.fixture
+def numbers(broker):
+    """The topic `numbers` with the values 0 to 9 at 1970-01-01T00:00:00.000Z, 00:00:01.000Z, …"""
+    broker.create_topic("numbers")
+    for number in range(10):
+        broker.produce("numbers", b"%d" % number, timestamp_ms=number * 1000)
+    return broker
+
+
+@pytest.mark.parametrize(
+    ("start", "first"),
+    [
+        ("beginning", 0),
+        ("end", 10),
+        ("0", 0),
+        ("7", 7),
+        ("10", 10),
+        ("1970-01-01T00:00:04Z", 4),
+        ("1970-01-01T00:00:04.500+00:00", 5),
+        ("1970-01-01T02:00:04+02:00", 4),
+        ("2100-01-01T00:00:00Z", 10),
+        ("1900-01-01T00:00:00Z", 0),
+    ],
+)
+def test_where_to_begin_is_a_place_an_offset_or_a_time(ask, numbers, start: str, first: int) -> None:
+    assert ask("consume", "numbers", "--from", start).stdout.split() == [str(n) for n in range(first, 10)]
+
+
+def test_an_offset_that_is_not_there_is_told_with_those_that_are(refuse, numbers) -> None:
+    numbers.delete_records("numbers", 3)
+    for offset in (2, 11):
+        sentence = refuse("consume", "numbers", "--from", offset, code=1)
+        assert f"partition 0 of numbers has the offsets 3 to 10, there is no offset {offset}" in sentence
+
+
+def test_a_start_that_is_none_is_told(refuse) -> None:
+    for start in ("middle", "-3", "2026-13-01", "1e3"):
+        assert "beginning, end, an offset, or a time" in refuse("consume", "numbers", f"--from={start}", code=2)
+
+
+def test_a_count_ends_it_early(ask, numbers) -> None:
+    assert ask("consume", "numbers", "--count", 3).stdout.split() == ["0", "1", "2"]
+    assert ask("consume", "numbers", "--from", 8, "--count", 30).stdout.split() == ["8", "9"]
+
+
+def test_what_was_deleted_is_not_shown(ask, numbers) -> None:
+    numbers.delete_records("numbers", 6)
+    assert ask("consume", "numbers").stdout.split() == ["6", "7", "8", "9"]
+
+
+def test_as_json_a_record_is_an_object_with_everything(ask, broker) -> None:
+    broker.produce("orders", None, key=b"\xff", headers=[("h", b"\xe2\x82\xac"), ("n", None)], timestamp_ms=5)
+    assert json.loads(ask("consume", "orders", "--format", "json").stdout) == {
+        "topic": "orders",
+        "partition": 0,
+        "offset": 0,
+        "timestamp": 5,
+        "key": {"base64": "/w=="},
+        "value": None,
+        "headers": [["h", "€"], ["n", None]],
+    }
+
+
+def test_time_headers_and_key_can_be_printed_before_the_value(ask, broker) -> None:
+    broker.create_topic("orders", configs={"message.timestamp.after.max.ms": 2**63 - 1})
+    broker.produce("orders", b"v", key=b"k", headers=[("a", b"1"), ("b", None)], timestamp_ms=1_500)
+    broker.produce("orders", None, timestamp_ms=1 << 60)
+    printed = ask("consume", "orders", "--timestamps", "--headers", "-K", "=", "--null-marker", "∅").stdout
+    assert printed == f"1970-01-01T00:00:01.500Z\ta=1,b=∅\tk=v\n{1 << 60}\t\t∅=∅\n"
+
+
+def test_an_unknown_topic_or_partition_is_told(refuse, numbers) -> None:
+    assert "there is no topic nowhere" in refuse("consume", "nowhere", code=1)
+    assert "numbers has no partition 4" in refuse("consume", "numbers", "-p", 4, code=1)
+    assert numbers.topics() == ["numbers"]
+
+
+def test_following_shows_what_arrives(start, numbers) -> None:
+    process = start("consume", "numbers", "-b", numbers.bootstrap_servers, "--from", 9, "--follow")
+    assert process.stdout.readline() == "9\n"
+    numbers.produce("numbers", b"10")
+    assert process.stdout.readline() == "10\n"
+
+
+def test_following_ends_after_a_count(start, numbers) -> None:
+    process = start("consume", "numbers", "-b", numbers.bootstrap_servers, "--from", 10, "-f", "-n", 1)
+    numbers.produce("numbers", b"10")
+    assert process.communicate(timeout=30) == ("10\n", "")
+    assert process.returncode == 0
+
+
+def test_ctrl_c_ends_following_quietly(start, stop, numbers) -> None:
+    import signal
+
+    process = start("consume", "numbers", "-b", numbers.bootstrap_servers, "--from", 9, "--follow")
+    process.stdout.readline()
+    code, stderr = stop(process, signal.SIGINT)
+    assert (code, stderr.strip()) == (130, "")
+
+
+def test_ctrl_c_ends_producing_at_a_terminal_quietly(start, stop, broker) -> None:
+    import signal
+
+    broker.create_topic("orders")
+    process = start("produce", "orders", "-b", broker.bootstrap_servers)
+    process.stdin.write("one\n")
+    process.stdin.flush()
+    assert [record.value for record in broker.wait_for_records("orders", 1)] == [b"one"]
+    code, stderr = stop(process, signal.SIGINT)
+    assert (code, stderr.strip()) == (130, "")
+
+
+def test_a_reader_that_has_seen_enough_is_no_fault(start, broker) -> None:
+    broker.produce("orders", b"x" * 100_000)
+    broker.produce("orders", b"x" * 100_000)
+    process = start("consume", "orders", "-b", broker.bootstrap_servers)
+    process.stdout.read(10)
+    process.stdout.close()
+    process.stdout = None
+    _, stderr = process.communicate(timeout=30)
+    assert "raceback" not in stderr
+    assert "fault" not in stderr

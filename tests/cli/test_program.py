@@ -1,0 +1,135 @@
+"""The program as a whole: help, sentences, exit codes, and what is imported for them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+COMMANDS = ["serve", "topic", "produce", "consume", "delete-records", "log"]
+LEAVES = [
+    ["serve"],
+    ["topic", "create"],
+    ["topic", "list"],
+    ["topic", "describe"],
+    ["topic", "delete"],
+    ["produce"],
+    ["consume"],
+    ["delete-records"],
+    ["log", "dump"],
+]
+
+
+def modules_after(*arguments: str) -> set[str]:
+    """What a fresh process has imported once it ran `kmini` with these arguments."""
+    code = "import sys; from kmini.cli import main\ntry: main()\nfinally: print(*sys.modules, file=sys.stderr)"
+    finished = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+    return set(finished.stderr.splitlines()[-1].split())
+
+
+def test_help_names_every_command(run) -> None:
+    result = run("--help")
+    assert result.exit_code == 0
+    assert all(command in result.stdout for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", LEAVES, ids=" ".join)
+def test_the_help_of_every_command_shows_an_example(run, command: list[str]) -> None:
+    result = run(*command, "-h")
+    assert result.exit_code == 0
+    if command not in (["topic", "list"], ["topic", "delete"]):
+        assert f"kmini {' '.join(command)} " in result.stdout.partition("Options:")[0].partition("\n")[2]
+
+
+def test_help_imports_no_command() -> None:
+    imported = modules_after("--help")
+    assert not {name for name in imported if name.startswith(("kmini.cli.", "kmini.broker", "kmini.client", "rich"))}
+
+
+def test_serve_imports_neither_client_nor_what_draws_tables_nor_an_embedded_broker() -> None:
+    imported = modules_after("serve", "-c", "log.retention.ms=never")
+    assert "kmini.broker.config" in imported
+    assert not {name for name in imported if name.startswith(("kmini.client", "rich", "kmini.embedded"))}
+
+
+def test_commands_that_ask_import_no_broker() -> None:
+    imported = modules_after("topic", "list", "-b", "127.0.0.1:1")
+    assert "kmini.client" in imported
+    assert not {name for name in imported if name.startswith(("kmini.broker", "kmini.storage", "rich", "uvloop"))}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["sevre"], "there is no command 'sevre', the commands are serve, topic, produce"),
+        (["--verison"], "--verison"),
+        (["topic", "create"], "NAME..."),
+        (["topic", "crate"], "crate"),
+        (["consume", "t", "--count", "0"], "0 is not in the range"),
+        (["produce", "t", "-z", "zip"], "'zip' is not one of"),
+    ],
+)
+def test_wrong_usage_is_one_sentence_and_exit_code_2(run, arguments: list[str], said: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stderr.startswith("kmini")
+    assert said in result.stderr
+    assert "--help explains" in result.stderr
+    assert not result.stdout
+
+
+def test_without_a_command_it_shows_its_help_and_fails(run) -> None:
+    result = run()
+    assert result.exit_code == 2
+    assert "Commands:" in result.stderr
+
+
+def test_python_m_kmini_is_the_same_program() -> None:
+    finished = subprocess.run(
+        [sys.executable, "-m", "kmini", "--version"], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert finished.stdout.startswith("kmini ")
+
+
+@pytest.mark.parametrize(
+    "command", [["topic", "list"], ["consume", "t"], ["produce", "t"], ["delete-records", "t:0:1"]], ids=lambda c: c[0]
+)
+def test_without_a_broker_the_remedy_is_told(run, command: list[str]) -> None:
+    result = run(*command, "--bootstrap-server", "127.0.0.1:1", stdin="line\n")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("kmini: no broker answers: cannot connect to 127.0.0.1:1: Connection refused")
+    assert "kmini serve starts a broker" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_an_address_that_is_none_is_wrong_usage(run) -> None:
+    result = run("topic", "list", "--bootstrap-server", "here:port")
+    assert result.exit_code == 2
+    assert "'here:port' is no address: host:port was expected" in result.stderr
+
+
+def test_a_fault_of_our_own_is_a_sentence_too(run, monkeypatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("the unforeseen")
+
+    monkeypatch.setattr("kmini.cli.topic.ask", fail)
+    result = run("topic", "list")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "kmini: a fault in kmini itself, RuntimeError: the unforeseen (KMINI_TRACEBACK=1 shows where)\n"
+    )
+    assert isinstance(run("topic", "list", KMINI_TRACEBACK="1").exception, RuntimeError)
+
+
+def test_ctrl_c_is_exit_code_130_without_a_word(run, monkeypatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kmini.cli.topic.ask", interrupt)
+    result = run("topic", "list")
+    assert result.exit_code == 130
+    assert not result.stderr.strip()

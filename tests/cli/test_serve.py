@@ -1,0 +1,183 @@
+"""`kmini serve`: what it says, when it is ready, and how it ends."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ADDRESS = re.compile(r"127\.0\.0\.1:\d+\n")
+
+
+def test_the_first_line_is_the_address_and_then_it_answers(start, run) -> None:
+    process = start("serve", "--port", 0)
+    line = process.stdout.readline()
+    assert ADDRESS.fullmatch(line)
+    assert run("topic", "list", "-b", line.strip()).exit_code == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_in_order(start, stop, number: int) -> None:
+    process = start("serve", "--port", 0)
+    process.stdout.readline()
+    code, stderr = stop(process, number)
+    assert code == 0
+    assert "stopped" in stderr
+
+
+def test_without_a_data_directory_it_says_where_the_data_are_and_removes_them(start, stop, tmp_path) -> None:
+    process = start("serve", "--port", 0, env={"TMPDIR": str(tmp_path), "PATH": ""})
+    process.stdout.readline()
+    (directory,) = tmp_path.iterdir()
+    code, stderr = stop(process)
+    assert code == 0
+    assert f"data go to {directory}, which is removed at the end; --data-dir DIR keeps them" in stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_data_directory_is_kept_with_what_is_in_it(start, stop, run, tmp_path) -> None:
+    for expected in ("", "one\n"):
+        process = start("serve", "--port", 0, "--data-dir", tmp_path / "data", "--topic", "orders:1")
+        address = process.stdout.readline().strip()
+        assert run("consume", "orders", "-b", address).stdout == expected
+        run("produce", "orders", "-b", address, stdin="one\n")
+        assert stop(process)[0] == 0
+
+
+def test_topics_are_created_before_the_address_is_said(start, run) -> None:
+    process = start("serve", "--port", 0, "--topic", "orders:3", "--topic", "profiles:1:compact")
+    address = process.stdout.readline().strip()
+    assert run("topic", "list", "-b", address).stdout == "orders\nprofiles\n"
+    assert len(run("topic", "describe", "orders", "-b", address).stdout.splitlines()) == 4
+    run("produce", "profiles", "-K", ":", "-b", address, stdin="a:1\n")
+    assert "POLICY_VIOLATION" in run("delete-records", "profiles:0:1", "-b", address).stdout
+
+
+def test_a_topic_that_is_there_stays_as_it_is(start, stop, run, tmp_path) -> None:
+    arguments = ("serve", "--port", 0, "--data-dir", tmp_path / "data", "--topic")
+    process = start(*arguments, "orders:3")
+    process.stdout.readline()
+    stop(process)
+    process = start(*arguments, "orders:5")
+    address = process.stdout.readline().strip()
+    assert len(run("topic", "describe", "-b", address).stdout.splitlines()) == 4
+    assert "topic orders exists with 3 partitions and stays so" in stop(process)[1]
+
+
+def test_the_port_is_written_to_a_file_on_request(start, stop, tmp_path) -> None:
+    port_file = tmp_path / "port"
+    process = start("serve", "--port", 0, "--port-file", port_file)
+    address = process.stdout.readline()
+    while not port_file.exists():
+        assert process.poll() is None
+    assert address == f"127.0.0.1:{port_file.read_text()}"
+    stop(process)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_taken_port_is_one_sentence_with_the_remedy(run) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = run("serve", "--port", port)
+    assert result.exit_code == 2
+    sentence = result.stderr.splitlines()[-1]
+    assert f"127.0.0.1:{port}: Address already in use; stop the program that listens there, or choose" in sentence
+    assert not result.stdout
+
+
+def test_an_address_of_another_machine_is_told(run) -> None:
+    result = run("serve", "--port", 0, "--host", "203.0.113.1")
+    assert result.exit_code == 2
+    assert "--host" in result.stderr.splitlines()[-1]
+
+
+def test_a_second_broker_on_the_same_data_is_refused(start, run, tmp_path) -> None:
+    process = start("serve", "--port", 0, "--data-dir", tmp_path)
+    process.stdout.readline()
+    result = run("serve", "--port", 0, "--data-dir", tmp_path)
+    assert result.exit_code == 1
+    assert "another broker" in result.stderr
+    assert "raceback" not in result.stderr
+
+
+def test_a_data_directory_that_is_a_file_is_told(run, tmp_path) -> None:
+    (tmp_path / "file").write_text("")
+    result = run("serve", "--port", 0, "--data-dir", tmp_path / "file")
+    assert result.exit_code == 2
+    assert f"cannot use {tmp_path / 'file'}" in result.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["-c", "log.retention.ms"], "KEY=VALUE was expected"),
+        (["-c", "log.retention.ms=soon"], "log.retention.ms=soon"),
+        (["-c", "log.retentoin.ms=5"], "did you mean"),
+        (["--topic", "orders"], "NAME:PARTITIONS or NAME:PARTITIONS:compact was expected"),
+        (["--topic", "orders:0"], "was expected"),
+        (["--topic", "orders:1:delete"], "was expected"),
+        (["--topic", "a b:1"], "may hold ASCII letters"),
+        (["--port", "65536"], "65536 is not in the range"),
+        (["nowhere.properties"], "cannot read nowhere.properties: No such file or directory"),
+    ],
+)
+def test_bad_arguments_are_one_sentence(run, arguments: list[str], said: str) -> None:
+    result = run("serve", *arguments)
+    assert result.exit_code == 2
+    assert len(result.stderr.splitlines()) == 1
+    assert said.lower() in result.stderr.lower()
+
+
+def test_settings_come_from_the_file_then_the_options(start, run, tmp_path) -> None:
+    properties = tmp_path / "server.properties"
+    properties.write_text(f"num.partitions=2\nlog.dirs={tmp_path / 'elsewhere'}\nlisteners=PLAINTEXT://127.0.0.1:1\n")
+    process = start("serve", properties, "-c", "num.partitions=4", "--port", 0, "--data-dir", tmp_path / "data")
+    address = process.stdout.readline().strip()
+    run("topic", "create", "orders", "-b", address)
+    assert len(run("topic", "describe", "-b", address).stdout.splitlines()) == 1 + 4
+    assert (tmp_path / "data").is_dir()
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_file_that_is_no_properties_file_is_told(run, tmp_path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text("a=1\nb=\\u12\n")
+    assert "is no properties file: line 2" in run("serve", path).stderr
+
+
+def test_every_address_of_the_machine_is_said_as_one_that_can_be_connected_to(start, run) -> None:
+    process = start("serve", "--port", 0, "--host", "0.0.0.0")
+    line = process.stdout.readline()
+    assert ADDRESS.fullmatch(line)
+    assert run("topic", "list", "-b", line.strip()).exit_code == 0
+
+
+def test_each_listener_is_a_line(start) -> None:
+    process = start("serve", "-c", "listeners=PLAINTEXT://127.0.0.1:0,OTHER://127.0.0.1:0",
+                    "-c", "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,OTHER:PLAINTEXT")  # fmt: skip
+    assert all(ADDRESS.fullmatch(process.stdout.readline()) for _ in range(2))
+
+
+@pytest.mark.skipif(not Path("/proc/self/limits").exists(), reason="no /proc to read limits from")
+def test_the_limit_of_open_files_is_raised_to_what_is_allowed() -> None:
+    import resource
+
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    command = [sys.executable, "-m", "kmini", "serve", "--port", "0"]
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard)),
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        limits = Path(f"/proc/{process.pid}/limits").read_text()
+        process.terminate()
+    (line,) = (line for line in limits.splitlines() if line.startswith("Max open files"))
+    assert line.split()[3] == line.split()[4]

@@ -1,0 +1,68 @@
+"""What any client writes, in any codec, every other client reads back as it was written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from client_adapters import CODECS, Client, Received, Sent, create_topic, make_records
+from server_process import ServerProcess
+
+CLIENTS = ("kafka-python", "aiokafka", "confluent-kafka", "kcat", "java")
+RECORDS = 4_000
+"""Written by each client with each codec: 5 × 5 × 4,000 = 100,000 in a run."""
+
+
+class Written:
+    """The topic one client wrote: a partition for each codec."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self.records: dict[str, list[Sent]] = {}
+        self.first_read: dict[str, list[Received]] = {}
+        """What the first reader saw, by codec: where the writer left the timestamp to its client, all must agree."""
+
+
+@pytest.fixture(scope="module")
+def written(
+    server: ServerProcess, client: Callable[[str], Client], topic_names: Callable[[str], str]
+) -> Callable[[str], Written]:
+    """Give the topic a client wrote, writing it at the first call."""
+    topics: dict[str, Written] = {}
+
+    def write(writer: str) -> Written:
+        if writer not in topics:
+            adapter = client(writer)
+            topic = Written(topic_names(writer))
+            create_topic(server.bootstrap_servers, topic.topic, partitions=len(CODECS))
+            for partition, codec in enumerate(CODECS):
+                records = adapter.sayable(make_records(RECORDS, seed=(writer, codec)))
+                topic.records[codec] = records
+                offsets = adapter.produce(server.bootstrap_servers, topic.topic, partition, records, codec)
+                assert offsets == [*range(RECORDS)]
+            topics[writer] = topic
+        return topics[writer]
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader"),
+    [
+        pytest.param(writer, reader, marks=pytest.mark.xdist_group(f"written by {writer}"))
+        for writer in CLIENTS
+        for reader in CLIENTS
+    ],
+)
+def test_every_client_reads_what_any_client_writes(
+    writer: str, reader: str, server: ServerProcess, client: Callable[[str], Client], written: Callable[[str], Written]
+) -> None:
+    topic, adapter = written(writer), client(reader)
+    for partition, codec in enumerate(CODECS):
+        received = adapter.consume(server.bootstrap_servers, topic.topic, partition, RECORDS)
+        first_read = topic.first_read.setdefault(codec, received)
+        assert [r.offset for r in received] == [*range(RECORDS)]
+        assert [r.timestamp for r in received] == [r.timestamp for r in first_read]
+        for sent, got in zip(topic.records[codec], received, strict=True):
+            assert sent.timestamp in (None, got.timestamp)
+            assert (sent.key, sent.value, sent.headers) == (got.key, got.value, got.headers)

@@ -1,0 +1,152 @@
+"""What every part of the test suite shares: the two servers, the JVM, and where tests may run beside each other."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent
+sys.path.insert(0, str(TESTS / "peers"))
+
+import apache_kafka  # noqa: E402
+from java_peer import JavaPeer  # noqa: E402
+from server_process import ServerProcess, StartServer, kafka_command, kmini_command  # noqa: E402
+
+OURS_UNMAPPED = {"protocol", "storage", "broker", "client", "embed"}
+"""Folder names of the repository; as modules they would be second copies beside `kmini.protocol` and the rest."""
+
+
+NOT_OUR_LEAKS = (
+    "ignore::pytest.PytestUnraisableExceptionWarning",
+    "ignore::ResourceWarning",
+    "ignore::DeprecationWarning",
+)
+"""The suite treats leaks as errors; the clients it drives leave sockets to the garbage collector."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--against",
+        choices=["kmini", "kafka"],
+        default="kmini",
+        help="which server the tests of clients and tools run against: Apache Kafka proves the tests themselves",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep everything that needs Apache Kafka or its tools in one xdist worker, so that a run starts each once."""
+    for item in items:
+        fixtures = getattr(item, "fixturenames", ())
+        if "apache_kafka_server" in fixtures or "java" in fixtures:
+            item.add_marker(pytest.mark.oracle)
+            item.add_marker(pytest.mark.xdist_group("oracle"))
+        if "leaky_clients" in fixtures:
+            item.add_marker(pytest.mark.filterwarnings(*NOT_OUR_LEAKS))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """No test may have imported a folder by its bare name, past the mapping in pyproject.toml."""
+    if imported := OURS_UNMAPPED & sys.modules.keys():
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        print(f"\nimported without the package kmini: {', '.join(sorted(imported))}", file=sys.stderr)
+
+
+@pytest.fixture(scope="session")
+def against_kafka(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--against") == "kafka")
+
+
+@pytest.fixture
+def leaky_clients() -> Iterator[None]:
+    """Collect what a client library left behind within the test that used it, where it is not an error."""
+    yield
+    gc.collect()
+
+
+@pytest.fixture(scope="session")
+def need_kafka() -> None:
+    """Skip where Apache Kafka or Java is not installed."""
+    if reason := apache_kafka.why_unavailable():
+        pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def server(against_kafka: bool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """The server under test with default settings, shared by the tests of one worker: use fresh topic names."""
+    if against_kafka and (reason := apache_kafka.why_unavailable()):
+        pytest.skip(reason)
+    directory = tmp_path_factory.mktemp("server")
+    command = kafka_command if against_kafka else kmini_command
+    process = ServerProcess(command(directory / "data", {}), directory / "server.log")
+    yield process
+    process.stop()
+
+
+@pytest.fixture
+def start_server(against_kafka: bool, tmp_path: Path) -> Iterator[StartServer]:
+    """A maker of servers of the kind under test; configuration keys are written with underscores for dots."""
+    if against_kafka and (reason := apache_kafka.why_unavailable()):
+        pytest.skip(reason)
+    started: list[ServerProcess] = []
+
+    def start(**config: str) -> ServerProcess:
+        command = kafka_command if against_kafka else kmini_command
+        directory = tmp_path / f"server-{len(started)}"
+        directory.mkdir()
+        dotted = {key.replace("_", "."): value for key, value in config.items()}
+        started.append(ServerProcess(command(directory / "data", dotted), directory / "server.log"))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+
+
+@pytest.fixture
+def broker_process(start_server: StartServer) -> ServerProcess:
+    """A server of this test's own, to be killed and started again."""
+    return start_server()
+
+
+@pytest.fixture(scope="session")
+def apache_kafka_server(need_kafka: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """Apache Kafka itself, started once for a whole test run (see `pytest_collection_modifyitems`)."""
+    directory = tmp_path_factory.mktemp("apache-kafka")
+    process = ServerProcess(kafka_command(directory / "data", {}), directory / "server.log")
+    yield process
+    process.stop()
+
+
+@pytest.fixture(scope="session")
+def java(need_kafka: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaPeer]:
+    """One JVM with Kafka's tools and a Java producer and consumer, for each worker that needs it."""
+    peer = JavaPeer(tmp_path_factory.mktemp("java") / "java.log")
+    yield peer
+    peer.close()
+
+
+@pytest.fixture
+def log_directory(against_kafka: bool) -> Callable[[ServerProcess], Path]:
+    """Where a server keeps its logs, in Kafka's layout."""
+
+    def find(process: ServerProcess) -> Path:
+        data = Path(process.command[process.command.index("--data-dir") + 1])
+        if against_kafka:
+            return data / "log"
+        (directory,) = data.glob("broker-*")
+        return directory
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def topic_names(worker_id: str) -> Callable[[str], str]:
+    """A maker of topic names that no other test of this run uses."""
+    numbers = itertools.count()
+    return lambda prefix: f"{prefix}-{worker_id}-{next(numbers)}"

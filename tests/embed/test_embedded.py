@@ -1,0 +1,166 @@
+"""The broker inside a program: both voices, its life, and what it leaves behind."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+import kmini
+from kmini import AsyncBroker, Broker
+from kmini.broker.config import ConfigError
+from kmini.broker.server import PortTaken
+from kmini.embedded import Operations
+from kmini.protocol.errors import RequestTimedOut, TopicAlreadyExists, UnknownTopicOrPartition
+from kmini.protocol.messages.metadata import MetadataRequest
+from kmini.testing import Wire
+
+
+def public_methods(cls: type) -> dict[str, inspect.Signature]:
+    return {
+        name: inspect.signature(method)
+        for name, method in inspect.getmembers(cls, inspect.isfunction)
+        if not name.startswith("_")
+    }
+
+
+def test_both_voices_have_the_methods_of_the_one_table_with_its_signatures() -> None:
+    table = public_methods(Operations)
+    assert public_methods(AsyncBroker) == table
+    life = {"start", "stop", "close"}
+    blocking = public_methods(Broker)
+    assert {name: blocking[name] for name in blocking if name not in life} == table
+    assert life < set(blocking)
+
+
+def test_blocking_methods_return_values_and_the_others_coroutines() -> None:
+    for name in public_methods(Operations):
+        assert inspect.iscoroutinefunction(getattr(AsyncBroker, name)), name
+        assert not inspect.iscoroutinefunction(getattr(Broker, name)), name
+
+
+def test_the_facade_exports_what_it_says() -> None:
+    for name in kmini.__all__:
+        assert getattr(kmini, name).__name__ == name
+    with pytest.raises(AttributeError, match="no attribute 'Brokr'"):
+        kmini.Brokr  # noqa: B018
+
+
+def test_records_come_back_as_they_were_produced() -> None:
+    with Broker() as broker:
+        headers = (("trace", b"1"), ("empty", None))
+        assert broker.produce("orders", b"one", key=b"k", headers=headers, timestamp_ms=1_000_000) == 0
+        assert broker.produce("orders", None) == 1
+        first, second = broker.records("orders")
+        assert first == (0, 1_000_000, b"k", b"one", headers)
+        assert (second.offset, second.key, second.value) == (1, None, None)
+        assert broker.offsets("orders") == (0, 2, 2)
+
+
+async def test_the_same_from_an_event_loop() -> None:
+    async with Broker(topics={"orders": 2}) as broker:
+        assert await broker.produce("orders", b"one", partition=1) == 0
+        assert [record.value for record in await broker.records("orders")] == [b"one"]
+        assert await broker.topics() == ["orders"]
+        with pytest.raises(TopicAlreadyExists):
+            await broker.create_topic("orders")
+
+
+def test_waiting_for_records_ends_when_they_are_there() -> None:
+    with Broker(topics={"orders": 1}) as broker:
+        found: list[list[bytes | None]] = []
+        waiter = threading.Thread(
+            target=lambda: found.append([r.value for r in broker.wait_for_records("orders", 2, timeout_ms=60_000)])
+        )
+        waiter.start()
+        for value in (b"one", b"two"):
+            broker.produce("orders", value)
+        waiter.join(60)
+        assert found == [[b"one", b"two"]]
+
+
+def test_waiting_in_vain_says_what_there_was() -> None:
+    with Broker(topics={"orders": 1}) as broker:
+        broker.produce("orders", b"one")
+        with pytest.raises(RequestTimedOut, match=r"1 of 2 records after 1 ms: \[b'one'\]"):
+            broker.wait_for_records("orders", 2, timeout_ms=1)
+
+
+def test_settings_are_by_kafkas_names_and_a_wrong_one_is_an_error() -> None:
+    with Broker(config={"auto.create.topics.enable": False}) as broker, pytest.raises(UnknownTopicOrPartition):
+        broker.produce("orders", b"one")
+    with pytest.raises(ConfigError, match=r"log\.retention\.ms"):
+        Broker(config={"log.retenton.ms": 1})
+
+
+def test_a_stopped_broker_comes_back_on_its_port_with_its_data() -> None:
+    with Broker(topics={"orders": 1}) as broker:
+        address = broker.bootstrap_servers
+        broker.produce("orders", b"one")
+        broker.stop()
+        assert broker.bootstrap_servers == ""
+        with pytest.raises(ConnectionRefusedError):
+            Wire(address)
+        broker.start()
+        assert broker.bootstrap_servers == address
+        assert [record.value for record in broker.records("orders")] == [b"one"]
+
+
+def test_a_private_data_directory_is_removed_and_a_given_one_stays(tmp_path: Path) -> None:
+    with Broker() as broker:
+        private = broker.data_dir
+        assert private is not None
+        assert os.path.exists(os.path.join(private, "kmini.db"))
+    assert not os.path.exists(private)
+    for expected in ([], [b"one"]):
+        with Broker(data_dir=tmp_path, topics={"orders": 1}) as broker:
+            assert [record.value for record in broker.records("orders")] == expected
+            broker.produce("orders", b"one")
+
+
+def test_nothing_of_it_is_left_running() -> None:
+    before = threading.active_count()
+    with Broker(topics={"orders": 1}) as broker:
+        with Wire(broker.bootstrap_servers) as wire:
+            wire.ask(MetadataRequest(topics=None))
+        broker.delete_records("orders")
+    assert threading.active_count() == before
+
+
+def test_it_stops_with_clients_still_connected() -> None:
+    with Broker() as broker:
+        wire = Wire(broker.bootstrap_servers)
+        wire.ask(MetadataRequest(topics=None))
+    wire.close()
+
+
+def test_a_taken_port_is_a_sentence_and_leaves_nothing_behind() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        broker = Broker(port=port)
+        before = threading.active_count()
+        with pytest.raises(PortTaken, match=str(port)):
+            broker.start()
+        assert threading.active_count() == before
+        assert broker.data_dir is None
+
+
+def test_asking_a_broker_that_does_not_run_is_an_error() -> None:
+    with pytest.raises(RuntimeError, match="does not run"):
+        Broker().topics()
+
+
+def test_the_fixture_gives_a_broker_of_its_own(kafka_broker: Broker) -> None:
+    assert kafka_broker.topics() == []
+    with Wire(kafka_broker.bootstrap_servers) as wire:
+        assert wire.ask(MetadataRequest(topics=None)).brokers
+
+
+def test_metrics_are_prometheus_text_from_the_start(kafka_broker: Broker) -> None:
+    kafka_broker.produce("orders", b"one")
+    text = kafka_broker.metrics_text()
+    assert 'kafka_log_log_logendoffset{partition="0",topic="orders"} 1.0' in text

@@ -1,0 +1,44 @@
+"""How much is thrown at the broker: a fixed sample in `make test`, the counts that the figures ask for in `make soak`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from watched import WatchedBroker  # noqa: E402
+
+IS_SOAK = bool(os.environ.get("KMINI_SOAK"))
+
+
+@pytest.fixture(scope="session")
+def rounds() -> Callable[[int, int], int]:
+    """`rounds(sample, full)`: how often to try, here."""
+    return lambda sample, full: full if IS_SOAK else sample
+
+
+@pytest.fixture
+def watched_broker() -> Iterator[Callable[..., WatchedBroker]]:
+    """A maker of brokers in processes of their own, which tell what they hold; settings as keywords, _ for a dot."""
+    brokers: list[WatchedBroker] = []
+
+    def start(**config: str | int) -> WatchedBroker:
+        brokers.append(WatchedBroker({key.replace("_", "."): str(value) for key, value in config.items()}))
+        return brokers[-1]
+
+    yield start
+    for broker in brokers:
+        broker.close()
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What measures runs in one xdist worker, one after the other: two of them at once would measure each other."""
+    for item in items:
+        if "watched_broker" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("hostile"))

@@ -1,0 +1,179 @@
+"""A broker in a process of its own that can be asked what it holds, and for how long something held its loop.
+
+The test process imports `WatchedBroker`; the child runs this file.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+HEARTBEAT_S = 0.002
+SETTLED_WITHIN_S = 15.0
+
+
+class State(NamedTuple):
+    """What a broker holds, garbage collected, at one moment."""
+
+    connections: int
+    purgatory: int
+    timers: int
+    """That have not run and were not cancelled."""
+    tasks: int
+    sockets: int
+    descriptors: int
+    """Open ones that are no sockets."""
+    longest_hold_ms: float
+    """The longest that the loop was not free since it was last asked."""
+
+
+class WatchedBroker:
+    """The parent's view. Ended by `close`, at the latest."""
+
+    def __init__(self, config: dict[str, str]) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, json.dumps(config)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.log: list[str] = []
+        """What the broker wrote to stderr; complete after `close`."""
+        self.bootstrap_servers: str = self._answer()
+
+    @property
+    def address(self) -> tuple[str, int]:
+        host, _, port = self.bootstrap_servers.rpartition(":")
+        return host, int(port)
+
+    def state(self) -> State:
+        return State(**self._ask("state"))
+
+    def settled(self, before: State) -> State:
+        """The state once it has no more of anything than `before`; the last one seen if that does not happen in time."""
+        deadline = time.monotonic() + SETTLED_WITHIN_S
+        while True:
+            state = self.state()
+            if all(now <= then for now, then in zip(state[:-1], before[:-1], strict=True)):
+                return state
+            if time.monotonic() > deadline:
+                return state
+            time.sleep(0.05)
+
+    def resident_bytes(self) -> int:
+        return self._memory("VmRSS")
+
+    def peak_bytes(self) -> int:
+        """The most that was resident since `forget_peak`."""
+        return self._memory("VmHWM")
+
+    def forget_peak(self) -> None:
+        Path(f"/proc/{self._process.pid}/clear_refs").write_text("5")
+
+    def _memory(self, field: str) -> int:
+        for line in Path(f"/proc/{self._process.pid}/status").read_text().splitlines():
+            if line.startswith(field):
+                return int(line.split()[1]) * 1024
+        raise LookupError(field)
+
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def close(self) -> None:
+        """Stop the broker and collect its log."""
+        if self._process.stdin is None or self._process.stdin.closed:
+            return
+        try:
+            _, log = self._process.communicate(timeout=30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            _, log = self._process.communicate()
+            raise
+        self.log = log.splitlines()
+
+    def _ask(self, question: str) -> Any:
+        assert self._process.stdin is not None
+        self._process.stdin.write(question + "\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    def _answer(self) -> Any:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            self.close()
+            raise AssertionError("the broker's process ended:\n" + "\n".join(self.log[-30:]))
+        return json.loads(line)
+
+
+# ------------------------------------------------------------------------------------------------ in the child
+
+
+class Heartbeat:
+    """Beats on the loop and notes the longest time that it could not."""
+
+    def __init__(self, loop: Any) -> None:
+        self._loop = loop
+        self._expected = 0.0
+        self.longest_s = 0.0
+
+    def beat(self) -> None:
+        now = time.perf_counter()
+        if self._expected:
+            self.longest_s = max(self.longest_s, now - self._expected)
+        self._expected = now + HEARTBEAT_S
+        self._loop.call_later(HEARTBEAT_S, self.beat)
+
+
+async def look(core: Any, heartbeat: Heartbeat) -> dict[str, Any]:
+    import asyncio
+
+    longest_s, heartbeat.longest_s = heartbeat.longest_s, 0.0
+    gc.collect()
+    kinds = []
+    for descriptor in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else ():
+        try:
+            kinds.append(os.readlink(f"/proc/self/fd/{descriptor}").startswith("socket:"))
+        except OSError:
+            continue  # the one that lists the others
+    clock = core.clock
+    timers = [timer for timer in (*clock._timers, *clock._liveness_timers) if timer.callback is not None]
+    state = State(
+        connections=len(core.server.connections),
+        purgatory=len(core.purgatory),
+        timers=len(timers),
+        tasks=len(asyncio.all_tasks()),
+        sockets=sum(kinds),
+        descriptors=len(kinds) - sum(kinds),
+        longest_hold_ms=longest_s * 1000,
+    )
+    heartbeat._expected = 0.0  # collecting garbage is our own doing
+    return state._asdict()
+
+
+def main() -> None:
+    import asyncio
+    import logging
+
+    from kmini import Broker
+
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    with Broker(config=json.loads(sys.argv[1])) as broker:
+        loop, core = broker._running_loop, broker._operations.core
+        heartbeat = Heartbeat(loop)
+        loop.call_soon_threadsafe(heartbeat.beat)
+        print(json.dumps(broker.bootstrap_servers), flush=True)
+        for _ in sys.stdin:
+            state = asyncio.run_coroutine_threadsafe(look(core, heartbeat), loop).result()
+            print(json.dumps(state), flush=True)
+
+
+if __name__ == "__main__":
+    main()

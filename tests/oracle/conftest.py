@@ -1,0 +1,85 @@
+"""Apache Kafka and its tools, beside the server under test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from java_peer import Finished, JavaPeer, RunTool
+from server_process import ServerProcess
+from transcript import Transcript, differences
+
+
+@pytest.fixture(autouse=True)
+def _leaky_clients(leaky_clients: None) -> None:
+    """Every test here drives client libraries."""
+
+
+@pytest.fixture
+def kafka_tool(java: JavaPeer) -> RunTool:
+    """Run a tool by its bare class name, such as `TopicCommand`, with any arguments."""
+    return java.run
+
+
+@pytest.fixture
+def tool(kafka_tool: RunTool, server: ServerProcess) -> RunTool:
+    """Run a tool against the server under test."""
+
+    def run(main: str, *arguments: object, stdin: str = "") -> Finished:
+        return kafka_tool(main, "--bootstrap-server", server.bootstrap_servers, *arguments, stdin=stdin)
+
+    return run
+
+
+@pytest.fixture
+def dump(kafka_tool: RunTool) -> Callable[..., list[str]]:
+    """Run DumpLogSegments on one file and return its lines; the tool must not complain."""
+
+    def run(path: Path, *options: str) -> list[str]:
+        finished = kafka_tool("DumpLogSegments", *options, "--files", path)
+        output = (finished.stdout + finished.stderr).replace(
+            "-1 is followed by", "the file starts at"
+        )  # it does not know
+        assert finished.exit == 0, f"{path.name}:\n{output[-3000:]}"
+        assert not [complaint for complaint in COMPLAINTS if complaint in output], f"{path.name}:\n{output[-3000:]}"
+        return finished.lines
+
+    return run
+
+
+COMPLAINTS = (
+    "isvalid: false",
+    "Mismatches in",
+    "The following indexed offsets are not found",
+    " is followed by ",
+    "Found timestamp mismatch",
+    "Found out of order timestamp",
+    "invalid bytes at the end",
+)
+"""What DumpLogSegments prints about a damaged or inconsistent file; it exits with 0 all the same."""
+
+
+Script = Callable[[Transcript], None]
+
+
+@pytest.fixture
+def same_answers(
+    server: ServerProcess, apache_kafka_server: ServerProcess, topic_names: Callable[[str], str]
+) -> Callable[[Script], None]:
+    """Run a script of requests against the server under test and Apache Kafka: every answer must be the same."""
+
+    def compare(script: Script) -> None:
+        topic = topic_names("same")
+        transcripts = []
+        for each in (server, apache_kafka_server):
+            transcript = Transcript(each, topic)
+            try:
+                script(transcript)
+            finally:
+                transcript.close()
+            transcripts.append(transcript.entries)
+        found = differences(*transcripts)
+        assert not found, "\n".join([f"{len(found)} differences", *found])
+
+    return compare

@@ -1,0 +1,109 @@
+"""Run one Apache Kafka broker (KRaft) in the foreground, with the contract of `kmini serve`.
+
+The first line on stdout is the address; the process then becomes Kafka's JVM, so that signals sent to it reach Kafka.
+The same data directory may be started again, on the same or another port.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+PEERS = Path(__file__).resolve().parent
+REPOSITORY = PEERS.parent.parent
+CLUSTER_ID = "a21pbmktdGVzdHMtb25lIQ"
+
+PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller_port}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+inter.broker.listener.name=PLAINTEXT
+log.dirs={log_directory}
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=8
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=8
+group.initial.rebalance.delay.ms=0
+broker.session.timeout.ms=1000
+broker.heartbeat.interval.ms=200
+"""
+
+
+def jars() -> Path:
+    """The folder that holds Kafka's jars, whether or not they are there yet."""
+    return Path(os.environ.get("KMINI_KAFKA_JARS") or REPOSITORY / ".peers" / "kafka" / "lib")
+
+
+def why_unavailable() -> str | None:
+    """Return why Apache Kafka cannot run here, or None when it can."""
+    if shutil.which("java") is None:
+        return "no java on the path"
+    if not any(jars().glob("kafka-clients-*.jar")):
+        return f"Kafka's jars are not in {jars()} (make kafka-jars fetches them)"
+    return None
+
+
+def java_command(*options: str) -> list[str]:
+    """The start of every Java command line of ours: quick to start, quiet, with Kafka on the class path."""
+    logging = f"-Dlog4j2.configurationFile={PEERS / 'log4j2.properties'}"
+    return ["java", "-Djava.awt.headless=true", "-XX:+UseSerialGC", *options, logging, "-cp", f"{jars()}/*"]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def write_properties(data_dir: Path, port: int, overrides: list[str]) -> Path:
+    path = data_dir / "server.properties"
+    text = PROPERTIES.format(port=port, controller_port=free_port(), log_directory=data_dir / "log")
+    path.write_text(text + "".join(f"{override}\n" for override in overrides), encoding="utf-8")
+    return path
+
+
+def format_storage(properties: Path) -> None:
+    """Write meta.properties, once for each data directory; a directory that already holds logs is adopted."""
+    command = java_command("-XX:TieredStopAtLevel=1", "-Xmx128m")
+    command += ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)]
+    finished = subprocess.run(command, capture_output=True, text=True, check=False)
+    if finished.returncode:
+        sys.exit(f"cannot format: {finished.stdout}{finished.stderr}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-dir", required=True, type=Path)
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("-c", dest="overrides", metavar="key=value", action="append", default=[])
+    parser.add_argument("--fast", action="store_true", help="settings for benchmarks: 1 GiB heap, G1, all compilers")
+    options = parser.parse_args()
+    if reason := why_unavailable():
+        sys.exit(f"cannot run Apache Kafka: {reason}")
+    options.data_dir.mkdir(parents=True, exist_ok=True)
+    port = options.port or free_port()
+    properties = write_properties(options.data_dir.resolve(), port, options.overrides)
+    if not (options.data_dir / "log" / "meta.properties").exists():
+        format_storage(properties)
+    print(f"127.0.0.1:{port}", flush=True)
+    if options.fast:
+        command = java_command("-Xms1g", "-Xmx1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
+        command.remove("-XX:+UseSerialGC")
+    else:
+        command = java_command("-Xmx384m", "-XX:TieredStopAtLevel=1")
+    os.execvp("java", [*command, "kafka.Kafka", str(properties)])
+
+
+if __name__ == "__main__":
+    main()

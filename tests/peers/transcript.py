@@ -1,0 +1,150 @@
+"""The answers of one server to a script of requests, in a form that two servers can agree on."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import Any
+
+import kafka_requests
+from server_process import ServerProcess
+from wire import Wire
+
+NONE_EXISTS = uuid.UUID(int=0xDEAD)
+"""A topic id that no server gave out."""
+
+OF_THE_SERVER = {"throttle_time_ms", "host", "port", "cluster_id", "controller_id", "rack", "configs", "node_endpoints"}
+"""Fields that say who answers, not what."""
+
+ALLOWED_EITHER_WAY = {"session_id"}
+"""A server may make a fetch session or not (KIP-227)."""
+
+SENTENCES = {"error_message", "batch_index_error_message"}
+"""Each server has its own words, and its own mind about when to use them."""
+
+LEFT_OUT = OF_THE_SERVER | ALLOWED_EITHER_WAY | SENTENCES
+
+IDENTITIES = {"topic_id", "producer_id"}
+"""Drawn by each server; zero and -1 keep their meaning."""
+
+
+COORDINATOR_LOAD_IN_PROGRESS = 14
+UNKNOWN_SERVER_ERROR = -1
+"""An exception nobody thought of, inside Apache Kafka: any error of ours says more."""
+
+
+class Transcript:
+    """Asks one server and writes down what it answered; topic names and ids are kept by the script's own names."""
+
+    def __init__(self, server: ServerProcess, topic: str) -> None:
+        self.server = server
+        self.topic = topic
+        self.topic_ids: dict[str, uuid.UUID] = {}
+        self.entries: dict[str, Any] = {}
+        self._wire = Wire(server.host, server.port)
+
+    def close(self) -> None:
+        self._wire.socket.close()
+
+    def create(self, name: str = "", partitions: int = 1, **configs: str) -> str:
+        """Create a topic, settings with underscores for dots, and return its full name."""
+        full_name = self.topic + name
+        dotted = {key.replace("_", "."): value for key, value in configs.items()}
+        request = kafka_requests.create_topics({"name": full_name, "num_partitions": partitions, "configs": dotted})
+        (created,) = self._wire.ask(request, 7).topics
+        assert created.error_code == 0, created
+        self.topic_ids[full_name] = created.topic_id
+        self._wait_for_leaders(full_name, partitions)
+        return full_name
+
+    def wait_until_loaded(self, request: Any, version: int) -> None:
+        """Apache Kafka, just started, answers some requests with COORDINATOR_LOAD_IN_PROGRESS."""
+        for _ in range(500):
+            if self._wire.ask(request, version).error_code != COORDINATOR_LOAD_IN_PROGRESS:
+                return
+            time.sleep(0.01)
+        raise TimeoutError("still loading")
+
+    def _wait_for_leaders(self, topic: str, partitions: int) -> None:
+        """Apache Kafka answers CreateTopics a moment before its partitions take requests."""
+        request = kafka_requests.list_offsets(topic, *[-1] * partitions, partitions=range(partitions))
+        for _ in range(500):
+            (answer,) = self._wire.ask(request, 5).topics
+            if not any(partition.error_code for partition in answer.partitions):
+                return
+            time.sleep(0.01)
+        raise TimeoutError(f"{topic} has no leaders")
+
+    def ask(self, what: str, request: Any, version: int) -> Any:
+        """Ask, note the answer under `what` (or that the connection was closed), and return the answer."""
+        response = self._wire.ask(request, version)
+        if response is None:
+            self._wire.socket.close()
+            self._wire = Wire(self.server.host, self.server.port)
+        self.note(f"{what}, v{version}", "closed" if response is None else response.to_dict(json=False))
+        return response
+
+    def read(self, topic: str) -> list[Any]:
+        """Return what partition 0 holds, batch by batch: the headers without sizes and checksums, and the records."""
+        from kafka.record import MemoryRecords
+
+        response = self._wire.ask(kafka_requests.fetch(topic, 0), 11)
+        records = MemoryRecords(bytes(response.responses[0].partitions[0].records))
+        batches = []
+        while records.has_next():
+            stored = records.next_batch()
+            rows = [(r.offset, r.timestamp, r.timestamp_type, r.key, r.value, str(r.headers)) for r in stored]
+            head = (stored.base_offset, stored.attributes, stored.last_offset_delta, stored.first_timestamp)
+            batches.append([*head, stored.max_timestamp, rows])
+        return batches
+
+    def note(self, what: str, answer: Any) -> None:
+        assert what not in self.entries, f"the script says {what!r} twice"
+        self.entries[what] = comparable(answer)
+
+
+def comparable(value: Any, field: str = "") -> Any:
+    """Return a decoded answer with what each server may say in its own way replaced by whether it says it."""
+    if isinstance(value, dict):
+        return {name: comparable(entry, name) for name, entry in value.items() if name not in LEFT_OUT}
+    if isinstance(value, (list, tuple)) and not isinstance(value, bytes):
+        entries = [comparable(entry, field) for entry in value]
+        return sorted(entries, key=_place) if entries and isinstance(entries[0], dict) else entries
+    if field in IDENTITIES:
+        return value if value in (None, 0, -1, uuid.UUID(int=0), NONE_EXISTS) else "an identity"
+    if field == "log_append_time_ms":
+        return value if value == -1 else "a time"
+    if isinstance(value, (bytes, memoryview)):
+        return bytes(value).hex()
+    return value
+
+
+def _place(entry: dict[str, Any]) -> tuple[int, str]:
+    """Order topics and partitions: a server may answer them in any order."""
+    number = next((entry[name] for name in ("index", "partition_index", "partition") if name in entry), 0)
+    return number, str(entry.get("name") or entry.get("topic") or "")
+
+
+def differences(ours: dict[str, Any], theirs: dict[str, Any]) -> list[str]:
+    """Say in which entries, and there in which fields, two transcripts differ."""
+    lines = []
+    for what in [*theirs, *(ours.keys() - theirs.keys())]:
+        pairs = [*_differing_leaves(what, ours.get(what, "nothing"), theirs.get(what, "nothing"))]
+        lines += [f"{path}: kmini {_short(mine)}, Kafka {_short(other)}" for path, mine, other in pairs]
+    return lines
+
+
+def _differing_leaves(path: str, mine: Any, other: Any) -> Any:
+    if isinstance(mine, dict) and isinstance(other, dict):
+        for name in sorted({*mine, *other}):
+            yield from _differing_leaves(f"{path}.{name}", mine.get(name, "absent"), other.get(name, "absent"))
+    elif isinstance(mine, list) and isinstance(other, list) and len(mine) == len(other):
+        for index, (left, right) in enumerate(zip(mine, other, strict=True)):
+            yield from _differing_leaves(f"{path}[{index}]", left, right)
+    elif mine != other and not (other == UNKNOWN_SERVER_ERROR and path.endswith("error_code") and mine > 0):
+        yield path, mine, other
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}…"

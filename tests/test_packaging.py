@@ -1,0 +1,90 @@
+"""The mapped layout holds: folders, package list, type checker's links and the installed package are one thing."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    tomllib = pytest.importorskip("tomli")
+
+ROOT = Path(__file__).resolve().parent.parent
+ROOTS = {"embed": "kmini", "protocol": "kmini.protocol", "storage": "kmini.storage", "client": "kmini.client"} | {
+    "broker": "kmini.broker",
+}
+"""Each folder of the repository that holds a package, and the package it is."""
+
+
+@pytest.fixture(scope="module")
+def setuptools_table() -> dict[str, object]:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        table: dict[str, object] = tomllib.load(file)["tool"]["setuptools"]
+    return table
+
+
+def packages_on_disk() -> dict[str, str]:
+    """Every folder with an `__init__.py` below the roots, as {package: folder}."""
+    found = {}
+    for folder, package in ROOTS.items():
+        for init in (ROOT / folder).rglob("__init__.py"):
+            below = init.parent.relative_to(ROOT / folder).parts
+            found[".".join((package, *below))] = init.parent.relative_to(ROOT).as_posix()
+    return found
+
+
+def test_the_package_list_is_what_lies_on_disk(setuptools_table: dict[str, object]) -> None:
+    assert sorted(setuptools_table["packages"]) == sorted(packages_on_disk())  # type: ignore[call-overload]
+    assert setuptools_table["package-dir"] == packages_on_disk()
+
+
+def test_every_folder_with_modules_is_a_package() -> None:
+    for folder in ROOTS:
+        for module in (ROOT / folder).rglob("*.py"):
+            assert (module.parent / "__init__.py").exists(), f"{module.parent} has no __init__.py"
+
+
+def test_the_type_checkers_see_the_same_tree() -> None:
+    links = {link.name: link for link in (ROOT / ".typing" / "kmini").iterdir()}
+    expected = {path.name for path in (ROOT / "embed").iterdir() if path.suffix == ".py" or path.name == "py.typed"}
+    expected |= {path.parent.name for path in (ROOT / "embed").glob("*/__init__.py")} | ROOTS.keys() - {"embed"}
+    assert links.keys() - {"__pycache__"} == expected
+    for name, link in links.items():
+        if name != "__pycache__":
+            assert link.is_symlink(), f"{name} is a copy"
+            assert not link.readlink().is_absolute(), f"{name} points out of the repository"
+            assert link.exists(), f"{name} points nowhere"
+
+
+def test_no_folder_in_the_root_shadows_the_package() -> None:
+    assert not (ROOT / "kmini").exists()
+
+
+@pytest.mark.parametrize("folder", sorted(ROOTS))
+def test_imports_of_ours_are_relative_inside_and_absolute_outside(folder: str) -> None:
+    for path in (ROOT / folder).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                is_ours = (node.module or "").partition(".")[0] in {"kmini", *ROOTS}
+                assert not (node.level == 0 and is_ours and folder != "embed"), f"{path}:{node.lineno}"
+                assert not (node.level > 0 and folder == "embed"), f"{path}:{node.lineno}"
+
+
+def test_tests_are_no_packages() -> None:
+    assert not list((ROOT / "tests").rglob("__init__.py"))
+
+
+def test_no_file_names_this_machine_or_a_registry() -> None:
+    """What the repository needs it finds by package coordinates, wherever it is cloned."""
+    forbidden = ["/" + "work" + "/", "/" + "root" + "/", "pypi" + ".org", "repo1" + ".maven", "repo" + ".maven"]
+    own = {".venv", ".git", ".peers", ".kmini-data", "build", "dist", "kmini.egg-info", "__pycache__"}
+    own |= {".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", ".import_linter_cache", ".typing"}
+    for path in ROOT.rglob("*"):
+        if own & {*path.relative_to(ROOT).parts} or not path.is_file() or path.suffix in (".so", ".pyd"):
+            continue
+        text = path.read_text(encoding="utf-8", errors="replace")
+        assert not [words for words in forbidden if words in text], path
