@@ -44,7 +44,7 @@ def main(count: int) -> None:
             if not interpreted and module.__file__.endswith(".py"):
                 print("  (the kernel is not compiled here)")
                 continue
-            record.RecordWalker, record.RecordReader = module.RecordWalker, module.RecordReader
+            vars(record).update(RecordWalker=module.RecordWalker, RecordReader=module.RecordReader)
             form = "interpreted" if interpreted else "compiled"
             for name, work in (("check", check_records), ("decode", decode_records)):
                 taken = best_of(lambda work=work, batch=batch, header=header: work(batch, 0, header))  # type: ignore[misc]

@@ -220,7 +220,8 @@ class Controller:
             self._remember(topic)
 
     def begin_leader_epochs(self, node_id: int) -> None:
-        """Start a new leader epoch in every partition that `node_id` leads: it was away, and may have lost the end of a log.
+        """Start a new leader epoch in every partition that `node_id` leads: it was away, and may have lost the end of a
+        log.
 
         By the epoch readers notice that what they have read is not what is there now (KIP-320).
         """

@@ -224,13 +224,13 @@ def reconcile(broker: Broker) -> None:
 
 
 def _adopt(broker: Broker, name: str, its_logs: Sequence[PartitionLog]) -> None:
-    """Enter a topic into the database from its folders; partitions go on after the last leader epoch in their logs."""
+    """Enter a topic into the database from its folders, with the last leader epochs of its logs."""
     if max(partition_log.topic_partition.partition for partition_log in its_logs) >= MAX_NEW_PARTITIONS:
         log.warning("topic %s is not in the database, and its folders count too high: left alone", name)
         return
     topic_id = max(partition_log.topic_id for partition_log in its_logs)  # any that is not zero
     epochs = {
-        partition_log.topic_partition.partition: partition_log.leader_epochs.latest_epoch + 1
+        partition_log.topic_partition.partition: max(partition_log.leader_epochs.latest_epoch, 0)
         for partition_log in its_logs
     }
     partitions = tuple(

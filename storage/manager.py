@@ -1,5 +1,4 @@
-"""All logs of a broker: one log directory, from the lock that guards it to the marker that says it was closed in
-order."""
+"""All logs of a broker: one log directory, from the lock that guards it to the marker that it was closed in order."""
 
 from __future__ import annotations
 
@@ -43,14 +42,12 @@ class WrongLogDirectory(Exception):
 
 
 class LogManager:
-    """The logs of one log directory, which is locked while this is open. Used on the broker's loop, except where it
-    says so."""
+    """The logs of one log directory, locked while this is open. For the broker's loop, except where it says otherwise."""
 
     logs: dict[TopicPartition, PartitionLog]
     """Every log that can be used."""
     offline: dict[TopicPartition, OSError]
-    """Partitions whose log is there and could not be loaded, because the disk refused. Left alone until the next
-    start."""
+    """Partitions whose log could not be loaded, because the disk refused. Left alone until the next start."""
 
     def __init__(
         self,
@@ -238,8 +235,7 @@ class LogManager:
         self.environment.deletions.add([target], self.environment.now_ms() + delay_ms)
 
     def remove(self, topic_partition: TopicPartition) -> None:
-        """Remove a log and its directory at once: for what a crash left half-made. Blocks. OSError if the disk
-        refuses."""
+        """Remove a log at once, directory and all: what a crash left half-made. Blocks. OSError if the disk refuses."""
         log = self.logs.pop(topic_partition)
         log.abandon()
         self.filesystem.remove_tree(log.directory)
@@ -289,8 +285,7 @@ class LogManager:
         return {**self._offline_start_offsets, **offsets}
 
     def write_log_start_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Put them on the disk, under both names of the file. Blocks; for one thread at a time. OSError if the disk
-        refuses."""
+        """Put them on the disk, under both names. Blocks; for one thread at a time. OSError if the disk refuses."""
         checkpoints.write_log_start_offsets(self.filesystem, self.directory, offsets)
 
     # The end
@@ -298,8 +293,7 @@ class LogManager:
     def close(self, *, clean: bool = True) -> None:
         """Let go of the directory. Blocks; nobody may use a log any more.
 
-        `clean` puts everything on the disk first, and if all of it succeeds, says so: the next start then recovers
-        nothing.
+        `clean` puts everything on the disk first and, if that succeeds, says so: the next start then recovers nothing.
         """
         try:
             if clean and self._close_logs():

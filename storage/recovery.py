@@ -3,12 +3,10 @@
 Nothing that is found here refuses the start: what is damaged is cut off or rebuilt, and said in the broker's log.
 
 1. What a crash interrupted is finished or undone: deletions, and swaps of cleaned segments (`settle_files`).
-2. Segments are opened. Which are recovered? After a clean shutdown none. Otherwise every one from the segment on that
-holds the
-   recovery point; in both cases all from the first on whose offset index is missing or cannot be right.
+2. Segments are opened. After a clean shutdown they are believed; otherwise every one is recovered from the segment on
+   that holds the recovery point. In both cases that begins earlier if an offset index is missing or cannot be right.
 3. To recover a segment is to verify its batches, rebuild its indexes, and cut its file at the first batch that is
-damaged or
-   incomplete. If anything had to be cut, later segments are deleted: the log ends where it is known to be whole.
+   damaged or incomplete. If anything was cut, later segments are deleted: the log ends where it is known to be whole.
 4. A log that ends below its checkpointed start begins anew there. Leader epochs are completed from recovered batches
    and clipped to the log. Producers come from their newest snapshot and the batches after it.
 """
@@ -36,10 +34,11 @@ from .index_file import CorruptIndex
 from .leader_epochs import EpochEntry, LeaderEpochs
 from .log import LogEnvironment, PartitionLog
 from .log_dir_files import CorruptMetadata, read_partition_metadata
+from .log_file import read_headers
 from .producer_replay import replay, replay_batch, take_snapshot
 from .producer_snapshot import remove_stray_snapshots
 from .producer_state import ProducerStates
-from .segment import Segment, read_headers
+from .segment import Segment
 from .segments import Segments
 
 logger = logging.getLogger("kmini.storage")
@@ -123,7 +122,7 @@ def _finish_swaps(
             filesystem.remove(segment_path(directory, *file))
         else:
             kept.append(file)
-    # Ascending, and the log first: what is still `.swap` after another crash then covers nothing that has its final name.
+    # Ascending, the log first: what another crash leaves as `.swap` then covers nothing that has its final name already.
     for file in sorted(swaps, key=lambda file: (file.base_offset, file.kind != filenames.LOG)):
         final = file._replace(suffix="")
         filesystem.rename(segment_path(directory, *file), segment_path(directory, *final))
@@ -157,8 +156,7 @@ class _Loader:
         self.segments: Segments
 
     def load_segments(self, is_clean: bool, recovery_point: int) -> bool:
-        """Load and, where needed, recover them, epochs and producers alongside; returns whether nothing was
-        recovered."""
+        """Load and, where needed, recover them, with epochs and producers; says whether nothing had to be recovered."""
         files = settle_files(self.filesystem, self.directory)
         row = self._open(files)
         if not row:

@@ -1,9 +1,8 @@
 """One segment of a partition's log: the batches of a range of offsets in `NN.log`, and the indexes that find them.
 
 Only the last segment of a log, the active one, is appended to. Its indexes live in memory and reach their files when it
-is sealed, closed or flushed; until then recovery can rebuild them from the batches. Between two entries of the offset
-index the active segment also remembers where every batch begins, so that readers at the end of the log need no look at
-the file.
+is sealed or closed; until then recovery can rebuild them from the batches. Beyond its last index entry the active
+segment also remembers where every batch begins, so that readers at the end of the log cost no look at the file.
 """
 
 from __future__ import annotations
@@ -15,21 +14,18 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 
 from ..protocol.errors import CorruptMessage
-from ..protocol.records.batch import HEADER_SIZE, BatchHeader, is_crc_valid, read_header
+from ..protocol.records.batch import BatchHeader, is_crc_valid
 from . import filenames
 from .config import LogConfig
-from .filesystem import Buffer, File, FileSystem
-from .index_file import CorruptIndex
+from .filesystem import Buffer, FileSystem
+from .index_file import CorruptIndex, IndexFile
+from .log_file import read_batches, read_headers
 from .offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
 from .time_index import NO_TIMESTAMP, TimeIndex
 from .transaction_index import TransactionIndex
 
 logger = logging.getLogger("kmini.storage")
 
-_HEADER_CHUNK = 4096
-"""Read at a time when only headers matter: about one index interval."""
-_BATCH_CHUNK = 1 << 20
-"""Read at a time when every byte matters."""
 _MAX_TAIL = 1024
 """Batches remembered beyond the last index entry; only an unusually large index.interval.bytes reaches it."""
 
@@ -125,6 +121,10 @@ class Segment:
         return filenames.segment_path(self.directory, self.base_offset, kind)
 
     @property
+    def _indexes(self) -> tuple[IndexFile, ...]:
+        return self.offset_index, self.time_index, self.transaction_index
+
+    @property
     def size(self) -> int:
         """Bytes of batches."""
         return self.log.size
@@ -186,8 +186,7 @@ class Segment:
         return waited_ms > limit_ms - self.roll_jitter_ms
 
     def append(self, records: Buffer, last_offset: int, max_timestamp: int) -> None:
-        """Write one batch, with its offsets and leader epoch in place. OSError if the disk refuses: nothing has changed
-        then."""
+        """Write one batch, offsets and leader epoch included. OSError if the disk refuses; then nothing has changed."""
         position = self.log.size
         self.log.append(records)
         self.indexes_are_on_disk = False
@@ -232,19 +231,19 @@ class Segment:
         self._tail_positions = array("q")
 
     def seal(self) -> None:
-        """No append will follow: give the time index its closing entry. The indexes' files are for `flush_indexes`."""
+        """No append will follow: give the time index its closing entry. Its files follow with `write_indexes`."""
         if self.max_timestamp >= 0:
             self.time_index.maybe_append(self.max_timestamp, self._max_timestamp_offset, closing=True)
         self._forget_tail()
 
     def write_indexes(self) -> None:
         """Make the index files equal to the entries. Only for a segment that is sealed, or closing."""
-        for index in (self.offset_index, self.time_index, self.transaction_index):
+        for index in self._indexes:
             index.flush()
 
     def sync_indexes(self) -> None:
         """Return when what `write_indexes` wrote is on the disk. Blocks."""
-        for index in (self.offset_index, self.time_index, self.transaction_index):
+        for index in self._indexes:
             index.sync()
 
     # Reading
@@ -287,17 +286,15 @@ class Segment:
         return self.log.size if located is None else located[0]
 
     def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-        """Position and header of every complete batch from `position` on, which must be the start of one; see
-        `read_headers`."""
+        """Position and header of every complete batch from `position` on; see log_file.py."""
         return read_headers(self.log, position)
 
     def batches(self, position: int = 0) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-        """Like `headers`, with the bytes of each batch. Nothing is verified but what makes it a batch."""
+        """Like `headers`, with the bytes of each batch."""
         return read_batches(self.log, position)
 
     def headers_since(self, timestamp: int, offset: int) -> Iterator[tuple[int, BatchHeader]]:
-        """Position and header of the batches from `offset` on that say they hold a timestamp at or after
-        `timestamp`."""
+        """Position and header of the batches from `offset` on whose largest timestamp is at or after `timestamp`."""
         offset = max(offset, self._time_index_lookup(timestamp))
         for position, header in self.headers(self.position_of(offset)):
             if header.max_timestamp >= timestamp:
@@ -336,7 +333,7 @@ class Segment:
         self.seal()
 
     def _reset_indexes(self) -> None:
-        for index in (self.offset_index, self.time_index, self.transaction_index):
+        for index in self._indexes:
             index.reset()
         self.indexes_are_on_disk = False
         self.indexes_are_full = self.offset_index.is_full or self.time_index.is_full
@@ -349,8 +346,7 @@ class Segment:
     # Coming back, and going
 
     def walk_tail(self) -> int:
-        """Make a loaded segment ready to be the active one; returns how many bytes at its end were no batch and are
-        cut.
+        """Make a loaded segment ready to be the active one; returns how many bytes are cut off its end, being no batch.
 
         Walks the headers from the last index entry on. CorruptIndex if the indexes do not fit the log: then recover it.
         """
@@ -378,8 +374,7 @@ class Segment:
         return self._cut_at(end)
 
     def recover(self, visit: Callable[[BatchHeader, memoryview], None]) -> int:
-        """Verify every batch, rebuild the indexes, cut the log at the first batch that is damaged; returns how many
-        bytes.
+        """Verify every batch, rebuild the indexes, cut the file at the first damaged batch; returns how many bytes.
 
         `visit` gets each good batch, with bytes that are valid during the call.
         """
@@ -405,7 +400,7 @@ class Segment:
         """Drop the batch that contains `offset` and all after it, and be the active segment."""
         located = self.locate(offset)
         if located is not None:
-            for index in (self.offset_index, self.time_index, self.transaction_index):
+            for index in self._indexes:
                 index.truncate_to(offset)
             self.log.truncate(located[0])
         self.indexes_are_on_disk = False
@@ -418,55 +413,30 @@ class Segment:
         return excess
 
     def mark_deleted(self) -> list[str]:
-        """Give the files their `.deleted` names; returns the paths to remove later. Readers in other threads may go on.
+        """Give the files their `.deleted` names; returns what is to be removed later. Who reads them may go on.
 
-        A file that cannot be renamed is returned under its own name.
+        What cannot be renamed is returned under its own name.
         """
         self.is_deleted = True
-        paths = []
-        for kind in filenames.SEGMENT_KINDS:
-            path = self._path(kind)
-            target = path + filenames.DELETED
-            try:
-                self._filesystem.rename(path, target)
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                logger.warning("could not rename %s: %s", path, error)
-                target = path
-            paths.append(target)
-        return paths
+        marked = [self._mark_deleted(self.log.path)]
+        for index in self._indexes:
+            index.path = self._mark_deleted(index.path)  # a flush under way then writes what is removed with the rest
+            marked.append(index.path)
+        return marked
+
+    def _mark_deleted(self, path: str) -> str:
+        target = path + filenames.DELETED
+        try:
+            self._filesystem.rename(path, target)
+        except FileNotFoundError:
+            return target  # an index that was never written
+        except OSError as error:
+            logger.warning("could not rename %s: %s", path, error)
+            return path
+        return target
 
     def close(self) -> None:
         self.log.close()
-
-
-def read_headers(log: File, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of every complete batch of a log file from `position` on, which must be the start of one.
-
-    Ends before an incomplete batch; CorruptMessage at what cannot be a batch.
-    """
-    chunk, chunk_start = b"", position
-    end = log.size
-    while position + HEADER_SIZE <= end:
-        if position + HEADER_SIZE > chunk_start + len(chunk):
-            chunk, chunk_start = log.read_at(position, _HEADER_CHUNK), position
-        header = read_header(chunk, position - chunk_start)
-        if header.magic != 2 or header.size < HEADER_SIZE:
-            raise CorruptMessage(f"{log.path}: no batch at position {position}")
-        if position + header.size > end:
-            return
-        yield position, header
-        position += header.size
-
-
-def read_batches(log: File, position: int = 0) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    """Like `read_headers`, with the bytes of each batch."""
-    chunk, chunk_start = memoryview(b""), position
-    for start, header in read_headers(log, position):
-        if start + header.size > chunk_start + len(chunk):
-            chunk, chunk_start = memoryview(log.read_at(start, max(header.size, _BATCH_CHUNK))), start
-        yield start, header, chunk[start - chunk_start : start - chunk_start + header.size]
 
 
 def _roll_jitter(config: LogConfig) -> int:

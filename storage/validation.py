@@ -3,25 +3,26 @@
 `validate` is pure: it may run in any thread, and what it does to the bytes it was given (the header, in place) nobody
 else sees. It asks, in Kafka's order:
 
-| of                  | question                                                    | otherwise                         |
-|---------------------|-------------------------------------------------------------|-----------------------------------|
-| the bytes           | one complete batch of magic 2, and no second one?           | INVALID_RECORD                    |
-| the batch           | base offset 0?                                              | INVALID_RECORD                    |
-|                     | no larger than max.message.bytes, as sent?                  | MESSAGE_TOO_LARGE                 |
-|                     | checksum right?                                             | CORRUPT_MESSAGE                   |
-|                     | a codec there is?                                           | UNKNOWN_SERVER_ERROR, as in Kafka |
-|                     | as many offsets as records, at least one?                   | INVALID_RECORD                    |
-|                     | not a control batch?                                        | INVALID_RECORD                    |
-|                     | a sequence, if it has a producer id?                        | INVALID_RECORD                    |
-| the block           | does it decompress to records, each within the limit?       | CORRUPT_MESSAGE, INVALID_RECORD   |
-| every record        | a key, if the topic is compacted?                           | INVALID_RECORD                    |
-|                     | CreateTime: a timestamp near enough to now, if it has one?  | INVALID_TIMESTAMP                 |
-|                     | otherwise: not a batch that claims log append time?         | INVALID_TIMESTAMP                 |
-| the batch as stored | no larger than max.message.bytes, if it had to be rebuilt?  | MESSAGE_TOO_LARGE                 |
+| of            | question                                                  | otherwise                         |
+|---------------|-----------------------------------------------------------|-----------------------------------|
+| the bytes     | one complete batch of magic 2, and no second one?         | INVALID_RECORD                    |
+| the batch     | base offset 0?                                            | INVALID_RECORD                    |
+|               | no larger than max.message.bytes, as sent?                | MESSAGE_TOO_LARGE                 |
+|               | checksum right?                                           | CORRUPT_MESSAGE                   |
+|               | a codec there is?                                         | UNKNOWN_SERVER_ERROR, as in Kafka |
+|               | as many offsets as records, at least one?                 | INVALID_RECORD                    |
+|               | not a control batch?                                      | INVALID_RECORD                    |
+|               | a sequence, if it has a producer id?                      | INVALID_RECORD                    |
+| the block     | does it decompress?                                       | CORRUPT_MESSAGE                   |
+|               | to records, as many as claimed, each within the limit?    | INVALID_RECORD                    |
+| every record  | a key, if the topic is compacted?                         | INVALID_RECORD                    |
+|               | CreateTime: a timestamp near to now, if it has one?       | INVALID_TIMESTAMP                 |
+|               | otherwise: not in a batch that claims log append time?    | INVALID_TIMESTAMP                 |
+| what is kept  | no larger than max.message.bytes, if it had to be rebuilt? | MESSAGE_TOO_LARGE                |
 
 What can be put right is put right: a wrong max timestamp, attributes that only a broker may set, another codec than the
-topic's, and offset deltas other than 0, 1, 2, … (Kafka keeps such deltas in a batch that is not compressed; here they
-never reach the log.)
+topic's, and offset deltas other than 0, 1, 2, … (Kafka keeps such deltas in a batch that is not compressed. Here they
+never reach a log: a record must not claim the offset of another one.)
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from ...protocol.errors import (
 from ...protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from ...protocol.topics import TopicPartition, is_internal
 from ..context import Context
+from ..failures import kafka_error
 from ..purgatory import Operation
 from ..registry import handles
 
@@ -46,8 +47,8 @@ class Deletion:
         self._offset = offset
         try:
             self._start()
-        except KafkaError as error:
-            self.error = error
+        except Exception as error:
+            self.error = kafka_error(error, f"the deletion in {topic_partition}")
 
     def _start(self) -> None:
         """Raise the log start offset (step 3)."""

@@ -21,6 +21,7 @@ from ...protocol.errors import (
 from ...protocol.messages.fetch import FetchRequest, FetchResponse
 from ...protocol.topics import TopicPartition
 from ..context import Context
+from ..failures import kafka_error
 from ..partition import Partition
 from ..purgatory import Operation
 from ..registry import handles
@@ -108,8 +109,8 @@ class Wanted:
                 limit_offset=self.limit_offset,
                 min_one_batch=whole_first_batch,
             )
-        except KafkaError as error:
-            return Answer(error.code)
+        except Exception as error:
+            return Answer(kafka_error(error, f"the read of {self.topic_partition}").code)
         return Answer(NONE, records)
 
     def _diverging_epoch(self) -> tuple[int, int] | None:

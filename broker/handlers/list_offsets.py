@@ -10,7 +10,6 @@ from ...protocol.errors import (
     NONE,
     FencedLeaderEpoch,
     InvalidRequest,
-    KafkaError,
     UnknownLeaderEpoch,
     UnsupportedVersion,
 )
@@ -24,8 +23,13 @@ from ...protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsResponse,
 )
+from ...protocol.records.compression import Codec
 from ...protocol.topics import TopicPartition
+from ...storage.log import PartitionLog
+from ...storage.timestamp_search import StoredBatch, TimestampedOffset
+from ..background import in_thread
 from ..context import Context
+from ..failures import kafka_error
 from ..partition import Partition
 from ..registry import handles
 
@@ -53,7 +57,7 @@ async def list_offsets(request: ListOffsetsRequest, context: Context) -> ListOff
             ListOffsetsResponse.Topic(
                 name=topic.name,
                 partitions=[
-                    _answer(context, TopicPartition(topic.name, p.partition_index), p, request, asked)
+                    await _answer(context, TopicPartition(topic.name, p.partition_index), p, request, asked)
                     for p in topic.partitions
                 ],
             )
@@ -62,7 +66,7 @@ async def list_offsets(request: ListOffsetsRequest, context: Context) -> ListOff
     )
 
 
-def _answer(
+async def _answer(
     context: Context,
     topic_partition: TopicPartition,
     asked: ListOffsetsRequest.Topic.Partition,
@@ -71,6 +75,7 @@ def _answer(
 ) -> ListOffsetsResponse.Topic.Partition:
     error_code = NONE
     timestamp, offset, leader_epoch = UNKNOWN
+    limit = context.broker.config.kmini_max_decompressed_message_bytes
     try:
         if times_asked[topic_partition] > 1:
             raise InvalidRequest(f"{topic_partition} is asked for twice")
@@ -78,9 +83,11 @@ def _answer(
             raise UnsupportedVersion(f"timestamp {asked.timestamp} has no meaning in version {context.version}")
         partition = context.broker.leader_of(topic_partition)
         check_leader_epoch(partition, asked.current_leader_epoch)
-        timestamp, offset, leader_epoch = look_up(partition, asked.timestamp, request.isolation_level)
-    except KafkaError as error:
-        error_code = error.code
+        timestamp, offset, leader_epoch = await look_up(
+            partition, asked.timestamp, request.isolation_level, limit=limit
+        )
+    except Exception as error:
+        error_code = kafka_error(error, f"the look-up in {topic_partition}").code
     return ListOffsetsResponse.Topic.Partition(
         partition_index=topic_partition.partition,
         error_code=error_code,
@@ -90,22 +97,44 @@ def _answer(
     )
 
 
-def look_up(partition: Partition, timestamp: int, isolation_level: int) -> tuple[int, int, int]:
-    """Timestamp, offset and leader epoch of what `timestamp` asks for; UNKNOWN where the log holds no such record."""
+async def look_up(partition: Partition, timestamp: int, isolation_level: int, *, limit: int) -> tuple[int, int, int]:
+    """Timestamp, offset and leader epoch of what `timestamp` asks for; UNKNOWN where the log holds no such record.
+
+    `limit` bounds what a batch may be after decompression.
+    """
     log = partition.log
-    last_fetchable = log.last_stable_offset if isolation_level == READ_COMMITTED else log.high_watermark
     if timestamp == LATEST:
-        return -1, last_fetchable, partition.leader_epoch
+        return -1, _end_for(log, isolation_level), partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         first = log.leader_epochs.earliest_entry
         reaches_start = first is not None and first.start_offset <= log.log_start_offset
         return -1, log.log_start_offset, first.epoch if first and reaches_start else -1
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return UNKNOWN
-    found = log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
-    if found is None or found.offset >= last_fetchable:
+    if timestamp == MAX_TIMESTAMP:
+        newest = log.newest_batch()
+        found = newest and await _search(newest, newest.header.max_timestamp, 0, limit)
+    else:
+        found = None
+        for batch in log.batches_since(timestamp):
+            found = await _search(batch, timestamp, log.log_start_offset, limit)
+            if found is not None:
+                break
+    if found is None or found.offset >= _end_for(log, isolation_level):
         return UNKNOWN
     return found.timestamp, found.offset, found.leader_epoch
+
+
+def _end_for(log: PartitionLog, isolation_level: int) -> int:
+    """The first offset that a reader at this isolation level may not have."""
+    return log.last_stable_offset if isolation_level == READ_COMMITTED else log.high_watermark
+
+
+async def _search(batch: StoredBatch, timestamp: int, offset: int, limit: int) -> TimestampedOffset | None:
+    """Search in a batch; elsewhere if it has to be decompressed, which may take its time."""
+    if batch.header.codec == Codec.NONE:
+        return batch.first_since(timestamp, offset, limit)
+    return await in_thread(batch.first_since, timestamp, offset, limit)
 
 
 def check_leader_epoch(partition: Partition, current_leader_epoch: int) -> None:

@@ -6,7 +6,6 @@ refused, as Apache Kafka 4 does, because older librdkafka compresses only where 
 13 topics are named by id (KIP-516).
 """
 
-import logging
 from typing import NamedTuple
 
 from ...protocol.errors import (
@@ -18,7 +17,6 @@ from ...protocol.errors import (
     KafkaError,
     NotLeaderOrFollower,
     RequestTimedOut,
-    UnknownServerError,
     UnsupportedCompressionType,
 )
 from ...protocol.messages.produce import ProduceRequest, ProduceResponse
@@ -31,11 +29,10 @@ from ...storage.validation import ValidatedRecords, is_cheap, validate
 from ..background import in_thread
 from ..connection import CloseConnection
 from ..context import Context
+from ..failures import kafka_error
 from ..partition import Partition
 from ..purgatory import Operation
 from ..registry import handles
-
-log = logging.getLogger("kmini.produce")
 
 TOPIC_IDS_SINCE = 13
 ZSTD_SINCE = 7
@@ -93,11 +90,8 @@ async def _append(
         if acks == ALL_IN_SYNC:
             partition.check_min_isr()
         return Outcome(partition, await _validate_and_append(partition, records, context))
-    except KafkaError as error:
-        return Outcome(partition, None, error)
-    except Exception:
-        log.exception("an append to %s-%d failed", topic.name, data.index)
-        return Outcome(partition, None, UnknownServerError("the append failed; the broker's log says why"))
+    except Exception as error:
+        return Outcome(partition, None, kafka_error(error, f"the append to partition {data.index} of {topic.name!r}"))
 
 
 async def _validate_and_append(partition: Partition, records: memoryview, context: Context) -> AppendInfo:

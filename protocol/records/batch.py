@@ -20,12 +20,13 @@ Base offset and leader epoch are outside the checksum, so a leader writes them i
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import CorruptMessage, UnsupportedForMessageFormat
 from .compression import Buffer, Codec, compress
 from .crc import crc32c
+from .load_kernel import encode_records
 
 if TYPE_CHECKING:
     from .record import Record
@@ -203,7 +204,7 @@ def build_batch(
     consecutive = all(record.offset == 0 for record in records)
     deltas = [number if consecutive else record.offset - base_offset for number, record in enumerate(records)]
     base_timestamp = records[0].timestamp if delete_horizon_ms is None else delete_horizon_ms
-    block = compress(codec, b"".join(_encode_records(records, deltas, base_timestamp)), level)
+    block = compress(codec, encode_records(records, deltas, base_timestamp), level)
     attributes = codec
     attributes |= LOG_APPEND_TIME if log_append_time_ms is not None else 0
     attributes |= TRANSACTIONAL if transactional else 0
@@ -228,40 +229,6 @@ def build_batch(
     batch += block
     rewrite_header(batch, 0, header)
     return batch
-
-
-def _encode_records(records: Iterable[Record], deltas: Iterable[int], base_timestamp: int) -> Iterator[bytes]:
-    for record, delta in zip(records, deltas, strict=False):
-        body = b"".join(
-            (
-                b"\0",
-                _varint(record.timestamp - base_timestamp),
-                _varint(delta),
-                _sized(record.key),
-                _sized(record.value),
-                _varint(len(record.headers)),
-                *(_sized(key.encode()) + _sized(value) for key, value in record.headers),
-            )
-        )
-        yield _varint(len(body)) + body
-
-
-def _varint(value: int) -> bytes:
-    """Zig-zag, then seven bits a byte. Serves 32 and 64 bits: small numbers look the same."""
-    raw = (value << 1) ^ (value >> 63)
-    raw &= 0xFFFFFFFFFFFFFFFF
-    if raw < 0x80:
-        return raw.to_bytes(1, "little")
-    encoded = bytearray()
-    while raw >= 0x80:
-        encoded.append(raw & 0x7F | 0x80)
-        raw >>= 7
-    encoded.append(raw)
-    return bytes(encoded)
-
-
-def _sized(value: bytes | None) -> bytes:
-    return b"\x01" if value is None else _varint(len(value)) + value
 
 
 def increment_sequence(sequence: int, count: int) -> int:

@@ -91,7 +91,7 @@ class RecordWalker:
     max_record_bytes: cython.longlong
     stops: cython.bint
     stop_before: cython.longlong
-    stop_after: cython.longlong
+    stop_since: cython.longlong
     stop_at_null_keys: cython.bint
     stop_from: cython.longlong
 
@@ -116,15 +116,12 @@ class RecordWalker:
         self.field = 0
 
     def stop_at(
-        self, *, before: int = _EARLIEST, after: int = _LATEST, null_keys: bool = False, from_delta: int = _EARLIEST
+        self, *, before: int = _EARLIEST, since: int = _LATEST, null_keys: bool = False, from_delta: int = _EARLIEST
     ) -> None:
-        """Let `feed` end at every record whose timestamp is before or after these, or whose key is null if that is asked.
-
-        Only from an offset delta on.
-        """
+        """Let `feed` end at every record, from an offset delta on, with a timestamp < `before` or >= `since`, or without a key."""
         self.stops = True
         self.stop_before = before
-        self.stop_after = after
+        self.stop_since = since
         self.stop_at_null_keys = null_keys
         self.stop_from = from_delta
 
@@ -284,7 +281,7 @@ class RecordWalker:
         if self.stops and self.offset_delta >= self.stop_from:
             self.has_stopped = (
                 timestamp < self.stop_before
-                or timestamp > self.stop_after
+                or timestamp >= self.stop_since
                 or (self.stop_at_null_keys and self.key_is_null)
             )
         return self.walked < self.record_count and not self.has_stopped

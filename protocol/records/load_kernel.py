@@ -28,3 +28,4 @@ _kernel = load(interpreted=bool(os.environ.get("KMINI_PURE")))
 REASONS: dict[int, str] = _kernel.REASONS
 RecordWalker: Any = _kernel.RecordWalker
 RecordReader: Any = _kernel.RecordReader
+encode_records: Any = _kernel.encode_records

@@ -38,17 +38,25 @@ class Record(NamedTuple):
 
 
 class RecordFacts(NamedTuple):
-    """What checking the records of a batch has found out."""
+    """What checking the records of a batch has found out. Timestamps are the records' own, with log append time too."""
 
     record_count: int
     null_keys: int
     is_sequential: bool
     """Whether the offset deltas are 0, 1, 2, …"""
     min_timestamp: int
-    """The timestamps as the records have them, whatever a header with log append time makes of them. -1 without records."""
     max_timestamp: int
     max_timestamp_delta: int
-    """The offset delta of the first record with the largest timestamp."""
+    """The offset delta of the first record with the largest timestamp; all three are -1 without records."""
+
+
+class SuspectRecord(NamedTuple):
+    """A record that a caller of `suspect_records` asked for."""
+
+    index: int
+    """Its number in the batch."""
+    timestamp: int
+    key_is_null: bool
 
 
 def records_of(buffer: Buffer, position: int, header: BatchHeader) -> memoryview:
@@ -57,13 +65,14 @@ def records_of(buffer: Buffer, position: int, header: BatchHeader) -> memoryview
 
 
 def check_records(buffer: Buffer, position: int, header: BatchHeader, *, limit: int = DEFAULT_LIMIT) -> RecordFacts:
-    """Walk the records of one batch; InvalidRecord if they are not what the header claims, saying which record is at fault.
+    """Walk the records of one batch; InvalidRecord if they are not what the header claims, saying which is at fault.
 
     CorruptMessage for what cannot be decompressed. The checksum is the caller's affair.
     """
     walker, chunks = _walk(buffer, position, header, limit)
-    for _ in chunks:
-        pass
+    for chunk in chunks:
+        _feed(walker, chunk)
+    _require_end(walker)
     return RecordFacts(
         walker.walked,
         walker.null_keys,
@@ -74,6 +83,27 @@ def check_records(buffer: Buffer, position: int, header: BatchHeader, *, limit: 
     )
 
 
+def suspect_records(
+    buffer: Buffer,
+    position: int,
+    header: BatchHeader,
+    *,
+    earliest: int,
+    latest: int,
+    null_keys: bool,
+    limit: int = DEFAULT_LIMIT,
+) -> Iterator[SuspectRecord]:
+    """The records whose own timestamp is not within `earliest`..`latest`, or whose key is null if that is asked.
+
+    Raises what `check_records` raises, for the records so far.
+    """
+    walker, chunks = _walk(buffer, position, header, limit)
+    walker.stop_at(before=_in_64_bits(earliest), since=_in_64_bits(latest + 1), null_keys=null_keys)
+    for _ in _stops(walker, chunks):
+        if walker.key_is_null and null_keys or not earliest <= walker.timestamp <= latest:
+            yield SuspectRecord(walker.walked - 1, walker.timestamp, walker.key_is_null)
+
+
 def first_record_since(
     buffer: Buffer, position: int, header: BatchHeader, timestamp: int, offset: int, *, limit: int = DEFAULT_LIMIT
 ) -> tuple[int, int] | None:
@@ -81,22 +111,22 @@ def first_record_since(
 
     Raises what `check_records` raises, for the records up to that one.
     """
-    if header.is_log_append_time and header.max_timestamp < timestamp:
-        return None
+    if header.is_log_append_time:
+        if header.max_timestamp < timestamp:
+            return None
+        timestamp = _EARLIEST
     walker, chunks = _walk(buffer, position, header, limit)
-    after = _BEFORE_ALL if header.is_log_append_time else timestamp - 1
-    walker.stop_at(after=after, from_delta=offset - header.base_offset)
-    for _ in _walked(walker, chunks):
-        if walker.has_stopped:
-            found = header.max_timestamp if header.is_log_append_time else walker.timestamp
-            return found, header.base_offset + walker.offset_delta
+    walker.stop_at(since=timestamp, from_delta=offset - header.base_offset)
+    for _ in _stops(walker, chunks):
+        found = header.max_timestamp if header.is_log_append_time else walker.timestamp
+        return found, header.base_offset + walker.offset_delta
     return None
 
 
 def iter_records(
     buffer: Buffer, position: int, header: BatchHeader, *, limit: int = DEFAULT_LIMIT
 ) -> Iterator[list[Record]]:
-    """The records of one batch, some at a time, in order: all those of a chunk that is decompressed.
+    """The records of one batch in order, some at a time: those that end in the same chunk of decompressed bytes.
 
     Raises what `check_records` raises, when it comes to it: what was given before is as it was.
     """
@@ -105,6 +135,7 @@ def iter_records(
     rest = bytearray()
     decoded = 0
     for chunk in chunks:
+        _feed(walker, chunk)
         piece = chunk
         if rest:
             rest += chunk
@@ -117,6 +148,7 @@ def iter_records(
             rest = bytearray(memoryview(piece)[reader.position :])
         elif not rest:
             rest = bytearray(chunk)
+    _require_end(walker)
 
 
 def decode_records(
@@ -137,26 +169,39 @@ def decode_all(buffer: Buffer, *, limit: int = DEFAULT_LIMIT) -> list[Record]:
 
 
 def _walk(buffer: Buffer, position: int, header: BatchHeader, limit: int) -> tuple[Any, Iterator[Buffer]]:
-    """A walker, and the chunks of the batch that will have been shown to it as they come."""
+    """A walker for the records of a batch, and the chunks to feed it."""
     block = records_of(buffer, position, header)
-    max_record_bytes = len(block) if header.codec == Codec.NONE else limit
-    walker = RecordWalker(header.record_count, header.base_timestamp, max_record_bytes)
-    return walker, _walked(walker, decompress_chunks(header.codec, block, limit * BATCH_FACTOR))
+    if header.codec == Codec.NONE:
+        return RecordWalker(header.record_count, header.base_timestamp, len(block)), iter((block,))
+    walker = RecordWalker(header.record_count, header.base_timestamp, limit)
+    return walker, decompress_chunks(header.codec, block, limit * BATCH_FACTOR)
 
 
-def _walked(walker: Any, chunks: Iterator[Buffer]) -> Iterator[Buffer]:
-    """Show the walker every chunk and pass it on; no further than to what it was to seek.
+def _feed(walker: Any, chunk: Buffer) -> int:
+    """Let the walker walk; return how many bytes it took. InvalidRecord unless that is all of them, or it has stopped."""
+    walked: int = walker.feed(chunk)
+    if walker.error:
+        raise InvalidRecord(f"record {walker.walked} is malformed: {REASONS[walker.error]}")
+    if walked < len(chunk) and not walker.has_stopped:
+        raise InvalidRecord(f"something follows the last of {walker.record_count} records")
+    return walked
 
-    Raises InvalidRecord at an error, and at the end unless the walker met all the records claimed and nothing behind them.
-    """
+
+def _stops(walker: Any, chunks: Iterator[Buffer]) -> Iterator[None]:
+    """Feed the walker all chunks; yield whenever it has stopped. Raises InvalidRecord."""
     for chunk in chunks:
-        used = walker.feed(chunk)
-        if walker.error:
-            raise InvalidRecord(f"record {walker.walked} is malformed: {REASONS[walker.error]}")
-        if used < len(chunk) and not walker.found:
-            raise InvalidRecord(f"something follows the last of {walker.record_count} records")
-        yield chunk
-        if walker.found:
-            return
+        rest = memoryview(chunk)[_feed(walker, chunk) :]
+        while walker.has_stopped:
+            yield
+            rest = rest[_feed(walker, rest) :]
+    _require_end(walker)
+
+
+def _require_end(walker: Any) -> None:
+    """Raise InvalidRecord unless as many whole records were met as are claimed."""
     if walker.walked != walker.record_count:
         raise InvalidRecord(f"the batch claims {walker.record_count} records and holds {walker.walked} whole ones")
+
+
+def _in_64_bits(timestamp: int) -> int:
+    return min(max(timestamp, _EARLIEST), -1 - _EARLIEST)

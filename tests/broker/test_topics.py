@@ -69,8 +69,18 @@ async def test_a_partition_without_a_folder_gets_one_at_the_next_start(
     await broker.stop()
     shutil.rmtree(log_directory / "t-1")
     again = await start_broker()
-    assert again.controller.topics == {"t": made}
+    assert again.controller.topics["t"].id == made.id
     assert again.leader_of(TopicPartition("t", 1)).log.topic_id == made.id
+
+
+async def test_every_start_begins_a_new_leader_epoch(start_broker: StartBroker) -> None:
+    for epoch in range(3):
+        broker = await start_broker()
+        if epoch == 0:
+            topics.create(broker, "t", partitions=2)
+        assert [state.leader_epoch for state in broker.controller.topics["t"].partitions] == [epoch, epoch]
+        assert broker.leader_of(TopicPartition("t", 1)).leader_epoch == epoch
+        await broker.stop()
 
 
 async def test_a_half_made_folder_is_completed(start_broker: StartBroker, log_directory: Path) -> None:
@@ -123,7 +133,7 @@ async def test_folders_unknown_to_a_lost_database_are_taken_in_with_their_record
     adopted = again.controller.topics["t"]
     assert (adopted.id, len(adopted.partitions)) == (made.id, 3)
     assert again.controller.cluster_id == cluster_id
-    assert [state.leader_epoch for state in adopted.partitions] == [0, 1, 0], "above what the log holds"
+    assert [state.leader_epoch for state in adopted.partitions] == [1, 1, 1], "above what the log holds"
     assert again.leader_of(TopicPartition("t", 1)).log.high_watermark == 1
     assert len(again.partitions) == 3
     assert "took in topic t" in caplog.text

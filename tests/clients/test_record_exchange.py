@@ -32,15 +32,15 @@ def written(
 
     def write(writer: str) -> Written:
         if writer not in topics:
-            adapter = client(writer)
-            topic = Written(topic_names(writer))
+            topics[writer] = topic = Written(topic_names(writer))
             create_topic(server.bootstrap_servers, topic.topic, partitions=len(CODECS))
+            adapter = client(writer)
             for partition, codec in enumerate(CODECS):
                 records = adapter.sayable(make_records(RECORDS, seed=(writer, codec)))
-                topic.records[codec] = records
                 offsets = adapter.produce(server.bootstrap_servers, topic.topic, partition, records, codec)
                 assert offsets == [*range(RECORDS)]
-            topics[writer] = topic
+                topic.records[codec] = records
+        assert topics[writer].records.keys() == {*CODECS}, f"{writer} could not write its records"
         return topics[writer]
 
     return write

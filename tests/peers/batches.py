@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import crcmod.predefined
@@ -15,7 +15,7 @@ import zstandard
 HEADER = struct.Struct(">qiibIhiqqqhii")
 CRC32C = crcmod.predefined.mkPredefinedCrcFun("crc-32c")
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
-COMPRESS = {
+COMPRESS: dict[int, Callable[[bytes], bytes]] = {
     0: lambda data: data,
     1: lambda data: gzip.compress(data, mtime=0),
     2: lambda data: _xerial(data),
@@ -84,5 +84,5 @@ def batch(items: Sequence[Item] = (Item(),), *, codec: str = "none", **wrong: An
 
 
 def _xerial(data: bytes) -> bytes:
-    block = snappy.compress(data)
+    block: bytes = snappy.compress(data)
     return b"\x82SNAPPY\x00" + struct.pack(">iii", 1, 1, len(block)) + block

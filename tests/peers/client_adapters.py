@@ -20,7 +20,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 from java_peer import JavaPeer
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-TIMEOUT_S = 60.0
+TIMEOUT_S = 30.0
 
 
 class Sent(NamedTuple):
@@ -93,7 +93,7 @@ class KafkaPython(Adapter):
             producer.flush(TIMEOUT_S)
             return [future.value.offset if future.succeeded() else None for future in futures]
         finally:
-            producer.close()
+            producer.close(timeout=5)
 
     def consume(self, servers: str, topic: str, partition: int, count: int) -> list[Received]:
         """Return at least the first `count` records, fewer only when the time is up."""

@@ -1,0 +1,42 @@
+"""Walking over a log file: batches, back to back, from a position at which one begins.
+
+This believes sizes as far as the file goes, and no further: what is announced reserves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..protocol.errors import CorruptMessage
+from ..protocol.records.batch import HEADER_SIZE, BatchHeader, read_header
+from .filesystem import File
+
+_HEADER_CHUNK = 4096
+"""Read at a time when only headers matter: about one index interval."""
+_BATCH_CHUNK = 1 << 20
+"""Read at a time when every byte matters."""
+
+
+def read_headers(log: File, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+    """Position and header of every complete batch. Ends before an incomplete one; CorruptMessage at what is none."""
+    chunk, chunk_start = b"", position
+    end = log.size
+    while position + HEADER_SIZE <= end:
+        if position + HEADER_SIZE > chunk_start + len(chunk):
+            chunk, chunk_start = log.read_at(position, _HEADER_CHUNK), position
+        header = read_header(chunk, position - chunk_start)
+        if header.magic != 2 or header.size < HEADER_SIZE:
+            raise CorruptMessage(f"{log.path}: no batch at position {position}")
+        if position + header.size > end:
+            return
+        yield position, header
+        position += header.size
+
+
+def read_batches(log: File, position: int = 0) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+    """The same, with the bytes of each batch. Verifies nothing more."""
+    chunk, chunk_start = memoryview(b""), position
+    for start, header in read_headers(log, position):
+        if start + header.size > chunk_start + len(chunk):
+            chunk, chunk_start = memoryview(log.read_at(start, max(header.size, _BATCH_CHUNK))), start
+        yield start, header, chunk[start - chunk_start : start - chunk_start + header.size]
