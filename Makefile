@@ -17,7 +17,7 @@ run: $(VENV)/installed ## serve on 127.0.0.1:9092, data in ./.kmini-data
 	$(BIN)/kmini serve --port 9092 --data-dir .kmini-data
 
 test: $(VENV)/installed-test kafka-jars ## run the tests
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
 
 lint: $(VENV)/installed-lint ## style, types, layer contracts
 	$(BIN)/ruff check .

@@ -41,7 +41,7 @@ def consume(servers: str, topic: str, count: int) -> float:
 
 
 def measure(servers: str, count: int) -> dict[str, float]:
-    measured = {}
+    measured: dict[str, float] = {}
     for size, records in ((100, count), (1000, count // 5)):
         topic = f"java-{size}-{time.time_ns()}"
         measured[f"java_produce_{size}_krec_s"] = round(produce(servers, topic, size, records) / 1000)

@@ -7,16 +7,18 @@ The checksum is the floor: a broker computes it for every batch, and no check of
 
 from __future__ import annotations
 
+import random
 import sys
 import time
 from collections.abc import Callable
 
-from kmini.protocol.records import load_kernel, record
+from kmini.protocol.records import batch, load_kernel, record
 from kmini.protocol.records.batch import build_batch, read_header
+from kmini.protocol.records.compression import Codec
 from kmini.protocol.records.crc import crc32c
 from kmini.protocol.records.record import Record, check_records, decode_records
 
-ROUNDS = 7
+ROUNDS = 15
 
 
 def best_of(work: Callable[[], object]) -> float:
@@ -29,32 +31,50 @@ def best_of(work: Callable[[], object]) -> float:
     return min(times)
 
 
+def use_kernel(*, interpreted: bool) -> str | None:
+    """Make everything use this form of the kernel; what it is called, or None if it is not there."""
+    module = load_kernel.load(interpreted=interpreted)
+    if not interpreted and module.__file__.endswith(".py"):
+        return None
+    vars(record).update(RecordWalker=module.RecordWalker, RecordReader=module.RecordReader)
+    vars(batch).update(encode_records=module.encode_records)
+    return "interpreted" if interpreted else "compiled"
+
+
 def main(count: int) -> None:
-    print(f"{'':<22}{'ns/record':>12}{'M records/s':>14}{'MB/s':>10}{'x checksum':>12}")
+    print(f"{'':<24}{'ns/record':>12}{'M records/s':>14}{'MB/s':>10}{'x checksum':>12}")
     for value_bytes in (100, 1000):
-        records = [Record(0, 1_700_000_000_000 + n // 50, None, bytes(value_bytes)) for n in range(count)]
-        batch = build_batch(records)
-        header = read_header(batch)
         print(f"{value_bytes} bytes a record")
-        floor = best_of(lambda batch=batch: crc32c(batch))  # type: ignore[misc]
-        show("checksum", floor, floor, count, len(batch))
-        show("build_batch", best_of(lambda records=records: build_batch(records)), floor, count, len(batch))  # type: ignore[misc]
+        records = [Record(0, 1_700_000_000_000 + n // 50, None, text(n, value_bytes)) for n in range(count)]
+        plain = build_batch(records)
+        floor = best_of(lambda plain=plain: crc32c(plain))  # type: ignore[misc]
+        show("checksum", floor, floor, count, len(plain))
         for interpreted in (False, True):
-            module = load_kernel.load(interpreted=interpreted)
-            if not interpreted and module.__file__.endswith(".py"):
+            form = use_kernel(interpreted=interpreted)
+            if form is None:
                 print("  (the kernel is not compiled here)")
                 continue
-            vars(record).update(RecordWalker=module.RecordWalker, RecordReader=module.RecordReader)
-            form = "interpreted" if interpreted else "compiled"
+            build = best_of(lambda records=records: build_batch(records))  # type: ignore[misc]
+            show(f"build, {form}", build, floor, count, len(plain))
             for name, work in (("check", check_records), ("decode", decode_records)):
-                taken = best_of(lambda work=work, batch=batch, header=header: work(batch, 0, header))  # type: ignore[misc]
-                show(f"{name}, {form}", taken, floor, count, len(batch))
+                taken = best_of(lambda work=work, plain=plain: work(plain, 0, read_header(plain)))  # type: ignore[misc]
+                show(f"{name}, {form}", taken, floor, count, len(plain))
+        use_kernel(interpreted=False)
+        for codec in list(Codec)[1:]:
+            stored = build_batch(records, codec=codec)
+            taken = best_of(lambda stored=stored: check_records(stored, 0, read_header(stored)))  # type: ignore[misc]
+            show(f"check, {codec.name.lower()}", taken, floor, count, len(plain))
+
+
+def text(number: int, size: int) -> bytes:
+    """Bytes that compress to about a third."""
+    return random.Random(number).randbytes(size // 4).hex().encode().ljust(size, b".")
 
 
 def show(name: str, seconds: float, floor: float, count: int, size: int) -> None:
     rate = count / seconds / 1e6
     print(
-        f"  {name:<20}{seconds / count * 1e9:>12.1f}{rate:>14.2f}{size / seconds / 1e6:>10.0f}{seconds / floor:>12.1f}"
+        f"  {name:<22}{seconds / count * 1e9:>12.1f}{rate:>14.2f}{size / seconds / 1e6:>10.0f}{seconds / floor:>12.1f}"
     )
 
 

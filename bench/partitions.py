@@ -9,8 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from peers import kmini_command
-from server_process import ServerProcess
+from peers import ServerProcess, kmini_command
 
 
 def produce_to_each(servers: str, topic: str, partitions: int) -> None:

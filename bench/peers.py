@@ -15,6 +15,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "peers
 import apache_kafka
 from server_process import PORT, ServerProcess, kafka_command, kmini_command
 
+__all__ = ["ServerProcess", "apache_kafka", "available", "kmini_command", "running"]
+
 DATA_DIR = "{data_dir}"
 Launch = Callable[[Path], ServerProcess]
 
@@ -24,7 +26,7 @@ def launch_kmini(directory: Path) -> ServerProcess:
 
 
 def launch_kafka(directory: Path) -> ServerProcess:
-    return ServerProcess(kafka_command(directory / "data", {}, fast=True), directory / "log", start_timeout=60)
+    return ServerProcess(kafka_command(directory / "data", {}, "--fast"), directory / "log", start_timeout=60)
 
 
 def launcher(command: str) -> Launch:

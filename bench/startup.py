@@ -15,8 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from peers import apache_kafka, kmini_command
-from server_process import PORT, ServerProcess, answers
+from peers import ServerProcess, apache_kafka, kmini_command
+from server_process import PORT, answers
 
 
 def serve_ms(repetitions: int) -> list[float]:

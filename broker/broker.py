@@ -16,7 +16,7 @@ from ..storage.config import LogConfig
 from ..storage.filesystem import FileSystem, OsFileSystem
 from ..storage.manager import LogManager
 from . import topics
-from .background import Periodic, SharedWrite, in_thread
+from .background import Deferred, Periodic, SharedWrite, in_thread
 from .clock import Clock
 from .config import BrokerConfig
 from .controller import Controller
@@ -27,6 +27,9 @@ from .purgatory import Purgatory
 from .server import Server
 
 log = logging.getLogger("kmini.broker")
+
+IDLE_FILE_MS = 60_000
+"""A file that nobody read or wrote for so long, or twice so long, gives its descriptor back."""
 
 
 class Broker:
@@ -60,13 +63,20 @@ class Broker:
         self.logs: LogManager
         self.server: Server
         self.log_start_checkpoint: SharedWrite
-        self._periodic: list[Periodic] = []
+        self._periodic: list[Periodic | Deferred] = []
+        self._high_watermarks: Deferred
+        self._recovery_points: Deferred
+        self._start_offsets: Deferred
+        self._deletions: Deferred
         self._working: set[asyncio.Task[None]] = set()
 
     # --- life
 
-    async def start(self) -> None:
-        """Recover what is on disk, then open the listeners: an open port means ready. Raises PortTaken, OSError."""
+    async def start(self, *, before_open: Callable[[], None] | None = None) -> None:
+        """Recover what is on disk, then open the listeners: an open port means ready. Raises PortTaken, OSError.
+
+        `before_open` is called when everything else is there: for topics that clients shall find.
+        """
         began = time.perf_counter()
         os.makedirs(self.data_dir, exist_ok=True)
         self.controller = Controller.open(
@@ -74,8 +84,10 @@ class Broker:
         )
         try:
             self.logs = await in_thread(self._open_logs)
-            topics.reconcile(self)
             self._schedule()
+            topics.reconcile(self)
+            if before_open is not None:
+                before_open()
             self.server = Server(self)
             await self.server.start()
         except BaseException:
@@ -131,9 +143,8 @@ class Broker:
 
     @property
     def address(self) -> str:
-        """host:port of the first listener."""
-        listener = self.server.listeners[0]
-        return f"[{listener.host}]:{listener.port}" if ":" in listener.host else f"{listener.host}:{listener.port}"
+        """host:port of the first listener, as a client on this machine would say it."""
+        return self.server.listeners[0].address
 
     # --- partitions
 
@@ -143,12 +154,14 @@ class Broker:
         partition = Partition(partition_log, leader_epoch, self._changed)
         partition.become_leader()
         self.partitions[topic_partition] = partition
+        self.purgatory.check(topic_partition.topic)
 
     def drop(self, topic_partition: TopicPartition) -> None:
         """Stop leading a partition and put its folder away for deletion; whoever waits for it is answered."""
         self.partitions.pop(topic_partition, None)
         if self.logs.get(topic_partition) is not None:
             self.logs.delete(topic_partition)
+            self._ask_for_deletion()
         self.purgatory.check(topic_partition)
 
     def leader_of(self, topic_partition: TopicPartition) -> Partition:
@@ -187,11 +200,26 @@ class Broker:
     def _changed(self, topic_partition: TopicPartition) -> None:
         """A partition's offsets moved: wake who waits for that, and see to what its log left to be done elsewhere."""
         self.purgatory.check(topic_partition)
+        if not self._high_watermarks.is_asked_for:
+            self._ask_for_checkpoints()
         if self.logs.environment.background:
             for work in self.logs.take_background_work():
                 task = asyncio.ensure_future(self._do(work))
                 self._working.add(task)
                 task.add_done_callback(self._working.discard)
+        if self.logs.environment.deletions:
+            self._ask_for_deletion()
+
+    def _ask_for_checkpoints(self) -> None:
+        config = self.config
+        self._high_watermarks.ask(config.replica_high_watermark_checkpoint_interval_ms)
+        self._recovery_points.ask(config.log_flush_offset_checkpoint_interval_ms)
+        self._start_offsets.ask(config.log_flush_start_offset_checkpoint_interval_ms)
+
+    def _ask_for_deletion(self) -> None:
+        due_ms = self.logs.next_deletion_ms
+        if due_ms is not None:
+            self._deletions.ask(max(due_ms - self.clock.now_ms(), 0))
 
     async def _do(self, work: BackgroundWork) -> None:
         await in_thread(work.run)
@@ -206,31 +234,27 @@ class Broker:
         config = self.config
         self.log_start_checkpoint = SharedWrite(self.logs.log_start_offsets, self.logs.write_log_start_offsets)
         every = partial(Periodic, self.clock, delay_ms=config.log_initial_task_delay_ms)
+        later = partial(Deferred, self.clock)
+        self._high_watermarks = later("the high watermark checkpoint", self._write_high_watermarks)
+        self._recovery_points = later("the recovery point checkpoint", self._write_recovery_points)
+        self._start_offsets = later("the log start offset checkpoint", self.log_start_checkpoint.written)
+        self._deletions = later("the deletion of files", self._delete_files)
         self._periodic = [
+            self._high_watermarks,
+            self._recovery_points,
+            self._start_offsets,
+            self._deletions,
             every("retention", self.apply_retention, interval_ms=config.log_retention_check_interval_ms),
-            every(
-                "the recovery point checkpoint",
-                self._write_recovery_points,
-                interval_ms=config.log_flush_offset_checkpoint_interval_ms,
-            ),
-            every(
-                "the log start offset checkpoint",
-                self.log_start_checkpoint.written,
-                interval_ms=config.log_flush_start_offset_checkpoint_interval_ms,
-            ),
-            every(
-                "the high watermark checkpoint",
-                self._write_high_watermarks,
-                interval_ms=config.replica_high_watermark_checkpoint_interval_ms,
-            ),
             every(
                 "expiry of producer ids",
                 self._expire_producers,
                 interval_ms=config.producer_id_expiration_check_interval_ms,
             ),
-            Periodic(self.clock, "deletion of files", self._delete_files, interval_ms=1_000),
-            Periodic(self.clock, "closing of idle files", self._close_idle_files, interval_ms=60_000),
+            Periodic(
+                self.clock, "closing of idle files", self._close_idle_files, interval_ms=IDLE_FILE_MS, liveness=True
+            ),
         ]
+        self._ask_for_deletion()
 
     async def apply_retention(self) -> None:
         """Delete the segments that are too old, too many, or below the log start offset."""
@@ -258,10 +282,8 @@ class Broker:
             partition.log.producers.expire(self.clock.now_ms())
 
     async def _delete_files(self) -> None:
-        now_ms = self.clock.now_ms()
-        due = self.logs.next_deletion_ms
-        if due is not None and due <= now_ms:
-            await in_thread(self.logs.delete_due_files, now_ms)
+        await in_thread(self.logs.delete_due_files, self.clock.now_ms())
+        self._ask_for_deletion()
 
     async def _close_idle_files(self) -> None:
         """Whatever nobody read or wrote for a while costs no descriptor."""

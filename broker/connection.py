@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ..protocol.errors import KafkaError, MalformedMessage, UnknownServerError
 from ..protocol.framing import NEED_DATA, Frame, ServerConnection
 from ..protocol.schema import Response
+from .background import Turn
 from .context import Context
 from .peer_log import PeerLog
 from .registry import Handler
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kmini.connection")
 peer_log = PeerLog(log)
-
-_REQUESTS_A_TURN = 32
-"""Pipelined requests served before other connections get the loop."""
 
 _PIPELINED_BYTES = 256 * 1024
 """Unserved input of a connection beyond which it is not read from until its request is answered."""
@@ -50,9 +48,10 @@ class Connection(asyncio.BufferedProtocol):
         self.peer: tuple[str, int] = ("", 0)
         self.arrived_at: tuple[str, int] = ("", 0)
         """Our host and port, as this client reached them."""
-        self._clock = server.broker.clock
-        self.last_active_ms = self._clock.liveness_ms()
-        """When the peer last sent something, or read what we sent."""
+        self.was_active = True
+        """Whether the peer sent something, or read what we sent, since the server last looked."""
+        self.idle_since_ms = 0
+        """When the server last saw that it was active, in liveness time."""
         self._framing = ServerConnection(server.max_request_bytes)
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
@@ -84,7 +83,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._framing.get_buffer()
 
     def buffer_updated(self, count: int) -> None:
-        self.last_active_ms = self._clock.liveness_ms()
+        self.was_active = True
         self._framing.buffer_updated(count)
         if self.in_service is None:
             self._serve()
@@ -100,10 +99,15 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._write_paused = False
-        self.last_active_ms = self._clock.liveness_ms()
+        self.was_active = True
         self._serve()
 
     # --- what the server calls
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether the peer is gone, or will be: nothing is answered any more."""
+        return self._closing
 
     def close(self) -> None:
         """Send what is written and hang up; a request that waits is abandoned."""
@@ -125,7 +129,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _serve(self) -> None:
         """Answer what has arrived, until input is missing, a request has to wait, or others are due."""
-        for _ in range(_REQUESTS_A_TURN):
+        turn = Turn()
+        while not turn.is_over:
             if self._closing or self._write_paused or self.in_service is not None:
                 return
             try:
@@ -137,6 +142,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._set_reading(True)
                 return
             self._begin(frame)
+        # What comes meanwhile may be more than is served: no more is read until there is nothing left to serve.
+        self._set_reading(False)
         self._loop.call_soon(self._serve)
 
     def _begin(self, frame: Frame) -> None:
@@ -185,7 +192,12 @@ class Connection(asyncio.BufferedProtocol):
     def _finish(self, frame: Frame, handler: Handler, started: float, response: Response | None) -> None:
         header = frame.header
         if response is not None:
-            self._send(header.correlation_id, header.api_version, response)
+            try:
+                self._send(header.correlation_id, header.api_version, response)
+            except Exception as error:  # a mistake of ours; the peer must not wait for an answer because of it
+                log.error("the answer to %s v%d failed", handler.request.name, header.api_version, exc_info=error)
+                self._drop(frame, "the answer cannot be sent")
+                return
         frame.release()
         self.server.broker.metrics.request(header.api_key, time.perf_counter() - started)
 
@@ -220,9 +232,8 @@ class Connection(asyncio.BufferedProtocol):
         if not isinstance(error, KafkaError):
             log.error("%s v%d failed", handler.request.name, frame.header.api_version, exc_info=error)
             error = UnknownServerError()
-        try:
-            response = handler.request.response(error_code=error.code)
-        except TypeError:  # errors of this API live in its partitions: there is no place for one of the whole request
+        response = _error_response(handler, frame.header.api_version, error)
+        if response is None:
             self._drop(frame, error)
             return
         self.server.broker.metrics.failed(handler.request.api_key, error.kafka_name)
@@ -250,6 +261,17 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
         else:
             self._transport.pause_reading()
+
+
+def _error_response(handler: Handler, version: int, error: KafkaError) -> Response | None:
+    """The answer that says only this; None if this version has no place for an error of the whole request."""
+    response = handler.request.response
+    if not any(field.name == "error_code" and field.exists_in(version) for field in response.__fields__):
+        return None
+    try:
+        return response(error_code=error.code)
+    except TypeError:  # it has fields that must be given: errors of this API live in its partitions
+        return None
 
 
 def address_of(name: Any) -> tuple[str, int]:

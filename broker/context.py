@@ -1,5 +1,6 @@
 """What a handler knows about a request besides its fields."""
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from .purgatory import Operation
@@ -28,4 +29,6 @@ class Context:
     async def wait(self, operation: Operation, *, timeout_ms: int) -> bool:
         """Wait in the purgatory; the wait ends with the connection. True if `operation` completed, False if time ran
         out."""
+        if self.connection.is_closing:
+            raise asyncio.CancelledError
         return await self.broker.purgatory.wait(operation, timeout_ms=timeout_ms, waiter=self.connection)

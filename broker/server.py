@@ -8,6 +8,7 @@ import socket
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from .clock import Timer
 from .connection import Connection, address_of
 from .registry import registered
 
@@ -29,6 +30,12 @@ class Listener(NamedTuple):
     port: int
     advertised: tuple[str, int] | None = None
 
+    @property
+    def address(self) -> str:
+        """host:port, as a client on this machine would say it."""
+        host = "127.0.0.1" if self.host in ("", "0.0.0.0", "::") else self.host
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+
 
 class Server:
     """Accepts connections and holds them to the limits of the configuration."""
@@ -41,6 +48,7 @@ class Server:
         self.connections: set[Connection] = set()
         self._per_host: Counter[str] = Counter()
         self._servers: list[asyncio.AbstractServer] = []
+        self._idle_timer: Timer | None = None
 
     async def start(self) -> None:
         """Open the listeners. An open port means that the broker is ready. Raises PortTaken."""
@@ -65,6 +73,8 @@ class Server:
 
     async def stop(self, *, grace_ms: int = 1_000) -> None:
         """Accept nobody, let requests that are being worked on finish for `grace_ms`, end those that wait, hang up."""
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
         for server in self._servers:
             server.close()
         for connection in list(self.connections):
@@ -105,13 +115,17 @@ class Server:
         max_idle_ms = self.broker.config.connections_max_idle_ms
         if max_idle_ms < 0:
             return
-        oldest_ms = self.broker.clock.liveness_ms() - max_idle_ms
+        now_ms = self.broker.clock.liveness_ms()
         for connection in list(self.connections):
-            if connection.last_active_ms < oldest_ms and connection.in_service is None:
-                connection.close()
+            is_worked_on = connection.in_service is not None and connection.waiting is None
+            if connection.was_active or is_worked_on:
+                connection.was_active = False
+                connection.idle_since_ms = now_ms
+            elif now_ms - connection.idle_since_ms >= max_idle_ms:
+                connection.abort()  # whatever was written to it, it has not read in all this time
             else:
                 connection.trim()
-        self.broker.clock.call_later(max(max_idle_ms // 4, 100), self._watch_idle, liveness=True)
+        self._idle_timer = self.broker.clock.call_later(max(max_idle_ms // 4, 100), self._watch_idle, liveness=True)
 
 
 def _listening_socket(name: str, host: str, port: int, backlog: int) -> socket.socket:

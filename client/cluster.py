@@ -25,6 +25,8 @@ T = TypeVar("T")
 
 UNKNOWN_TOPIC_PATIENCE_MS = 500
 """How long "there is no such topic" is doubted: of a topic just made, brokers learn at different moments."""
+CREATION_PATIENCE_MS = 5_000
+"""How long, if asking may have it made: the broker that was asked does not wait for that."""
 
 
 class Cluster:
@@ -107,7 +109,7 @@ class Cluster:
         self.brokers = {broker.node_id: Address(broker.host, broker.port) for broker in response.brokers}
         self._controller_id = response.controller_id
         for topic in response.topics:
-            if topic.name is not None:
+            if topic.name is not None and not topic.error_code:
                 self._topic_ids[topic.name] = topic.topic_id
                 for partition in topic.partitions:
                     self._leaders[TopicPartition(topic.name, partition.partition_index)] = partition.leader_id
@@ -136,23 +138,24 @@ class Cluster:
         by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
         errors: dict[TopicPartition, KafkaError] = {}
         backoff = Backoff(deadline)
-        patience = deadline if create_missing else Deadline(min(UNKNOWN_TOPIC_PATIENCE_MS, deadline.remaining_ms))
+        patience = Deadline(UNKNOWN_TOPIC_PATIENCE_MS)
+        creation_patience = Deadline(CREATION_PATIENCE_MS) if create_missing else patience
         wanted = list(partitions)
         while True:
             obstacles = await self._obstacles(wanted, deadline, create_missing)
             for partition in wanted:
                 if partition not in obstacles:
                     by_leader[self._leaders[partition]].append(partition)
-            errors.update(obstacles)
-            wanted = [
-                partition
-                for partition, obstacle in obstacles.items()
-                if obstacle.retriable and not (isinstance(obstacle, UnknownTopicOrPartition) and patience.has_passed)
-            ]
+            wanted = []
+            for partition, obstacle in obstacles.items():
+                doubted = patience if partition.topic in self._topic_ids else creation_patience
+                is_unknown = isinstance(obstacle, UnknownTopicOrPartition) and doubted.has_passed
+                if obstacle.retriable and not is_unknown:
+                    wanted.append(partition)
+                else:
+                    errors[partition] = obstacle
             if not wanted or not await backoff.pause():
-                return by_leader, errors
-            for partition in wanted:
-                del errors[partition]
+                return by_leader, {**obstacles, **errors}
 
     async def _obstacles(
         self, partitions: Iterable[TopicPartition], deadline: Deadline, create_missing: bool

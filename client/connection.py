@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     import ssl
 
 MAX_RESPONSE_BYTES = 128 * 1024 * 1024
+FLUSH_MS = 1_000
+"""How long a broker that does not read may hold up hanging up on it."""
 SOFTWARE_NAME = "kmini"
 SOFTWARE_VERSION = "0.1.0"
 
@@ -40,12 +42,6 @@ class ConnectionSettings(NamedTuple):
     """`(negotiate_versions,)` if not given. Authentication will be a step after it."""
 
 
-class _Unanswered(NamedTuple):
-    request: type[Request]
-    version: int
-    future: asyncio.Future[Any]
-
-
 class Connection(asyncio.Protocol):
     """Made with `Connection.open`; ends with `close`, with the broker, or with the first thing that goes wrong."""
 
@@ -56,8 +52,8 @@ class Connection(asyncio.Protocol):
         self._framing = ClientConnection(client_id, max_frame_bytes=MAX_RESPONSE_BYTES)
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._unanswered: deque[_Unanswered] = deque()
-        """In the order in which they were sent, which is the order in which they are answered."""
+        self._unanswered: deque[tuple[str, asyncio.Future[Any]]] = deque()
+        """Names and futures of requests, in the order in which they were sent and are answered."""
         self._why_ended: str | None = None
         self._ended = self._loop.create_future()
         self._writable = asyncio.Event()
@@ -88,6 +84,7 @@ class Connection(asyncio.Protocol):
             await connection.close()
             raise Disconnected(f"{address} does not answer") from None
         except OSError as error:
+            await connection.close()
             raise Disconnected(f"cannot connect to {address}: {_reason(error)}") from error
         except BaseException:
             await connection.close()
@@ -98,10 +95,10 @@ class Connection(asyncio.Protocol):
     def is_open(self) -> bool:
         return self._transport is not None and self._why_ended is None
 
-    def version_for(self, request: type[Request], max_version: int | None = None) -> int:
-        """The highest version that both sides have, and that is at most `max_version`. Raises UnsupportedVersion."""
+    def version_for(self, request: type[Request]) -> int:
+        """The highest version that both sides have. Raises UnsupportedVersion."""
         lowest, highest = self.versions.get(request.api_key, (0, -1))
-        version = min(highest, request.max_version if max_version is None else max_version)
+        version = min(highest, request.max_version)
         if version < max(lowest, request.min_version):
             served = f"serves versions {lowest} to {highest} of" if highest >= 0 else "does not serve"
             raise UnsupportedVersion(f"{self.address} {served} {request.name}")
@@ -131,7 +128,7 @@ class Connection(asyncio.Protocol):
             self._transport.writelines(buffers)
             return None
         future: asyncio.Future[Any] = self._loop.create_future()
-        self._unanswered.append(_Unanswered(type(request), version, future))
+        self._unanswered.append((request.name, future))
         self._transport.writelines(buffers)
         if timeout_ms is None:
             return await future
@@ -142,9 +139,13 @@ class Connection(asyncio.Protocol):
             timer.cancel()
 
     async def close(self) -> None:
-        """Hang up; what is unanswered fails with Disconnected. Returns when the connection has ended."""
-        self._end("closed")
-        if self._transport is not None:
+        """Hang up, once what was sent is out; what is unanswered fails with Disconnected. Returns when it has ended."""
+        self._end("closed", flush=True)
+        if self._transport is None:
+            return
+        await asyncio.wait([self._ended], timeout=FLUSH_MS / 1000)
+        if not self._ended.done():
+            self._transport.abort()
             await asyncio.wait([self._ended])
 
     # --- what asyncio calls
@@ -155,8 +156,8 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         try:
-            for body in self._framing.receive_data(data):
-                self._answer(body)
+            for response in self._framing.receive_data(data):
+                self._answer(response)
         except MalformedMessage as error:
             self._end(f"the broker broke the protocol: {error}")
 
@@ -173,7 +174,7 @@ class Connection(asyncio.Protocol):
     # ---
 
     def _answer(self, response: Any) -> None:
-        future = self._unanswered.popleft().future
+        _, future = self._unanswered.popleft()
         if not future.done():
             future.set_result(response)
 
@@ -182,19 +183,21 @@ class Connection(asyncio.Protocol):
             future.set_exception(RequestTimedOut(f"{self.address} did not answer {name} in time"))
             self._end(f"{name} was not answered in time")
 
-    def _end(self, reason: str) -> None:
+    def _end(self, reason: str, *, flush: bool = False) -> None:
         """Hang up, and tell everybody who waits why."""
         if self._why_ended is not None:
             return
         self._why_ended = reason
         self._writable.set()
         if self._transport is not None:
-            self._transport.abort()
+            if flush:
+                self._transport.close()
+            else:
+                self._transport.abort()
         while self._unanswered:
-            waiting = self._unanswered.popleft()
-            if not waiting.future.done():
-                error = Disconnected(f"{self.address}: {reason}, {waiting.request.name} was not answered")
-                waiting.future.set_exception(error)
+            name, future = self._unanswered.popleft()
+            if not future.done():
+                future.set_exception(Disconnected(f"{self.address}: {reason}, {name} was not answered"))
 
 
 async def negotiate_versions(connection: Connection) -> None:

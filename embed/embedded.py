@@ -98,11 +98,14 @@ class Operations:
 
     async def wait_for_records(self, topic: str, count: int, *, timeout_ms: int = 10_000) -> list[Record]:
         """The records of a topic once there are at least `count`. Raises RequestTimedOut, saying what there was."""
-        arrival = Arrival(self, topic, count)
-        if not await self.core.purgatory.wait(arrival, timeout_ms=timeout_ms, waiter=arrival):
-            there = await self.records(topic)
-            shown = ", ".join(repr(record.value) for record in there[:10])
-            raise RequestTimedOut(f"{topic} holds {len(there)} of {count} records after {timeout_ms} ms: [{shown}]")
+        clock = self.core.clock
+        deadline_ms = clock.liveness_ms() + timeout_ms
+        while not (arrival := Arrival(self, topic, count)).has_come():
+            left_ms = deadline_ms - clock.liveness_ms()
+            if not await self.core.purgatory.wait(arrival, timeout_ms=left_ms, waiter=arrival):
+                there = await self.records(topic) if self.core.controller.topic(topic) else []
+                shown = ", ".join(repr(record.value) for record in there[:10])
+                raise RequestTimedOut(f"{topic} holds {len(there)} of {count} records after {timeout_ms} ms: [{shown}]")
         return await self.records(topic)
 
     async def offsets(self, topic: str, partition: int = 0) -> PartitionOffsets:
@@ -139,23 +142,27 @@ class Operations:
 
 
 class Arrival(Operation):
-    """Complete when a topic holds at least `count` records."""
+    """Complete when a topic holds at least `count` records, or has other partitions than when the wait began."""
 
     def __init__(self, operations: Operations, topic: str, count: int) -> None:
         self.waiting: asyncio.Future[bool] | None = None
-        self._operations = operations
+        self._core = operations.core
         self._topic = topic
         self._count = count
+        self._partitions = self._led()
+
+    def _led(self) -> list[Partition]:
+        return [led for name, led in self._core.partitions.items() if name.topic == self._topic]
 
     @property
     def keys(self) -> list[TopicPartition | str]:
-        known = self._operations.core.controller.topic(self._topic)
-        return [TopicPartition(self._topic, index) for index in range(len(known.partitions) if known else 0)]
+        return [self._topic, *(partition.topic_partition for partition in self._partitions)]
 
     def is_complete(self) -> bool:
-        if self._operations.core.controller.topic(self._topic) is None:
-            return False
-        logs = [partition.log for partition in self._operations._partitions(self._topic, None)]
+        return self._led() != self._partitions or self.has_come()
+
+    def has_come(self) -> bool:
+        logs = [partition.log for partition in self._partitions]
         # Offsets are an upper bound on records, and cheap: only when they suffice are records counted.
         if sum(log.high_watermark - log.log_start_offset for log in logs) < self._count:
             return False
@@ -256,11 +263,14 @@ class Broker:
 
     async def _start(self, data_dir: str) -> None:
         core = Core(self._config, data_dir, clock=MovableClock(), is_temporary=self._data_dir is None)
-        await core.start()
+
+        def create_missing() -> None:
+            for name, partitions in self._topics.items():
+                if core.controller.topic(name) is None:
+                    topics.create(core, name, partitions=partitions)
+
+        await core.start(before_open=create_missing)
         self._table = Operations(core)
-        for name, partitions in self._topics.items():
-            if core.controller.topic(name) is None:
-                topics.create(core, name, partitions=partitions)
         self.bootstrap_servers = core.address
         # Started again, it comes back to the port that its clients know.
         bound = tuple(Endpoint(listener.name, listener.host, listener.port) for listener in core.server.listeners)

@@ -13,6 +13,9 @@ from typing import ClassVar
 NONE = 0
 """The error code of success."""
 
+_LONGEST_MESSAGE = 1_000
+"""Characters: far below what a string of any version can hold."""
+
 
 class MalformedMessage(Exception):
     """The peer sent bytes that are no message; its connection is closed. The text is short and quotes no payload."""
@@ -26,7 +29,7 @@ class KafkaError(Exception):
     """A request, or a part of it, is refused; `code` is what the peer is told.
 
     `retriable` is what Kafka's own clients take it for: the same request may succeed later. The message is for people;
-    it may be empty, and reaches the peer where the response has a field for it.
+    it may be empty, is cut if it is long (it may quote the peer), and reaches the peer where the response has a field.
     """
 
     code: ClassVar[int]
@@ -44,6 +47,8 @@ class KafkaError(Exception):
             raise TypeError(f"error code {code} is {_BY_CODE[code].__name__}'s already")
 
     def __init__(self, message: str = "") -> None:
+        if len(message) > _LONGEST_MESSAGE:
+            message = message[: _LONGEST_MESSAGE - 3] + "..."
         super().__init__(message)
         self.message = message
 

@@ -24,7 +24,7 @@ class BackgroundWork(Protocol):
         """Do what blocks. Never raises for a failing disk: it is remembered for `finish`."""
 
     def finish(self) -> None:
-        """Make the outcome part of the log. KafkaStorageError if the disk failed: the log takes no more appends."""
+        """Make the outcome part of the log. KafkaStorageError if the disk failed."""
 
 
 class Deletions:
@@ -54,8 +54,7 @@ class Deletions:
                 heapq.heappush(self._waiting, (due_ms, path))
 
     def delete_due(self, now_ms: int) -> int:
-        """Remove what is due; returns how many were. What cannot be removed is logged and left to the next start-up.
-        Blocks."""
+        """Remove what is due; returns how many. What cannot be removed is logged and left to the next start. Blocks."""
         count = 0
         while True:
             with self._lock:

@@ -96,14 +96,15 @@ def _dump_segments(filesystem: FileSystem, directory: str, names: list[str], rec
             with contextlib.suppress(OSError), contextlib.closing(Source(filesystem, path)) as source:
                 next_offset = next_offset_of(source, file.base_offset)
             index = segment_path(directory, file.base_offset, filenames.OFFSET_INDEX)
-            if file.base_offset != bases[-1] and not filesystem.exists(index):
+            if file.base_offset != bases[-1] and filesystem.exists(path) and not filesystem.exists(index):
                 yield Damage(index, 0, "is missing; the next start rebuilds it")
         elif file.kind != filenames.PRODUCER_SNAPSHOT and file.base_offset not in bases:
             yield f"  there is no log beside {path}: the next start removes it"
     for file in parsed:
         if file.suffix:
             path = segment_path(directory, *file)
-            yield f"{path}: {_SUFFIXES[file.suffix]}, {count(filesystem.size(path), 'byte')}"
+            with contextlib.suppress(FileNotFoundError):
+                yield f"{path}: {_SUFFIXES[file.suffix]}, {count(filesystem.size(path), 'byte')}"
 
 
 def _reading_order(file: SegmentFile) -> tuple[int, int]:
@@ -124,6 +125,8 @@ def _dump_file(filesystem: FileSystem, path: str, records: bool) -> Dump:
                 yield from named(source)
             elif segment_file is not None:
                 yield from _dump_segment_file(filesystem, source, segment_file, records)
+    except FileNotFoundError:
+        yield f"{path}: was removed meanwhile"
     except OSError as error:
         yield Damage(path, 0, f"cannot be read: {error.strerror or error}")
 

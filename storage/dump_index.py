@@ -117,4 +117,4 @@ def _tail(source: Source, entry: Struct, zeros: int) -> Dump:
         yield f"  {count(zeros, 'entry')} of zeros: place that Apache Kafka reserves while a segment is active"
     rest = source.size % entry.size
     if rest:
-        yield Damage(source.path, source.size - rest, f"{count(rest, 'byte')} at the end are no whole entry")
+        yield Damage(source.path, source.size - rest, f"a rest of {count(rest, 'byte')} is no whole entry")

@@ -39,7 +39,7 @@ def dump_snapshot(source: Source, offset: int) -> Dump:
         yield f"  {_producer_line(*fields)}"
     rest = (len(data) - _PREFIX.size) % _ENTRY.size
     if rest:
-        yield Damage(source.path, len(data) - rest, f"{count(rest, 'byte')} at the end are no whole entry")
+        yield Damage(source.path, len(data) - rest, f"a rest of {count(rest, 'byte')} is no whole entry")
 
 
 def _producer_line(

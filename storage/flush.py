@@ -30,10 +30,9 @@ class DiskState:
         "_names_given",
         "_names_on_disk",
         "_now_ms",
-        "_one_at_a_time",
+        "_progress",
         "_saved_epochs",
         "_truncations",
-        "error",
         "is_abandoned",
         "last_flush_ms",
         "recovery_point",
@@ -41,8 +40,6 @@ class DiskState:
 
     recovery_point: int
     """See PartitionLog.recovery_point."""
-    error: Exception | None
-    """See PartitionLog.storage_error."""
     is_abandoned: bool
     """The log is being deleted: flushes still under way count for nothing, and may fail."""
 
@@ -60,7 +57,6 @@ class DiskState:
         self._directory = directory
         self._now_ms = now_ms
         self.recovery_point = recovery_point
-        self.error = None
         self.is_abandoned = False
         self.last_flush_ms = now_ms()
         self._saved_epochs = saved_epochs
@@ -69,7 +65,16 @@ class DiskState:
         self._names_on_disk = 1 if names_are_on_disk else 0
         """Of the first so many new names it is known that they are on the disk; a log begins with one."""
         self._truncations = 0
-        self._one_at_a_time = Lock()
+        self._progress = SyncProgress()
+
+    @property
+    def error(self) -> Exception | None:
+        """See PartitionLog.storage_error."""
+        return self._progress.error
+
+    @error.setter
+    def error(self, error: Exception) -> None:
+        self._progress.error = error
 
     def on_new_name(self) -> None:
         """A file was created or renamed: the next flush syncs the directory."""
@@ -109,16 +114,14 @@ class DiskState:
             names_given=self._names_given if self._names_given > self._names_on_disk else 0,
             truncations=self._truncations,
         )
-        return FlushWork(self._filesystem, self._directory, scope, self._one_at_a_time, self._finished)
+        return FlushWork(self._filesystem, self._directory, scope, self._progress, self._finished)
 
     def _finished(self, work: FlushWork) -> None:
-        """The outcome of a flush becomes the log's: see FlushWork for what an error means."""
+        """What a flush came to. After a truncation it proves nothing, and a deleted log has nothing to lose."""
         scope = work.scope
         if self.is_abandoned:
             return
         if work.error is not None:
-            if work.data_may_be_lost:
-                self.error = work.error
             raise KafkaStorageError(f"{self._directory}: {work.error}") from work.error
         if scope.truncations != self._truncations:
             return
@@ -150,41 +153,73 @@ class FlushScope(NamedTuple):
     """How often the log had been truncated."""
 
 
+class SyncProgress:
+    """What the flushes of one log have synced, in whatever threads they ran, one at a time: changed under `lock`."""
+
+    __slots__ = ("error", "lock", "truncations", "upto")
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.error: Exception | None = None
+        """A sync that failed: whatever is synced later may stand on a hole."""
+        self.truncations = 0
+        self.upto = 0
+        """What is below was synced since the log was truncated for the `truncations`-th time."""
+
+
 class FlushWork:
     """Makes a log survive power loss up to an offset. A BackgroundWork.
 
+    While one runs others queue up, if many producers wait for flush.messages=1; the next one syncs for all of them.
+
     It may fail in two ways. If there is no room for an index or a checkpoint, nothing is lost, and the next flush may
-    succeed. If a sync fails, the system may have dropped what it had accepted, whatever it says next time: the log must
-    not grow over the hole (`data_may_be_lost`).
+    succeed. If a sync fails, the system may have dropped what it had accepted, whatever it says next time: no flush of
+    this log succeeds any more, and nothing is appended over the hole.
     """
 
-    __slots__ = ("_directory", "_filesystem", "_finished", "_one_at_a_time", "data_may_be_lost", "error", "scope")
+    __slots__ = ("_directory", "_filesystem", "_finished", "_progress", "error", "scope")
 
     def __init__(
         self,
         filesystem: FileSystem,
         directory: str,
         scope: FlushScope,
-        one_at_a_time: Lock,
+        progress: SyncProgress,
         finished: Callable[[FlushWork], None],
     ) -> None:
         self._filesystem = filesystem
         self._directory = directory
-        self._one_at_a_time = one_at_a_time
+        self._progress = progress
         self._finished = finished
         self.scope = scope
         self.error: Exception | None = None
-        self.data_may_be_lost = False
 
     def run(self) -> None:
+        with self._progress.lock:
+            try:
+                self._run()
+            except (OSError, ValueError) as error:  # ValueError: a file was closed meanwhile
+                self.error = error
+
+    def _run(self) -> None:
+        scope, progress = self.scope, self._progress
+        if progress.error is not None:
+            raise progress.error
+        if self._is_done_already():
+            return
+        self._write()
         try:
-            with self._one_at_a_time:
-                self._write()
-                self.data_may_be_lost = True
-                self._sync()
-                self.data_may_be_lost = False
-        except (OSError, ValueError) as error:  # ValueError: a file was closed meanwhile
-            self.error = error
+            self._sync()
+        except (OSError, ValueError) as error:
+            progress.error = error
+            raise
+        progress.truncations, progress.upto = scope.truncations, scope.upto
+
+    def _is_done_already(self) -> bool:
+        """Whether another flush, which began after this one was asked for, has synced all that it is about."""
+        scope, progress = self.scope, self._progress
+        more_than_records = scope.with_indexes or scope.snapshot or scope.epochs is not None or scope.names_given
+        return not more_than_records and progress.truncations == scope.truncations and progress.upto >= scope.upto
 
     def finish(self) -> None:
         self._finished(self)

@@ -34,8 +34,8 @@ from .producer_state import DEFAULT_EXPIRATION_MS, Origin, ProducerStates, Produ
 from .segment import Segment
 from .segments import Segments
 from .time_index import NO_TIMESTAMP
-from .timestamp_search import StoredBatch, TimestampedOffset
-from .validation import MAX_DECOMPRESSED_BYTES, ValidatedRecords, continuing_batches
+from .timestamp_search import StoredBatch
+from .validation import ValidatedRecords, continuing_batches
 
 
 class LogEnvironment(NamedTuple):
@@ -222,7 +222,7 @@ class PartitionLog:
         except OSError as error:
             raise self._refused(error) from error
         self.log_end_offset = self.producers.end_offset = last_offset + 1
-        if leader_epoch != self.leader_epochs.latest_epoch:
+        if leader_epoch > self.leader_epochs.latest_epoch:
             self.leader_epochs.assign(leader_epoch, first_offset)
         if update is not None:
             self._commit(update)
@@ -246,10 +246,8 @@ class PartitionLog:
         update = self.producers.prepare(Origin.REPLICATION)
         for position, header in batches:
             add_batch(update, header, records[position : position + header.size], header.base_offset)
-        try:
+        with self._disk_errors():
             segment.append_all(records, batches)
-        except OSError as error:
-            raise self._refused(error) from error
         self.log_end_offset = self.producers.end_offset = last_offset + 1
         for _, header in batches:
             if header.partition_leader_epoch > self.leader_epochs.latest_epoch:
@@ -277,6 +275,16 @@ class PartitionLog:
 
     def _refused(self, error: Exception) -> KafkaStorageError:
         return KafkaStorageError(f"{self.topic_partition}: {error}")
+
+    @contextlib.contextmanager
+    def _disk_errors(self, *, leave_a_wreck: bool = False) -> Iterator[None]:
+        """Turn them into KafkaStorageError; with `leave_a_wreck`, only loading the log again puts it right."""
+        try:
+            yield
+        except OSError as error:
+            if leave_a_wreck:
+                self._disk.error = error
+            raise self._refused(error) from error
 
     # Reading
 
@@ -306,7 +314,8 @@ class PartitionLog:
             raise self._out_of_range(offset)
         if offset >= limit_offset:
             return 0
-        return self.segments.bytes_between(offset, limit_offset)
+        with self._disk_errors():
+            return self.segments.bytes_between(offset, limit_offset)
 
     def _out_of_range(self, offset: int) -> OffsetOutOfRange:
         return OffsetOutOfRange(
@@ -314,30 +323,17 @@ class PartitionLog:
         )
 
     def batches_since(self, timestamp: int) -> Iterator[StoredBatch]:
-        """The batches that may hold the first record at or after `timestamp`, in order, each read when asked for."""
-        return timestamp_search.batches_since(self.segments, timestamp, self.log_start_offset)
+        """The batches that may hold the first record at or after `timestamp`, in order, each read when asked for.
 
-    def offset_for_timestamp(
-        self, timestamp: int, *, max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
-    ) -> TimestampedOffset | None:
-        """The first record at or after `timestamp` that readers may have; None if there is none.
-
-        Decompresses. Where that may take long, walk `batches_since` and leave `StoredBatch.first_since` to a thread.
+        `StoredBatch.first_since` looks into them, in any thread: it may have to decompress.
         """
-        for batch in self.batches_since(timestamp):
-            found = batch.first_since(timestamp, self.log_start_offset, max_decompressed_bytes)
-            if found is not None:
-                return found
-        return None
+        with self._disk_errors():
+            yield from timestamp_search.batches_since(self.segments, timestamp, self.log_start_offset)
 
     def newest_batch(self) -> StoredBatch | None:
         """The first batch with the largest timestamp; None if none has one. As in Kafka it may lie below the start."""
-        return timestamp_search.newest_batch(self.segments)
-
-    def max_timestamp_offset(self, *, max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES) -> TimestampedOffset | None:
-        """The first record with the largest timestamp of all. Decompresses, see `offset_for_timestamp`."""
-        batch = self.newest_batch()
-        return batch and batch.first_since(batch.header.max_timestamp, 0, max_decompressed_bytes)
+        with self._disk_errors():
+            return timestamp_search.newest_batch(self.segments)
 
     # Moving the offsets
 
@@ -380,7 +376,7 @@ class PartitionLog:
             self.truncate_fully_and_start_at(offset)
             return True
         now_ms = self.environment.now_ms()
-        with self._rewriting():
+        with self._disk_errors(leave_a_wreck=True):
             self.segments.truncate_to(offset, now_ms + self.config.file_delete_delay_ms)
             self._end_at(offset)
             self.leader_epochs.truncate_from_end(offset)
@@ -391,7 +387,7 @@ class PartitionLog:
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drop everything and go on at `offset`: the leader no longer has what would continue this log."""
         now_ms = self.environment.now_ms()
-        with self._rewriting():
+        with self._disk_errors(leave_a_wreck=True):
             self.segments.restart_at(offset, self.config, now_ms, now_ms + self.config.file_delete_delay_ms)
             self._end_at(offset)
             self.log_start_offset = self.high_watermark = offset
@@ -403,15 +399,6 @@ class PartitionLog:
         self.log_start_offset = min(self.log_start_offset, offset)
         self.high_watermark = min(self.high_watermark, offset)
         self._disk.on_truncation(offset)
-
-    @contextlib.contextmanager
-    def _rewriting(self) -> Iterator[None]:
-        """Only loading it again puts a log right whose truncation has failed half-way."""
-        try:
-            yield
-        except OSError as error:
-            self._disk.error = error
-            raise self._refused(error) from error
 
     # Rolling and flushing
 
@@ -425,10 +412,8 @@ class PartitionLog:
         active = self.segments.active
         if active.size == 0 and active.base_offset == base_offset:
             return
-        try:
+        with self._disk_errors():
             self.segments.roll(base_offset, self.config, now_ms)
-        except OSError as error:
-            raise self._refused(error) from error
         self._disk.on_new_name()
         self.environment.background.append(self._flush_work(take_snapshot(self.producers)))
 
@@ -478,9 +463,10 @@ class PartitionLog:
     def apply_retention(self, now_ms: int) -> int:
         """Take the segments whose time is over out of the log; returns how many. KafkaStorageError if it cannot
         roll."""
-        count = retention.expired_segments(
-            self.segments, self.config, self.log_start_offset, self.high_watermark, now_ms
-        )
+        with self._disk_errors():  # a segment without timestamps is as old as its file
+            count = retention.expired_segments(
+                self.segments, self.config, self.log_start_offset, self.high_watermark, now_ms
+            )
         if count == len(self.segments):
             self.roll(now_ms)
         return self._delete_oldest(count, now_ms)
@@ -503,11 +489,11 @@ class PartitionLog:
                 raise self._refused(self._disk.error)
             if self.log_end_offset:
                 self.segments.active.seal()
-                work = self._flush_work(self.producers.take_snapshot(), is_closing=True)
+                with self._disk_errors():
+                    snapshot = self.producers.take_snapshot()
+                work = self._flush_work(snapshot, is_closing=True)
                 work.run()
                 work.finish()
-        except OSError as error:
-            raise self._refused(error) from error
         finally:
             self.segments.close()
 

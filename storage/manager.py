@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from threading import Lock
 
 from ..protocol.errors import KafkaStorageError
 from ..protocol.topics import TopicPartition
@@ -16,7 +17,8 @@ from .background import BackgroundWork, Deletions
 from .checkpoints import CorruptCheckpoint
 from .config import LogConfig
 from .filenames import partition_directory
-from .filesystem import FileSystem, Lock
+from .filesystem import FileSystem
+from .filesystem import Lock as FileLock
 from .log import LogEnvironment, PartitionLog
 from .log_dir_files import (
     CorruptMetadata,
@@ -42,7 +44,7 @@ class WrongLogDirectory(Exception):
 
 
 class LogManager:
-    """The logs of one log directory, locked while this is open. For the broker's loop, except where it says otherwise."""
+    """The logs of one log directory, locked while this is open. For the broker's loop, unless it says otherwise."""
 
     logs: dict[TopicPartition, PartitionLog]
     """Every log that can be used."""
@@ -53,7 +55,7 @@ class LogManager:
         self,
         environment: LogEnvironment,
         directory: str,
-        lock: Lock,
+        lock: FileLock,
         meta: MetaProperties,
         config_of: Callable[[str], LogConfig],
     ) -> None:
@@ -67,6 +69,9 @@ class LogManager:
         self._config_of = config_of
         self._lock = lock
         self._offline_start_offsets: dict[TopicPartition, int] = {}
+        self._maybe_in_checkpoint: set[TopicPartition] = set()
+        """Partitions of which log-start-offset-checkpoint may have an entry; it may be of a log that is gone."""
+        self._one_write_at_a_time = Lock()
 
     @classmethod
     def open(
@@ -105,6 +110,7 @@ class LogManager:
         is_clean = take_clean_shutdown(self.filesystem, self.directory)
         recovery_points = self._read(filenames.RECOVERY_POINT_CHECKPOINT)
         start_offsets = self._read_start_offsets()
+        self._maybe_in_checkpoint = set(start_offsets)
         configs = {topic: self._config_of(topic) for topic in {name.topic for name in directories}}
 
         def load(topic_partition: TopicPartition) -> None:
@@ -195,6 +201,9 @@ class LogManager:
             raise KafkaStorageError(f"{topic_partition} is offline: {self.offline[topic_partition]}")
         path = os.path.join(self.directory, partition_directory(topic_partition))
         try:
+            if topic_partition in self._maybe_in_checkpoint:
+                # A deleted topic is made again: its old log start offset must not be taken for the new log's.
+                self.write_log_start_offsets(self.log_start_offsets())
             self.filesystem.make_directory(path)
             metadata = os.path.join(path, filenames.PARTITION_METADATA)
             with contextlib.closing(self.filesystem.open(metadata, create=True)) as file:
@@ -281,12 +290,20 @@ class LogManager:
 
         (Kafka leaves those out; but names that a power loss brings back must not bring records back.)
         """
-        offsets = {name: log.log_start_offset for name, log in self.logs.items() if log.log_start_offset}
+        offsets = {name: log.log_start_offset for name, log in list(self.logs.items()) if log.log_start_offset}
         return {**self._offline_start_offsets, **offsets}
 
     def write_log_start_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Put them on the disk, under both names. Blocks; for one thread at a time. OSError if the disk refuses."""
-        checkpoints.write_log_start_offsets(self.filesystem, self.directory, offsets)
+        """Put them on the disk, under both names of the file. Blocks; for any thread. OSError if the disk refuses.
+
+        Entries of logs that are gone meanwhile are left out, even if there is a new log of that name.
+        """
+        with self._one_write_at_a_time:
+            self._maybe_in_checkpoint |= offsets.keys()  # first: whoever creates a log from here on will wait for us
+            current = self.log_start_offsets()
+            valid = {name: offset for name, offset in offsets.items() if offset <= current.get(name, 0)}
+            checkpoints.write_log_start_offsets(self.filesystem, self.directory, valid)
+            self._maybe_in_checkpoint = set(valid)
 
     # The end
 

@@ -122,7 +122,7 @@ def _finish_swaps(
             filesystem.remove(segment_path(directory, *file))
         else:
             kept.append(file)
-    # Ascending, the log first: what another crash leaves as `.swap` then covers nothing that has its final name already.
+    # Ascending, the log first: what another crash leaves as `.swap` then covers nothing that has its final name.
     for file in sorted(swaps, key=lambda file: (file.base_offset, file.kind != filenames.LOG)):
         final = file._replace(suffix="")
         filesystem.rename(segment_path(directory, *file), segment_path(directory, *final))
@@ -171,6 +171,9 @@ class _Loader:
             remove_stray_snapshots(self.filesystem, self.directory, [segment.base_offset for segment in row])
         if first is not None:
             self._recover(row, first)
+            if first and self.segments.active.next_offset < recovery_point:
+                # What was said to be on the disk is not, or was said of an earlier log of this name: believe nothing.
+                self._recover(list(self.segments), 0)
         if self.segments.active.next_offset < self.log_start_offset:
             self._start_anew()
         elif first is None:

@@ -41,8 +41,7 @@ def below_start_offset(segments: Iterable[Segment], log_start_offset: int) -> in
 
 
 def beyond_size(segments: Sequence[Segment], retention_bytes: int, high_watermark: int) -> int:
-    """How many of the oldest segments the log can lose and still hold at least `retention.bytes`; negative: no
-    limit."""
+    """How many of the oldest segments the log can lose and keep at least `retention.bytes`; negative: no limit."""
     if retention_bytes < 0:
         return 0
     excess = sum(segment.size for segment in segments) - retention_bytes

@@ -18,7 +18,7 @@ from ..protocol.records.batch import BatchHeader, is_crc_valid
 from . import filenames
 from .config import LogConfig
 from .filesystem import Buffer, FileSystem
-from .index_file import CorruptIndex, IndexFile
+from .index_file import CorruptIndex
 from .log_file import read_batches, read_headers
 from .offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
 from .time_index import NO_TIMESTAMP, TimeIndex
@@ -121,7 +121,7 @@ class Segment:
         return filenames.segment_path(self.directory, self.base_offset, kind)
 
     @property
-    def _indexes(self) -> tuple[IndexFile, ...]:
+    def _indexes(self) -> tuple[OffsetIndex, TimeIndex, TransactionIndex]:
         return self.offset_index, self.time_index, self.transaction_index
 
     @property

@@ -28,7 +28,7 @@ never reach a log: a record must not claim the offset of another one.)
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice
+from itertools import islice
 from typing import NamedTuple
 
 from ..protocol.errors import (
@@ -44,6 +44,7 @@ from ..protocol.records.batch import (
     HEADER_SIZE,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
+    MAGIC,
     TRANSACTIONAL,
     BatchHeader,
     build_batch,
@@ -52,8 +53,8 @@ from ..protocol.records.batch import (
     read_header,
     rewrite_header,
 )
-from ..protocol.records.compression import Codec, compress, decompress
-from ..protocol.records.record import RecordFacts, check_records, decode_records, iter_records, records_of
+from ..protocol.records.compression import Codec, compress_chunks, decompress_chunks
+from ..protocol.records.record import RecordFacts, check_records, decode_records, records_of, suspect_records
 from .config import LogConfig
 from .filesystem import Buffer
 
@@ -64,7 +65,9 @@ _CHEAP_BYTES = 256 * 1024
 _CHEAP_COMPRESSED_BYTES = 512
 """Little enough that not even a decompression bomb of this size takes more than some milliseconds."""
 _MAX_RENUMBERED = 65_536
-"""Records of a batch whose offset deltas are put right; they are held as objects meanwhile."""
+_MAX_RENUMBERED_BYTES = 1024 * 1024
+"""Records, and their bytes if they were compressed, of a batch whose offset deltas are put right. They are held as
+objects meanwhile: a header of two bytes takes some sixty."""
 _MAX_ERRORS = 1_000
 """Refused records that are named in an answer."""
 
@@ -142,13 +145,7 @@ def validate(
 
 def _only_batch(records: Buffer, config: LogConfig) -> BatchHeader:
     """The header of the one batch, if that and the checksum are in order."""
-    batches = iter_batches(records)
-    first = next(batches, None)
-    if first is None:
-        raise InvalidRecord("the records hold no complete batch")
-    header = first[1]
-    if next(batches, None) is not None:
-        raise InvalidRecord("a partition takes one batch at a time")
+    header = _first_header(records)
     if header.base_offset != 0:
         raise InvalidRecord(f"the base offset is {header.base_offset}; a producer sends 0")
     if header.size > config.max_message_bytes:
@@ -165,6 +162,20 @@ def _only_batch(records: Buffer, config: LogConfig) -> BatchHeader:
     if header.producer_id >= 0 and header.base_sequence < 0:
         raise InvalidRecord(f"producer {header.producer_id} gives no sequence")
     return header
+
+
+def _first_header(records: Buffer) -> BatchHeader:
+    if len(records) >= HEADER_SIZE:
+        header = read_header(records)
+        if header.magic == MAGIC and header.batch_length == len(records) - LOG_OVERHEAD:
+            return header  # the whole of it, as nearly always
+    batches = iter_batches(records)
+    first = next(batches, None)
+    if first is None:
+        raise InvalidRecord("the records hold no complete batch")
+    if next(batches, None) is not None:
+        raise InvalidRecord("a partition takes one batch at a time")
+    return first[1]
 
 
 def _is_surely_fine(header: BatchHeader, facts: RecordFacts, config: LogConfig, now_ms: int) -> bool:
@@ -188,15 +199,21 @@ def _record_errors(
     earliest = now_ms - config.message_timestamp_before_max_ms
     latest = now_ms + config.message_timestamp_after_max_ms
     is_stamped_here = config.message_timestamp_type == "LogAppendTime"
-    every_record = chain.from_iterable(iter_records(records, 0, header, limit=limit))
-    for index, record in enumerate(every_record):
-        if record.key is None and config.is_compacted:
-            yield index, InvalidRecord, "a compacted topic takes no record without a key"
-        elif not is_stamped_here and record.timestamp != NO_TIMESTAMP:
-            if not earliest <= record.timestamp <= latest:
-                yield index, InvalidTimestamp, f"timestamp {record.timestamp} is not within {earliest}..{latest}"
+    # With log append time it is the header that gives every record its timestamp, so every record is looked at.
+    window = (
+        {"earliest": latest + 1, "latest": latest}
+        if header.is_log_append_time
+        else {"earliest": earliest, "latest": latest}
+    )
+    for suspect in suspect_records(records, 0, header, **window, null_keys=config.is_compacted, limit=limit):
+        timestamp = header.max_timestamp if header.is_log_append_time else suspect.timestamp
+        if suspect.key_is_null and config.is_compacted:
+            yield suspect.number, InvalidRecord, "a compacted topic takes no record without a key"
+        elif not is_stamped_here and timestamp != NO_TIMESTAMP:
+            if not earliest <= timestamp <= latest:
+                yield suspect.number, InvalidTimestamp, f"timestamp {timestamp} is not within {earliest}..{latest}"
         elif header.is_log_append_time:
-            yield index, InvalidTimestamp, "only a broker sets log append time"
+            yield suspect.number, InvalidTimestamp, "only a broker sets log append time"
 
 
 def _refusal(errors: Sequence[tuple[int, type[RecordsRefused], str]]) -> RecordsRefused:
@@ -216,15 +233,21 @@ def _rebuild(
     }
     level = levels.get(Codec(stored.codec))
     if facts.is_sequential and not header.is_log_append_time:  # the block is right as it is
-        block = compress(stored.codec, decompress(header.codec, records_of(records, 0, header), limit), level)
         batch = bytearray(HEADER_SIZE)
-        batch += block
+        chunks = decompress_chunks(header.codec, records_of(records, 0, header), limit)
+        for piece in compress_chunks(stored.codec, chunks, level):
+            batch += piece
+            if len(batch) > config.max_message_bytes:
+                raise MessageTooLarge(f"stored, the batch has more than max.message.bytes={config.max_message_bytes}")
         stored = rewrite_header(batch, 0, stored._replace(batch_length=len(batch) - LOG_OVERHEAD))
     else:
         if header.record_count > _MAX_RENUMBERED:
             raise InvalidRecord("the offset deltas are not 0, 1, 2, …, and the records are too many to renumber")
         batch = build_batch(
-            [record._replace(offset=0) for record in decode_records(records, 0, header, limit=limit)],
+            [
+                record._replace(offset=0)
+                for record in decode_records(records, 0, header, limit=min(limit, _MAX_RENUMBERED_BYTES))
+            ],
             codec=stored.codec,
             level=level,
             producer_id=stored.producer_id,

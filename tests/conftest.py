@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gc
 import itertools
+import re
 import sys
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +23,12 @@ from server_process import ServerProcess, StartServer, kafka_command, kmini_comm
 OURS_UNMAPPED = {"protocol", "storage", "broker", "client", "embed"}
 """Folder names of the repository; as modules they would be second copies beside `kmini.protocol` and the rest."""
 
+
+SHARED = (
+    re.compile(r"tests/oracle/"),  # Apache Kafka itself, and the JVM of its tools
+    re.compile(r"test_every_client_reads_what_any_client_writes\[(kafka-python|aiokafka|confluent-kafka|kcat|java)"),
+)
+"""Tests whose ids have the same match here run in one worker, one after another."""
 
 NOT_OUR_LEAKS = (
     "ignore::pytest.PytestUnraisableExceptionWarning",
@@ -38,16 +47,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep everything that needs Apache Kafka or its tools in one xdist worker, so that a run starts each once."""
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
         if "apache_kafka_server" in fixtures or "java" in fixtures:
             item.add_marker(pytest.mark.oracle)
-            item.add_marker(pytest.mark.xdist_group("oracle"))
         if "leaky_clients" in fixtures:
             item.add_marker(pytest.mark.filterwarnings(*NOT_OUR_LEAKS))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each test to whichever worker is free, but all that share something costly to the same one.
+
+    (xdist's own groups are marks that it writes into the ids of tests, which pytest 9.2 does not let it do.)
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByWhatTheyShare(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            shared = next((pattern.search(nodeid) for pattern in SHARED if pattern.search(nodeid)), None)
+            return shared.group() if shared else nodeid
+
+    return ByWhatTheyShare(config, log)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -63,10 +85,19 @@ def against_kafka(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture
-def leaky_clients() -> Iterator[None]:
-    """Collect what a client library left behind within the test that used it, where it is not an error."""
+def leaky_clients() -> None:
+    """Mark a test that drives client libraries, which leave sockets behind."""
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
+    """Collect what clients left behind before the next test, where it would be an error; the log that pytest captures
+    holds on to some of it until here."""
     yield
-    gc.collect()
+    if "leaky_clients" in getattr(item, "fixturenames", ()):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            gc.collect()
 
 
 @pytest.fixture(scope="session")

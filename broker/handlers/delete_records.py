@@ -16,6 +16,7 @@ from ...protocol.errors import (
 )
 from ...protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from ...protocol.topics import TopicPartition, is_internal
+from ..background import Turn
 from ..context import Context
 from ..failures import kafka_error
 from ..purgatory import Operation
@@ -30,7 +31,12 @@ async def delete_records(request: DeleteRecordsRequest, context: Context) -> Del
         for topic in request.topics
         for partition in topic.partitions
     }
-    deletions = [Deletion(context, topic_partition, offset) for topic_partition, offset in wanted.items()]
+    turn = Turn()
+    deletions = []
+    for topic_partition, offset in wanted.items():
+        if turn.is_over:
+            await turn.next()
+        deletions.append(Deletion(context, topic_partition, offset))
     if any(deletion.error is None for deletion in deletions):
         await persist(context, deletions)
     await context.wait(DelayedDelete(deletions), timeout_ms=request.timeout_ms)

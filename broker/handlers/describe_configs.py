@@ -6,7 +6,6 @@ have no settings here.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from ...protocol.messages.describe_configs import (
     DescribeConfigsResponse,
 )
 from ...protocol.topics import validate_topic_name
+from ..background import Turn
 from ..context import Context
 from ..registry import handles
 from ..setting_descriptions import Setting, broker_settings, topic_settings
@@ -27,18 +27,18 @@ from ..setting_descriptions import Setting, broker_settings, topic_settings
 if TYPE_CHECKING:
     from ..broker import Broker
 
-_RESOURCES_A_TURN = 4
-"""Resources, with some hundred settings each, described before other requests get the loop."""
-
 
 @handles(DescribeConfigsRequest)
 async def describe_configs(request: DescribeConfigsRequest, context: Context) -> DescribeConfigsResponse:
-    """Describe each resource, or say why not."""
+    """Describe each resource, or say why not. What is named again is described once: an answer is some hundred times as
+    large as the question."""
+    resources = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
     results = []
-    for turn, resource in enumerate(request.resources, 1):
+    turn = Turn()
+    for resource in resources.values():
+        if turn.is_over:
+            await turn.next()
         results.append(_describe(resource, request, context.broker))
-        if turn % _RESOURCES_A_TURN == 0:
-            await asyncio.sleep(0)
     return DescribeConfigsResponse(results=results)
 
 

@@ -6,7 +6,6 @@ Every answer says that it has no session (id 0): clients then send full requests
 did not ask for.
 """
 
-import asyncio
 from typing import NamedTuple
 
 from ...protocol.errors import (
@@ -20,6 +19,7 @@ from ...protocol.errors import (
 )
 from ...protocol.messages.fetch import FetchRequest, FetchResponse
 from ...protocol.topics import TopicPartition
+from ..background import Turn
 from ..context import Context
 from ..failures import kafka_error
 from ..partition import Partition
@@ -32,9 +32,6 @@ TOPIC_IDS_SINCE = 13
 _LARGEST_READ = 8 * 1024 * 1024
 """Bytes read from a partition at once. A larger limit of the client is met by its next fetch: a read holds the loop."""
 
-_BYTES_A_TURN = 4 * 1024 * 1024
-"""Bytes read for one request before others get the loop."""
-
 
 @handles(FetchRequest, versions="4-18")
 async def fetch(request: FetchRequest, context: Context) -> FetchResponse:
@@ -42,7 +39,7 @@ async def fetch(request: FetchRequest, context: Context) -> FetchResponse:
     session_error = _session_error(request)
     if session_error:
         return FetchResponse(error_code=session_error)
-    wanted = [Wanted(context, topic, partition, request) for topic in request.topics for partition in topic.partitions]
+    wanted = await _resolve(request, context)
     answers = await _read_all(wanted, request, context)
     if _must_wait(answers, request):
         await context.wait(DelayedFetch(wanted, request), timeout_ms=request.max_wait_ms)
@@ -56,6 +53,20 @@ def _session_error(request: FetchRequest) -> int:
     if request.session_epoch in (0, -1):
         return NONE
     return FetchSessionIdNotFound.code if request.session_id else InvalidFetchSessionEpoch.code
+
+
+async def _resolve(request: FetchRequest, context: Context) -> "list[Wanted]":
+    """What is asked for, in order. A partition that is named again is answered once, as it was named last: that is
+    Kafka's rule, and it bounds what a wait costs others by the partitions that there are."""
+    wanted: dict[tuple[str, bytes, int], Wanted] = {}
+    turn = Turn()
+    for topic in request.topics:
+        for partition in topic.partitions:
+            if turn.is_over:
+                await turn.next()
+            key = (topic.topic, topic.topic_id, partition.partition)
+            wanted[key] = Wanted(context, topic, partition, request)
+    return list(wanted.values())
 
 
 class Wanted:
@@ -105,7 +116,7 @@ class Wanted:
                 return Answer(NONE, diverging=diverging)
             records = log.read(
                 self.asked.fetch_offset,
-                min(self.asked.partition_max_bytes, max_bytes, _LARGEST_READ),
+                max(min(self.asked.partition_max_bytes, max_bytes, _LARGEST_READ), 0),
                 limit_offset=self.limit_offset,
                 min_one_batch=whole_first_batch,
             )
@@ -163,20 +174,18 @@ class DelayedFetch(Operation):
 
 async def _read_all(wanted: list[Wanted], request: FetchRequest, context: Context) -> list[Answer]:
     """Read the partitions in the order of the request, within its limits."""
-    left = min(request.max_bytes, context.broker.config.fetch_max_bytes)
+    left = max(min(request.max_bytes, context.broker.config.fetch_max_bytes), 0)
     nothing_yet = True
-    since_turn = 0
+    turn = Turn()
     answers = []
     for partition in wanted:
-        if since_turn > _BYTES_A_TURN:
-            await asyncio.sleep(0)
-            since_turn = 0
+        if turn.is_over:
+            await turn.next()
         answer = partition.read(left, whole_first_batch=nothing_yet)
         size = len(answer.records)
         if size:
             nothing_yet = False
             left = max(left - size, 0)
-            since_turn += size
         answers.append(answer)
     return answers
 

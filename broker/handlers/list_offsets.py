@@ -27,7 +27,7 @@ from ...protocol.records.compression import Codec
 from ...protocol.topics import TopicPartition
 from ...storage.log import PartitionLog
 from ...storage.timestamp_search import StoredBatch, TimestampedOffset
-from ..background import in_thread
+from ..background import Turn, in_thread
 from ..context import Context
 from ..failures import kafka_error
 from ..partition import Partition
@@ -52,18 +52,16 @@ UNKNOWN = (-1, -1, -1)
 async def list_offsets(request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
     """Look every partition up; each has its own outcome."""
     asked = Counter((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
-    return ListOffsetsResponse(
-        topics=[
-            ListOffsetsResponse.Topic(
-                name=topic.name,
-                partitions=[
-                    await _answer(context, TopicPartition(topic.name, p.partition_index), p, request, asked)
-                    for p in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
+    turn = Turn()
+    topics = []
+    for topic in request.topics:
+        answers = []
+        for p in topic.partitions:
+            if turn.is_over:
+                await turn.next()
+            answers.append(await _answer(context, TopicPartition(topic.name, p.partition_index), p, request, asked))
+        topics.append(ListOffsetsResponse.Topic(name=topic.name, partitions=answers))
+    return ListOffsetsResponse(topics=topics)
 
 
 async def _answer(

@@ -25,6 +25,7 @@ from ...protocol.topics import is_internal, validate_topic_name
 from ...protocol.uuids import ZERO_UUID
 from .. import topics
 from ..acl_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from ..background import Turn
 from ..context import Context
 from ..controller import Controller, Topic
 from ..peer_log import PeerLog
@@ -85,7 +86,13 @@ async def _by_id(ids: list[bytes], request: MetadataRequest, context: Context) -
 async def _by_name(names: list[str], request: MetadataRequest, context: Context) -> list[MetadataResponse.Topic]:
     broker = context.broker
     unique = list(dict.fromkeys(names))
-    errors = {name: _why_missing(name) for name in unique if broker.controller.topic(name) is None}
+    errors: dict[str, int] = {}
+    turn = Turn()
+    for name in unique:
+        if turn.is_over:
+            await turn.next()
+        if broker.controller.topic(name) is None:
+            errors[name] = _why_missing(name)
     if request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
         await _create([name for name, code in errors.items() if code == UnknownTopicOrPartition.code], context)
     found = [topic for name in unique if (topic := broker.controller.topic(name))]

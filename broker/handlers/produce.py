@@ -26,7 +26,7 @@ from ...protocol.records.compression import Codec
 from ...protocol.topics import TopicPartition, is_internal
 from ...storage.log import AppendInfo
 from ...storage.validation import ValidatedRecords, is_cheap, validate
-from ..background import in_thread
+from ..background import Turn, in_thread
 from ..connection import CloseConnection
 from ..context import Context
 from ..failures import kafka_error
@@ -45,15 +45,17 @@ ALL_IN_SYNC = -1
 @handles(ProduceRequest, versions="3-13", advertised_min=0)
 async def produce(request: ProduceRequest, context: Context) -> ProduceResponse | None:
     """Append to every partition; wait for the replicas where that was asked for."""
-    outcomes = [
-        await _append(topic, partition, request.acks, context)
-        for topic in request.topic_data
-        for partition in topic.partition_data
-    ]
+    outcomes = []
+    turn = Turn()
+    for topic in request.topic_data:
+        for partition in topic.partition_data:
+            if turn.is_over:
+                await turn.next()
+            outcomes.append(await _append(topic, partition, request.acks, context))
     if request.acks == 0:
         failed = next((outcome.error for outcome in outcomes if outcome.error), None)
         if failed is not None:
-            raise CloseConnection(f"a produce with acks=0 failed: {failed.kafka_name}: {failed}")
+            raise CloseConnection(f"a produce with acks=0 failed: {failed}")
         return None
     if request.acks == ALL_IN_SYNC:
         delayed = DelayedProduce(outcomes, context)
@@ -209,5 +211,5 @@ def _partition_response(index: int, outcome: Outcome) -> ProduceResponse.Topic.P
             ProduceResponse.Topic.Partition.RecordError(batch_index=batch_index, batch_index_error_message=message)
             for batch_index, message in getattr(error, "record_errors", ())
         ],
-        error_message=str(error) or None,
+        error_message=error.message or None,
     )

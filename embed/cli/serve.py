@@ -7,6 +7,7 @@ Nothing heavy is imported before the arguments are known to be good, and no clie
 from __future__ import annotations
 
 import errno
+import gc
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -80,8 +81,8 @@ def serve(
     properties.update(_parse_setting(text) for text in settings)
     if data_dir is not None:
         properties["log.dirs"] = data_dir
-    config = _config(properties, host, port)
     _log_to_stderr(log_level)
+    config = _config(properties, host, port)
     with _data_directory(config) as directory:
         _run(config, directory, new_topics, port_file)
 
@@ -93,15 +94,18 @@ def _run(config: BrokerConfig, directory: str, topics: list[NewTopic], port_file
     from kmini.broker.event_loop import new_event_loop, raise_descriptor_limit
     from kmini.broker.server import PortTaken
     from kmini.storage.filesystem import LockHeld
+    from kmini.storage.manager import WrongLogDirectory
 
     raise_descriptor_limit()
     loop = new_event_loop()
     try:
-        loop.run_until_complete(_serve(loop, Broker(config, directory), topics, port_file))
+        loop.run_until_complete(
+            _serve(loop, Broker(config, directory, is_temporary=not config.data_dir), topics, port_file)
+        )
         loop.run_until_complete(loop.shutdown_default_executor())
     except PortTaken as error:
         raise click.UsageError(f"{error}; {_remedy(error)}") from error
-    except (ControllerError, LockHeld) as error:
+    except (ControllerError, LockHeld, WrongLogDirectory) as error:
         raise click.ClickException(str(error)) from error
     except OSError as error:
         raise click.UsageError(f"cannot use {error.filename or directory}: {error.strerror or error}") from error
@@ -113,11 +117,11 @@ async def _serve(
     loop: asyncio.AbstractEventLoop, broker: Broker, topics: list[NewTopic], port_file: str | None
 ) -> None:
     stopping = _told_to_stop(loop)
-    await broker.start()
+    await broker.start(before_open=lambda: _create_missing(broker, topics))
+    gc.freeze()  # what is there now stays: no collection needs to look at it again
     try:
-        _create_missing(broker, topics)
         for listener in broker.server.listeners:
-            click.echo(_address(listener.host, listener.port))
+            click.echo(listener.address)
         if port_file is not None:
             _write_whole(port_file, f"{broker.server.listeners[0].port}\n")
         await stopping
@@ -139,6 +143,8 @@ def _told_to_stop(loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
         if not stopping.done():
             stopping.set_result(None)
         for number in numbers:
+            with suppress(NotImplementedError):
+                loop.remove_signal_handler(number)
             signal.signal(number, signal.default_int_handler)
 
     for number in numbers:
@@ -152,11 +158,15 @@ def _told_to_stop(loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
 def _create_missing(broker: Broker, topics: list[NewTopic]) -> None:
     """Create what `--topic` asks for; a topic that is there stays as it is."""
     from kmini.broker.topics import create
+    from kmini.protocol.errors import KafkaError
 
     for topic in topics:
         known = broker.controller.topic(topic.name)
         if known is None:
-            create(broker, topic.name, partitions=topic.partitions, configs=topic.configs)
+            try:
+                create(broker, topic.name, partitions=topic.partitions, configs=topic.configs)
+            except KafkaError as error:
+                raise click.UsageError(f"--topic {topic.name}: {error.message}") from error
         elif len(known.partitions) != topic.partitions:
             click.echo(
                 f"kmini: topic {topic.name} exists with {len(known.partitions)} partitions and stays so", err=True
@@ -239,13 +249,6 @@ def _log_to_stderr(level: str) -> None:
     import logging
 
     logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-
-
-def _address(host: str, port: int) -> str:
-    """What a client on this machine connects to."""
-    if host in ("", "0.0.0.0", "::"):
-        host = "127.0.0.1"
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _remedy(error: Exception) -> str:

@@ -143,8 +143,9 @@ def iter_batches(buffer: Buffer, *, max_batch_bytes: int | None = None) -> Itera
         (length,) = _LENGTH.unpack_from(buffer, position + 8)
         if length < SMALLEST_MESSAGE:
             raise CorruptMessage(f"a batch cannot have a length of {length} bytes")
-        if max_batch_bytes is not None and length + LOG_OVERHEAD > max_batch_bytes:
-            raise CorruptMessage(f"a batch of {length + LOG_OVERHEAD} bytes is announced, {max_batch_bytes} are allowed")
+        size = length + LOG_OVERHEAD
+        if max_batch_bytes is not None and size > max_batch_bytes:
+            raise CorruptMessage(f"a batch of {size} bytes is announced, {max_batch_bytes} are allowed")
         if end - position <= MAGIC_AT:
             return
         magic = buffer[position + MAGIC_AT]
@@ -152,12 +153,12 @@ def iter_batches(buffer: Buffer, *, max_batch_bytes: int | None = None) -> Itera
             raise CorruptMessage(f"there is no magic {magic}")
         if magic < MAGIC:
             raise UnsupportedForMessageFormat(f"message sets of magic {magic} are not read yet")
-        if length + LOG_OVERHEAD > end - position:
+        if size > end - position:
             return
-        if length + LOG_OVERHEAD < HEADER_SIZE:
-            raise CorruptMessage(f"a batch of {length + LOG_OVERHEAD} bytes has no room for its header")
+        if size < HEADER_SIZE:
+            raise CorruptMessage(f"a batch of {size} bytes has no room for its header")
         yield position, read_header(buffer, position)
-        position += length + LOG_OVERHEAD
+        position += size
 
 
 def is_crc_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
@@ -172,11 +173,8 @@ def assign_offsets(buffer: bytearray | memoryview, position: int, base_offset: i
 
 
 def rewrite_header(buffer: bytearray | memoryview, position: int, header: BatchHeader) -> BatchHeader:
-    """Replace the header at `position` by `header`, whose checksum is made anew and returned with it."""
-    _HEADER.pack_into(buffer, position, *header)
-    crc = crc32c(memoryview(buffer)[position + _CHECKED_FROM : position + header.size])
-    _CRC.pack_into(buffer, position + _CRC_AT, crc)
-    return header._replace(crc=crc)
+    """Replace the header at `position` by `header`; return it with the checksum that was made anew."""
+    return header._replace(crc=_write_header(buffer, position, header))
 
 
 def build_batch(
@@ -197,22 +195,29 @@ def build_batch(
 ) -> bytearray:
     """A batch of `records`, at least one.
 
-    Their offsets count from `base_offset`; all 0 means: one after the other. `last_offset` is for batches that lost their last records.
+    Where all their offsets are 0 they get consecutive ones from `base_offset` on. `last_offset` is for batches that
+    lost their last records. With `delete_horizon_ms` that takes the place of the base timestamp (KIP-534), with
+    `log_append_time_ms` that of every record's timestamp.
     """
     if not records:
         raise ValueError("a batch is built of at least one record")
-    consecutive = all(record.offset == 0 for record in records)
-    deltas = [number if consecutive else record.offset - base_offset for number, record in enumerate(records)]
+    deltas: Sequence[int] = range(len(records))
+    if any(record.offset for record in records):
+        deltas = [record.offset - base_offset for record in records]
     base_timestamp = records[0].timestamp if delete_horizon_ms is None else delete_horizon_ms
-    block = compress(codec, encode_records(records, deltas, base_timestamp), level)
-    attributes = codec
+    block: Buffer = encode_records(records, deltas, base_timestamp)
+    if codec != Codec.NONE:
+        block = compress(codec, block, level)
+    attributes = int(codec)
     attributes |= LOG_APPEND_TIME if log_append_time_ms is not None else 0
     attributes |= TRANSACTIONAL if transactional else 0
     attributes |= CONTROL if control else 0
     attributes |= DELETE_HORIZON if delete_horizon_ms is not None else 0
+    batch = bytearray(HEADER_SIZE)
+    batch += block
     header = BatchHeader(
         base_offset=base_offset,
-        batch_length=HEADER_SIZE - LOG_OVERHEAD + len(block),
+        batch_length=len(batch) - LOG_OVERHEAD,
         partition_leader_epoch=leader_epoch,
         magic=MAGIC,
         crc=0,
@@ -225,10 +230,16 @@ def build_batch(
         base_sequence=base_sequence,
         record_count=len(records),
     )
-    batch = bytearray(HEADER_SIZE)
-    batch += block
-    rewrite_header(batch, 0, header)
+    _write_header(batch, 0, header)
     return batch
+
+
+def _write_header(buffer: bytearray | memoryview, position: int, header: BatchHeader) -> int:
+    """Write `header` over the one at `position`, with the checksum that the batch then has; return that."""
+    _HEADER.pack_into(buffer, position, *header)
+    crc = crc32c(memoryview(buffer)[position + _CHECKED_FROM : position + header.size])
+    _CRC.pack_into(buffer, position + _CRC_AT, crc)
+    return crc
 
 
 def increment_sequence(sequence: int, count: int) -> int:

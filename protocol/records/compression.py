@@ -1,14 +1,17 @@
 """The four codecs, and how far what they read is believed: not at all.
 
-What a header claims about sizes reserves nothing. Decompression goes chunk by chunk, so that a batch can be checked without ever being
-held, and it ends where a limit is passed. All of this may run in any thread; the libraries let the others run meanwhile.
+What a header claims about sizes reserves nothing. Decompression goes chunk by chunk, so that a batch can be checked
+without ever being held, and it ends where a limit is passed. All of this may run in any thread; the libraries let the
+others run meanwhile.
 
-| codec  | written                           | also read                                  |
-|--------|-----------------------------------|--------------------------------------------|
-| gzip   | one member                        |                                            |
-| snappy | xerial's framing, 32 KiB a block  | raw snappy; blocks of any size             |
-| lz4    | one frame, independent 64 KiB blocks | any one frame                           |
-| zstd   | one frame                         |                                            |
+| codec  | written                              | read                                       |
+|--------|--------------------------------------|--------------------------------------------|
+| gzip   | one member                           | one member                                 |
+| snappy | xerial's framing, 32 KiB a block     | that, with blocks of any size; raw snappy  |
+| lz4    | one frame, independent 64 KiB blocks | one frame of any kind                      |
+| zstd   | one frame                            | one frame                                  |
+
+What follows the end of a member or frame is refused: nothing stored could say what it is.
 """
 
 from __future__ import annotations
@@ -18,11 +21,11 @@ import sys
 import zlib
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
-from typing import Any, Union
+from typing import Any, TypeAlias
 
 from ..errors import CorruptMessage, InvalidRecord
 
-Buffer = Union[bytes, bytearray, memoryview]
+Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
 class Codec(IntEnum):
@@ -45,7 +48,8 @@ _SLICE_BYTES = 16 * 1024
 """Compressed bytes at a time: some libraries copy, chunk by chunk, all that they have not come to yet."""
 
 _HELD_BYTES = 32 * 1024 * 1024
-"""The most that a codec may make us hold at once: a block of snappy, or what a zstd frame of a very high level refers back to."""
+"""The most that a codec may make us hold at once: in a block of snappy, or in the window of a zstd frame that asks for
+an extraordinary one. Such a frame reserves its window, but only what it decompresses takes memory."""
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
@@ -130,7 +134,7 @@ def _xerial_blocks(chunks: Iterable[Buffer]) -> Iterator[bytes]:
 
 
 def decompress(codec: int, data: Buffer, limit: int) -> Buffer:
-    """All of `data`, decompressed; `data` itself where it was not compressed. Raises what `decompress_chunks` raises."""
+    """All of `data`, decompressed; `data` itself where it was not compressed. Raises as `decompress_chunks` does."""
     if codec == Codec.NONE:
         return data
     whole = bytearray()
@@ -150,7 +154,8 @@ def decompress_chunks(codec: int, data: Buffer, limit: int) -> Iterator[Buffer]:
         return
     if codec not in _DECOMPRESSORS:
         raise CorruptMessage(f"there is no codec {codec}")
-    if codec == Codec.ZSTD and _zstd_window(data) > _ZSTD_ORDINARY_WINDOW:
+    codec = Codec(codec)
+    if codec is Codec.ZSTD and _zstd_window(data) > _ZSTD_ORDINARY_WINDOW:
         limit = min(limit, _HELD_BYTES)
     total = 0
     try:
@@ -162,7 +167,7 @@ def decompress_chunks(codec: int, data: Buffer, limit: int) -> Iterator[Buffer]:
     except (CorruptMessage, InvalidRecord, MemoryError):
         raise
     except Exception as error:  # every library has its own
-        raise CorruptMessage(f"the records are no {Codec(codec).name.lower()} data: {error}") from error
+        raise CorruptMessage(f"the records are no {codec.name.lower()} data: {error}") from error
 
 
 def _gzip_chunks(data: memoryview) -> Iterator[bytes]:

@@ -1,8 +1,9 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """The loops over records: one believes nothing, the others make tuples of records and records of tuples.
 
-Cython's pure-Python mode. Where a C compiler was, this is compiled, checks a record in some 20 ns, and lets other threads run
-meanwhile; where none was, the same source runs interpreted, about a hundred times slower. (`cython` is a real import only then.)
+Cython's pure-Python mode. Where a C compiler was, this is compiled, checks a record in some 20 ns, and lets other
+threads run meanwhile; where none was, the same source runs interpreted, about a hundred times slower. (`cython` is a
+real import only then.)
 
 All work on a *block*: the records of a batch, decompressed, without the batch's header. A record in it is
 
@@ -63,8 +64,8 @@ _EARLIEST = cython.declare(cython.longlong, -1 - _LATEST)
 class RecordWalker:
     """Walks the records of one batch and gathers what a broker must know before it believes them.
 
-    `feed` it the block in pieces, cut anywhere: nothing of a piece is kept, so checking takes no memory, however large a record is.
-    The facts are complete once `walked` is `record_count`, and mean nothing once there is an `error`.
+    `feed` it the block in pieces, cut anywhere: nothing of a piece is kept, so checking takes no memory, however large
+    a record is. The facts are complete once `walked` is `record_count`, and mean nothing once there is an `error`.
     """
 
     record_count = cython.declare(cython.longlong, visibility="readonly")
@@ -118,7 +119,10 @@ class RecordWalker:
     def stop_at(
         self, *, before: int = _EARLIEST, since: int = _LATEST, null_keys: bool = False, from_delta: int = _EARLIEST
     ) -> None:
-        """Let `feed` end at every record, from an offset delta on, with a timestamp < `before` or >= `since`, or without a key."""
+        """Let `feed` end at every record with a timestamp < `before` or >= `since`, or without a key if that is asked.
+
+        Records below an offset delta of `from_delta` are passed by.
+        """
         self.stops = True
         self.stop_before = before
         self.stop_since = since
@@ -380,7 +384,7 @@ def encode_records(records: object, offset_deltas: object, base_timestamp: cytho
 def _number(
     data: Bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t, bits: cython.int
 ) -> tuple[cython.longlong, cython.Py_ssize_t]:
-    """The varint (32 bits) or varlong (64) at `position`, and where it ends: behind `end` if it is cut off or too long."""
+    """The varint (32 bits) or varlong (64) at `position`, and where it ends: behind `end` if cut off or too long."""
     raw: cython.ulonglong
     byte: cython.ulonglong
     shift: cython.int

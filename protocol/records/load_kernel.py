@@ -1,4 +1,4 @@
-"""The kernel: compiled where it is, interpreted where it is not, or where KMINI_PURE=1 in the environment asks for that."""
+"""The kernel: compiled where it can be, interpreted elsewhere, or if KMINI_PURE=1 in the environment asks for that."""
 
 from __future__ import annotations
 

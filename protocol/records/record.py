@@ -1,18 +1,20 @@
-"""Records: what a producer sent. Checking those of a batch, finding one, decoding them.
+"""Records: what a producer sent. Checking those of a batch, finding some, decoding them.
 
-A limit here is that of one decompressed record (`max.decompressed.message.bytes`): a compressed batch may hold many of that size, but
-not more than `BATCH_FACTOR` times as much in all, which bounds the time that a few bytes can cost. Checking and finding hold no record
-at all while they decompress, decoding one that is not whole yet. Where nothing is compressed there is no limit.
+A `limit` (`max.decompressed.message.bytes`) is what one record of a compressed batch may have. The batch as a whole may
+have `BATCH_FACTOR` times as much, which bounds the time that a few bytes can cost. Checking and finding hold none of
+it, whatever its size; `iter_records` holds a record until it is complete; `decode_records` holds everything, so there
+the limit is the batch's. Where nothing is compressed there is no limit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any, NamedTuple
 
 from ..errors import InvalidRecord
-from .batch import HEADER_SIZE, BatchHeader, iter_batches
-from .compression import Buffer, Codec, decompress_chunks
+from .batch import CODEC_MASK, HEADER_SIZE, BatchHeader, iter_batches
+from .compression import Buffer, decompress_chunks
 from .load_kernel import REASONS, RecordReader, RecordWalker
 
 DEFAULT_LIMIT = 64 * 1024 * 1024
@@ -53,8 +55,8 @@ class RecordFacts(NamedTuple):
 class SuspectRecord(NamedTuple):
     """A record that a caller of `suspect_records` asked for."""
 
-    index: int
-    """Its number in the batch."""
+    number: int
+    """Its place in the batch, from 0."""
     timestamp: int
     key_is_null: bool
 
@@ -69,7 +71,7 @@ def check_records(buffer: Buffer, position: int, header: BatchHeader, *, limit: 
 
     CorruptMessage for what cannot be decompressed. The checksum is the caller's affair.
     """
-    walker, chunks = _walk(buffer, position, header, limit)
+    walker, chunks = _walk(buffer, position, header, limit, limit * BATCH_FACTOR)
     for chunk in chunks:
         _feed(walker, chunk)
     _require_end(walker)
@@ -97,17 +99,17 @@ def suspect_records(
 
     Raises what `check_records` raises, for the records so far.
     """
-    walker, chunks = _walk(buffer, position, header, limit)
+    walker, chunks = _walk(buffer, position, header, limit, limit * BATCH_FACTOR)
     walker.stop_at(before=_in_64_bits(earliest), since=_in_64_bits(latest + 1), null_keys=null_keys)
     for _ in _stops(walker, chunks):
-        if walker.key_is_null and null_keys or not earliest <= walker.timestamp <= latest:
+        if (walker.key_is_null and null_keys) or not earliest <= walker.timestamp <= latest:
             yield SuspectRecord(walker.walked - 1, walker.timestamp, walker.key_is_null)
 
 
 def first_record_since(
     buffer: Buffer, position: int, header: BatchHeader, timestamp: int, offset: int, *, limit: int = DEFAULT_LIMIT
 ) -> tuple[int, int] | None:
-    """Timestamp and offset of the batch's first record from `offset` on with at least this timestamp; None if there is none.
+    """Timestamp and offset of the batch's first record from `offset` on that is not older than `timestamp`, or None.
 
     Raises what `check_records` raises, for the records up to that one.
     """
@@ -115,7 +117,7 @@ def first_record_since(
         if header.max_timestamp < timestamp:
             return None
         timestamp = _EARLIEST
-    walker, chunks = _walk(buffer, position, header, limit)
+    walker, chunks = _walk(buffer, position, header, limit, limit * BATCH_FACTOR)
     walker.stop_at(since=timestamp, from_delta=offset - header.base_offset)
     for _ in _stops(walker, chunks):
         found = header.max_timestamp if header.is_log_append_time else walker.timestamp
@@ -130,8 +132,29 @@ def iter_records(
 
     Raises what `check_records` raises, when it comes to it: what was given before is as it was.
     """
+    return _decoded(buffer, position, header, limit, limit * BATCH_FACTOR)
+
+
+def decode_records(buffer: Buffer, position: int, header: BatchHeader, *, limit: int = DEFAULT_LIMIT) -> list[Record]:
+    """The records of one batch. Raises what `check_records` raises."""
+    return list(chain.from_iterable(_decoded(buffer, position, header, limit, limit)))
+
+
+def decode_all(buffer: Buffer, *, limit: int = DEFAULT_LIMIT) -> list[Record]:
+    """The records of every whole batch in `buffer`, control records left out."""
+    return [
+        record
+        for position, header in iter_batches(buffer)
+        if not header.is_control
+        for record in decode_records(buffer, position, header, limit=limit)
+    ]
+
+
+def _decoded(
+    buffer: Buffer, position: int, header: BatchHeader, limit: int, batch_limit: int
+) -> Iterator[list[Record]]:
     append_time = header.max_timestamp if header.is_log_append_time else None
-    walker, chunks = _walk(buffer, position, header, limit)
+    walker, chunks = _walk(buffer, position, header, limit, batch_limit)
     rest = bytearray()
     decoded = 0
     for chunk in chunks:
@@ -151,34 +174,19 @@ def iter_records(
     _require_end(walker)
 
 
-def decode_records(
-    buffer: Buffer, position: int, header: BatchHeader, *, limit: int = DEFAULT_LIMIT
-) -> list[Record]:
-    """The records of one batch. Raises what `check_records` raises."""
-    return [record for records in iter_records(buffer, position, header, limit=limit) for record in records]
-
-
-def decode_all(buffer: Buffer, *, limit: int = DEFAULT_LIMIT) -> list[Record]:
-    """The records of every whole batch in `buffer`, control records left out."""
-    return [
-        record
-        for position, header in iter_batches(buffer)
-        if not header.is_control
-        for record in decode_records(buffer, position, header, limit=limit)
-    ]
-
-
-def _walk(buffer: Buffer, position: int, header: BatchHeader, limit: int) -> tuple[Any, Iterator[Buffer]]:
+def _walk(
+    buffer: Buffer, position: int, header: BatchHeader, limit: int, batch_limit: int
+) -> tuple[Any, Iterable[Buffer]]:
     """A walker for the records of a batch, and the chunks to feed it."""
     block = records_of(buffer, position, header)
-    if header.codec == Codec.NONE:
-        return RecordWalker(header.record_count, header.base_timestamp, len(block)), iter((block,))
+    if not header.attributes & CODEC_MASK:
+        return RecordWalker(header.record_count, header.base_timestamp, len(block)), (block,)
     walker = RecordWalker(header.record_count, header.base_timestamp, limit)
-    return walker, decompress_chunks(header.codec, block, limit * BATCH_FACTOR)
+    return walker, decompress_chunks(header.codec, block, batch_limit)
 
 
 def _feed(walker: Any, chunk: Buffer) -> int:
-    """Let the walker walk; return how many bytes it took. InvalidRecord unless that is all of them, or it has stopped."""
+    """Let the walker walk; return how many bytes it took: all, unless it has stopped. InvalidRecord at an error."""
     walked: int = walker.feed(chunk)
     if walker.error:
         raise InvalidRecord(f"record {walker.walked} is malformed: {REASONS[walker.error]}")
@@ -187,7 +195,7 @@ def _feed(walker: Any, chunk: Buffer) -> int:
     return walked
 
 
-def _stops(walker: Any, chunks: Iterator[Buffer]) -> Iterator[None]:
+def _stops(walker: Any, chunks: Iterable[Buffer]) -> Iterator[None]:
     """Feed the walker all chunks; yield whenever it has stopped. Raises InvalidRecord."""
     for chunk in chunks:
         rest = memoryview(chunk)[_feed(walker, chunk) :]

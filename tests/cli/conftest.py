@@ -60,12 +60,13 @@ def refuse(run: Callable[..., Result], broker: Broker) -> Callable[..., str]:
 
 
 @pytest.fixture
-def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Start `kmini` in a process of its own, which ends with the test."""
     started = []
 
     def launch(*arguments: object, **options: object) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "kmini", *map(str, arguments)]
+        options.setdefault("env", {**os.environ, "TMPDIR": str(tmp_path_factory.mktemp("scratch"))})
         process: subprocess.Popen[str] = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
         )  # type: ignore[call-overload]

@@ -53,3 +53,14 @@ def test_a_path_that_is_not_there_is_wrong_usage(run) -> None:
     assert result.exit_code == 2
     assert "no/such/place" in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_the_files_of_a_running_apache_kafka_are_whole(run, apache_kafka_server, topic_names) -> None:
+    topic = topic_names("dump")
+    for codec in ("none", "zstd"):
+        lines = "".join(f"line {number}\n" for number in range(2_000))
+        run("produce", topic, "-z", codec, "-b", apache_kafka_server.bootstrap_servers, stdin=lines)
+    command = apache_kafka_server.command
+    result = run("log", "dump", "--records", f"{command[command.index('--data-dir') + 1]}/log/{topic}-0")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.count('value="line 1999"') == 2

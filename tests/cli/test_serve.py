@@ -181,3 +181,50 @@ def test_the_limit_of_open_files_is_raised_to_what_is_allowed() -> None:
         process.terminate()
     (line,) = (line for line in limits.splitlines() if line.startswith("Max open files"))
     assert line.split()[3] == line.split()[4]
+
+
+HANGING = """
+import asyncio, sys
+from kmini.broker.broker import Broker
+from kmini.cli import main
+
+async def hang(self):
+    print("stopping", flush=True)
+    await asyncio.sleep(3600)
+
+Broker.stop = hang
+sys.argv[1:] = ["serve", "--port", "0"]
+main()
+"""
+
+
+def test_a_second_signal_ends_it_at_once_and_still_leaves_nothing(tmp_path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HANGING],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={"TMPDIR": str(tmp_path)},
+    ) as process:
+        assert process.stdout is not None
+        for said in (ADDRESS, re.compile("stopping\n")):
+            assert said.fullmatch(process.stdout.readline().decode())
+            process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=30) == 130
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_topic_that_cannot_be_is_told(run) -> None:
+    result = run("serve", "--port", 0, "--topic", "a.b:1", "--topic", "a_b:1")
+    assert result.exit_code == 2
+    assert "--topic a_b: a_b and the existing topic a.b would have the same metrics" in result.stderr
+
+
+def test_the_data_of_another_broker_are_left_alone(start, stop, run, tmp_path) -> None:
+    process = start("serve", "--port", 0, "--data-dir", tmp_path)
+    process.stdout.readline()
+    stop(process)
+    properties = tmp_path / "broker-1" / "meta.properties"
+    properties.write_text(properties.read_text().replace("node.id=1", "node.id=2"))
+    result = run("serve", "--port", 0, "--data-dir", tmp_path)
+    assert result.exit_code == 1
+    assert "is the log directory of node 2, not of node 1" in result.stderr

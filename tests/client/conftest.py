@@ -190,7 +190,7 @@ async def cluster(start_broker: Callable[[], Awaitable[ScriptedBroker]]) -> Scri
 @pytest.fixture
 async def client(cluster: ScriptedCluster) -> AsyncIterator[Client]:
     """A client of `cluster`."""
-    async with Client(cluster.bootstrap, timeout_ms=5_000) as client:
+    async with Client(cluster.bootstrap, timeout_ms=20_000) as client:
         yield client
 
 

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from kmini.client import Client, Disconnected, NewTopic, NoBrokerAnswers
+from kmini.client.deadline import Deadline
 from kmini.protocol.errors import (
     LeaderNotAvailable,
     NotController,
@@ -19,6 +20,7 @@ from kmini.protocol.messages.create_topics import CreateTopicsRequest, CreateTop
 from kmini.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from kmini.protocol.messages.list_offsets import EARLIEST, ListOffsetsRequest, ListOffsetsResponse
 from kmini.protocol.messages.metadata import MetadataRequest
+from kmini.protocol.topics import TopicPartition
 
 
 def offsets(*codes: int):
@@ -94,7 +96,7 @@ async def test_when_the_leader_dies_its_successor_is_asked(cluster, client) -> N
 async def test_a_retriable_error_is_raised_once_the_time_is_over(cluster) -> None:
     cluster.lead("t", 1)
     cluster[1].answers[ListOffsetsRequest] = offsets(*[NotLeaderOrFollower.code] * 100)
-    async with Client(cluster.bootstrap, timeout_ms=150) as client:
+    async with Client(cluster.bootstrap, timeout_ms=1_000) as client:
         with pytest.raises(NotLeaderOrFollower):
             await client.beginning([("t", 0)])
     assert len(cluster[1].asked(ListOffsetsRequest)) > 1
@@ -119,13 +121,13 @@ async def test_a_partition_without_a_leader_is_waited_for(cluster, client, until
 
 async def test_a_partition_that_gets_no_leader_in_time_says_so(cluster) -> None:
     cluster.lead("t", -1)
-    async with Client(cluster.bootstrap, timeout_ms=60) as client:
+    async with Client(cluster.bootstrap, timeout_ms=800) as client:
         with pytest.raises(LeaderNotAvailable, match="t-0 has no leader"):
             await client.beginning([("t", 0)])
 
 
 async def test_an_unknown_topic_is_doubted_for_a_moment_only(cluster, monkeypatch) -> None:
-    monkeypatch.setattr("kmini.client.cluster.UNKNOWN_TOPIC_PATIENCE_MS", 30)
+    monkeypatch.setattr("kmini.client.cluster.UNKNOWN_TOPIC_PATIENCE_MS", 300)
     async with Client(cluster.bootstrap, timeout_ms=3_600_000) as client:
         with pytest.raises(UnknownTopicOrPartition, match="there is no topic nowhere"):
             await client.beginning([("nowhere", 0)])
@@ -133,10 +135,26 @@ async def test_an_unknown_topic_is_doubted_for_a_moment_only(cluster, monkeypatc
 
 
 async def test_an_unknown_partition_is_told_with_the_number_there_are(cluster, client, monkeypatch) -> None:
-    monkeypatch.setattr("kmini.client.cluster.UNKNOWN_TOPIC_PATIENCE_MS", 30)
+    monkeypatch.setattr("kmini.client.cluster.UNKNOWN_TOPIC_PATIENCE_MS", 300)
     cluster.lead("t", 1, 1)
     with pytest.raises(UnknownTopicOrPartition, match="t has no partition 7, it has 2 of them"):
         await client.beginning([("t", 7)])
+
+
+async def test_a_topic_that_asking_makes_is_waited_for_longer(cluster, client, monkeypatch, until) -> None:
+    monkeypatch.setattr("kmini.client.cluster.UNKNOWN_TOPIC_PATIENCE_MS", 0)
+    asked = asyncio.ensure_future(client.partitions("new", create_missing=True))
+    await until(lambda: cluster.metadata_asked >= 2)
+    cluster.lead("new", 1, 2)
+    assert await asked == [("new", 0), ("new", 1)]
+    with pytest.raises(UnknownTopicOrPartition, match="new has no partition 2"):
+        await client.cluster.leader_of(TopicPartition("new", 2), Deadline(60_000), create_missing=True)
+
+
+async def test_a_topic_that_nobody_makes_is_given_up(cluster, client, monkeypatch) -> None:
+    monkeypatch.setattr("kmini.client.cluster.CREATION_PATIENCE_MS", 300)
+    with pytest.raises(UnknownTopicOrPartition, match="there is no topic nowhere"):
+        await client.partitions("nowhere", create_missing=True)
 
 
 async def test_only_producing_and_partitions_on_request_let_topics_come_into_being(cluster, client) -> None:
@@ -152,7 +170,7 @@ async def test_a_bootstrap_server_that_is_down_is_passed_over(cluster) -> None:
     cluster.lead("t", 2)
     cluster[2].answers[ListOffsetsRequest] = offsets()
     await cluster[1].stop()
-    async with Client(cluster.bootstrap, timeout_ms=5_000) as client:
+    async with Client(cluster.bootstrap, timeout_ms=20_000) as client:
         assert await client.beginning([("t", 0)]) == {("t", 0): 7}
 
 
@@ -167,7 +185,7 @@ async def test_without_any_bootstrap_server_nothing_is_retried(cluster) -> None:
 async def test_a_cluster_that_was_there_and_is_gone_is_waited_for(cluster) -> None:
     cluster.lead("t", 1)
     cluster[1].answers[ListOffsetsRequest] = offsets()
-    async with Client(cluster.bootstrap, timeout_ms=200) as client:
+    async with Client(cluster.bootstrap, timeout_ms=1_000) as client:
         await client.beginning([("t", 0)])
         for broker in cluster.brokers.values():
             await broker.stop()

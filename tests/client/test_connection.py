@@ -212,3 +212,32 @@ async def test_an_error_of_the_version_negotiation_is_raised(broker, connect) ->
     broker.answers[ApiVersionsRequest] = lambda _: ApiVersionsResponse(error_code=42, api_keys=[])
     with pytest.raises(Exception, match="INVALID_REQUEST"):
         await connect(broker.address)
+
+
+async def test_what_was_sent_is_out_when_the_connection_is_closed(broker, connect, until) -> None:
+    broker.answers[ProduceRequest] = lambda _: None
+    connection = await connect(broker.address)
+    data = ProduceRequest.Topic.Partition(index=0, records=bytes(900_000))
+    topic = ProduceRequest.Topic(name="t", partition_data=[data])
+    for _ in range(5):
+        await connection.send(ProduceRequest(acks=0, timeout_ms=0, topic_data=[topic]), expects_answer=False)
+    await connection.close()
+    await until(lambda: len(broker.requests) == 5)
+
+
+async def test_a_broker_that_does_not_read_does_not_hold_up_the_end(connect, monkeypatch) -> None:
+    monkeypatch.setattr("kmini.client.connection.FLUSH_MS", 20)
+    blocked = asyncio.Event()
+
+    async def never_read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await blocked.wait()
+        writer.close()
+
+    async with await asyncio.start_server(never_read, "127.0.0.1", 0) as server:
+        connection = await connect(address_of(server), ConnectionSettings(set_up=()))
+        data = ProduceRequest.Topic.Partition(index=0, records=bytes(30_000_000))
+        topic = ProduceRequest.Topic(name="t", partition_data=[data])
+        request = ProduceRequest(acks=0, timeout_ms=0, topic_data=[topic])
+        await connection.send(request, version=9, expects_answer=False)
+        await connection.close()
+        blocked.set()

@@ -46,14 +46,8 @@ def written(
     return write
 
 
-@pytest.mark.parametrize(
-    ("writer", "reader"),
-    [
-        pytest.param(writer, reader, marks=pytest.mark.xdist_group(f"written by {writer}"))
-        for writer in CLIENTS
-        for reader in CLIENTS
-    ],
-)
+@pytest.mark.parametrize("reader", CLIENTS)
+@pytest.mark.parametrize("writer", CLIENTS)
 def test_every_client_reads_what_any_client_writes(
     writer: str, reader: str, server: ServerProcess, client: Callable[[str], Client], written: Callable[[str], Written]
 ) -> None:

@@ -266,9 +266,8 @@ def survive(outage: Outage) -> Callable[..., int]:
             try:
                 machine.start()
                 machine.check()
-            except (AssertionError, Exception) as error:
-                error.add_note(f"operation {n}: {faults.last}") if hasattr(error, "add_note") else None
-                raise
+            except Exception as error:
+                raise AssertionError(f"after operation {n} ({faults.last}) went wrong: {error}") from error
             if not faults.is_spent:
                 return n
         raise AssertionError("the story never ends")

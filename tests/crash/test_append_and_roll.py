@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kmini.protocol.topics import TopicPartition
+from kmini.storage.faults import Faults
+
 Machine = Any
 Survive = Callable[..., int]
 
@@ -31,8 +34,6 @@ def test_so_they_do_in_a_log_that_had_segments_before(survive: Survive) -> None:
 
 
 def test_one_partition_does_not_suffer_from_another(survive: Survive) -> None:
-    from kmini.protocol.topics import TopicPartition
-
     other = TopicPartition("others", 3)
 
     def story(machine: Machine) -> None:
@@ -44,8 +45,6 @@ def test_one_partition_does_not_suffer_from_another(survive: Survive) -> None:
 
 
 def test_after_a_full_disk_the_same_process_goes_on_when_there_is_room(survive: Survive, outage: Any) -> None:
-    from kmini.storage.faults import Faults
-
     def story(machine: Machine) -> None:
         machine.produce("1", "2", "3", "4", "5", "6")
         if outage.name == "the disk is full from then on":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from kmini.protocol.framing import frame_of
@@ -12,7 +12,7 @@ from kmini.protocol.messages import REQUESTS
 from kmini.protocol.messages.headers import RequestHeader
 from kmini.protocol.primitives import unsigned_varint
 from kmini.protocol.records.batch import HEADER_SIZE, build_batch, read_header, rewrite_header
-from kmini.protocol.records.compression import Codec, compress, decompress
+from kmini.protocol.records.compression import compress, decompress
 from kmini.protocol.records.record import Record
 from kmini.protocol.schema import Message, Request, Struct, Type
 
@@ -93,7 +93,8 @@ def _value(name: str, type_: Type, version: int, dice: random.Random, names: Nam
         case "bytes":
             return dice.randbytes(dice.choice((0, 1, 61, 300)))
         case "records":
-            return bytes(random_batch(dice)) if dice.random() < 0.9 else dice.randbytes(dice.choice((0, 1, 61, 300)))
+            batch = random_batch(dice)
+            return bytes(dice.choice((batch, batch, mutated_batch(batch, dice), dice.randbytes(61))))
     return _number(name, type_.wire.code, dice)
 
 
@@ -184,20 +185,3 @@ def _with_block(batch: bytearray, block: bytes | bytearray) -> bytearray:
     changed = batch[:HEADER_SIZE] + block
     rewrite_header(changed, 0, read_header(batch)._replace(batch_length=len(changed) - 12))
     return changed
-
-
-def zeros_compressed(codec: Codec, size: int) -> bytes:
-    """`size` zero bytes, compressed, without ever holding them."""
-    piece = bytes(1 << 20)
-    if codec is Codec.GZIP:
-        import zlib
-
-        compressor: Any = zlib.compressobj(9, wbits=31)
-    else:
-        import zstandard
-
-        compressor = zstandard.ZstdCompressor(level=3).compressobj()
-    return b"".join([compressor.compress(piece) for _ in range(size >> 20)] + [compressor.flush()])
-
-
-Mutator = Callable[[bytearray, random.Random], bytearray]

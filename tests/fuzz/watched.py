@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,15 +38,14 @@ class WatchedBroker:
     """The parent's view. Ended by `close`, at the latest."""
 
     def __init__(self, config: dict[str, str]) -> None:
+        self._log = tempfile.TemporaryFile("w+")
         self._process = subprocess.Popen(
             [sys.executable, __file__, json.dumps(config)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=self._log,
             text=True,
         )
-        self.log: list[str] = []
-        """What the broker wrote to stderr; complete after `close`."""
         self.bootstrap_servers: str = self._answer()
 
     @property
@@ -55,6 +55,14 @@ class WatchedBroker:
 
     def state(self) -> State:
         return State(**self._ask("state"))
+
+    def let_time_pass(self, duration_ms: int) -> None:
+        """Move the liveness timeline, and that alone: no record becomes older."""
+        self._ask(f"pass {duration_ms}")
+
+    def let_records_age(self, duration_ms: int) -> None:
+        """Move log time, and that alone; what falls due, such as the deletion of files, is done on return."""
+        self._ask(f"age {duration_ms}")
 
     def settled(self, before: State) -> State:
         """The state once it has no more of anything than `before`; the last one seen if that does not happen in time."""
@@ -86,17 +94,23 @@ class WatchedBroker:
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
+    def log(self) -> list[str]:
+        """The lines that the broker has written to stderr so far."""
+        self._log.seek(0)
+        return self._log.read().splitlines()
+
     def close(self) -> None:
-        """Stop the broker and collect its log."""
-        if self._process.stdin is None or self._process.stdin.closed:
+        """Stop the broker."""
+        if self._log.closed:
             return
         try:
-            _, log = self._process.communicate(timeout=30)
+            self._process.communicate(timeout=30)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            _, log = self._process.communicate()
+            self._process.communicate()
             raise
-        self.log = log.splitlines()
+        finally:
+            self._log.close()
 
     def _ask(self, question: str) -> Any:
         assert self._process.stdin is not None
@@ -108,8 +122,7 @@ class WatchedBroker:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            self.close()
-            raise AssertionError("the broker's process ended:\n" + "\n".join(self.log[-30:]))
+            raise AssertionError("the broker's process ended:\n" + "\n".join(self.log()[-30:]))
         return json.loads(line)
 
 
@@ -170,9 +183,17 @@ def main() -> None:
         heartbeat = Heartbeat(loop)
         loop.call_soon_threadsafe(heartbeat.beat)
         print(json.dumps(broker.bootstrap_servers), flush=True)
-        for _ in sys.stdin:
-            state = asyncio.run_coroutine_threadsafe(look(core, heartbeat), loop).result()
-            print(json.dumps(state), flush=True)
+        for question in sys.stdin:
+            answer: Any = None
+            match question.split():
+                case ["state"]:
+                    answer = asyncio.run_coroutine_threadsafe(look(core, heartbeat), loop).result()
+                case ["age", duration_ms]:
+                    broker.advance_clock(int(duration_ms))
+                case ["pass", duration_ms]:
+                    passing = core.clock._advance_liveness(core.clock.liveness_ms() + int(duration_ms))
+                    asyncio.run_coroutine_threadsafe(passing, loop).result()
+            print(json.dumps(answer), flush=True)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 
 import pytest
@@ -15,9 +16,9 @@ LIST_VERSIONS = range(1, 12)
 START = 1_700_000_000_000
 
 
-def filled(transcript: Transcript, name: str = "", **configs: str) -> str:
+def filled(transcript: Transcript, **configs: str) -> str:
     """A topic with ten batches of three records, one second and one batch apart."""
-    topic = transcript.create(name, retention_ms="-1", **configs)
+    topic = transcript.create("", partitions=1, retention_ms="-1", **configs)
     for number in range(10):
         items = [Item(value=b"%d-%d" % (number, n), timestamp_delta=n * 10) for n in range(3)]
         records = batch(items, base_timestamp=START + number * 1000, codec="gzip" if number % 2 else "none")
@@ -25,7 +26,7 @@ def filled(transcript: Transcript, name: str = "", **configs: str) -> str:
     return topic
 
 
-def named(transcript: Transcript, topic: str, version: int) -> object:
+def named(transcript: Transcript, topic: str, version: int) -> str | uuid.UUID:
     return transcript.topic_ids[topic] if version >= 13 else topic
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable
 
 import pytest
@@ -14,7 +15,7 @@ SameAnswers = Callable[[Callable[[Transcript], None]], None]
 VERSIONS = range(3, 14)
 
 
-def named(transcript: Transcript, topic: str, version: int) -> object:
+def named(transcript: Transcript, topic: str, version: int) -> str | uuid.UUID:
     """A topic as a Produce request of that version names it."""
     return transcript.topic_ids[topic] if version >= 13 else topic
 

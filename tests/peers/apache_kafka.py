@@ -18,6 +18,12 @@ PEERS = Path(__file__).resolve().parent
 REPOSITORY = PEERS.parent.parent
 CLUSTER_ID = "a21pbmktdGVzdHMtb25lIQ"
 
+ADOPTED_EPOCH = 1000
+"""The leader epoch of adopted partitions: above any that a test's broker reached."""
+
+FIRST_OWN_PRODUCER_ID = 1_000_000
+"""Above every producer id in the adopted logs."""
+
 PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
@@ -77,9 +83,19 @@ def format_storage(properties: Path) -> None:
     """Write meta.properties, once for each data directory; a directory that already holds logs is adopted."""
     command = java_command("-XX:TieredStopAtLevel=1", "-Xmx128m")
     command += ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)]
+    run(command)
+
+
+def adopt_logs(log_directory: Path) -> None:
+    """Make partition folders that another broker wrote known to this one, before its first start."""
+    arguments = [str(PEERS / "AdoptLogs.java"), str(log_directory), str(ADOPTED_EPOCH), str(FIRST_OWN_PRODUCER_ID)]
+    run([*java_command("-XX:TieredStopAtLevel=1"), *arguments])
+
+
+def run(command: list[str]) -> None:
     finished = subprocess.run(command, capture_output=True, text=True, check=False)
     if finished.returncode:
-        sys.exit(f"cannot format: {finished.stdout}{finished.stderr}")
+        sys.exit(f"{command[-4:]} failed: {finished.stdout}{finished.stderr}")
 
 
 def main() -> None:
@@ -87,6 +103,7 @@ def main() -> None:
     parser.add_argument("--data-dir", required=True, type=Path)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("-c", dest="overrides", metavar="key=value", action="append", default=[])
+    parser.add_argument("--adopt", action="store_true", help="take over the partition folders in DATA_DIR/log")
     parser.add_argument("--fast", action="store_true", help="settings for benchmarks: 1 GiB heap, G1, all compilers")
     options = parser.parse_args()
     if reason := why_unavailable():
@@ -96,6 +113,8 @@ def main() -> None:
     properties = write_properties(options.data_dir.resolve(), port, options.overrides)
     if not (options.data_dir / "log" / "meta.properties").exists():
         format_storage(properties)
+        if options.adopt:
+            adopt_logs(options.data_dir.resolve() / "log")
     print(f"127.0.0.1:{port}", flush=True)
     if options.fast:
         command = java_command("-Xms1g", "-Xmx1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")

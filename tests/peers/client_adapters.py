@@ -208,7 +208,7 @@ class Kcat(Adapter):
     def produce(
         self, servers: str, topic: str, partition: int, records: Sequence[Sent], codec: str
     ) -> list[int | None]:
-        lines = b"".join(b"%b|%b\n" % (r.key, r.value) for r in records)
+        lines = b"".join(b"%b|%b\n" % (r.key or b"", r.value or b"") for r in records)
         command = ["kcat", "-q", "-b", servers, "-P", "-t", topic, "-p", str(partition), "-K", "|", "-z", codec]
         for name, value in self.headers:
             command += ["-H", f"{name}={value.decode()}"]

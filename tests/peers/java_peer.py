@@ -53,15 +53,12 @@ class JavaPeer:
 
     def submit(self, main: str, *arguments: object, stdin: str = "") -> Future[Finished]:
         """Start a tool (a bare name of Kafka's, or "produce" or "consume") and return at once."""
-        request = {
-            "id": next(self._ids),
-            "main": _class_name(main),
-            "arguments": [*map(str, arguments)],
-            "stdin": stdin,
-        }
+        number = next(self._ids)
+        texts = [str(argument) for argument in arguments]
+        request = {"id": number, "main": _class_name(main), "arguments": texts, "stdin": stdin}
         future: Future[Finished] = Future()
         with self._lock:
-            self._waiting[request["id"]] = future
+            self._waiting[number] = future
             assert self._process.stdin is not None
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
             self._process.stdin.flush()

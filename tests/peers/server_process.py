@@ -28,9 +28,8 @@ def kmini_command(data_dir: Path, config: dict[str, str]) -> list[str]:
     return command + [part for key, value in config.items() for part in ("-c", f"{key}={value}")]
 
 
-def kafka_command(data_dir: Path, config: dict[str, str], *, fast: bool = False) -> list[str]:
-    command = [sys.executable, apache_kafka.__file__, "--port", PORT, "--data-dir", str(data_dir)]
-    command += ["--fast"] if fast else []
+def kafka_command(data_dir: Path, config: dict[str, str], *flags: str) -> list[str]:
+    command = [sys.executable, apache_kafka.__file__, "--port", PORT, "--data-dir", str(data_dir), *flags]
     return command + [part for key, value in config.items() for part in ("-c", f"{key}={value}")]
 
 

@@ -46,7 +46,7 @@ class Transcript:
     def close(self) -> None:
         self._wire.socket.close()
 
-    def create(self, name: str = "", partitions: int = 1, **configs: str) -> str:
+    def create(self, name: str = "", *, partitions: int = 1, **configs: str) -> str:
         """Create a topic, settings with underscores for dots, and return its full name."""
         full_name = self.topic + name
         dotted = {key.replace("_", "."): value for key, value in configs.items()}

@@ -16,6 +16,7 @@ from kmini.storage.faults import Faults
 from kmini.storage.log import AppendInfo, LogEnvironment, PartitionLog
 from kmini.storage.memory_filesystem import MemoryFileSystem
 from kmini.storage.recovery import load_log
+from kmini.storage.timestamp_search import TimestampedOffset
 from kmini.storage.validation import ValidatedRecords
 
 DIRECTORY = "/data/orders-0"
@@ -70,6 +71,18 @@ class LogBench:
                 found += [(record.value or b"").decode() for record in records if record.offset >= offset]
                 offset = header.next_offset
         return found
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
+        """What ListOffsets answers for a timestamp."""
+        for batch in self.log.batches_since(timestamp):
+            if found := batch.first_since(timestamp, self.log.log_start_offset, 1 << 20):
+                return found
+        return None
+
+    def max_timestamp_offset(self) -> TimestampedOffset | None:
+        """What ListOffsets answers for MAX_TIMESTAMP."""
+        batch = self.log.newest_batch()
+        return batch and batch.first_since(batch.header.max_timestamp, 0, 1 << 20)
 
     def offsets_of(self, data: bytes) -> list[int]:
         """Base offsets of the whole batches in what a read returned."""

@@ -287,7 +287,7 @@ def test_an_entry_that_contradicts_its_log_or_its_neighbour_is_named(
     found = damage(filesystem, path + kind)
     assert found[0][0] == position
     assert reason in found[0][1]
-    assert found[-1] == (len(entries) * struct.calcsize(packing), "1 byte at the end are no whole entry")
+    assert found[-1] == (len(entries) * struct.calcsize(packing), "a rest of 1 byte is no whole entry")
 
 
 def test_an_index_without_its_log_is_shown_all_the_same(filesystem) -> None:
@@ -306,7 +306,7 @@ def test_aborted_transactions_are_shown_and_checked(filesystem) -> None:
         (34, "the marker at 110 comes after 110"),
         (68, "there is no version 1"),
         (102, "the transaction begins at 130, after its marker at 125"),
-        (136, "4 bytes at the end are no whole entry"),
+        (136, "a rest of 4 bytes is no whole entry"),
     ]
 
 
@@ -328,7 +328,7 @@ def test_a_snapshot_is_shown_by_producer(filesystem) -> None:
     [
         (b"\0\1", [(0, "2 bytes are too few for a snapshot")]),
         (b"\0\2" + SNAPSHOT[2:], [(0, "version 2 is unknown")]),
-        (SNAPSHOT[:-1], [(2, "the CRC is"), (6, "1 entries are announced, 0 are there"), (10, "45 bytes at the end")]),
+        (SNAPSHOT[:-1], [(2, "the CRC is"), (6, "1 entries are announced, 0 are there"), (10, "a rest of 45 bytes")]),
         (SNAPSHOT[:2] + b"\0\0\0\0" + SNAPSHOT[6:], [(2, "the CRC is ecb6412c, it says 00000000")]),
     ],
 )
@@ -448,6 +448,20 @@ def test_a_file_that_must_not_be_written_is_read_all_the_same(filesystem, monkey
 
     monkeypatch.setattr(type(filesystem.open(LOG)), "read_at", refuse)
     assert "offsets=0..4" in lines(filesystem, LOG)[1]
+
+
+def test_files_that_a_running_broker_removes_meanwhile_are_no_damage(filesystem) -> None:
+    write(filesystem, "orders-0/00000000000000000000.log", batch(0))
+    write(filesystem, "orders-0/00000000000000000001.log", batch(1))
+    write(filesystem, "orders-0/00000000000000000001.index", b"")
+    write(filesystem, "orders-0/00000000000000000002.log.deleted", batch(2))
+    entries = dump(filesystem, "orders-0")
+    first = next(entries)
+    for name in filesystem.list("orders-0"):
+        filesystem.remove(f"orders-0/{name}")
+    shown = [first, *entries]
+    assert not [entry for entry in shown if isinstance(entry, Damage)]
+    assert "orders-0/00000000000000000001.log: was removed meanwhile" in shown
 
 
 def test_a_file_that_cannot_be_read_is_named_and_the_others_are_shown(filesystem, monkeypatch) -> None:

@@ -285,48 +285,48 @@ class TestTimestamps:
     def test_the_first_record_at_or_after_a_timestamp(self, bench: Bench) -> None:
         for timestamp in (100, 300, 200, 400):
             bench.append("x", timestamp=timestamp, leader_epoch=2)
-        assert bench.log.offset_for_timestamp(0) == (100, 0, 2)
-        assert bench.log.offset_for_timestamp(100) == (100, 0, 2)
-        assert bench.log.offset_for_timestamp(101) == (300, 1, 2)
-        assert bench.log.offset_for_timestamp(301) == (400, 3, 2)
-        assert bench.log.offset_for_timestamp(401) is None
+        assert bench.offset_for_timestamp(0) == (100, 0, 2)
+        assert bench.offset_for_timestamp(100) == (100, 0, 2)
+        assert bench.offset_for_timestamp(101) == (300, 1, 2)
+        assert bench.offset_for_timestamp(301) == (400, 3, 2)
+        assert bench.offset_for_timestamp(401) is None
 
     def test_it_is_found_across_segments_and_index_entries(self, make_bench: Callable[..., Bench]) -> None:
         bench = make_bench(index_interval_bytes=150, segment_bytes=700)
         for number in range(60):
             bench.append("x", timestamp=1_000 + 10 * number)
         for number in range(60):
-            assert bench.log.offset_for_timestamp(1_000 + 10 * number - 5)[:2] == (1_000 + 10 * number, number)
+            assert bench.offset_for_timestamp(1_000 + 10 * number - 5)[:2] == (1_000 + 10 * number, number)
 
     def test_records_below_the_log_start_are_not_found(self, bench: Bench) -> None:
         bench.append("a", "b", timestamp=100)
         bench.append("c", timestamp=50)
         bench.log.raise_log_start_offset(1)
-        assert bench.log.offset_for_timestamp(1)[:2] == (100, 1)
+        assert bench.offset_for_timestamp(1)[:2] == (100, 1)
         bench.log.raise_log_start_offset(2)
-        assert bench.log.offset_for_timestamp(1)[:2] == (50, 2)
+        assert bench.offset_for_timestamp(1)[:2] == (50, 2)
 
     def test_with_log_append_time_the_first_record_of_the_batch_counts(self, bench: Bench) -> None:
         bench.append("a", "b", timestamp=5, log_append_time_ms=900)
-        assert bench.log.offset_for_timestamp(900)[:2] == (900, 0)
+        assert bench.offset_for_timestamp(900)[:2] == (900, 0)
 
     def test_the_largest_timestamp_of_all(self, bench: Bench) -> None:
-        assert bench.log.max_timestamp_offset() is None
+        assert bench.max_timestamp_offset() is None
         for timestamp in (100, 300, 200):
             bench.append("x", "y", timestamp=timestamp)
         bench.log.roll(bench.now_ms)
         bench.append("z", timestamp=300)
-        assert bench.log.max_timestamp_offset()[:2] == (300, 2)
+        assert bench.max_timestamp_offset()[:2] == (300, 2)
 
     def test_the_largest_timestamp_may_lie_below_the_log_start(self, bench: Bench) -> None:
         bench.append("a", timestamp=300)
         bench.append("b", timestamp=200)
         bench.log.raise_log_start_offset(1)
-        assert bench.log.max_timestamp_offset()[:2] == (300, 0)
+        assert bench.max_timestamp_offset()[:2] == (300, 0)
 
     def test_a_log_without_timestamps_has_no_largest(self, bench: Bench) -> None:
         bench.append("a", timestamp=-1)
-        assert bench.log.max_timestamp_offset() is None
+        assert bench.max_timestamp_offset() is None
 
 
 class TestOffsets:
@@ -466,6 +466,20 @@ class TestFlushing:
             work.finish()
         assert bench.log.recovery_point == 2
 
+    def test_flushes_that_queue_up_are_done_by_the_first_that_covers_them(self, bench: Bench) -> None:
+        bench.append("a")
+        bench.log.flush()
+        waiting = []
+        for number in range(5):
+            bench.append(f"{number}")
+            waiting.append(bench.log.flush_work())
+        bench.filesystem.faults = Faults(operations={"sync"})
+        for work in reversed(waiting):
+            work.run()
+            work.finish()
+        assert bench.filesystem.faults.count == 1
+        assert bench.log.recovery_point == 6
+
     def test_a_flush_that_a_truncation_overtook_proves_nothing(self, bench: Bench) -> None:
         for value in "abc":
             bench.append(value)
@@ -486,6 +500,19 @@ class TestFlushing:
         with pytest.raises(KafkaStorageError):
             bench.append("b")
         assert bench.values() == ["a"]
+
+    def test_after_a_failed_sync_no_flush_that_waited_succeeds(self, bench: Bench) -> None:
+        bench.append("a")
+        bench.log.flush()
+        first = bench.log.flush_work()
+        bench.append("b")
+        second = bench.log.flush_work()
+        bench.filesystem.faults = Faults(fail_at=1, operations={"sync"})
+        second.run()
+        first.run()
+        with pytest.raises(KafkaStorageError):
+            second.finish()
+        assert bench.log.recovery_point == 1
 
     def test_no_room_for_a_checkpoint_loses_nothing_and_the_next_flush_succeeds(self, bench: Bench) -> None:
         bench.append("a")

@@ -250,6 +250,29 @@ class TestCheckpoints:
         assert host.read("log-start-offset-checkpoint") == host.read("log-begin-offset-checkpoint") == b"0\n1\na 0 1\n"
         assert host.reopen().logs[A0].log_start_offset == 1
 
+    def test_a_topic_made_again_does_not_inherit_the_log_start_offset(self, host: Host) -> None:
+        manager = host.open()
+        log = manager.create(A0, ID, LogConfig())
+        for _ in range(3):
+            append(log)
+        log.raise_log_start_offset(3)
+        manager.write_log_start_offsets(manager.log_start_offsets())
+        manager.delete(A0)
+        append(manager.create(A0, ID[::-1], LogConfig()))
+        again = host.reopen().logs[A0]
+        assert (again.log_start_offset, again.log_end_offset) == (0, 1)
+
+    def test_nor_does_it_from_a_write_that_was_under_way(self, host: Host) -> None:
+        manager = host.open()
+        log = manager.create(A0, ID, LogConfig())
+        append(log)
+        log.raise_log_start_offset(1)
+        snapshot = manager.log_start_offsets()
+        manager.delete(A0)
+        append(manager.create(A0, ID[::-1], LogConfig()))
+        manager.write_log_start_offsets(snapshot)
+        assert host.read("log-start-offset-checkpoint") == b"0\n0\n"
+
     def test_recovery_points_and_high_watermarks(self, host: Host) -> None:
         manager = host.open()
         log = manager.create(A0, ID, LogConfig())
@@ -281,8 +304,10 @@ class TestCheckpoints:
 
     def test_beside_a_damaged_log_start_checkpoint_the_other_name_counts(self, host: Host) -> None:
         manager = host.open()
-        append(manager.create(A0, ID, LogConfig()))
-        manager.write_log_start_offsets({A0: 1})
+        log = manager.create(A0, ID, LogConfig())
+        append(log)
+        log.raise_log_start_offset(1)
+        manager.write_log_start_offsets(manager.log_start_offsets())
         host.write("log-start-offset-checkpoint", b"rubbish")
         assert host.reopen().logs[A0].log_start_offset == 1
 

@@ -36,7 +36,7 @@ class TestAfterACleanShutdown:
         assert (after.log_start_offset, after.size_bytes) == (7, before.size_bytes)
         assert after.leader_epochs.entries == before.leader_epochs.entries == ((0, 7), (1, 10), (2, 20))
         assert bench.values() == [f"{number}" for number in range(7, 30)]
-        assert after.offset_for_timestamp(1_020)[:2] == (1_020, 20)
+        assert bench.offset_for_timestamp(1_020)[:2] == (1_020, 20)
         assert bench.append("next").first_offset == 30
 
     def test_no_batch_is_verified_and_little_is_read(self, bench: Bench) -> None:
@@ -91,7 +91,7 @@ class TestAfterACleanShutdown:
         bench.filesystem.remove(f"{DIRECTORY}/{gone}")
         bench.reopen(is_clean=True)
         assert bench.values() == [f"{number}" for number in range(20)]
-        assert bench.log.offset_for_timestamp(1_013)[:2] == (1_013, 13)
+        assert bench.offset_for_timestamp(1_013)[:2] == (1_013, 13)
 
     @pytest.mark.parametrize("size", [96, 97, 8])
     def test_a_zeroed_index_costs_nothing_but_time(self, make_bench: Callable[..., Bench], size: int) -> None:
@@ -202,6 +202,15 @@ class TestAfterAKill:
         bench.reopen(recovery_point=bench.log.recovery_point)
         assert bench.log.log_end_offset == 8
         assert bench.log.recovery_point == 6
+
+    def test_a_recovery_point_beyond_the_log_is_not_believed(self, make_bench: Callable[..., Bench]) -> None:
+        bench = make_bench(segment_bytes=200)
+        for number in range(8):
+            bench.append(f"{number}")
+        first = bench.filesystem.open(f"{DIRECTORY}/{LOG}")
+        first.write_at(first.size - 1, b"\xff")
+        bench.reopen(recovery_point=100)
+        assert bench.values() == ["0"]
 
     def test_recovered_indexes_reach_the_disk_with_the_next_flush(self, make_bench: Callable[..., Bench]) -> None:
         bench = make_bench(segment_bytes=200, index_interval_bytes=0)

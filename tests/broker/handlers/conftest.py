@@ -54,7 +54,10 @@ def ask() -> Ask:
         version = request.max_version if version is None else version
         handler = registered()[request.api_key]
         connection = SimpleNamespace(
-            listener=SimpleNamespace(advertised=None), arrived_at=("client-side.example", 19092), waiting=None
+            listener=SimpleNamespace(advertised=None),
+            arrived_at=("client-side.example", 19092),
+            waiting=None,
+            is_closing=False,
         )
         sent = type(request).decode(bytearray(b"".join(request.encode(version))), version)
         try:

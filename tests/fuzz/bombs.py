@@ -1,0 +1,160 @@
+"""Record batches of some hundred KiB that decompress to very much. Making them holds no more than sending them."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import zstandard
+
+from kmini.protocol.records.batch import HEADER_SIZE, MAGIC, BatchHeader, rewrite_header
+from kmini.protocol.records.compression import Codec
+
+MIB = 1 << 20
+ZEROS = bytes(MIB)
+GZIP_HEADER = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
+
+
+def gzip_of(prefix: bytes, zeros: int, suffix: bytes) -> bytes:
+    """`zeros` MiB of zeros between two pieces; every MiB of them is the same deflate block, made once."""
+    compressor = zlib.compressobj(9, wbits=-15)
+    start = compressor.compress(prefix) + compressor.flush(zlib.Z_FULL_FLUSH)
+    middle = compressor.compress(ZEROS) + compressor.flush(zlib.Z_FULL_FLUSH)
+    end = compressor.compress(suffix) + compressor.flush()
+    checksum = zlib.crc32(prefix)
+    for _ in range(zeros):
+        checksum = zlib.crc32(ZEROS, checksum)
+    size = len(prefix) + zeros * MIB + len(suffix) & 0xFFFFFFFF
+    trailer = struct.pack("<II", zlib.crc32(suffix, checksum), size)
+    return GZIP_HEADER + start + middle * zeros + end + trailer
+
+
+def zstd_of(prefix: bytes, zeros: int, suffix: bytes) -> bytes:
+    return zstd_stream([prefix, *[ZEROS] * zeros, suffix])
+
+
+def zstd_stream(pieces: list[bytes]) -> bytes:
+    compressor = zstandard.ZstdCompressor(level=3).compressobj()
+    return b"".join([compressor.compress(piece) for piece in pieces] + [compressor.flush()])
+
+
+def batch(codec: Codec, block: bytes, records: int, timestamp: int, **fields: Any) -> bytearray:
+    """A batch around a compressed block, which claims this many records."""
+    header = BatchHeader(
+        base_offset=0,
+        batch_length=HEADER_SIZE - 12 + len(block),
+        partition_leader_epoch=-1,
+        magic=MAGIC,
+        crc=0,
+        attributes=codec,
+        last_offset_delta=records - 1,
+        base_timestamp=timestamp,
+        max_timestamp=timestamp,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        record_count=records,
+    )
+    made = bytearray(HEADER_SIZE) + block
+    rewrite_header(made, 0, header._replace(**fields))
+    return made
+
+
+def varint(value: int) -> bytes:
+    raw = value << 1 if value >= 0 else (-value << 1) - 1
+    encoded = bytearray()
+    while raw > 0x7F:
+        encoded.append(raw & 0x7F | 0x80)
+        raw >>= 7
+    return bytes((*encoded, raw))
+
+
+def around(value_bytes: int, offset_delta: int = 0) -> tuple[bytes, bytes]:
+    """What stands before and behind the value of a record of that size, without key or headers."""
+    body = b"\0\0" + varint(offset_delta) + b"\x01" + varint(value_bytes)
+    return varint(len(body) + value_bytes + 1) + body, b"\0"
+
+
+TINY = b"\x0c\0\0\0\x01\x01\0"
+"""A record of seven bytes: no key, no value, offset delta 0."""
+
+
+def zeros_in_gzip(timestamp: int) -> bytearray:
+    """900 MiB of zeros: no record at all."""
+    return batch(Codec.GZIP, gzip_of(b"", 900, b""), 1, timestamp)
+
+
+def zeros_in_zstd(timestamp: int) -> bytearray:
+    """1,900 MiB of zeros: no record at all."""
+    return batch(Codec.ZSTD, zstd_of(b"", 1_900, b""), 1, timestamp)
+
+
+def one_record_in_gzip(timestamp: int) -> bytearray:
+    """One valid record of 900 MiB."""
+    before, behind = around(900 * MIB)
+    return batch(Codec.GZIP, gzip_of(before, 900, behind), 1, timestamp)
+
+
+def one_record_in_zstd(timestamp: int) -> bytearray:
+    """One valid record of 1,900 MiB."""
+    before, behind = around(1_900 * MIB)
+    return batch(Codec.ZSTD, zstd_of(before, 1_900, behind), 1, timestamp)
+
+
+def largest_record(timestamp: int) -> bytearray:
+    """One valid record of 60 MiB: allowed, and stored."""
+    before, behind = around(60 * MIB)
+    return batch(Codec.ZSTD, zstd_of(before, 60, behind), 1, timestamp)
+
+
+def largest_records(timestamp: int) -> bytearray:
+    """Fifteen valid records of 60 MiB each, in order."""
+    return batch(Codec.ZSTD, _large(range(15)), 15, timestamp)
+
+
+def largest_records_out_of_order(timestamp: int) -> bytearray:
+    """Fifteen valid records of 60 MiB each, whose offset deltas the broker would have to put right."""
+    return batch(Codec.ZSTD, _large([0] * 15), 15, timestamp)
+
+
+def _large(deltas: Any) -> bytes:
+    pieces = []
+    for delta in deltas:
+        before, behind = around(60 * MIB, delta)
+        pieces += [before, *[ZEROS] * 60, behind]
+    return zstd_stream(pieces)
+
+
+def tiny_records(timestamp: int) -> bytearray:
+    """A hundred and twenty million valid records, all with the same offset."""
+    piece = TINY * 150_000
+    return batch(Codec.ZSTD, zstd_stream([piece] * 800), 120_000_000, timestamp)
+
+
+def tiny_records_without_timestamp(timestamp: int) -> bytearray:
+    """As many without a timestamp: what is known of the batch as a whole does not settle whether each is fine."""
+    piece = TINY * 150_000
+    return batch(Codec.ZSTD, zstd_stream([piece] * 800), 120_000_000, -1)
+
+
+def tiny_records_in_snappy(timestamp: int) -> bytearray:
+    """Three million valid records in a single block of snappy."""
+    import cramjam
+
+    count = 3_000_000
+    return batch(Codec.SNAPPY, bytes(cramjam.snappy.compress_raw(TINY * count)), count, -1)
+
+
+def every_bomb() -> Iterator[Callable[[int], bytearray]]:
+    yield zeros_in_gzip
+    yield zeros_in_zstd
+    yield one_record_in_gzip
+    yield one_record_in_zstd
+    yield largest_record
+    yield largest_records
+    yield largest_records_out_of_order
+    yield tiny_records
+    yield tiny_records_without_timestamp
+    yield tiny_records_in_snappy
