@@ -69,7 +69,10 @@ _MAX_RENUMBERED_BYTES = 1024 * 1024
 """Records, and their bytes if they were compressed, of a batch whose offset deltas are put right. They are held as
 objects meanwhile: a header of two bytes takes some sixty."""
 _MAX_ERRORS = 1_000
-"""Refused records that are named in an answer."""
+"""Refused records that are named in an answer…"""
+_MAX_SUSPECTS = 100_000
+"""…found among so many of which it is not clear at once."""
+_FIRST_TIMESTAMP, _LAST_TIMESTAMP = -(1 << 63), (1 << 63) - 1
 
 _STORED_ATTRIBUTES = CODEC_MASK | TRANSACTIONAL
 """What a producer decides; the rest is the broker's, or without meaning."""
@@ -120,10 +123,9 @@ def validate(
     header = _only_batch(records, config)
     facts = check_records(records, 0, header, limit=max_decompressed_bytes)
     is_stamped_here = config.message_timestamp_type == "LogAppendTime"
-    if not _is_surely_fine(header, facts, config, now_ms):
-        errors = list(islice(_record_errors(records, header, config, now_ms, max_decompressed_bytes), _MAX_ERRORS))
-        if errors:
-            raise _refusal(errors)
+    if not _is_fine(header, facts, config, now_ms):
+        errors = _record_errors(records, header, config, now_ms, max_decompressed_bytes)
+        raise _refusal(list(islice(errors, _MAX_ERRORS)))
 
     attributes = header.attributes & _STORED_ATTRIBUTES
     if is_stamped_here:
@@ -178,45 +180,55 @@ def _first_header(records: Buffer) -> BatchHeader:
     return first[1]
 
 
-def _is_surely_fine(header: BatchHeader, facts: RecordFacts, config: LogConfig, now_ms: int) -> bool:
-    """Whether what is known of the batch as a whole rules out that one of its records has to be refused."""
+def _is_fine(header: BatchHeader, facts: RecordFacts, config: LogConfig, now_ms: int) -> bool:
+    """Whether none of its records has to be refused."""
     if facts.null_keys and config.is_compacted:
         return False
     if header.is_log_append_time:
-        return False
+        return _is_claim_fine(header, config, now_ms)
     if config.message_timestamp_type == "LogAppendTime":
         return True
-    return (
-        facts.min_timestamp >= now_ms - config.message_timestamp_before_max_ms
-        and facts.max_timestamp <= now_ms + config.message_timestamp_after_max_ms
-    )
+    earliest, latest = _accepted_timestamps(config, now_ms)
+    return facts.max_timestamp <= latest and (facts.min_timestamp == NO_TIMESTAMP or facts.min_timestamp >= earliest)
+
+
+def _is_claim_fine(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
+    """Whether the timestamp that a producer, claiming log append time, gives all its records is taken for one of its
+    own."""
+    earliest, latest = _accepted_timestamps(config, now_ms)
+    is_stamped_here = config.message_timestamp_type == "LogAppendTime"
+    return not is_stamped_here and header.max_timestamp != NO_TIMESTAMP and earliest <= header.max_timestamp <= latest
+
+
+def _accepted_timestamps(config: LogConfig, now_ms: int) -> tuple[int, int]:
+    return now_ms - config.message_timestamp_before_max_ms, now_ms + config.message_timestamp_after_max_ms
 
 
 def _record_errors(
     records: Buffer, header: BatchHeader, config: LogConfig, now_ms: int, limit: int
 ) -> Iterator[tuple[int, type[RecordsRefused], str]]:
     """What is wrong with which record: at most one thing each, a missing key before a timestamp."""
-    earliest = now_ms - config.message_timestamp_before_max_ms
-    latest = now_ms + config.message_timestamp_after_max_ms
+    earliest, latest = _accepted_timestamps(config, now_ms)
     is_stamped_here = config.message_timestamp_type == "LogAppendTime"
-    # With log append time it is the header that gives every record its timestamp, so every record is looked at.
-    window = (
-        {"earliest": latest + 1, "latest": latest}
-        if header.is_log_append_time
-        else {"earliest": earliest, "latest": latest}
-    )
-    for suspect in suspect_records(records, 0, header, **window, null_keys=config.is_compacted, limit=limit):
+    window = {"earliest": earliest, "latest": latest}
+    if header.is_log_append_time and not _is_claim_fine(header, config, now_ms):
+        window = {"earliest": _LAST_TIMESTAMP, "latest": _FIRST_TIMESTAMP}  # the header's is wrong: every record's is
+    elif header.is_log_append_time or is_stamped_here:
+        window = {"earliest": _FIRST_TIMESTAMP, "latest": _LAST_TIMESTAMP}
+    suspects = suspect_records(records, 0, header, **window, null_keys=config.is_compacted, limit=limit)
+    for suspect in islice(suspects, _MAX_SUSPECTS):
         timestamp = header.max_timestamp if header.is_log_append_time else suspect.timestamp
         if suspect.key_is_null and config.is_compacted:
             yield suspect.number, InvalidRecord, "a compacted topic takes no record without a key"
         elif not is_stamped_here and timestamp != NO_TIMESTAMP:
-            if not earliest <= timestamp <= latest:
-                yield suspect.number, InvalidTimestamp, f"timestamp {timestamp} is not within {earliest}..{latest}"
+            yield suspect.number, InvalidTimestamp, f"timestamp {timestamp} is not within {earliest}..{latest}"
         elif header.is_log_append_time:
             yield suspect.number, InvalidTimestamp, "only a broker sets log append time"
 
 
 def _refusal(errors: Sequence[tuple[int, type[RecordsRefused], str]]) -> RecordsRefused:
+    if not errors:
+        return InvalidTimestamp("records refused, behind very many without a timestamp", [])
     error = InvalidTimestamp if any(kind is InvalidTimestamp for _, kind, _ in errors) else InvalidRecord
     shown = "; ".join(f"record {index}: {text}" for index, _, text in errors[:3])
     return error(f"{len(errors)} records refused: {shown}", [(index, text) for index, _, text in errors])

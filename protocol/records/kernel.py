@@ -78,6 +78,7 @@ class RecordWalker:
     is_sequential = cython.declare(cython.bint, visibility="readonly")
     """Whether the offset deltas are 0, 1, 2, …"""
     min_timestamp = cython.declare(cython.longlong, visibility="readonly")
+    """Of the records that have one: -1 is none."""
     max_timestamp = cython.declare(cython.longlong, visibility="readonly")
     max_timestamp_delta = cython.declare(cython.longlong, visibility="readonly")
     """The offset delta of the first record with the largest timestamp."""
@@ -268,14 +269,10 @@ class RecordWalker:
     def _note_record(self) -> cython.bint:
         """Add the record that has just ended to the facts; return whether to go on behind it."""
         timestamp: cython.longlong = self.timestamp
-        if self.walked == 0:
-            self.min_timestamp = timestamp
+        if self.walked == 0 or timestamp > self.max_timestamp:
             self.max_timestamp = timestamp
             self.max_timestamp_delta = self.offset_delta
-        elif timestamp > self.max_timestamp:
-            self.max_timestamp = timestamp
-            self.max_timestamp_delta = self.offset_delta
-        elif timestamp < self.min_timestamp:
+        if timestamp != -1 and (timestamp < self.min_timestamp or self.min_timestamp == -1):
             self.min_timestamp = timestamp
         if self.offset_delta != self.walked:
             self.is_sequential = False

@@ -47,6 +47,7 @@ class RecordFacts(NamedTuple):
     is_sequential: bool
     """Whether the offset deltas are 0, 1, 2, …"""
     min_timestamp: int
+    """Of the records that have one."""
     max_timestamp: int
     max_timestamp_delta: int
     """The offset delta of the first record with the largest timestamp; all three are -1 without records."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import zstandard
 
-from kmini.protocol.records.batch import HEADER_SIZE, MAGIC, BatchHeader, rewrite_header
+from kmini.protocol.records.batch import HEADER_SIZE, LOG_APPEND_TIME, MAGIC, BatchHeader, rewrite_header
 from kmini.protocol.records.compression import Codec
 
 MIB = 1 << 20
@@ -139,6 +139,13 @@ def tiny_records_without_timestamp(timestamp: int) -> bytearray:
     return batch(Codec.ZSTD, zstd_stream([piece] * 800), 120_000_000, -1)
 
 
+def tiny_records_with_a_stamp(timestamp: int) -> bytearray:
+    """As many in a batch that claims log append time, which a broker gives, and so one timestamp for all."""
+    piece = TINY * 150_000
+    block = zstd_stream([piece] * 800)
+    return batch(Codec.ZSTD, block, 120_000_000, timestamp, attributes=Codec.ZSTD | LOG_APPEND_TIME)
+
+
 def tiny_records_in_snappy(timestamp: int) -> bytearray:
     """Three million valid records in a single block of snappy."""
     import cramjam
@@ -157,4 +164,5 @@ def every_bomb() -> Iterator[Callable[[int], bytearray]]:
     yield largest_records_out_of_order
     yield tiny_records
     yield tiny_records_without_timestamp
+    yield tiny_records_with_a_stamp
     yield tiny_records_in_snappy

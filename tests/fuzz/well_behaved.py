@@ -1,12 +1,13 @@
 """A client that does nothing wrong, in a process of its own: what it sees while others misbehave.
 
-Record by record it produces, fetches what it produced, and notes how long each took. The test process imports
+Record by record it produces, fetches what it produced, and notes how long that took. The test process imports
 `WellBehavedClient`; the child runs this file.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -14,10 +15,11 @@ from types import TracebackType
 from typing import NamedTuple
 
 PAUSE_S = 0.001
+NOISE = os.urandom(2_000)
 
 
 class Report(NamedTuple):
-    """What the client saw."""
+    """What the client saw; times are those of a produce and a fetch together."""
 
     records: int
     p50_ms: float
@@ -64,6 +66,7 @@ def work(bootstrap_servers: str, topic: str) -> Report:
 
     from kmini.protocol.messages import FetchRequest, MetadataRequest, ProduceRequest
     from kmini.protocol.records.batch import build_batch
+    from kmini.protocol.records.compression import Codec
     from kmini.protocol.records.record import Record, decode_all
     from kmini.testing import Wire
 
@@ -74,9 +77,11 @@ def work(bootstrap_servers: str, topic: str) -> Report:
         print("ready", flush=True)
         expected = 0
         while not trouble and not select.select([sys.stdin], [], [], PAUSE_S)[0]:
-            value = b"%d" % expected + bytes(90)
+            # Every other batch is compressed and of some size: a worker thread has to check it.
+            value = b"%d" % expected + (NOISE if expected % 2 else bytes(90))
             began = time.perf_counter()
-            batch = build_batch([Record(0, int(time.time() * 1000), b"k", value)])
+            record = Record(0, int(time.time() * 1000), b"k", value)
+            batch = build_batch([record], codec=Codec.GZIP if expected % 2 else Codec.NONE)
             data = [ProduceRequest.Partition(index=0, records=batch)]
             produced = wire.ask(
                 ProduceRequest(
@@ -98,7 +103,7 @@ def work(bootstrap_servers: str, topic: str) -> Report:
                 12,
             ).responses[0]
             answer = fetched.partitions[0]
-            took_ms.append((time.perf_counter() - began) * 1000 / 2)
+            took_ms.append((time.perf_counter() - began) * 1000)
             values = [record.value for record in decode_all(bytes(answer.records))]
             if outcome.error_code or answer.error_code:
                 trouble = f"produce answered {outcome.error_code}, fetch {answer.error_code}"

@@ -19,9 +19,12 @@ from kmini.protocol.errors import (
     RequestTimedOut,
     UnknownTopicOrPartition,
 )
+from kmini.protocol.messages.create_topics import CreateTopicsRequest
 from kmini.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from kmini.protocol.messages.fetch import FetchRequest
 from kmini.protocol.messages.list_offsets import EARLIEST, ListOffsetsRequest
+from kmini.protocol.messages.produce import ProduceRequest
+from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record, decode_all
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.checkpoints import read_offsets
@@ -325,6 +328,31 @@ def test_loading_takes_the_begin_checkpoint_where_the_released_name_is_missing(b
     (log_dir(broker) / "log-start-offset-checkpoint").unlink()
     broker.start()
     assert broker.offsets("orders").log_start_offset == 4
+
+
+def test_what_was_answered_survives_a_kill(start_server) -> None:
+    """Kafka writes the checkpoint now and then, and may bring records back; here it is there before the answer."""
+    server = start_server()
+    with Wire(server.bootstrap_servers) as wire:
+        wire.ask(CreateTopicsRequest(topics=[CreateTopicsRequest.Topic(name="orders", num_partitions=1)]), 4)
+        produce(wire, "orders", 10)
+        assert delete(wire, {("orders", 0): 4}) == {("orders", 0): (4, NONE)}
+    server.kill()
+    server.start()
+    with Wire(server.bootstrap_servers) as wire:
+        assert earliest(wire, "orders") == 4
+        assert fetch(wire, "orders", 3).error_code == OffsetOutOfRange.code
+        assert [record.value for record in decode_all(fetch(wire, "orders", 4).records)][-1] == b"9"
+
+
+def produce(wire: Wire, topic: str, count: int) -> None:
+    """One batch a record."""
+    for number in range(count):
+        batch = bytes(build_batch([Record(0, 1_000_000, None, b"%d" % number)]))
+        data = [ProduceRequest.Topic.Partition(index=0, records=batch)]
+        topics = [ProduceRequest.Topic(name=topic, partition_data=data)]
+        response = wire.ask(ProduceRequest(acks=1, timeout_ms=1_000, topic_data=topics), 9)
+        assert response.responses[0].partition_responses[0].error_code == NONE
 
 
 # ListOffsetRequest

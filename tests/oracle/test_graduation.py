@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from client_adapters import CODECS, ConfluentKafka, Received, create_topic, make_records
-from kafka_requests import delete_records, list_offsets
+from kafka_requests import delete_records, list_offsets, wait_for_leaders
 from server_process import ServerProcess, StartServer, kafka_command
 from wire import Wire
 
@@ -60,6 +60,7 @@ def test_apache_kafka_goes_on_where_the_broker_stopped(
 ) -> None:
     held, kafka = adopted
     with Wire(kafka.host, kafka.port) as wire:
+        wait_for_leaders(wire, TOPIC, len(CODECS))
         ends = offsets(wire, -1)
         assert offsets(wire, -2) == [FIRST_KEPT if partition == 1 else 0 for partition in range(len(CODECS))]
     assert ends == [RECORDS] * len(CODECS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Sequence
 from typing import Any
@@ -10,6 +11,7 @@ from kafka.protocol.admin import CreateTopicsRequest, DeleteRecordsRequest, Dele
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
+from wire import Wire
 
 NO_ID = uuid.UUID(int=0)
 
@@ -150,3 +152,14 @@ def init_producer_id(
 
 def _named(topic: str | uuid.UUID, field: str) -> dict[str, Any]:
     return {"topic_id": topic} if isinstance(topic, uuid.UUID) else {field: topic}
+
+
+def wait_for_leaders(wire: Wire, topic: str, partitions: int) -> None:
+    """Return when every partition takes requests: Apache Kafka answers CreateTopics, and starts, a moment earlier."""
+    request = list_offsets(topic, *[-1] * partitions, partitions=range(partitions))
+    for _ in range(1000):
+        (answer,) = wire.ask(request, 5).topics
+        if not any(partition.error_code for partition in answer.partitions):
+            return
+        time.sleep(0.01)
+    raise TimeoutError(f"{topic} has no leaders")

@@ -54,7 +54,7 @@ class Transcript:
         (created,) = self._wire.ask(request, 7).topics
         assert created.error_code == 0, created
         self.topic_ids[full_name] = created.topic_id
-        self._wait_for_leaders(full_name, partitions)
+        kafka_requests.wait_for_leaders(self._wire, full_name, partitions)
         return full_name
 
     def wait_until_loaded(self, request: Any, version: int) -> None:
@@ -64,16 +64,6 @@ class Transcript:
                 return
             time.sleep(0.01)
         raise TimeoutError("still loading")
-
-    def _wait_for_leaders(self, topic: str, partitions: int) -> None:
-        """Apache Kafka answers CreateTopics a moment before its partitions take requests."""
-        request = kafka_requests.list_offsets(topic, *[-1] * partitions, partitions=range(partitions))
-        for _ in range(500):
-            (answer,) = self._wire.ask(request, 5).topics
-            if not any(partition.error_code for partition in answer.partitions):
-                return
-            time.sleep(0.01)
-        raise TimeoutError(f"{topic} has no leaders")
 
     def ask(self, what: str, request: Any, version: int) -> Any:
         """Ask, note the answer under `what` (or that the connection was closed), and return the answer."""

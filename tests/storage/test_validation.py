@@ -191,6 +191,15 @@ class TestRecords:
         error = refusal(built, message_timestamp_before_max_ms=100)
         assert [index for index, _ in error.record_errors] == [1]
 
+    def test_nobody_looks_for_the_wrong_timestamp_behind_very_many_missing_ones(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("kmini.storage.validation._MAX_SUSPECTS", 3)
+        built = batch(*[record(timestamp=-1)] * 3, record(timestamp=NOW - 101))
+        error = refusal(built, message_timestamp_before_max_ms=100)
+        assert type(error) is InvalidTimestamp
+        assert error.record_errors == []
+
     def test_a_wrong_timestamp_outweighs_a_missing_key(self) -> None:
         built = batch(record(key=None), record(timestamp=0))
         error = refusal(built, cleanup_policy=COMPACT, message_timestamp_before_max_ms=100)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kmini.broker.broker import Broker
-from kmini.protocol.errors import NONE, MismatchedEndpointType, UnsupportedEndpointType
+from kmini.protocol.errors import NONE, KafkaError, MismatchedEndpointType, UnsupportedEndpointType
 from kmini.protocol.messages.describe_cluster import BROKERS, CONTROLLERS, NOT_ASKED_FOR, DescribeClusterRequest
 
 Ask = Callable[..., Awaitable[Any]]

@@ -87,4 +87,5 @@ def _facts(records: list[Record]) -> RecordFacts:
     timestamps = [r.timestamp for r in records]
     newest = max(timestamps)
     null_keys = sum(r.key is None for r in records)
-    return RecordFacts(len(records), null_keys, True, min(timestamps), newest, timestamps.index(newest))
+    oldest = min((timestamp for timestamp in timestamps if timestamp != -1), default=-1)
+    return RecordFacts(len(records), null_keys, True, oldest, newest, timestamps.index(newest))
