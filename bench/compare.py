@@ -42,7 +42,7 @@ def one_round(servers: str, options: argparse.Namespace) -> dict[str, float]:
         return {}
     measured: dict[str, float] = json.loads(finished.stdout)
     if options.java:
-        measured |= java_perf.measure(servers, options.bulk)
+        measured |= java_perf.measure(servers, 2 * options.bulk)
     return measured
 
 

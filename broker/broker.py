@@ -21,6 +21,7 @@ from .clock import Clock
 from .config import BrokerConfig
 from .controller import Controller
 from .event_loop import descriptors_for_files
+from .long_work import LongWork
 from .metrics import Metrics
 from .partition import Partition
 from .purgatory import Purgatory
@@ -57,6 +58,7 @@ class Broker:
         self.log_dir = os.path.join(data_dir, f"broker-{config.node_id}")
         self.metrics = Metrics()
         self.purgatory = Purgatory(self.clock)
+        self.long_work = LongWork()
         self.partitions: dict[TopicPartition, Partition] = {}
         """The partitions that this broker leads."""
         self.controller: Controller

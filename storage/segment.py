@@ -269,14 +269,19 @@ class Segment:
     def read(self, offset: int, max_bytes: int, end_position: int, *, min_one_batch: bool) -> bytes | None:
         """Up to `max_bytes` from the start of the batch that contains `offset`, ending at `end_position` at the latest.
 
-        Ends in the middle of a batch where the bytes do. With `min_one_batch` the first batch is whole, however large.
-        None if every batch of the segment ends below `offset`.
+        Ends in the middle of a batch where the bytes do, but not of the first one: with `min_one_batch` that is whole,
+        however large, and without it there are no bytes if it does not fit. None if every batch of the segment ends
+        below `offset`.
         """
         located = self.locate(offset)
         if located is None:
             return None
         position, size = located
-        length = size if min_one_batch and size > max_bytes else max_bytes
+        length = max_bytes
+        if size > max_bytes:
+            if not min_one_batch:
+                return b""
+            length = size
         available = end_position - position
         return self.log.read_at(position, length if length < available else available)
 

@@ -11,11 +11,12 @@ from typing import NamedTuple
 from ...protocol.errors import (
     NONE,
     FetchSessionIdNotFound,
-    InvalidFetchSessionEpoch,
     KafkaError,
     NotLeaderOrFollower,
     OffsetOutOfRange,
     UnknownLeaderEpoch,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
 )
 from ...protocol.messages.fetch import FetchRequest, FetchResponse
 from ...protocol.topics import TopicPartition
@@ -28,6 +29,9 @@ from ..registry import handles
 from .list_offsets import READ_COMMITTED, check_leader_epoch
 
 TOPIC_IDS_SINCE = 13
+
+UNKNOWN_TOPICS = (UnknownTopicOrPartition.code, UnknownTopicId.code)
+"""With these Apache Kafka answers an empty list of aborted transactions, whoever asks; with other errors none."""
 
 _LARGEST_READ = 8 * 1024 * 1024
 """Bytes read from a partition at once. A larger limit of the client is met by its next fetch: a read holds the loop."""
@@ -50,9 +54,7 @@ async def fetch(request: FetchRequest, context: Context) -> FetchResponse:
 
 def _session_error(request: FetchRequest) -> int:
     """A session that we never gave cannot be gone on with; a full request (epoch 0 or -1) may name any."""
-    if request.session_epoch in (0, -1):
-        return NONE
-    return FetchSessionIdNotFound.code if request.session_id else InvalidFetchSessionEpoch.code
+    return NONE if request.session_epoch in (0, -1) else FetchSessionIdNotFound.code
 
 
 async def _resolve(request: FetchRequest, context: Context) -> "list[Wanted]":
@@ -224,7 +226,10 @@ def _partition_response(wanted: Wanted, answer: Answer) -> FetchResponse.Topic.P
     index = wanted.asked.partition
     if answer.error_code or wanted.partition is None:
         return FetchResponse.Topic.Partition(
-            partition_index=index, error_code=answer.error_code, high_watermark=-1, records=b""
+            partition_index=index,
+            error_code=answer.error_code,
+            aborted_transactions=[] if answer.error_code in UNKNOWN_TOPICS else None,
+            records=b"",
         )
     log = wanted.partition.log
     response = FetchResponse.Topic.Partition(

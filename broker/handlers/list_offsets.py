@@ -5,6 +5,7 @@ here: what asks for the local log answers as for the whole, and what asks for th
 """
 
 from collections import Counter
+from functools import partial
 
 from ...protocol.errors import (
     NONE,
@@ -27,7 +28,7 @@ from ...protocol.records.compression import Codec
 from ...protocol.topics import TopicPartition
 from ...storage.log import PartitionLog
 from ...storage.timestamp_search import StoredBatch, TimestampedOffset
-from ..background import Turn, in_thread
+from ..background import Turn
 from ..context import Context
 from ..failures import kafka_error
 from ..partition import Partition
@@ -50,8 +51,8 @@ UNKNOWN = (-1, -1, -1)
 
 @handles(ListOffsetsRequest, versions="1-11")
 async def list_offsets(request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
-    """Look every partition up; each has its own outcome."""
-    asked = Counter((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
+    """Look every partition up; each has its own outcome. One that is named twice is refused, once."""
+    times_asked = Counter((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
     turn = Turn()
     topics = []
     for topic in request.topics:
@@ -59,7 +60,9 @@ async def list_offsets(request: ListOffsetsRequest, context: Context) -> ListOff
         for p in topic.partitions:
             if turn.is_over:
                 await turn.next()
-            answers.append(await _answer(context, TopicPartition(topic.name, p.partition_index), p, request, asked))
+            topic_partition = TopicPartition(topic.name, p.partition_index)
+            if times_asked.get(topic_partition):
+                answers.append(await _answer(context, topic_partition, p, request, times_asked.pop(topic_partition)))
         topics.append(ListOffsetsResponse.Topic(name=topic.name, partitions=answers))
     return ListOffsetsResponse(topics=topics)
 
@@ -69,21 +72,18 @@ async def _answer(
     topic_partition: TopicPartition,
     asked: ListOffsetsRequest.Topic.Partition,
     request: ListOffsetsRequest,
-    times_asked: Counter[tuple[str, int]],
+    times_asked: int,
 ) -> ListOffsetsResponse.Topic.Partition:
     error_code = NONE
     timestamp, offset, leader_epoch = UNKNOWN
-    limit = context.broker.config.kmini_max_decompressed_message_bytes
     try:
-        if times_asked[topic_partition] > 1:
+        if times_asked > 1:
             raise InvalidRequest(f"{topic_partition} is asked for twice")
         if asked.timestamp < 0 and context.version < SINCE_VERSION.get(asked.timestamp, 1 << 15):
             raise UnsupportedVersion(f"timestamp {asked.timestamp} has no meaning in version {context.version}")
         partition = context.broker.leader_of(topic_partition)
         check_leader_epoch(partition, asked.current_leader_epoch)
-        timestamp, offset, leader_epoch = await look_up(
-            partition, asked.timestamp, request.isolation_level, limit=limit
-        )
+        timestamp, offset, leader_epoch = await look_up(partition, asked.timestamp, request.isolation_level, context)
     except Exception as error:
         error_code = kafka_error(error, f"the look-up in {topic_partition}").code
     return ListOffsetsResponse.Topic.Partition(
@@ -95,11 +95,8 @@ async def _answer(
     )
 
 
-async def look_up(partition: Partition, timestamp: int, isolation_level: int, *, limit: int) -> tuple[int, int, int]:
-    """Timestamp, offset and leader epoch of what `timestamp` asks for; UNKNOWN where the log holds no such record.
-
-    `limit` bounds what a batch may be after decompression.
-    """
+async def look_up(partition: Partition, timestamp: int, isolation_level: int, context: Context) -> tuple[int, int, int]:
+    """Timestamp, offset and leader epoch of what `timestamp` asks for; UNKNOWN where the log holds no such record."""
     log = partition.log
     if timestamp == LATEST:
         return -1, _end_for(log, isolation_level), partition.leader_epoch
@@ -111,11 +108,11 @@ async def look_up(partition: Partition, timestamp: int, isolation_level: int, *,
         return UNKNOWN
     if timestamp == MAX_TIMESTAMP:
         newest = log.newest_batch()
-        found = newest and await _search(newest, newest.header.max_timestamp, 0, limit)
+        found = newest and await _search(newest, newest.header.max_timestamp, 0, context)
     else:
         found = None
         for batch in log.batches_since(timestamp):
-            found = await _search(batch, timestamp, log.log_start_offset, limit)
+            found = await _search(batch, timestamp, log.log_start_offset, context)
             if found is not None:
                 break
     if found is None or found.offset >= _end_for(log, isolation_level):
@@ -128,11 +125,13 @@ def _end_for(log: PartitionLog, isolation_level: int) -> int:
     return log.last_stable_offset if isolation_level == READ_COMMITTED else log.high_watermark
 
 
-async def _search(batch: StoredBatch, timestamp: int, offset: int, limit: int) -> TimestampedOffset | None:
+async def _search(batch: StoredBatch, timestamp: int, offset: int, context: Context) -> TimestampedOffset | None:
     """Search in a batch; elsewhere if it has to be decompressed, which may take its time."""
+    limit = context.broker.config.kmini_max_decompressed_message_bytes
     if batch.header.codec == Codec.NONE:
         return batch.first_since(timestamp, offset, limit)
-    return await in_thread(batch.first_since, timestamp, offset, limit)
+    search = partial(batch.first_since, timestamp, offset)
+    return await context.broker.long_work.run(search, limit, context.connection)
 
 
 def check_leader_epoch(partition: Partition, current_leader_epoch: int) -> None:

@@ -6,6 +6,7 @@ refused, as Apache Kafka 4 does, because older librdkafka compresses only where 
 13 topics are named by id (KIP-516).
 """
 
+from functools import partial
 from typing import NamedTuple
 
 from ...protocol.errors import (
@@ -15,15 +16,28 @@ from ...protocol.errors import (
     InvalidRequiredAcks,
     InvalidTopic,
     KafkaError,
+    MessageTooLarge,
     NotLeaderOrFollower,
+    RecordListTooLarge,
     RequestTimedOut,
     UnsupportedCompressionType,
 )
 from ...protocol.messages.produce import ProduceRequest, ProduceResponse
 from ...protocol.primitives import Buffer
-from ...protocol.records.batch import ATTRIBUTES_AT, CODEC_MASK, MAGIC, MAGIC_AT
+from ...protocol.records.batch import (
+    ATTRIBUTES_AT,
+    CODEC_MASK,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_AT,
+    SMALLEST_MESSAGE,
+    batch_size,
+    iter_batches,
+)
 from ...protocol.records.compression import Codec
 from ...protocol.topics import TopicPartition, is_internal
+from ...storage.config import LogConfig
 from ...storage.log import AppendInfo
 from ...storage.validation import ValidatedRecords, is_cheap, validate
 from ..background import Turn, in_thread
@@ -40,6 +54,9 @@ ADMIN_CLIENT_ID = "__admin_client"
 """The one client id that may write to internal topics, as in Apache Kafka."""
 
 ALL_IN_SYNC = -1
+
+REFUSED_UNSEEN = (CorruptMessage, MessageTooLarge, RecordListTooLarge)
+"""Errors with which Apache Kafka tells no log start offset, although it knows one."""
 
 
 @handles(ProduceRequest, versions="3-13", advertised_min=0)
@@ -101,10 +118,13 @@ async def _validate_and_append(partition: Partition, records: memoryview, contex
     config = partition.log.config
     now_ms = broker.clock.now_ms()
     limit = broker.config.kmini_max_decompressed_message_bytes
+    check = partial(_validate, records, config, now_ms)
     if is_cheap(records):
-        validated = validate(records, config, now_ms, max_decompressed_bytes=limit)
+        validated = check(limit)
     else:
-        validated = await in_thread(_validate_elsewhere, records, config, now_ms, limit)
+        is_compressed = records[ATTRIBUTES_AT] & CODEC_MASK
+        elsewhere = broker.long_work.run(check, limit, context.connection) if is_compressed else in_thread(check, limit)
+        validated = await elsewhere
         broker.check_is_led_here(partition)
     appended = partition.append(validated, now_ms)
     if partition.log.flush_is_due:
@@ -114,8 +134,8 @@ async def _validate_and_append(partition: Partition, records: memoryview, contex
     return appended
 
 
-def _validate_elsewhere(records: memoryview, config: object, now_ms: int, limit: int) -> ValidatedRecords:
-    return validate(records, config, now_ms, max_decompressed_bytes=limit)  # type: ignore[arg-type]
+def _validate(records: memoryview, config: LogConfig, now_ms: int, limit: int) -> ValidatedRecords:
+    return validate(records, config, now_ms, max_decompressed_bytes=limit)
 
 
 async def _flush(partition: Partition) -> None:
@@ -126,14 +146,22 @@ async def _flush(partition: Partition) -> None:
 
 
 def _check_batch(records: Buffer | None, version: int) -> memoryview:
-    """What this version of Produce takes: batches of magic 2, in a codec that it knows. Validation does the rest."""
+    """What a request must bring for a partition: one whole batch of magic 2, in a codec its version knows.
+
+    Validation would find most of this too; but this is refused before the partition is looked at.
+    """
     if not records or len(records) <= ATTRIBUTES_AT:
-        raise InvalidRecord("a partition of a produce request holds exactly one batch")
+        raise InvalidRecord("the records hold no complete batch")
     magic = records[MAGIC_AT]
-    if magic > MAGIC:
-        raise CorruptMessage(f"there is no magic {magic}")
+    size = batch_size(records)
+    if magic > MAGIC or size < LOG_OVERHEAD + SMALLEST_MESSAGE or (magic == MAGIC and size < HEADER_SIZE):
+        raise CorruptMessage(f"there is no batch of magic {magic} and {size} bytes")
     if magic < MAGIC:
         raise InvalidRecord(f"the records have magic {magic}; version {version} of Produce takes magic {MAGIC}")
+    if size > len(records):
+        raise InvalidRecord("the records hold no complete batch")
+    if size < len(records) and next(iter_batches(memoryview(records)[size:]), None) is not None:
+        raise InvalidRecord("a partition of a produce request holds exactly one batch")
     if version < ZSTD_SINCE and records[ATTRIBUTES_AT] & CODEC_MASK == Codec.ZSTD:
         raise UnsupportedCompressionType(f"zstd needs version {ZSTD_SINCE} of Produce; this is {version}")
     return records if isinstance(records, memoryview) else memoryview(records)
@@ -201,6 +229,8 @@ def _partition_response(index: int, outcome: Outcome) -> ProduceResponse.Topic.P
         )
     error = outcome.error
     assert error is not None
+    if isinstance(error, REFUSED_UNSEEN):
+        log_start_offset = -1
     return ProduceResponse.Topic.Partition(
         index=index,
         error_code=error.code,

@@ -126,6 +126,11 @@ class BatchHeader(NamedTuple):
         return increment_sequence(self.base_sequence, self.last_offset_delta)
 
 
+def batch_size(buffer: Buffer, position: int = 0) -> int:
+    """The size, in bytes, that the batch at `position` claims; struct.error if the buffer ends before it says so."""
+    return int(_LENGTH.unpack_from(buffer, position + 8)[0]) + LOG_OVERHEAD
+
+
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """The header at `position`; struct.error if the buffer ends within it."""
     return BatchHeader._make(_HEADER.unpack_from(buffer, position))

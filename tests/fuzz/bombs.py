@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import zstandard
@@ -71,9 +71,9 @@ def varint(value: int) -> bytes:
     return bytes((*encoded, raw))
 
 
-def around(value_bytes: int, offset_delta: int = 0) -> tuple[bytes, bytes]:
+def around(value_bytes: int, offset_delta: int = 0, timestamp_delta: int = 0) -> tuple[bytes, bytes]:
     """What stands before and behind the value of a record of that size, without key or headers."""
-    body = b"\0\0" + varint(offset_delta) + b"\x01" + varint(value_bytes)
+    body = b"\0" + varint(timestamp_delta) + varint(offset_delta) + b"\x01" + varint(value_bytes)
     return varint(len(body) + value_bytes + 1) + body, b"\0"
 
 
@@ -110,19 +110,20 @@ def largest_record(timestamp: int) -> bytearray:
 
 
 def largest_records(timestamp: int) -> bytearray:
-    """Fifteen valid records of 60 MiB each, in order."""
-    return batch(Codec.ZSTD, _large(range(15)), 15, timestamp)
+    """Fifteen valid records of 60 MiB each, in order: allowed, and stored. Only the last is not from 1970."""
+    timestamps = [0] * 14 + [timestamp]
+    return batch(Codec.ZSTD, _large(range(15), timestamps), 15, 0, max_timestamp=timestamp)
 
 
 def largest_records_out_of_order(timestamp: int) -> bytearray:
     """Fifteen valid records of 60 MiB each, whose offset deltas the broker would have to put right."""
-    return batch(Codec.ZSTD, _large([0] * 15), 15, timestamp)
+    return batch(Codec.ZSTD, _large([0] * 15, [0] * 15), 15, timestamp)
 
 
-def _large(deltas: Any) -> bytes:
+def _large(offset_deltas: Sequence[int], timestamp_deltas: Sequence[int]) -> bytes:
     pieces = []
-    for delta in deltas:
-        before, behind = around(60 * MIB, delta)
+    for offset_delta, timestamp_delta in zip(offset_deltas, timestamp_deltas, strict=True):
+        before, behind = around(60 * MIB, offset_delta, timestamp_delta)
         pieces += [before, *[ZEROS] * 60, behind]
     return zstd_stream(pieces)
 
@@ -152,17 +153,3 @@ def tiny_records_in_snappy(timestamp: int) -> bytearray:
 
     count = 3_000_000
     return batch(Codec.SNAPPY, bytes(cramjam.snappy.compress_raw(TINY * count)), count, -1)
-
-
-def every_bomb() -> Iterator[Callable[[int], bytearray]]:
-    yield zeros_in_gzip
-    yield zeros_in_zstd
-    yield one_record_in_gzip
-    yield one_record_in_zstd
-    yield largest_record
-    yield largest_records
-    yield largest_records_out_of_order
-    yield tiny_records
-    yield tiny_records_without_timestamp
-    yield tiny_records_with_a_stamp
-    yield tiny_records_in_snappy
