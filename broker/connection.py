@@ -55,7 +55,7 @@ class Connection(asyncio.BufferedProtocol):
         self._framing = ServerConnection(server.max_request_bytes)
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
-        self.in_service: asyncio.Task[Response | None] | None = None
+        self.in_service: asyncio.Task[None] | None = None
         """The request that is being worked on, or waits, where its handler could not answer at once."""
         self._reading = True
         self._write_paused = False
@@ -168,25 +168,35 @@ class Connection(asyncio.BufferedProtocol):
         except Exception as error:
             self._fail(frame, handler, started, error)
         else:
-            self.in_service = self._loop.create_task(_go_on(coroutine, awaited))
-            self.in_service.add_done_callback(lambda task: self._after_wait(frame, handler, started, task))
+            self.in_service = self._loop.create_task(self._go_on(frame, handler, started, coroutine, awaited))
 
-    def _after_wait(
-        self, frame: Frame, handler: Handler, started: float, task: "asyncio.Task[Response | None]"
+    async def _go_on(
+        self,
+        frame: Frame,
+        handler: Handler,
+        started: float,
+        coroutine: Coroutine[Any, Any, Response | None],
+        awaited: Any,
     ) -> None:
-        self.in_service = None
-        if task.cancelled():
+        """Wait with a request that has to, and answer it."""
+        response, failure = None, None
+        try:
+            response = await _resume(coroutine, awaited)
+        except asyncio.CancelledError:  # the peer left, and its wait ended with it
             frame.release()
             return
-        error = task.exception()
+        except Exception as error:
+            failure = error
+        self.in_service = None
         if self._closing:
             frame.release()
-            if error is not None and not isinstance(error, (KafkaError, CloseConnection)):
-                log.error("%s failed after its client left", handler.request.name, exc_info=error)
-        elif error is not None:
-            self._fail(frame, handler, started, error)
+            if failure is not None and not isinstance(failure, (KafkaError, CloseConnection)):
+                log.error("%s failed after its client left", handler.request.name, exc_info=failure)
+            return
+        if failure is not None:
+            self._fail(frame, handler, started, failure)
         else:
-            self._finish(frame, handler, started, task.result())
+            self._finish(frame, handler, started, response)
         self._serve()
 
     def _finish(self, frame: Frame, handler: Handler, started: float, response: Response | None) -> None:
@@ -297,7 +307,3 @@ def _resume(coroutine: "Coroutine[Any, Any, Response | None]", awaited: Any) -> 
                 awaited = coroutine.send(value)
             except StopIteration as done:
                 return done.value  # type: ignore[no-any-return]
-
-
-async def _go_on(coroutine: "Coroutine[Any, Any, Response | None]", awaited: Any) -> "Response | None":
-    return await _resume(coroutine, awaited)

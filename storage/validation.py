@@ -54,6 +54,7 @@ from ..protocol.records.batch import (
     rewrite_header,
 )
 from ..protocol.records.compression import Codec, compress_chunks, decompress_chunks
+from ..protocol.records.load_kernel import IS_COMPILED
 from ..protocol.records.record import RecordFacts, check_records, decode_records, records_of, suspect_records
 from .config import LogConfig
 from .filesystem import Buffer
@@ -61,7 +62,9 @@ from .filesystem import Buffer
 NO_TIMESTAMP = -1
 MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
 
-_CHEAP_BYTES = 256 * 1024
+_CHEAP_BYTES = 1280 * 1024 if IS_COMPILED else 32 * 1024
+"""Uncompressed: a batch of the default max.message.bytes is checked in a fraction of a millisecond, and in a few where
+its records are as small as can be. A thread costs more, and leaves the receive buffer busy while more comes in."""
 _CHEAP_COMPRESSED_BYTES = 512
 """Little enough that not even a decompression bomb of this size takes more than some milliseconds."""
 _MAX_RENUMBERED = 65_536

@@ -152,14 +152,14 @@ def decompress_chunks(codec: int, data: Buffer, limit: int) -> Iterator[Buffer]:
     if codec == Codec.NONE:
         yield data
         return
-    if codec not in _DECOMPRESSORS:
+    if codec not in _DECOMPRESSORS and codec != Codec.SNAPPY:
         raise CorruptMessage(f"there is no codec {codec}")
     codec = Codec(codec)
     if codec is Codec.ZSTD and _zstd_window(data) > _ZSTD_ORDINARY_WINDOW:
         limit = min(limit, _HELD_BYTES)
     total = 0
     try:
-        for chunk in _DECOMPRESSORS[codec](data):
+        for chunk in _snappy_chunks(data, limit) if codec is Codec.SNAPPY else _DECOMPRESSORS[codec](data):
             total += len(chunk)
             if total > limit:
                 raise InvalidRecord(f"the records have more than {limit} bytes, decompressed")
@@ -242,9 +242,11 @@ def _zstd_window(frame: memoryview) -> int:
     return int.from_bytes(frame[start : start + size], "little")
 
 
-def _snappy_chunks(data: memoryview) -> Iterator[Buffer]:
+def _snappy_chunks(data: memoryview, limit: int) -> Iterator[Buffer]:
+    """Block by block, as a block cannot be had in pieces; none of them is larger than `limit`."""
+    limit = min(limit, _HELD_BYTES)
     if data[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
-        yield _raw_snappy(data)
+        yield _raw_snappy(data, limit)
         return
     position = len(_XERIAL_HEADER)
     while position < len(data):
@@ -254,24 +256,23 @@ def _snappy_chunks(data: memoryview) -> Iterator[Buffer]:
         position += _BLOCK_SIZE.size
         if not 0 <= size <= len(data) - position:
             raise CorruptMessage(f"a snappy block of {size} bytes is announced, {len(data) - position} bytes are left")
-        yield _raw_snappy(data[position : position + size])
+        yield _raw_snappy(data[position : position + size], limit)
         position += size
 
 
-def _raw_snappy(block: memoryview) -> Buffer:
+def _raw_snappy(block: memoryview, limit: int) -> Buffer:
     import cramjam
 
     claimed = cramjam.snappy.decompress_raw_len(block)
     if claimed > _SNAPPY_RATIO * len(block):
         raise CorruptMessage(f"{len(block)} bytes of snappy data cannot become {claimed}")
-    if claimed > _HELD_BYTES:
-        raise InvalidRecord(f"a snappy block has more than {_HELD_BYTES} bytes, decompressed")
+    if claimed > limit:
+        raise InvalidRecord(f"a snappy block has more than {limit} bytes, decompressed")
     return memoryview(cramjam.snappy.decompress_raw(block, output_len=claimed))
 
 
 _DECOMPRESSORS = {
     Codec.GZIP: _gzip_chunks,
-    Codec.SNAPPY: _snappy_chunks,
     Codec.LZ4: _lz4_chunks,
     Codec.ZSTD: _zstd_chunks,
 }

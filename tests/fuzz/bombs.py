@@ -153,3 +153,13 @@ def tiny_records_in_snappy(timestamp: int) -> bytearray:
 
     count = 3_000_000
     return batch(Codec.SNAPPY, bytes(cramjam.snappy.compress_raw(TINY * count)), count, -1)
+
+
+def zstd_with_a_large_window(timestamp: int) -> bytearray:
+    """A valid record of 30 MiB in a frame that may refer back 128 MiB, so that so much would have to be held."""
+    before, behind = around(30 * MIB)
+    parameters = zstandard.ZstdCompressionParameters.from_level(3, window_log=27)
+    compressor = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    pieces = [before, *[ZEROS] * 30, behind]
+    block = b"".join([compressor.compress(piece) for piece in pieces] + [compressor.flush()])
+    return batch(Codec.ZSTD, block, 1, timestamp)

@@ -1,4 +1,4 @@
-"""How much is thrown at the broker: a fixed sample in `make test`, the counts that the figures ask for in `make soak`."""
+"""How much is thrown at the broker: a fixed sample in `make test`, as much as the figures ask for in `make soak`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from watched import WatchedBroker  # noqa: E402
+from watched import WatchedBroker
 
 IS_SOAK = bool(os.environ.get("KMINI_SOAK"))
 
@@ -24,7 +24,10 @@ def rounds() -> Callable[[int, int], int]:
 
 @pytest.fixture
 def watched_broker() -> Iterator[Callable[..., WatchedBroker]]:
-    """A maker of brokers in processes of their own, which tell what they hold; settings as keywords, _ for a dot."""
+    """A maker of brokers in processes of their own, which tell what they hold; settings as keywords, _ for a dot.
+
+    What measures runs in one xdist worker, one after the other: two of them at once would measure each other.
+    """
     brokers: list[WatchedBroker] = []
 
     def start(**config: str | int) -> WatchedBroker:
@@ -34,11 +37,3 @@ def watched_broker() -> Iterator[Callable[..., WatchedBroker]]:
     yield start
     for broker in brokers:
         broker.close()
-
-
-@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What measures runs in one xdist worker, one after the other: two of them at once would measure each other."""
-    for item in items:
-        if "watched_broker" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("hostile"))

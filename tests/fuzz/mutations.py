@@ -49,7 +49,7 @@ def mutated(valid: bytes | bytearray, dice: random.Random, *, keep: int = 0) -> 
     return data
 
 
-# ------------------------------------------------------------------------------------------------ messages
+# --- messages
 
 
 class Names:
@@ -138,7 +138,7 @@ def requests_and_responses() -> Iterator[type[Message]]:
         yield request.response
 
 
-# ------------------------------------------------------------------------------------------------ record batches
+# --- record batches
 
 
 def random_batch(dice: random.Random, *, timestamp: int = 1_700_000_000_000) -> bytearray:
@@ -160,7 +160,7 @@ def random_batch(dice: random.Random, *, timestamp: int = 1_700_000_000_000) -> 
 
 
 def mutated_batch(valid: bytearray, dice: random.Random) -> bytearray:
-    """A batch that is wrong at a place of `dice`'s choice; most with a good checksum, or nothing behind it is reached."""
+    """A batch that is wrong somewhere; most have a good checksum all the same, or nothing behind it is reached."""
     match dice.randrange(5):
         case 0:  # anything, anywhere
             return mutated(valid, dice)

@@ -1,14 +1,15 @@
 """Batches that are small and decompress to very much: three at once take little memory and hold nobody up.
 
-Measured with three of each kind on the two cores of a small machine: at most 85 MiB (for snappy, whose blocks are not
-to be had in pieces; otherwise below 10), the loop held for 18 ms, and a client beside them with a p99 of 38 ms.
+Measured with three of each kind on the two cores of a small machine: at most 65 MiB (for snappy, whose blocks are not
+to be had in pieces; otherwise below 10, or 32 where a zstd frame refers far back), the loop held for 19 ms, and the p99
+of a client beside them 40 ms.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ import pytest
 from watched import WatchedBroker
 from well_behaved import WellBehavedClient
 
+from kmini.protocol.errors import NONE, InvalidRecord
 from kmini.protocol.messages import CreateTopicsRequest, ListOffsetsRequest, ProduceRequest, ProduceResponse
 from kmini.testing import Wire
 
@@ -35,19 +37,28 @@ TOPICS = {
     "strict": {"message.timestamp.before.max.ms": "3600000"},
 }
 QUICK = [
-    bombs.zeros_in_gzip,
-    bombs.zeros_in_zstd,
-    bombs.one_record_in_gzip,
-    bombs.one_record_in_zstd,
-    bombs.largest_record,
-    bombs.largest_records,
-    bombs.largest_records_out_of_order,
-    bombs.tiny_records_in_snappy,
+    (bombs.zeros_in_gzip, InvalidRecord.code),
+    (bombs.zeros_in_zstd, InvalidRecord.code),
+    (bombs.one_record_in_gzip, InvalidRecord.code),
+    (bombs.one_record_in_zstd, InvalidRecord.code),
+    (bombs.largest_record, NONE),
+    (bombs.largest_records, NONE),
+    (bombs.largest_records_out_of_order, InvalidRecord.code),
+    (bombs.zstd_with_a_large_window, NONE),
+    (bombs.tiny_records_in_snappy, InvalidRecord.code),
 ]
-SLOW = [bombs.tiny_records, bombs.tiny_records_without_timestamp, bombs.tiny_records_with_a_stamp]
+"""With what an ordinary topic says to it: what is within the limits is stored."""
+SLOW = [
+    (bombs.tiny_records, InvalidRecord.code),
+    (bombs.tiny_records_without_timestamp, InvalidRecord.code),
+    (bombs.tiny_records_with_a_stamp, InvalidRecord.code),
+]
 """Each takes seconds to check."""
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
+pytestmark = [
+    pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc"),
+    pytest.mark.xdist_group("hostile"),
+]
 
 
 class Cost(NamedTuple):
@@ -58,9 +69,9 @@ class Cost(NamedTuple):
     p99_ms: float
 
 
-@pytest.fixture
-def broker(watched_broker: Callable[..., WatchedBroker]) -> WatchedBroker:
-    broker = watched_broker()
+@pytest.fixture(scope="module")
+def broker() -> Iterator[WatchedBroker]:
+    broker = WatchedBroker({})
     topics = [
         CreateTopicsRequest.Topic(
             name=name,
@@ -75,7 +86,8 @@ def broker(watched_broker: Callable[..., WatchedBroker]) -> WatchedBroker:
         answer = wire.ask(CreateTopicsRequest(topics=topics, timeout_ms=10_000))
         assert {topic.error_code for topic in answer.topics} == {0}
         send_bombs([wire], "plain", bombs.largest_record(now_ms()))  # what is imported on first use is imported now
-    return broker
+    yield broker
+    broker.close()
 
 
 def now_ms() -> int:
@@ -114,36 +126,21 @@ def assert_bearable(broker: WatchedBroker, do: Callable[[list[Wire]], object]) -
         costs.append(cost_of(broker, f"calm-{number}", do))
         if costs[-1].hold_ms <= 100 and costs[-1].p99_ms <= 500:
             break
+    print(*costs)
     assert max(cost.bytes for cost in costs) <= 128 * MIB
     assert min(cost.hold_ms for cost in costs) <= 100
     assert min(cost.p99_ms for cost in costs) <= 500
 
 
-@pytest.mark.parametrize("make_bomb", QUICK + SLOW if IS_SOAK else QUICK, ids=lambda make: make.__name__)
-def test_three_bombs_at_once_are_borne(broker: WatchedBroker, make_bomb: Callable[[int], bytearray]) -> None:
-    bomb = make_bomb(now_ms())
-    for topic in TOPICS if IS_SOAK else ("compacted", "uncompressed"):
-        assert_bearable(broker, lambda wires, topic=topic: send_bombs(wires, topic, bomb))  # type: ignore[misc]
-
-
 @pytest.mark.parametrize(
-    ("make_bomb", "codes"),
-    [
-        (bombs.zeros_in_gzip, {87}),
-        (bombs.zeros_in_zstd, {87}),
-        (bombs.one_record_in_gzip, {87}),
-        (bombs.one_record_in_zstd, {87}),
-        (bombs.largest_record, {0}),
-        (bombs.largest_records, {0}),
-        (bombs.tiny_records_in_snappy, {87}),
-    ],
-    ids=lambda value: getattr(value, "__name__", ""),
+    ("make_bomb", "code"), QUICK + SLOW if IS_SOAK else QUICK, ids=lambda value: getattr(value, "__name__", "")
 )
-def test_a_bomb_is_an_invalid_record_and_what_is_within_the_limits_is_none(
-    broker: WatchedBroker, make_bomb: Callable[[int], bytearray], codes: set[int]
-) -> None:
+def test_three_bombs_at_once_are_borne(broker: WatchedBroker, make_bomb: Callable[[int], bytearray], code: int) -> None:
+    bomb = make_bomb(now_ms())
     with Wire(broker.bootstrap_servers, timeout_s=60) as wire:
-        assert send_bombs([wire], "plain", make_bomb(now_ms())) == codes
+        assert send_bombs([wire], "plain", bomb) == {code}
+    for topic in TOPICS if IS_SOAK else ("compacted",):
+        assert_bearable(broker, lambda wires, topic=topic: send_bombs(wires, topic, bomb))  # type: ignore[misc]
 
 
 def test_searching_in_stored_bombs_is_borne(broker: WatchedBroker) -> None:
@@ -162,9 +159,10 @@ def test_searching_in_stored_bombs_is_borne(broker: WatchedBroker) -> None:
             found = answer.topics[0].partitions[0]  # type: ignore[attr-defined]
             assert found.timestamp == timestamp
 
-    with Wire(broker.bootstrap_servers) as wire:
-        send_bombs([wire] * 1, "plain", bomb)
-    cost_of(broker, "calm", lambda wires: send_bombs(wires, "plain", bomb))
+    wires = [Wire(broker.bootstrap_servers) for _ in range(AT_ONCE)]
+    assert send_bombs(wires, "plain", bomb) == {NONE}
+    for wire in wires:
+        wire.close()
     assert_bearable(broker, search)
 
 

@@ -33,9 +33,11 @@ TEN_MINUTES_MS = 600_000
 
 
 @pytest.fixture
-def start() -> Iterator[Callable[..., Broker]]:
+def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Broker]]:
     """A maker of brokers in this process; settings as keywords, _ for a dot."""
     brokers: list[Broker] = []
+    # With a share of log lines that no other test has used up.
+    monkeypatch.setattr("kmini.broker.connection.peer_log", PeerLog(logging.getLogger("kmini.connection")))
 
     def start(**config: str | int) -> Broker:
         dotted = {key.replace("_", "."): value for key, value in config.items()}
@@ -99,7 +101,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-# ------------------------------------------------------------------------------------------------ what is not served
+# --- what is not served
 
 
 @pytest.mark.parametrize(("api_key", "version"), [(77, 0), (-1, 0), (0x7FFF, 0x7FFF), (0, 99), (3, -1), (1, 3), (0, 2)])
@@ -158,9 +160,7 @@ def test_what_is_no_request_closes_the_connection_with_one_line(
 def test_a_peer_cannot_write_into_the_log_what_it_likes(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
     name = "\r\n2026-01-01 CRITICAL all is lost \x1b[2J\x00\x7f" + "ж" * 5_000
     data = [ProduceRequest.Partition(index=0, records=b"")]
-    produce = ProduceRequest(
-        acks=0, timeout_ms=0, topic_data=[ProduceRequest.Topic(name=name, partition_data=data)]
-    )
+    produce = ProduceRequest(acks=0, timeout_ms=0, topic_data=[ProduceRequest.Topic(name=name, partition_data=data)])
     with Wire(broker.bootstrap_servers) as wire:
         wire.send(produce, 9)
         with pytest.raises(ConnectionClosed):
@@ -196,7 +196,7 @@ def test_lines_that_were_left_out_are_counted(
     assert warnings(caplog)[1] == r"x\x0a did it 1 times"
 
 
-# ------------------------------------------------------------------------------------------------ answers, and their order
+# --- answers, and their order
 
 
 def test_every_api_answers_or_closes_whatever_is_null_empty_or_negative(broker: Broker) -> None:
@@ -332,7 +332,7 @@ def test_limits_below_zero_are_zero(broker: Broker) -> None:
     assert answer.records  # the first batch is sent whole, whatever the limits
 
 
-# ------------------------------------------------------------------------------------------------ who leaves, stays, or is too many
+# --- who leaves, who stays, who is too many
 
 
 def test_dropped_connections_leave_nothing_behind(broker: Broker) -> None:
@@ -471,9 +471,7 @@ def test_one_bad_request_of_many_leaves_the_others_alone(broker: Broker) -> None
     bad = ProduceRequest.Partition(index=7, records=b"")
     with Wire(broker.bootstrap_servers) as wire:
         answer = wire.ask(
-            ProduceRequest(
-                acks=1, timeout_ms=0, topic_data=[ProduceRequest.Topic(name="t", partition_data=[bad])]
-            ),
+            ProduceRequest(acks=1, timeout_ms=0, topic_data=[ProduceRequest.Topic(name="t", partition_data=[bad])]),
             9,
         )
         assert answer.responses[0].partition_responses[0].error_code == UnknownTopicOrPartition.code

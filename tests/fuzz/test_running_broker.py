@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 import struct
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,7 +22,6 @@ from kmini.protocol.messages import (
     CreateTopicsRequest,
     DeleteTopicsRequest,
     MetadataRequest,
-    ProduceRequest,
 )
 from kmini.protocol.schema import Request
 from kmini.testing import Wire
@@ -31,7 +29,7 @@ from kmini.testing import Wire
 AT_ONCE = 40
 REQUESTS_EACH = 10
 HEADER_BYTES = 12
-"""Size, API key, version and correlation id: where these are changed nobody can say which answer is to which request."""
+"""Size, API key, version and correlation id: if these are changed nobody knows which answer is to which request."""
 FOREVER_MS = 1 << 32
 """Longer than any request can ask to be kept waiting."""
 FILE_DELETE_DELAY_MS = 60_000
@@ -97,6 +95,7 @@ class Attack:
         return bytes(stream)
 
 
+@pytest.mark.xdist_group("hostile")
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory and descriptors are read from /proc")
 def test_mutated_requests_are_answered_or_closed_and_leave_nothing_behind(
     watched_broker: Callable[..., WatchedBroker], rounds: Rounds
@@ -105,16 +104,17 @@ def test_mutated_requests_are_answered_or_closed_and_leave_nothing_behind(
     with Wire(broker.bootstrap_servers, timeout_s=60) as wire:
         have_topic(wire, "calm")
         attack = Attack(Names(("t", "gone"), (have_topic(wire, "t"),)), "running broker")
-    attack_with(broker, attack, rounds(1_000, 5_000))  # compiles codecs, fills caches
+    attack_with(broker, attack, rounds(600, 5_000))  # compiles codecs, fills caches
     broker.let_records_age(2 * FILE_DELETE_DELAY_MS)
     before = broker.settled(broker.state()._replace(connections=0, purgatory=0))
     memory = broker.resident_bytes()
     with WellBehavedClient(broker.bootstrap_servers, "calm") as client:
-        attack_with(broker, attack, rounds(10_000, 100_000))
+        attack_with(broker, attack, rounds(6_000, 100_000))
         report = client.report()
     broker.let_records_age(2 * FILE_DELETE_DELAY_MS)
     after = broker.settled(before)
     assert all(now <= then for now, then in zip(after[:-1], before[:-1], strict=True)), (before, after)
+    print(f"{(broker.resident_bytes() - memory) / MIB:.1f} MiB more; {report}")
     assert broker.resident_bytes() - memory <= 128 * MIB
     assert report.trouble == ""
     assert report.records > 0

@@ -38,7 +38,7 @@ class WatchedBroker:
     """The parent's view. Ended by `close`, at the latest."""
 
     def __init__(self, config: dict[str, str]) -> None:
-        self._log = tempfile.TemporaryFile("w+")
+        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed by `close`)
         self._process = subprocess.Popen(
             [sys.executable, __file__, json.dumps(config)],
             stdin=subprocess.PIPE,
@@ -65,7 +65,7 @@ class WatchedBroker:
         self._ask(f"age {duration_ms}")
 
     def settled(self, before: State) -> State:
-        """The state once it has no more of anything than `before`; the last one seen if that does not happen in time."""
+        """The state once it has no more of anything than `before`, or the last one if that does not come in time."""
         deadline = time.monotonic() + SETTLED_WITHIN_S
         while True:
             state = self.state()
@@ -126,7 +126,7 @@ class WatchedBroker:
         return json.loads(line)
 
 
-# ------------------------------------------------------------------------------------------------ in the child
+# --- in the child
 
 
 class Heartbeat:
@@ -145,17 +145,23 @@ class Heartbeat:
         self._loop.call_later(HEARTBEAT_S, self.beat)
 
 
+def descriptors() -> list[bool]:
+    """Of every open descriptor, whether it is a socket; nothing where there is no /proc."""
+    are_sockets = []
+    for descriptor in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else ():
+        try:
+            are_sockets.append(os.readlink(f"/proc/self/fd/{descriptor}").startswith("socket:"))
+        except OSError:
+            continue  # the one that lists the others
+    return are_sockets
+
+
 async def look(core: Any, heartbeat: Heartbeat) -> dict[str, Any]:
     import asyncio
 
     longest_s, heartbeat.longest_s = heartbeat.longest_s, 0.0
     gc.collect()
-    kinds = []
-    for descriptor in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else ():
-        try:
-            kinds.append(os.readlink(f"/proc/self/fd/{descriptor}").startswith("socket:"))
-        except OSError:
-            continue  # the one that lists the others
+    are_sockets = descriptors()
     clock = core.clock
     timers = [timer for timer in (*clock._timers, *clock._liveness_timers) if timer.callback is not None]
     state = State(
@@ -163,8 +169,8 @@ async def look(core: Any, heartbeat: Heartbeat) -> dict[str, Any]:
         purgatory=len(core.purgatory),
         timers=len(timers),
         tasks=len(asyncio.all_tasks()),
-        sockets=sum(kinds),
-        descriptors=len(kinds) - sum(kinds),
+        sockets=sum(are_sockets),
+        descriptors=len(are_sockets) - sum(are_sockets),
         longest_hold_ms=longest_s * 1000,
     )
     heartbeat._expected = 0.0  # collecting garbage is our own doing

@@ -58,7 +58,7 @@ class WellBehavedClient:
             self._process.communicate()
 
 
-# ------------------------------------------------------------------------------------------------ in the child
+# --- in the child
 
 
 def work(bootstrap_servers: str, topic: str) -> Report:
@@ -90,9 +90,7 @@ def work(bootstrap_servers: str, topic: str) -> Report:
                 9,
             ).responses[0]
             outcome = produced.partition_responses[0]
-            wanted = FetchRequest.Partition(
-                partition=0, fetch_offset=outcome.base_offset, partition_max_bytes=1 << 20
-            )
+            wanted = FetchRequest.Partition(partition=0, fetch_offset=outcome.base_offset, partition_max_bytes=1 << 20)
             fetched = wire.ask(
                 FetchRequest(
                     max_wait_ms=30_000,

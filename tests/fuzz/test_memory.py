@@ -1,0 +1,223 @@
+"""What a peer announces, withholds or does not read costs about what it sends, and never another peer's time.
+
+Measured: 60 announcements of 100 MiB, some KiB of each sent, 1 MiB in all; 2,000 slow connections 18 KiB each; 3,000
+unread fetches of 4 MiB 4 MiB in all; a client beside them with a p99 of 80 ms at most.
+"""
+
+from __future__ import annotations
+
+import resource
+import socket
+import struct
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from watched import WatchedBroker
+from well_behaved import WellBehavedClient
+
+from kmini.protocol.framing import frame_of
+from kmini.protocol.messages import CreateTopicsRequest, FetchRequest, MetadataRequest, ProduceRequest
+from kmini.protocol.messages.headers import RequestHeader
+from kmini.protocol.records.batch import build_batch
+from kmini.protocol.records.record import Record
+from kmini.testing import ConnectionClosed, Wire
+
+KIB, MIB = 1 << 10, 1 << 20
+ANNOUNCED = struct.pack(">ihhih", 100 * MIB, ProduceRequest.api_key, 9, 1, -1)
+
+pytestmark = [
+    pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc"),
+    pytest.mark.xdist_group("hostile"),
+]
+Start = Callable[..., WatchedBroker]
+
+
+def warm(broker: WatchedBroker) -> int:
+    """Have everything imported, compiled and allocated that one client needs; what is resident then."""
+    with WellBehavedClient(broker.bootstrap_servers, "warm") as client:
+        time.sleep(0.2)
+        assert client.report().trouble == ""
+    broker.state()
+    return broker.resident_bytes()
+
+
+def settled_on(broker: WatchedBroker, connections: int) -> None:
+    deadline = time.monotonic() + 30
+    while broker.state().connections != connections:
+        assert time.monotonic() < deadline, broker.state()
+        time.sleep(0.02)
+
+
+def test_announced_frames_reserve_nothing(watched_broker: Start) -> None:
+    broker = watched_broker()
+    before = warm(broker)
+    broker.forget_peak()
+    with WellBehavedClient(broker.bootstrap_servers, "calm") as client:
+        peers = [socket.create_connection(broker.address, 20) for _ in range(60)]
+        for peer in peers:
+            peer.sendall(ANNOUNCED + bytes(4 * KIB))
+        settled_on(broker, 61)
+        for _ in range(20):
+            for peer in peers:
+                peer.sendall(bytes(100))
+        time.sleep(0.2)
+        report = client.report()
+    print(f"{(broker.peak_bytes() - before) / MIB:.1f} MiB, p99 {report.p99_ms:.0f} ms")
+    assert broker.peak_bytes() - before <= 64 * MIB
+    assert report.trouble == ""
+    assert report.p99_ms <= 500
+    for peer in peers:
+        peer.close()
+    settled_on(broker, 0)
+
+
+def test_a_frame_costs_what_has_come_of_it_and_nothing_once_it_is_gone(watched_broker: Start) -> None:
+    """Ten peers with ten MiB each, of a hundred that they announced."""
+    broker = watched_broker()
+    before = warm(broker)
+    broker.forget_peak()
+    peers = [socket.create_connection(broker.address, 20) for _ in range(10)]
+    for peer in peers:
+        peer.sendall(ANNOUNCED + bytes(10 * MIB))
+    time.sleep(0.3)
+    print(f"{(broker.peak_bytes() - before) / MIB:.1f} MiB for 100")
+    assert broker.peak_bytes() - before <= 4 * 100 * MIB  # doubled as it grows, and old and new at the same time
+    for peer in peers:
+        peer.close()
+    settled_on(broker, 0)
+    assert broker.resident_bytes() - before <= 64 * MIB
+
+
+def test_slow_connections_cost_little_each(watched_broker: Start, rounds: Callable[[int, int], int]) -> None:
+    """Each has sent something, and sends more byte by byte. (Two thousand of them in `make soak`.)"""
+    count = rounds(500, 2_000)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 4_500:
+        pytest.skip(f"{hard} open files are too few for it")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 4_500) if soft > 0 else soft, hard))
+    broker = watched_broker()
+    before = warm(broker)
+    peers = []
+    try:
+        with WellBehavedClient(broker.bootstrap_servers, "calm") as client:
+            for _ in range(count):
+                peers.append(socket.create_connection(broker.address, 20))
+                peers[-1].sendall(ANNOUNCED[:9])
+            for at in range(9, 14):
+                for peer in peers:
+                    peer.sendall(ANNOUNCED[at : at + 1])
+            settled_on(broker, count + 1)
+            report = client.report()
+        each = (broker.resident_bytes() - before) / count
+        print(f"{each / KIB:.0f} KiB a connection, p99 {report.p99_ms:.0f} ms")
+        assert each <= 64 * KIB
+        assert report.trouble == ""
+        assert report.p99_ms <= 500
+    finally:
+        for peer in peers:
+            peer.close()
+    settled_on(broker, 0)
+
+
+def have_four_mebibytes(broker: WatchedBroker) -> bytes:
+    """Fill a topic; returns the fetch that reads four MiB of it."""
+    batch = build_batch([Record(0, int(time.time() * 1000), None, bytes(900_000))])
+    with Wire(broker.bootstrap_servers) as wire:
+        topic = CreateTopicsRequest.Topic(
+            name="large", num_partitions=1, replication_factor=1, assignments=[], configs=[]
+        )
+        wire.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
+        for _ in range(6):
+            data = [ProduceRequest.Partition(index=0, records=batch)]
+            topics = [ProduceRequest.Topic(name="large", partition_data=data)]
+            wire.ask(ProduceRequest(acks=1, timeout_ms=10_000, topic_data=topics), 9)
+    wanted = FetchRequest.Partition(partition=0, fetch_offset=0, partition_max_bytes=4 * MIB)
+    fetch = FetchRequest(
+        max_wait_ms=0,
+        min_bytes=1,
+        max_bytes=4 * MIB,
+        topics=[FetchRequest.Topic(topic="large", partitions=[wanted])],
+    )
+    header = RequestHeader(fetch.api_key, 12, 1, None).encode(fetch.header_version(12))
+    return b"".join(bytes(part) for part in frame_of(header, fetch.encode(12)))
+
+
+def test_unread_answers_cost_one_answer(watched_broker: Start) -> None:
+    """3,000 fetches of 4 MiB, pipelined, and nobody reads: 12 GB if they were all answered."""
+    broker = watched_broker()
+    fetch = have_four_mebibytes(broker)
+    before = warm(broker)
+    broker.forget_peak()
+    with (
+        WellBehavedClient(broker.bootstrap_servers, "calm") as client,
+        socket.create_connection(broker.address, 20) as peer,
+    ):
+        peer.setblocking(False)
+        pipelined = memoryview(fetch * 3_000)
+        deadline = time.monotonic() + 1.0
+        while pipelined and time.monotonic() < deadline:
+            try:
+                pipelined = pipelined[peer.send(pipelined) :]
+            except BlockingIOError:
+                time.sleep(0.01)
+        time.sleep(0.3)
+        # One answer, the buffer it was read into, what was pipelined, and a margin of the allocator's.
+        assert broker.peak_bytes() - before <= 24 * MIB
+        peer.settimeout(20)
+        received = 0
+        while received < 10 * 4 * MIB:  # whoever begins to read is served on
+            received += len(peer.recv(MIB))
+        report = client.report()
+    print(f"{(broker.peak_bytes() - before) / MIB:.1f} MiB, p99 {report.p99_ms:.0f} ms")
+    assert broker.peak_bytes() - before <= 24 * MIB
+    assert report.trouble == ""
+    assert report.p99_ms <= 500
+    settled_on(broker, 0)
+
+
+def test_unread_answers_are_read_in_order_in_the_end(watched_broker: Start) -> None:
+    """Back-pressure loses nothing: 50 fetches, read slowly, are 50 answers."""
+    broker = watched_broker()
+    fetch = have_four_mebibytes(broker)
+    with Wire(broker.bootstrap_servers) as wire:
+        requests = [bytearray(fetch) for _ in range(50)]
+        for number, request in enumerate(requests):
+            struct.pack_into(">i", request, 8, number)
+        wire.socket.sendall(b"".join(requests))
+        for number in range(50):
+            assert struct.unpack_from(">i", wire.receive_frame()) == (number,)
+
+
+def test_a_request_of_very_many_parts_holds_nobody_up(watched_broker: Start) -> None:
+    """As many elements as a request may have: found out once, then each bounded in time and memory."""
+    broker = watched_broker()
+    before = warm(broker)
+    names = [MetadataRequest.Topic(name=f"t{number}/") for number in range(20_000)]
+    wanted = [
+        FetchRequest.Partition(partition=number, fetch_offset=0, partition_max_bytes=1) for number in range(8_000)
+    ]
+    fetch = FetchRequest(
+        max_wait_ms=0, min_bytes=0, max_bytes=1, topics=[FetchRequest.Topic(topic="t", partitions=wanted)]
+    )
+    batch = build_batch([Record(0, int(time.time() * 1000), None, b"v")])
+    data = [ProduceRequest.Partition(index=0, records=batch) for _ in range(8_000)]
+    produce = ProduceRequest(acks=1, timeout_ms=0, topic_data=[ProduceRequest.Topic(name="warm", partition_data=data)])
+    holds = []
+    for _ in range(3):
+        with WellBehavedClient(broker.bootstrap_servers, "warm") as client:
+            broker.state()
+            for request, version in ((MetadataRequest(topics=names), 9), (fetch, 12), (produce, 9)):
+                with Wire(broker.bootstrap_servers) as wire:
+                    try:
+                        wire.ask(request, version)
+                    except ConnectionClosed:
+                        pytest.fail(f"{request.name} was refused")
+            holds.append(broker.state().longest_hold_ms)
+            client.report()
+        if holds[-1] <= 200:
+            break
+    print(f"the loop was held for {min(holds):.0f} ms")
+    assert min(holds) <= 200
+    assert broker.resident_bytes() - before <= 64 * MIB
