@@ -130,9 +130,7 @@ class Connection(asyncio.BufferedProtocol):
     def _serve(self) -> None:
         """Answer what has arrived, until input is missing, a request has to wait, or others are due."""
         turn = Turn()
-        while not turn.is_over:
-            if self._closing or self._write_paused or self.in_service is not None:
-                return
+        while not (self._closing or self._write_paused or self.in_service is not None):
             try:
                 frame = self._framing.next_frame()
             except MalformedMessage as error:
@@ -142,9 +140,14 @@ class Connection(asyncio.BufferedProtocol):
                 self._set_reading(True)
                 return
             self._begin(frame)
-        # What comes meanwhile may be more than is served: no more is read until there is nothing left to serve.
-        self._set_reading(False)
-        self._loop.call_soon(self._serve)
+            if turn.is_over and self.in_service is None:
+                # What comes meanwhile may be more than is served: no more is read until there is nothing left to serve.
+                self._set_reading(False)
+                self._loop.call_soon(self._serve)
+                return
+        if self.in_service is not None and not self._write_paused:
+            # Only who reads is told that the peer has gone, and that nobody needs to wait any more.
+            self._set_reading(self._framing.pending_bytes <= _PIPELINED_BYTES)
 
     def _begin(self, frame: Frame) -> None:
         header = frame.header

@@ -30,6 +30,20 @@ def raise_descriptor_limit() -> None:
             log.info("the limit of %d open files stays: %s", soft, error)
 
 
+_OTHER_DESCRIPTORS = 96
+"""For the database, the loop, the listeners, and those whom we have accepted only to refuse them."""
+
+
+def descriptors_for_connections() -> int:
+    """How many connections there may be: more would take descriptors that files need, and hurt others."""
+    try:
+        import resource
+    except ImportError:
+        return 16_384
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(16, soft - descriptors_for_files() - _OTHER_DESCRIPTORS) if soft > 0 else 1 << 31
+
+
 def descriptors_for_files() -> int:
     """How many files the logs may hold open: half of what the process may, the rest is for connections."""
     try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .clock import Timer
 from .connection import Connection, address_of
+from .event_loop import descriptors_for_connections
 from .registry import registered
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class Server:
         self.connections: set[Connection] = set()
         self._per_host: Counter[str] = Counter()
         self._servers: list[asyncio.AbstractServer] = []
+        self._most_connections = descriptors_for_connections()
         self._idle_timer: Timer | None = None
 
     async def start(self) -> None:
@@ -98,6 +100,8 @@ class Server:
         config = self.broker.config
         if len(self.connections) > config.max_connections:
             return f"max.connections is {config.max_connections}"
+        if len(self.connections) > self._most_connections:
+            return f"the limit of open files leaves room for {self._most_connections} connections"
         if self._per_host[host] > config.max_connections_per_ip:
             return f"max.connections.per.ip is {config.max_connections_per_ip}"
         return None

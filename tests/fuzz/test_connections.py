@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from mutations import request_frame
 
 from kmini import Broker
 from kmini.broker.peer_log import PeerLog
@@ -349,6 +350,34 @@ def test_dropped_connections_leave_nothing_behind(broker: Broker) -> None:
     assert eventually(lambda: len(core(broker).purgatory) == 0)
     assert core(broker).purgatory._watchers == {}
     assert eventually(lambda: live_timers(broker) <= timers)
+
+
+def test_a_connection_is_missed_although_others_had_to_have_their_turn(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was not read while others were served is read while the request waits: else nobody would know."""
+    monkeypatch.setattr("kmini.broker.background._TURN_S", 0)
+    for _ in range(5):
+        with connect(broker) as connection:
+            connection.sendall(frame(18, 0) + request_frame(waiting_fetch(), 12, 8))
+            assert eventually(lambda: len(core(broker).purgatory) == 1)
+        assert eventually(lambda: len(core(broker).purgatory) == 0)
+
+
+def test_a_connection_is_missed_although_it_did_not_read_for_a_while(broker: Broker) -> None:
+    for _ in range(20):
+        broker.produce("t", bytes(900_000))
+    full = waiting_fetch(max_wait_ms=0)
+    full.topics[0].partitions[0].partition_max_bytes = 1 << 30
+    waiting = waiting_fetch()
+    waiting.topics[0].partitions[0].fetch_offset = 20
+    with Wire(broker.bootstrap_servers) as wire:
+        correlation_id = wire.send(full, 12)
+        wire.send(waiting, 12)
+        assert eventually(lambda: all(c._write_paused for c in core(broker).server.connections))
+        wire.receive(FetchResponse, 12, correlation_id)
+        assert eventually(lambda: len(core(broker).purgatory) == 1)
+    assert eventually(lambda: len(core(broker).purgatory) == 0)
 
 
 def test_a_connection_that_is_gone_before_its_request_waits_does_not_wait(broker: Broker) -> None:

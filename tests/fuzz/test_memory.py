@@ -121,6 +121,30 @@ def test_slow_connections_cost_little_each(watched_broker: Start, rounds: Callab
     settled_on(broker, 0)
 
 
+def test_connections_do_not_take_the_descriptors_that_files_need() -> None:
+    """Four times as many connections as the process may have descriptors; who is there already notices nothing."""
+    broker = WatchedBroker({}, open_files=256)
+    peers = []
+    try:
+        with Wire(broker.bootstrap_servers) as wire:
+            wire.ask(MetadataRequest(topics=[]))
+            for _ in range(1_000):
+                peers.append(socket.create_connection(broker.address, 20))
+            for number in range(100):  # a new topic needs descriptors for a moment, and one to keep
+                topics = [MetadataRequest.Topic(name=f"t{number}")]
+                assert wire.ask(MetadataRequest(topics=topics)).topics[0].error_code == 0
+        for peer in peers:
+            peer.close()
+        settled_on(broker, 0)
+        with Wire(broker.bootstrap_servers) as wire:
+            assert wire.ask(MetadataRequest(topics=[])).cluster_id
+        assert any("the limit of open files leaves room for" in line for line in broker.log())
+    finally:
+        for peer in peers:
+            peer.close()
+        broker.close()
+
+
 def have_four_mebibytes(broker: WatchedBroker) -> bytes:
     """Fill a topic; returns the fetch that reads four MiB of it."""
     batch = build_batch([Record(0, int(time.time() * 1000), None, bytes(900_000))])

@@ -37,10 +37,11 @@ class State(NamedTuple):
 class WatchedBroker:
     """The parent's view. Ended by `close`, at the latest."""
 
-    def __init__(self, config: dict[str, str]) -> None:
+    def __init__(self, config: dict[str, str], *, open_files: int = 0) -> None:
+        """With `open_files` its process may have no more descriptors than that."""
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed by `close`)
         self._process = subprocess.Popen(
-            [sys.executable, __file__, json.dumps(config)],
+            [sys.executable, __file__, json.dumps(config), str(open_files)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -183,6 +184,10 @@ def main() -> None:
 
     from kmini import Broker
 
+    if open_files := int(sys.argv[2]):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, open_files))
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     with Broker(config=json.loads(sys.argv[1])) as broker:
         loop, core = broker._running_loop, broker._operations.core
