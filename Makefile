@@ -26,7 +26,7 @@ lint: $(VENV)/installed-lint ## style, types, layer contracts
 	PYTHONPATH=.typing $(BIN)/lint-imports
 
 soak: $(VENV)/installed-test ## the hostile-input figures at full count
-	KMINI_SOAK=1 $(BIN)/python -m pytest tests/fuzz tests/crash -n $(WORKERS) $(PYTEST_ARGS)
+	KMINI_SOAK=1 $(BIN)/python -m pytest tests/fuzz tests/crash -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
 bench: $(VENV)/installed-test kafka-jars ## kmini beside Apache Kafka and other peers
 	$(BIN)/python bench/compare.py $(BENCH_ARGS)

@@ -70,8 +70,12 @@ class Purgatory:
         watchers = self._watchers.get(key)
         if watchers:
             for operation, outcome in list(watchers.items()):
-                if not outcome.done() and operation.is_complete():
-                    outcome.set_result(True)
+                if not outcome.done():
+                    try:
+                        if operation.is_complete():
+                            outcome.set_result(True)
+                    except Exception as error:  # that of the request that waits, not of the one that changed something
+                        outcome.set_exception(error)
 
     def _forget(self, key: Hashable, operation: Operation) -> None:
         watchers = self._watchers.get(key)

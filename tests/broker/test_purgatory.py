@@ -109,3 +109,16 @@ async def test_completion_and_expiry_at_the_same_moment_release_it_once(
     purgatory.check("a")
     await clock.advance(2_000, liveness=True)
     assert await task is True
+
+
+async def test_an_operation_that_cannot_be_asked_fails_by_itself(purgatory: Purgatory) -> None:
+    """Neither whoever changed something nor the others that wait are hurt."""
+    broken, sound = Switch("a"), Switch("a")
+    tasks = [await begin(purgatory, broken), await begin(purgatory, sound)]
+    broken.is_complete = lambda: 1 // 0  # type: ignore[assignment, method-assign]
+    sound.is_on = True
+    purgatory.check("a")
+    with pytest.raises(ZeroDivisionError):
+        await tasks[0]
+    assert await tasks[1]
+    assert len(purgatory) == 0

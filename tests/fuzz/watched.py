@@ -131,19 +131,36 @@ class WatchedBroker:
 
 
 class Heartbeat:
-    """Beats on the loop and notes the longest time that it could not."""
+    """Beats on the loop and notes the longest time that it could not.
+
+    Waiting for a processor does not count, where the system tells it: that is other processes' doing.
+    """
 
     def __init__(self, loop: Any) -> None:
         self._loop = loop
         self._expected = 0.0
+        self._waited_s = 0.0
         self.longest_s = 0.0
 
     def beat(self) -> None:
-        now = time.perf_counter()
+        now, waited_s = time.perf_counter(), waited_for_processor_s()
         if self._expected:
-            self.longest_s = max(self.longest_s, now - self._expected)
-        self._expected = now + HEARTBEAT_S
+            self.longest_s = max(self.longest_s, now - self._expected - (waited_s - self._waited_s))
+        self._expected, self._waited_s = now + HEARTBEAT_S, waited_s
         self._loop.call_later(HEARTBEAT_S, self.beat)
+
+    def skip(self) -> None:
+        """Do not count the present beat."""
+        self._expected = 0.0
+
+
+def waited_for_processor_s() -> float:
+    """How long this thread was ready to run in all, and did not."""
+    try:
+        with open("/proc/thread-self/schedstat", encoding="ascii") as schedstat:
+            return int(schedstat.read().split()[1]) / 1e9
+    except OSError:
+        return 0.0
 
 
 def descriptors() -> list[bool]:
@@ -174,7 +191,7 @@ async def look(core: Any, heartbeat: Heartbeat) -> dict[str, Any]:
         descriptors=len(are_sockets) - sum(are_sockets),
         longest_hold_ms=longest_s * 1000,
     )
-    heartbeat._expected = 0.0  # collecting garbage is our own doing
+    heartbeat.skip()  # collecting garbage is our own doing
     return state._asdict()
 
 

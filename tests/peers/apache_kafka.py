@@ -40,7 +40,7 @@ transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 transaction.state.log.num.partitions=8
 group.initial.rebalance.delay.ms=0
-broker.session.timeout.ms=1000
+broker.session.timeout.ms=10000
 broker.heartbeat.interval.ms=200
 """
 

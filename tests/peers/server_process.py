@@ -49,7 +49,7 @@ class ServerProcess:
     A server that prints no address is given a port.
     """
 
-    def __init__(self, command: list[str], log: Path, *, port: int = 0, start_timeout: float = 30.0) -> None:
+    def __init__(self, command: list[str], log: Path, *, port: int = 0, start_timeout: float = 90.0) -> None:
         self.command = command
         self.log = log
         self.start_timeout = start_timeout
