@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 
 from kmini.client import Client, NewTopic, record
@@ -16,7 +17,7 @@ async def go_through_everything(bootstrap_servers: str, topic: str) -> None:
         assert await client.create_topics({topic: NewTopic(2, 1, {"retention.ms": "-1"})}) == {topic: None}
         outcomes = await client.create_topics({topic: NewTopic()})
         assert isinstance(outcomes[topic], TopicAlreadyExists)
-        assert topic in {described.name for described in (await client.metadata()).topics}
+        await until_known(client, topic)
         partitions = await client.partitions(topic)
         assert partitions == [(topic, 0), (topic, 1)]
 
@@ -57,6 +58,15 @@ async def go_through_everything(bootstrap_servers: str, topic: str) -> None:
         kept = [found.offset async for found in client.consume({(topic, 0): 120}, until={(topic, 0): len(sent)})]
         assert kept == list(range(120, len(sent)))
         assert await client.delete_topics([topic]) == {topic: None}
+
+
+async def until_known(client: Client, topic: str) -> None:
+    """Apache Kafka answers CreateTopics before every broker, itself included, knows the topic."""
+    for _ in range(500):
+        if topic in {described.name for described in (await client.metadata()).topics}:
+            return
+        await asyncio.sleep(0.02)
+    raise TimeoutError(f"{topic} never showed in the metadata")
 
 
 async def test_everything_works_against_kmini(server, topic_names) -> None:
