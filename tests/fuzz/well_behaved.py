@@ -76,7 +76,7 @@ def work(bootstrap_servers: str, topic: str) -> Report:
         wire.ask(MetadataRequest(topics=[MetadataRequest.Topic(name=topic)], allow_auto_topic_creation=True), 9)
         print("ready", flush=True)
         number = offset = 0
-        while not trouble and not select.select([sys.stdin], [], [], PAUSE_S)[0]:
+        while not trouble and not (took_ms and select.select([sys.stdin], [], [], PAUSE_S)[0]):
             # Every other batch is compressed and of some size: a worker thread has to check it.
             value = b"%d" % number + (NOISE if number % 2 else bytes(90))
             began = time.perf_counter()
