@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from kmini.broker import topics
 from kmini.broker.broker import Broker
-from kmini.broker.config import BrokerConfig
 from kmini.protocol.errors import (
     KafkaStorageError,
     NotLeaderOrFollower,
@@ -33,24 +32,6 @@ def append_a_record(broker: Broker, topic_partition: TopicPartition) -> None:
     partition, now_ms = broker.leader_of(topic_partition), broker.clock.now_ms()
     batch = build_batch([Record(0, now_ms, b"key", b"value")])
     partition.append(validate(memoryview(batch), partition.log.config, now_ms), now_ms)
-
-
-@pytest.fixture
-async def start_broker(tmp_path: Path) -> AsyncIterator[StartBroker]:
-    """A maker of brokers over this test's data directory; settings are written with underscores for dots."""
-    started: list[Broker] = []
-
-    async def start(**settings: object) -> Broker:
-        properties = {name.replace("_", "."): str(value) for name, value in settings.items()}
-        broker = Broker(BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0", **properties}), str(tmp_path))
-        await broker.start()
-        started.append(broker)
-        return broker
-
-    yield start
-    for broker in started:
-        if broker.server.listeners:
-            await broker.stop()
 
 
 @pytest.fixture

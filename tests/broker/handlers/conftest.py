@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kmini.broker.broker import Broker
-from kmini.broker.config import BrokerConfig
 from kmini.broker.context import Context
 from kmini.broker.registry import registered
 from kmini.protocol.errors import KafkaError
@@ -18,24 +16,6 @@ from kmini.protocol.schema import Request
 
 StartBroker = Callable[..., Awaitable[Broker]]
 Ask = Callable[..., Awaitable[Any]]
-
-
-@pytest.fixture
-async def start_broker(tmp_path: Path) -> AsyncIterator[StartBroker]:
-    """A maker of brokers over this test's data directory; settings are written with underscores for dots."""
-    started: list[Broker] = []
-
-    async def start(**settings: object) -> Broker:
-        properties = {name.replace("_", "."): str(value) for name, value in settings.items()}
-        broker = Broker(BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0", **properties}), str(tmp_path))
-        await broker.start()
-        started.append(broker)
-        return broker
-
-    yield start
-    for broker in started:
-        if broker.server.listeners:
-            await broker.stop()
 
 
 @pytest.fixture
