@@ -4,11 +4,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 KAFKA_JARS := .peers/kafka/lib
+OLD_CLIENT := kafka-python-2.0.6
 WORKERS ?= auto
-PACKAGING := pyproject.toml setup.py protocol/records/kernel.py
+PACKAGING := pyproject.toml setup.py protocol/records/kernel.py protocol/records/sieve.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint soak bench kafka-jars clean
+.PHONY: help run test lint docs soak bench kafka-jars kafka-39-jars old-client clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -16,7 +17,7 @@ help: ## show this list
 run: $(VENV)/installed ## serve on 127.0.0.1:9092, data in ./.kmini-data
 	$(BIN)/kmini serve --port 9092 --data-dir .kmini-data
 
-test: $(VENV)/installed-test kafka-jars ## run the tests
+test: $(VENV)/installed-test kafka-jars old-client ## run the tests
 	$(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
 
 lint: $(VENV)/installed-lint ## style, types, layer contracts
@@ -25,8 +26,12 @@ lint: $(VENV)/installed-lint ## style, types, layer contracts
 	$(BIN)/mypy
 	PYTHONPATH=.typing $(BIN)/lint-imports
 
-soak: $(VENV)/installed-test ## the hostile-input figures at full count
-	KMINI_SOAK=1 $(BIN)/python -m pytest tests/fuzz tests/crash -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+docs: $(VENV)/installed ## write the pages that are read off the tables: docs/reference, docs/differences.md, config/
+	$(BIN)/python docs/generate.py
+
+soak: $(VENV)/installed-test kafka-39-jars ## the hostile-input figures at full count, and old versions beside Apache Kafka 3.9
+	KMINI_SOAK=1 $(BIN)/python -m pytest tests/fuzz tests/crash tests/oracle/test_same_answers_old_versions.py \
+	  tests/clients/test_transactions.py -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
 bench: $(VENV)/installed-test kafka-jars ## kmini beside Apache Kafka and other peers
 	$(BIN)/python bench/compare.py $(BENCH_ARGS)
@@ -39,6 +44,23 @@ kafka-jars:
 	  mvn -q -B -f tests/peers/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(KAFKA_JARS) \
 	    && touch $(KAFKA_JARS)/.complete || echo "could not fetch Apache Kafka: the tests that need it will skip"; \
 	else echo "no java or no mvn: the tests that need Apache Kafka will skip"; fi
+
+# The last release that serves clients from before record batches; only for the test that compares with it.
+kafka-39-jars:
+	@if [ -e .peers/kafka-3.9/lib/.complete ]; then :; \
+	elif command -v java >/dev/null && command -v mvn >/dev/null; then \
+	  mvn -q -B -f tests/peers/pom.xml dependency:copy-dependencies -Dkafka.version=3.9.1 \
+	    -DoutputDirectory=$(CURDIR)/.peers/kafka-3.9/lib \
+	    && touch .peers/kafka-3.9/lib/.complete || echo "could not fetch Apache Kafka 3.9: the test beside it will skip"; \
+	else echo "no java or no mvn: the test beside Apache Kafka 3.9 will skip"; fi
+
+# A client from before record batches, in a folder of its own beside the one that is installed.
+old-client: $(VENV)/bin/python
+	@[ -e .peers/$(OLD_CLIENT)/.complete ] \
+	  || { $(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --upgrade \
+	         --target .peers/$(OLD_CLIENT) $(subst python-,python==,$(OLD_CLIENT)) \
+	       && touch .peers/$(OLD_CLIENT)/.complete; } \
+	  || echo "could not fetch $(OLD_CLIENT): the tests that need it will skip"
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

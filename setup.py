@@ -23,8 +23,11 @@ def kernel() -> list[Extension]:
     from Cython.Build import cythonize
 
     lean = [] if os.name == "nt" else ["-g0"]  # a tenth of the size with debugging information
-    source = Extension("kmini.protocol.records.kernel", ["protocol/records/kernel.py"], extra_compile_args=lean)
-    return cythonize([source], language_level=3, build_dir="build")
+    sources = [
+        Extension(f"kmini.protocol.records.{name}", [f"protocol/records/{name}.py"], extra_compile_args=lean)
+        for name in ("kernel", "sieve")
+    ]
+    return cythonize(sources, language_level=3, build_dir="build")
 
 
 setup(ext_modules=kernel(), cmdclass={"build_ext": OptionalBuildExt})

@@ -3,8 +3,9 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+import types
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from typing import Any, TypeVar, cast
 
 from .clock import Clock, Timer
 
@@ -18,6 +19,42 @@ _TURN_S = 0.004
 async def in_thread(function: Callable[..., T], *arguments: object) -> T:
     """Run blocking or long work in a worker thread. Its arguments must not change meanwhile."""
     return await asyncio.get_running_loop().run_in_executor(None, function, *arguments)
+
+
+def run_now(coroutine: Coroutine[Any, Any, T]) -> "asyncio.Future[T]":
+    """Run a coroutine up to its first wait, at once, and the rest of it, if there is one, as a task.
+
+    What need not wait has thus happened on return, without the price of a task.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+    try:
+        awaited = coroutine.send(None)
+    except StopIteration as returned:
+        done.set_result(returned.value)
+    except Exception as error:
+        done.set_exception(error)
+    else:
+        return loop.create_task(resume(coroutine, awaited))
+    return done
+
+
+@types.coroutine
+def resume(coroutine: Coroutine[Any, Any, T], awaited: Any) -> Generator[Any, Any, T]:
+    """Go on with a coroutine that has been run to its first wait, which is for `awaited`."""
+    while True:
+        try:
+            value = yield awaited
+        except BaseException as error:
+            try:
+                awaited = coroutine.throw(error)
+            except StopIteration as done:
+                return cast(T, done.value)
+        else:
+            try:
+                awaited = coroutine.send(value)
+            except StopIteration as done:
+                return cast(T, done.value)
 
 
 class Turn:

@@ -17,15 +17,23 @@ from ..storage.filesystem import FileSystem, OsFileSystem
 from ..storage.manager import LogManager
 from . import topics
 from .background import Deferred, Periodic, SharedWrite, in_thread
+from .cleaning import LogCleaner
 from .clock import Clock
 from .config import BrokerConfig
+from .config_changes import stored_config
 from .controller import Controller
 from .event_loop import descriptors_for_files
+from .fetch_sessions import FetchSessions
+from .groups.coordinator import GroupCoordinator
+from .groups.store import GroupStore
+from .groups.transactions import TransactionalOffsets
 from .long_work import LongWork
 from .metrics import Metrics
 from .partition import Partition
 from .purgatory import Purgatory
+from .releases import NEWEST, RELEASES, Feature
 from .server import Server
+from .transactions.coordinator import TransactionCoordinator
 
 log = logging.getLogger("kmini.broker")
 
@@ -37,6 +45,7 @@ class Broker:
     """One broker over `data_dir`: the controller's database, and the Kafka log directory `broker-<node id>` beside it.
 
     With `is_temporary` nobody will come back to `data_dir` after a loss of power, and the database is not synced.
+    `cluster_id` names the cluster; without one a new cluster makes one up.
     `start` and everything after it belong to the running event loop; what blocks runs in threads, on input that does
     not change.
     """
@@ -49,21 +58,30 @@ class Broker:
         clock: Clock | None = None,
         filesystem: FileSystem | None = None,
         is_temporary: bool = False,
+        cluster_id: str = "",
     ) -> None:
         self.config = config
         self.data_dir = data_dir
+        self.release = RELEASES.get(config.kmini_as_version or "")
+        """The release of Apache Kafka that this broker passes for; None for all that it can."""
         self.clock = clock or Clock()
         self.filesystem = filesystem or OsFileSystem(max_open_files=descriptors_for_files())
         self._is_temporary = is_temporary
+        self._cluster_id = cluster_id
         self.log_dir = os.path.join(data_dir, f"broker-{config.node_id}")
         self.metrics = Metrics()
         self.purgatory = Purgatory(self.clock)
+        self.fetch_sessions = FetchSessions(self, config.max_incremental_fetch_session_cache_slots, self.clock)
         self.long_work = LongWork()
         self.partitions: dict[TopicPartition, Partition] = {}
         """The partitions that this broker leads."""
+        self.groups = GroupCoordinator(config, self.clock, GroupStore(self))
+        self.transactional_offsets = TransactionalOffsets(self)
+        self.transactions = TransactionCoordinator(self)
         self.controller: Controller
         self.logs: LogManager
         self.server: Server
+        self.cleaner: LogCleaner
         self.log_start_checkpoint: SharedWrite
         self._periodic: list[Periodic | Deferred] = []
         self._high_watermarks: Deferred
@@ -82,16 +100,26 @@ class Broker:
         began = time.perf_counter()
         os.makedirs(self.data_dir, exist_ok=True)
         self.controller = Controller.open(
-            self.data_dir, node_id=self.config.node_id, rack=self.config.broker_rack, synced=not self._is_temporary
+            self.data_dir,
+            node_id=self.config.node_id,
+            rack=self.config.broker_rack,
+            synced=not self._is_temporary,
+            cluster_id=self._cluster_id,
         )
         try:
+            self.config = stored_config(self.config, self.controller)
             self.logs = await in_thread(self._open_logs)
             self._schedule()
+            self.cleaner = LogCleaner(self, self._changed)
             topics.reconcile(self)
+            self.groups.load(self.groups.store.load())
+            self.transactional_offsets.load()
+            self.transactions.load()
             if before_open is not None:
                 before_open()
             self.server = Server(self)
             await self.server.start()
+            self.cleaner.ask()
         except BaseException:
             await self._abandon()
             raise
@@ -136,12 +164,27 @@ class Broker:
         for periodic in self._periodic:
             periodic.cancel()
         self._periodic.clear()
+        await self.transactions.stop()
+        await self.groups.stop()
+        if hasattr(self, "cleaner"):
+            await self.cleaner.stop()
         await self.clock.settle()
         self.partitions.clear()
         while self._working:
             await asyncio.wait(self._working)
         await in_thread(partial(self.logs.close, clean=clean))
         self.controller.close()
+
+    @property
+    def features(self) -> list[Feature]:
+        """The cluster's features, each at the level that is in force."""
+        levels = self.controller.feature_levels
+        return [
+            feature._replace(
+                level=min(max(levels.get(feature.name, feature.level), feature.min_level), feature.max_level)
+            )
+            for feature in (self.release or NEWEST).features
+        ]
 
     @property
     def address(self) -> str:
@@ -217,6 +260,7 @@ class Broker:
         self._high_watermarks.ask(config.replica_high_watermark_checkpoint_interval_ms)
         self._recovery_points.ask(config.log_flush_offset_checkpoint_interval_ms)
         self._start_offsets.ask(config.log_flush_start_offset_checkpoint_interval_ms)
+        self.cleaner.ask()
 
     def _ask_for_deletion(self) -> None:
         due_ms = self.logs.next_deletion_ms
@@ -253,6 +297,25 @@ class Broker:
                 interval_ms=config.producer_id_expiration_check_interval_ms,
             ),
             Periodic(
+                self.clock,
+                "expiry of offsets",
+                self.groups.expire_offsets,
+                interval_ms=config.offsets_retention_check_interval_ms,
+            ),
+            Periodic(
+                self.clock,
+                "abort of transactions that take too long",
+                self.transactions.abort_timed_out,
+                interval_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+                liveness=True,
+            ),
+            Periodic(
+                self.clock,
+                "expiry of transactional ids",
+                self.transactions.expire_ids,
+                interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
+            ),
+            Periodic(
                 self.clock, "closing of idle files", self._close_idle_files, interval_ms=IDLE_FILE_MS, liveness=True
             ),
         ]
@@ -261,6 +324,8 @@ class Broker:
     async def apply_retention(self) -> None:
         """Delete the segments that are too old, too many, or below the log start offset."""
         for partition in list(self.partitions.values()):
+            if not self.cleaner.may_touch(partition.topic_partition):
+                continue  # a pass reads its segments; the next round will do
             try:
                 deleted = partition.log.apply_retention(self.clock.now_ms())
             except KafkaStorageError as error:

@@ -1,6 +1,7 @@
 """The settings of a broker: one table, Kafka's names and defaults, from which everything about settings is read.
 
-`differs=` says why a line is not Kafka's. Keys that begin with `kmini.` are our own. The settings that give topics
+`differs=` says why a line is not Kafka's, `no_effect=` why a value that is accepted changes nothing. Keys that begin
+with `kmini.` are our own. The settings that give topics
 their defaults (`log.retention.ms`, `message.max.bytes`, ...) are not repeated here: they are the `broker=` column of
 the table of topic settings in `storage/config.py`. Keys of Kafka's without meaning here stand in `ignored_keys.py`.
 """
@@ -21,7 +22,6 @@ from ..storage.config_key import (
     LIST,
     LONG,
     MAX_INT,
-    PER_BROKER,
     READ_ONLY,
     SHORT,
     STRING,
@@ -38,11 +38,18 @@ from ..storage.config_key import (
     shorten,
 )
 from .ignored_keys import is_ignored
-from .listeners import ADDRESSES, ENDPOINTS, NOT_EMPTY, PROTOCOL_MAP, REACHABLE, Endpoint, check_listeners
+from .listeners import ADDRESSES, ENDPOINTS, HOST_LIMITS, NOT_EMPTY, PROTOCOL_MAP, REACHABLE, Endpoint, check_listeners
 
 log = logging.getLogger("kmini.config")
 
+ALONE = "there is one broker"
+NO_KIP_848 = "the consumer protocol of KIP-848 is not offered"
+SAME_BROKER = "the coordinator is asked within the broker, and never is busy"
+NO_PURGATORY_LIST = "what has completed leaves the purgatory at once"
+ONE_LOOP = "one event loop does the work of these threads"
+
 LOCAL = "a broker without authentication is reachable from outside only when asked to be"
+SELF_TUNING = "Kafka asks for 102400; the system's own tuning is faster between programs of one machine"
 SMALL = "50 partitions cost start-up time and files, and bring nothing to one process"
 CAPPED = "capped at the number of brokers, so that one broker needs no settings"
 
@@ -66,37 +73,62 @@ class BrokerConfig(Settings):
 
     listeners: tuple[Endpoint, ...] = key(ENDPOINTS, (Endpoint("PLAINTEXT", "127.0.0.1", 9092),), NOT_EMPTY,
         "Where to listen: NAME://host:port, comma-separated. No host is every address, port 0 any free port.",
-        dynamic=PER_BROKER, differs=f"Kafka listens on every address; {LOCAL}", section="Listeners and connections")
+        differs=f"Kafka listens on every address, and can change them while it runs; {LOCAL}",
+        section="Listeners and connections")
     advertised_listeners: dict[str, tuple[str, int]] = key(ADDRESSES, {}, REACHABLE,
         "What clients are told, by listener name. Without it: the host and port that the client itself used.",
         differs="Kafka tells every client the address it listens on, which containers cannot reach")
+    kmini_mapped_listeners: dict[str, tuple[str, int]] = key(ADDRESSES, {}, REACHABLE,
+        "In a container, what clients are told that come through a published port, by listener name, where "
+        "advertised.listeners says nothing. kmini serve --env fills in localhost and the listener's port.")
     listener_security_protocol_map: dict[str, str] = key(PROTOCOL_MAP,
         {"SASL_SSL": "SASL_SSL", "PLAINTEXT": "PLAINTEXT", "SSL": "SSL", "SASL_PLAINTEXT": "SASL_PLAINTEXT"}, ANY,
         "Which security protocol a listener name stands for.",
-        dynamic=PER_BROKER)
+        differs="Kafka can change it while it runs")
     controller_listener_names: tuple[str, ...] = key(LIST, (), ANY,
         "Listeners of these names are left out: there is no controller to reach over the network.")
     socket_request_max_bytes: int = key(INT, 104_857_600, at_least(1),
         "The largest request; a connection that announces a larger one is closed.")
     socket_listen_backlog_size: int = key(INT, 50, at_least(1),
         "How many connections may wait to be accepted.")
-    socket_send_buffer_bytes: int = key(INT, 102_400, at_least(-1),
-        "The operating system's send buffer of a connection; -1 leaves it to the system.")
-    socket_receive_buffer_bytes: int = key(INT, 102_400, at_least(-1),
-        "The operating system's receive buffer of a connection; -1 leaves it to the system.")
+    socket_send_buffer_bytes: int = key(INT, -1, at_least(-1),
+        "The operating system's send buffer of a connection; -1 leaves it to the system.",
+        differs=SELF_TUNING)
+    socket_receive_buffer_bytes: int = key(INT, -1, at_least(-1),
+        "The operating system's receive buffer of a connection; -1 leaves it to the system.",
+        differs=SELF_TUNING)
     max_connections: int = key(INT, MAX_INT, at_least(0),
         "How many connections the broker holds; further ones are closed at once.",
         dynamic=CLUSTER_WIDE)
     max_connections_per_ip: int = key(INT, MAX_INT, at_least(0),
         "How many connections one address may hold.",
         dynamic=CLUSTER_WIDE)
+    max_connections_per_ip_overrides: dict[str, int] = key(HOST_LIMITS, {}, ANY,
+        "Other limits than that for single addresses: address:limit, comma-separated. Names are not looked up.",
+        dynamic=CLUSTER_WIDE)
+    max_connection_creation_rate: int = key(INT, MAX_INT, at_least(0),
+        "How many connections are accepted a second.",
+        dynamic=CLUSTER_WIDE, no_effect="there are no quotas")
+    num_network_threads: int = key(INT, 3, at_least(1),
+        "Threads that read requests and write answers.",
+        dynamic=CLUSTER_WIDE, no_effect=ONE_LOOP)
+    queued_max_requests: int = key(INT, 500, at_least(1),
+        "How many requests may wait for a thread.",
+        no_effect="a connection is not read from while a request of it is worked on, so none queue")
+    background_threads: int = key(INT, 10, at_least(1),
+        "Threads for periodic work.",
+        dynamic=CLUSTER_WIDE, no_effect=ONE_LOOP)
     connections_max_idle_ms: int = key(LONG, 600_000, ANY,
         "A connection that is silent for so long is closed; a negative number keeps it.")
     num_io_threads: int = key(INT, 8, at_least(1),
         "Threads for work that must not hold the event loop: decompression, forcing to disk, deleting.",
-        dynamic=CLUSTER_WIDE)
+        dynamic=CLUSTER_WIDE, no_effect="they come as they are needed, a few for each processor")
     request_timeout_ms: int = key(INT, 30_000, at_least(0),
-        "How long brokers wait for each other's answers.")
+        "How long brokers wait for each other's answers.",
+        no_effect=ALONE)
+    kmini_as_version: str | None = key(STRING, None, one_of("3.9", "4.3"),
+        "The release of Apache Kafka whose requests and versions are served, and no others. Without it: the floors of"
+        " 3.9 and the tops of 4.3.")
     kmini_max_decompressed_message_bytes: int = key(INT, 67_108_864, at_least(1024),
         "The most that one record may be after decompression; a batch with more is refused with INVALID_RECORD.")
 
@@ -110,9 +142,13 @@ class BrokerConfig(Settings):
     default_replication_factor: int = key(INT, 1, at_least(1),
         "Replicas of a topic that is created without saying how many.")
     auto_leader_rebalance_enable: bool = key(BOOLEAN, True, ANY,
-        "Whether leadership returns to each partition's first replica by itself.")
+        "Whether leadership returns to each partition's first replica by itself.",
+        no_effect=ALONE)
     leader_imbalance_check_interval_seconds: int = key(LONG, 300, at_least(1),
-        "How often that is looked at.")
+        "How often that is looked at.",
+        no_effect=ALONE)
+    max_request_partition_size_limit: int = key(INT, 2000, at_least(1),
+        "How many partitions one DescribeTopicPartitions answer holds.")
 
     num_recovery_threads_per_data_dir: int = key(INT, 2, at_least(1),
         "Threads that load and recover logs at start and flush them at the end.",
@@ -160,21 +196,36 @@ class BrokerConfig(Settings):
         section="Fetching and replication")
     max_incremental_fetch_session_cache_slots: int = key(INT, 1000, at_least(0),
         "How many fetch sessions (KIP-227) are kept.")
+    fetch_purgatory_purge_interval_requests: int = key(INT, 1000, ANY,
+        "How many completed fetches may stay in the purgatory.",
+        no_effect=NO_PURGATORY_LIST)
+    producer_purgatory_purge_interval_requests: int = key(INT, 1000, ANY,
+        "How many completed produce requests may stay in the purgatory.",
+        no_effect=NO_PURGATORY_LIST)
+    delete_records_purgatory_purge_interval_requests: int = key(INT, 1, ANY,
+        "How many completed DeleteRecords requests may stay in the purgatory.",
+        no_effect=NO_PURGATORY_LIST)
     num_replica_fetchers: int = key(INT, 1, at_least(1),
         "Connections to each leader that followers fetch over.",
-        dynamic=CLUSTER_WIDE)
+        dynamic=CLUSTER_WIDE, no_effect=ALONE)
     replica_fetch_min_bytes: int = key(INT, 1, at_least(0),
-        "How much a follower waits for.")
+        "How much a follower waits for.",
+        no_effect=ALONE)
     replica_fetch_max_bytes: int = key(INT, 1_048_576, at_least(0),
-        "How much a follower fetches of one partition at a time.")
+        "How much a follower fetches of one partition at a time.",
+        no_effect=ALONE)
     replica_fetch_response_max_bytes: int = key(INT, 10_485_760, at_least(0),
-        "How much a follower fetches at a time.")
+        "How much a follower fetches at a time.",
+        no_effect=ALONE)
     replica_fetch_wait_max_ms: int = key(INT, 500, at_least(0),
-        "How long a follower's fetch waits at most.")
+        "How long a follower's fetch waits at most.",
+        no_effect=ALONE)
     replica_fetch_backoff_ms: int = key(INT, 1000, at_least(0),
-        "How long a follower pauses a partition after an error.")
+        "How long a follower pauses a partition after an error.",
+        no_effect=ALONE)
     replica_lag_time_max_ms: int = key(LONG, 30_000, at_least(1),
-        "A follower that has not caught up for so long leaves the ISR.")
+        "A follower that has not caught up for so long leaves the ISR.",
+        no_effect=ALONE)
 
     group_initial_rebalance_delay_ms: int = key(INT, 0, at_least(0),
         "How long an empty group waits for more members after the first.",
@@ -189,27 +240,36 @@ class BrokerConfig(Settings):
         "The group protocols that are offered.",
         differs="Kafka offers consumer (KIP-848) and streams too")
     group_consumer_session_timeout_ms: int = key(INT, 45_000, at_least(1),
-        "Session time-out of a member of the consumer protocol (KIP-848).")
+        "Session time-out of a member of the consumer protocol (KIP-848).",
+        no_effect=NO_KIP_848)
     group_consumer_min_session_timeout_ms: int = key(INT, 45_000, at_least(1),
-        "The shortest one a group may be set to.")
+        "The shortest one a group may be set to.",
+        no_effect=NO_KIP_848)
     group_consumer_max_session_timeout_ms: int = key(INT, 60_000, at_least(1),
-        "The longest one a group may be set to.")
+        "The longest one a group may be set to.",
+        no_effect=NO_KIP_848)
     group_consumer_heartbeat_interval_ms: int = key(INT, 5_000, at_least(1),
-        "How often such a member sends a heartbeat.")
+        "How often such a member sends a heartbeat.",
+        no_effect=NO_KIP_848)
     group_consumer_min_heartbeat_interval_ms: int = key(INT, 5_000, at_least(1),
-        "The shortest interval a group may be set to.")
+        "The shortest interval a group may be set to.",
+        no_effect=NO_KIP_848)
     group_consumer_max_heartbeat_interval_ms: int = key(INT, 15_000, at_least(1),
-        "The longest interval a group may be set to.")
+        "The longest interval a group may be set to.",
+        no_effect=NO_KIP_848)
     group_consumer_max_size: int = key(INT, MAX_INT, at_least(1),
-        "How many members such a group may have.")
+        "How many members such a group may have.",
+        no_effect=NO_KIP_848)
     group_consumer_assignors: tuple[str, ...] = key(LIST, ("uniform", "range"), each_of("uniform", "range"),
-        "Server-side assignors; the first is the default.")
+        "Server-side assignors; the first is the default.",
+        no_effect=NO_KIP_848)
     group_consumer_assignment_interval_ms: int = key(INT, 1_000, at_least(0),
         "How long subscription changes are gathered before a new assignment is computed.",
-        dynamic=CLUSTER_WIDE)
+        dynamic=CLUSTER_WIDE, no_effect=NO_KIP_848)
     group_consumer_migration_policy: str = key(STRING, "bidirectional",
         one_of("disabled", "downgrade", "upgrade", "bidirectional"),
-        "Which way a group may move between the two protocols.")
+        "Which way a group may move between the two protocols.",
+        no_effect=NO_KIP_848)
     offset_metadata_max_bytes: int = key(INT, 4096, at_least(0),
         "The longest text that may be stored with an offset.")
     offsets_retention_minutes: int = key(INT, 10_080, at_least(1),
@@ -242,9 +302,11 @@ class BrokerConfig(Settings):
     transaction_remove_expired_transaction_cleanup_interval_ms: int = key(INT, 3_600_000, at_least(1),
         "How often transactional ids are looked at for their expiry.")
     add_partitions_to_txn_retry_backoff_ms: int = key(INT, 20, at_least(1),
-        "How long the broker waits before it asks a busy transaction coordinator again.")
+        "How long the broker waits before it asks a busy transaction coordinator again.",
+        no_effect=SAME_BROKER)
     add_partitions_to_txn_retry_backoff_max_ms: int = key(INT, 100, at_least(0),
-        "How long it does so before the producer has to.")
+        "How long it does so before the producer has to.",
+        no_effect=SAME_BROKER)
     transaction_state_log_num_partitions: int = key(INT, 8, at_least(1),
         "Partitions of __transaction_state.",
         differs=SMALL)
@@ -262,12 +324,27 @@ class BrokerConfig(Settings):
     """What topics get that have no settings of their own."""
     given: Mapping[str, str]
     """What `parse` was given and understood, as text."""
+    for_all: Mapping[str, str]
+    """What was set while the broker ran, for all brokers (KIP-226): stronger than `given`. Has keys of any name."""
+    for_this: Mapping[str, str]
+    """What was set so for this broker alone: the strongest."""
+    static: BrokerConfig | None
+    """What the broker was started with, if something was set while it ran."""
 
     def __init__(
-        self, *, log_config: LogConfig | None = None, given: Mapping[str, str] | None = None, **values: Any
+        self,
+        *,
+        log_config: LogConfig | None = None,
+        given: Mapping[str, str] | None = None,
+        for_all: Mapping[str, str] | None = None,
+        for_this: Mapping[str, str] | None = None,
+        static: BrokerConfig | None = None,
+        **values: Any,
     ) -> None:
         super().__init__(**values)
-        vars(self).update(log_config=log_config or LogConfig(), given=given or {})
+        mine = vars(self)
+        mine.update(log_config=log_config or LogConfig(), given=given or {}, static=static)
+        mine.update(for_all=for_all or {}, for_this=for_this or {})
 
     @classmethod
     def parse(cls, properties: Mapping[str, str]) -> BrokerConfig:
@@ -276,25 +353,45 @@ class BrokerConfig(Settings):
         Raises ConfigError for a value that breaks its rule, and for a key that neither kmini nor Kafka knows. Keys of
         Kafka's without meaning here are accepted, and named in one line of the log.
         """
-        given, ignored = {}, []
+        given, without_effect = {}, []
         for name, text in properties.items():
-            if name in BROKER_KEYS or name in ALIASES:
+            line = BROKER_KEYS.get(name)
+            if line is not None or name in ALIASES:
                 given[name] = text.strip()
-            elif is_ignored(name):
-                ignored.append(name)
-            else:
+            elif not is_ignored(name):
                 raise ConfigError(f"{shorten(name)}={shorten(text)}: {_what_is_wrong_with(name)}")
+            if line.no_effect if line else name not in ALIASES:
+                without_effect.append(name)
         for alias, name in ALIASES.items():
             text = given.pop(alias, "-1")
             if text != "-1":  # broker.id=-1 asks Kafka to make up a number
                 given.setdefault(name, text)
-        if ignored:
-            log.info("settings of Apache Kafka that have no effect here: %s", ", ".join(ignored))
+        if without_effect:
+            log.info("settings of Apache Kafka that have no effect here: %s", ", ".join(without_effect))
         try:
             values = {line.attribute: line.parse(given[line.name]) for line in cls.KEYS.values() if line.name in given}
             return cls(log_config=_log_config_of(given), given=given, **values)._checked()
         except ValueError as error:
             raise ConfigError(str(error)) from None
+
+    def with_dynamic(self, for_all: Mapping[str, str], for_this: Mapping[str, str]) -> BrokerConfig:
+        """The settings that the broker was started with, under those that were made since.
+
+        Keys without meaning here are kept, to be told. Raises ValueError naming key, value and rule.
+        """
+        static = self.static or self
+        values, topic_defaults = {}, {}
+        for name, text in (*for_all.items(), *for_this.items()):
+            line = BROKER_KEYS.get(name)
+            if isinstance(line, TopicDefault):
+                value = line.in_topic_units(line.parse(text, may_be_unset=False))
+                topic_defaults[line.topic_key.attribute] = value
+            elif line is not None:
+                values[line.attribute] = line.parse(text, may_be_unset=False)
+        log_config = static.log_config.replace(**topic_defaults) if topic_defaults else static.log_config
+        if broken := log_config.broken_rule("log.cleaner."):
+            raise ValueError(broken)
+        return static.replace(log_config=log_config, for_all=for_all, for_this=for_this, static=static, **values)
 
     def _checked(self) -> BrokerConfig:
         """These settings without the listeners that are a controller's. ValueError for a broken rule between keys."""
@@ -304,6 +401,8 @@ class BrokerConfig(Settings):
         addresses = self.advertised_listeners.items()
         advertised = {name: at for name, at in addresses if name not in self.controller_listener_names}
         check_listeners(listeners, advertised, self.listener_security_protocol_map)
+        if unknown := self.kmini_mapped_listeners.keys() - {at.name for at in listeners}:
+            raise ValueError(f"kmini.mapped.listeners={min(unknown)}://…: there is no listener of that name")
         low, high = self.group_min_session_timeout_ms, self.group_max_session_timeout_ms
         if low > high:
             raise ValueError(f"group.min.session.timeout.ms={low}: must be at most group.max.session.timeout.ms={high}")
@@ -320,7 +419,9 @@ class BrokerConfig(Settings):
         """The value in force of any broker key, as text; None where it has none."""
         line = BROKER_KEYS[name]
         if isinstance(line, TopicDefault):
-            return self.given.get(name, line.text(line.default))
+            layers = (self.for_this, self.for_all, self.given)
+            text = next((layer[name] for layer in layers if name in layer), None)
+            return line.text(line.default if text is None else line.parse(text))
         return line.text(self.value_of(line))
 
 
@@ -342,6 +443,7 @@ class TopicDefault(ConfigKey):
             name=name,
             dynamic=CLUSTER_WIDE if is_strongest else READ_ONLY,
             differs=topic_key.differs,
+            no_effect=topic_key.no_effect,
         )
 
     def _in_units(self, value: Any) -> Any:

@@ -10,7 +10,8 @@ from .config import BROKER_KEYS, TopicDefault
 
 _HEAD = """\
 # The settings of a kmini broker. Every line shows the default: remove its "#" to change it.
-# Names and meanings are Apache Kafka's; where a default or a rule differs, the line above it says so and why.
+# Names and meanings are Apache Kafka's; where a default or a rule differs, or a value has no effect, the line above it
+# says so and why.
 # Rendered from broker/config.py; do not edit.
 """
 
@@ -38,7 +39,11 @@ def _lines() -> Iterator[str]:
 
 
 def _meaning(line: ConfigKey) -> str:
-    meaning = f"{line.doc} ({line.differs}.)" if line.differs else line.doc
+    meaning = line.doc
+    if line.differs:
+        meaning += f" ({line.differs}.)"
+    if line.no_effect:
+        meaning += f" (Accepted without effect: {line.no_effect}.)"
     if isinstance(line, TopicDefault):
         weaker = line.topic_key.broker_keys[1:]
         meaning += f" [topics: {line.topic_key.name}{'; weaker: ' + ', '.join(weaker) if weaker else ''}]"

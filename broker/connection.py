@@ -9,14 +9,13 @@ to them is unsent.
 import asyncio
 import logging
 import time
-import types
-from collections.abc import Coroutine, Generator
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, cast
 
 from ..protocol.errors import KafkaError, MalformedMessage, UnknownServerError
 from ..protocol.framing import NEED_DATA, Frame, ServerConnection
 from ..protocol.schema import Response
-from .background import Turn
+from .background import Turn, resume
 from .context import Context
 from .peer_log import PeerLog
 from .registry import Handler
@@ -184,7 +183,7 @@ class Connection(asyncio.BufferedProtocol):
         """Wait with a request that has to, and answer it."""
         response, failure = None, None
         try:
-            response = await _resume(coroutine, awaited)
+            response = await resume(coroutine, awaited)
         except asyncio.CancelledError:  # the peer left, and its wait ended with it
             frame.release()
             return
@@ -229,7 +228,7 @@ class Connection(asyncio.BufferedProtocol):
             # KIP-511: whatever version was asked, version 0 of the answer tells the client what to ask next.
             from .handlers.api_versions import unsupported_version_answer
 
-            self._send(header.correlation_id, 0, unsupported_version_answer())
+            self._send(header.correlation_id, 0, unsupported_version_answer(self.server.handlers))
             frame.release()
             return
         reason = (
@@ -292,21 +291,3 @@ def address_of(name: Any) -> tuple[str, int]:
     if not isinstance(name, tuple):
         return ("", 0)
     return name[0].removeprefix("::ffff:"), name[1]
-
-
-@types.coroutine
-def _resume(coroutine: "Coroutine[Any, Any, Response | None]", awaited: Any) -> Generator[Any, Any, "Response | None"]:
-    """Go on with a coroutine that has been run to its first wait, which is for `awaited`."""
-    while True:
-        try:
-            value = yield awaited
-        except BaseException as error:
-            try:
-                awaited = coroutine.throw(error)
-            except StopIteration as done:
-                return done.value  # type: ignore[no-any-return]
-        else:
-            try:
-                awaited = coroutine.send(value)
-            except StopIteration as done:
-                return done.value  # type: ignore[no-any-return]

@@ -1,13 +1,15 @@
 """What a handler knows about a request besides its fields."""
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .purgatory import Operation
 
 if TYPE_CHECKING:
     from .broker import Broker
     from .connection import Connection
+
+T = TypeVar("T")
 
 
 class Context:
@@ -23,8 +25,8 @@ class Context:
         """What the client calls itself; null is allowed, and nothing is believed of it."""
 
     def advertised(self) -> tuple[str, int]:
-        """The host and port at which this client should come back: `advertised.listeners`, else where it arrived."""
-        return self.connection.listener.advertised or self.connection.arrived_at
+        """The host and port at which this client should come back."""
+        return self.broker.server.address_for(self.connection)
 
     async def wait(self, operation: Operation, *, timeout_ms: int) -> bool:
         """Wait in the purgatory; the wait ends with the connection. True if `operation` completed, False if time ran
@@ -32,3 +34,17 @@ class Context:
         if self.connection.is_closing:
             raise asyncio.CancelledError
         return await self.broker.purgatory.wait(operation, timeout_ms=timeout_ms, waiter=self.connection)
+
+    async def answer(self, future: "asyncio.Future[T]") -> T:
+        """Wait for an answer that somebody else's request brings. The wait ends with the connection: `future` is
+        cancelled then."""
+        if future.done():
+            return future.result()
+        if self.connection.is_closing:
+            raise asyncio.CancelledError
+        waiting: asyncio.Future[Any] = future
+        self.connection.waiting = waiting
+        try:
+            return await future
+        finally:
+            self.connection.waiting = None

@@ -1,4 +1,4 @@
-"""What the cluster agrees on: brokers, topics and who leads them, settings of topics, producer ids.
+"""What the cluster agrees on: brokers, topics and who leads them, settings made while it runs, producer ids.
 
 One object for all brokers of a process, over one SQLite file, `DATA_DIR/kmini.db`. Reading is from memory. A change is
 one transaction, written before it shows in memory, so a caller that was answered finds it again after `kill -9` and
@@ -10,7 +10,7 @@ operating system, which still keeps it when the process is killed: 20 µs a comm
 """
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,9 +27,16 @@ PRODUCER_ID_BLOCK = 1000
 """Producer ids are reserved in blocks; what is left of one at the end is never used."""
 
 TOPIC = 2
-"""The resource type of topics, as in the configuration APIs."""
+BROKER = 4
+"""Resource types of settings, as in the configuration APIs."""
+
+CLIENT_QUOTA = -1
+"""Where client quotas are kept, beside the settings: no resource type of Kafka's."""
 
 _FORMAT = 1
+
+_FEATURE = "feature:"
+"""What the names of properties begin with that are levels of features."""
 
 _SCHEMA = """
     CREATE TABLE property (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -97,6 +104,11 @@ class Controller:
         self._topics: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._folded_names: dict[str, set[str]] = {}
+        self._broker_configs: dict[str, dict[str, str]] = {}
+        self._client_quotas: dict[str, dict[str, str]] = {}
+        self._feature_levels: dict[str, int] = {}
+        self.features_epoch = 0
+        """How often levels of features were set."""
         self._brokers: dict[int, BrokerRegistration] = {}
         self._leaving: dict[bytes, str] = {}
         self._next_in_block = self._block_end = 0
@@ -106,16 +118,23 @@ class Controller:
 
     @classmethod
     def open(
-        cls, data_dir: str, *, node_id: int | None = None, rack: str | None = None, synced: bool = True
+        cls,
+        data_dir: str,
+        *,
+        node_id: int | None = None,
+        rack: str | None = None,
+        synced: bool = True,
+        cluster_id: str = "",
     ) -> "Controller":
         """Open the database of `data_dir`, making it if there is none, and register the broker `node_id` if given.
 
-        Raises ControllerError for a file that is damaged, of a later format, or in use by another process.
+        `cluster_id` is what a new cluster shall be called, and an old one has to be. Raises ControllerError for a file
+        that is damaged, of a later format, of another cluster, or in use by another process.
         """
         import sqlite3  # here, because the command line's clients do without
 
         path = os.path.join(data_dir, DATABASE)
-        cluster_id = "" if os.path.exists(path) else _cluster_id_of_logs(data_dir)
+        known_id = "" if os.path.exists(path) else _cluster_id_of_logs(data_dir)
         try:
             database = sqlite3.connect(path, isolation_level=None, timeout=0)
             try:
@@ -123,7 +142,9 @@ class Controller:
                 database.execute("PRAGMA locking_mode = EXCLUSIVE")
                 database.execute("PRAGMA journal_mode = WAL")
                 database.execute(f"PRAGMA synchronous = {'FULL' if synced else 'OFF'}")
-                controller = cls(database, cluster_id)
+                controller = cls(database, known_id or cluster_id)
+                if cluster_id and controller.cluster_id != cluster_id:
+                    raise ControllerError(f"{data_dir} belongs to cluster {controller.cluster_id}, not to {cluster_id}")
             except BaseException:
                 database.close()
                 raise
@@ -219,6 +240,25 @@ class Controller:
         for topic in topics:
             self._remember(topic)
 
+    def add_partitions(self, topic: Topic, assignment: Iterable[Sequence[int]]) -> Topic:
+        """Give a topic further partitions, before their folders exist; returns what it is now. Raises
+        KafkaStorageError."""
+        new = [PartitionState(tuple(replicas), tuple(replicas), replicas[0]) for replicas in assignment]
+        grown = topic._replace(partitions=(*topic.partitions, *new))
+        with _transaction(self._database) as database:
+            database.executemany(
+                "INSERT INTO partition VALUES (?, ?, ?, ?, ?, ?, ?)",
+                [_row(grown, number) for number in range(len(topic.partitions), len(grown.partitions))],
+            )
+        self._remember(grown)
+        return grown
+
+    def take_back_partitions(self, topic: Topic, count: int) -> None:
+        """Undo `add_partitions`, down to `count`, where they could not be made."""
+        with _transaction(self._database) as database:
+            database.execute("DELETE FROM partition WHERE topic_id = ? AND number >= ?", (topic.id, count))
+        self._remember(topic._replace(partitions=topic.partitions[:count]))
+
     def begin_leader_epochs(self, node_id: int) -> None:
         """Start a new leader epoch in every partition that `node_id` leads: it was away, and may have lost the end of a
         log.
@@ -278,6 +318,61 @@ class Controller:
         for topic_id in topic_ids:
             self._leaving.pop(topic_id, None)
 
+    # --- settings
+
+    def broker_configs(self, name: str) -> dict[str, str]:
+        """What was set while brokers ran: for the broker of this number, or for all (the empty name)."""
+        return self._broker_configs.get(name, {})
+
+    def set_broker_configs(self, name: str, configs: Mapping[str, str]) -> None:
+        """Replace `broker_configs`. Raises KafkaStorageError."""
+        self._write_configs(BROKER, name, configs)
+        self._broker_configs[name] = dict(configs)
+
+    def set_topic_configs(self, topic: Topic, configs: Mapping[str, str]) -> None:
+        """Replace a topic's settings. Raises KafkaStorageError."""
+        self._write_configs(TOPIC, topic.name, configs)
+        self._remember(topic._replace(configs=dict(configs)))
+
+    @property
+    def client_quotas(self) -> Mapping[str, Mapping[str, str]]:
+        """The quotas of each entity that has any, by their keys (see `client_quotas.py`)."""
+        return self._client_quotas
+
+    def set_client_quotas(self, entity: str, quotas: Mapping[str, str]) -> None:
+        """Replace an entity's quotas. Raises KafkaStorageError."""
+        self._write_configs(CLIENT_QUOTA, entity, quotas)
+        if quotas:
+            self._client_quotas[entity] = dict(quotas)
+        else:
+            self._client_quotas.pop(entity, None)
+
+    def _write_configs(self, resource_type: int, name: str, configs: Mapping[str, str]) -> None:
+        with _transaction(self._database) as database:
+            resource = (resource_type, name)
+            database.execute("DELETE FROM config WHERE resource_type = ? AND resource_name = ?", resource)
+            database.executemany(
+                "INSERT INTO config VALUES (?, ?, ?, ?)", [(*resource, *item) for item in configs.items()]
+            )
+
+    # --- features
+
+    @property
+    def feature_levels(self) -> Mapping[str, int]:
+        """The levels of features (KIP-584) that were set; others have their release's."""
+        return self._feature_levels
+
+    def set_feature_levels(self, levels: Mapping[str, int]) -> None:
+        """Set levels of features. Raises KafkaStorageError."""
+        epoch = self.features_epoch + 1
+        with _transaction(self._database) as database:
+            database.executemany(
+                "INSERT OR REPLACE INTO property VALUES (?, ?)",
+                [*((_FEATURE + name, level) for name, level in levels.items()), ("features_epoch", epoch)],
+            )
+        self._feature_levels.update(levels)
+        self.features_epoch = epoch
+
     # --- producer ids
 
     def next_producer_id(self) -> int:
@@ -305,10 +400,16 @@ class Controller:
             raise ControllerError(f"{DATABASE} was written by a later kmini (format {version}): upgrade to read it")
         if version == 0:
             self._make_tables(new_cluster_id or format_uuid(random_uuid()))
+        self._broker_configs = self._read_configs(BROKER)
+        self._client_quotas = self._read_configs(CLIENT_QUOTA)
         for topic in self._read_topics():
             self._remember(topic)
-        (cluster_id,) = database.execute("SELECT value FROM property WHERE name = 'cluster_id'").fetchone()
-        return str(cluster_id)
+        properties = dict(database.execute("SELECT name, value FROM property"))
+        self._feature_levels = {
+            name.removeprefix(_FEATURE): level for name, level in properties.items() if name.startswith(_FEATURE)
+        }
+        self.features_epoch = properties.get("features_epoch", 0)
+        return str(properties["cluster_id"])
 
     def _make_tables(self, cluster_id: str) -> None:
         with _transaction(self._database) as database:
@@ -326,13 +427,18 @@ class Controller:
         ):
             state = PartitionState(_numbers(replicas), _numbers(isr), *leadership)
             partitions.setdefault(topic_id, []).append(state)
-        configs: dict[str, dict[str, str]] = {}
-        for topic_name, name, value in database.execute(
-            "SELECT resource_name, name, value FROM config WHERE resource_type = ?", (TOPIC,)
-        ):
-            configs.setdefault(topic_name, {})[name] = value
+        configs = self._read_configs(TOPIC)
         for topic_id, name in database.execute("SELECT id, name FROM topic"):
             yield Topic(name, topic_id, tuple(partitions[topic_id]), configs.get(name, {}))
+
+    def _read_configs(self, resource_type: int) -> dict[str, dict[str, str]]:
+        """The settings of all resources of a type, by the resources' names."""
+        configs: dict[str, dict[str, str]] = {}
+        for resource_name, name, value in self._database.execute(
+            "SELECT resource_name, name, value FROM config WHERE resource_type = ?", (resource_type,)
+        ):
+            configs.setdefault(resource_name, {})[name] = value
+        return configs
 
     def _remember(self, topic: Topic) -> None:
         self._topics[topic.name] = topic

@@ -1,72 +1,176 @@
-"""Settings of Apache Kafka that are accepted and have no effect here.
+"""Settings of Apache Kafka that are accepted and have no effect here, with the reasons.
 
 A server.properties written for Kafka should start kmini as it is, and a misspelt key should not: hence names for the
-families in which kmini has keys of its own, and prefixes for the families in which it has none.
+families in which kmini has keys of its own, and prefixes for the families in which it has none. Settings that can be
+described and changed although they have no effect stand in the table of `config.py`, with `no_effect=`.
 """
 
-_PREFIXES = (
-    # security, until it is offered: a listener that needs it is refused, so nothing is silently open
-    "sasl.", "ssl.", "listener.name.", "delegation.token.", "security.", "authorizer.", "principal.",
-    # the KRaft quorum and ZooKeeper: here one controller lives in the process
-    "controller.", "metadata.", "zookeeper.", "process.", "initial.broker.", "broker.heartbeat.", "broker.session.",
-    # quotas, tiered storage, share and streams groups, telemetry
-    "quota.", "replication.quota.", "alter.log.dirs.", "client.quota.", "remote.", "log.local.", "log.remote.",
-    "follower.fetch.", "group.share.", "group.streams.", "share.", "streams.", "telemetry.",
-    "metric.", "metrics.", "kafka.metrics.", "config.providers", "confluent.", "password.encoder.",
-    # switches of Kafka's own tests and development
-    "internal.", "unstable.",
+from typing import NamedTuple
+
+
+class Family(NamedTuple):
+    """Keys that have no effect for one reason."""
+
+    reason: str
+    prefixes: tuple[str, ...]
+    names: frozenset[str] = frozenset()
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+FAMILIES = (
+    Family(
+        "there is no security yet; a listener that needs it is refused, so nothing is silently open",
+        ("sasl.", "ssl.", "listener.name.", "delegation.token.", "security.", "authorizer.", "principal.",
+         "password.encoder."),
+        _names("""
+            allow.everyone.if.no.acl.found super.users
+            connection.failed.authentication.delay.ms connections.max.reauth.ms
+        """),
+    ),
+    Family(
+        "one controller lives in the broker's process: there is no quorum, no ZooKeeper and no second broker",
+        ("controller.", "metadata.", "zookeeper.", "process.", "initial.broker.", "broker.heartbeat.",
+         "broker.session."),
+        _names("""
+            broker.id.generation.enable reserved.broker.max.id
+            controlled.shutdown.enable controlled.shutdown.max.retries controlled.shutdown.retry.backoff.ms
+            early.start.listeners server.max.startup.time.ms
+            inter.broker.listener.name inter.broker.protocol.version
+            leader.imbalance.per.broker.percentage unclean.leader.election.interval.ms
+            log.dir.failure.timeout.ms
+            num.replica.alter.log.dirs.threads
+            replica.selector.class replica.socket.receive.buffer.bytes replica.socket.timeout.ms
+            socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
+        """),
+    ),
+    Family(
+        "there are no quotas",
+        ("quota.", "replication.quota.", "alter.log.dirs.", "client.quota."),
+        _names("""
+            leader.replication.throttled.rate follower.replication.throttled.rate
+            replica.alter.log.dirs.io.max.bytes.per.second
+        """),
+    ),
+    Family("there is no tiered storage", ("remote.", "log.local.", "log.remote.", "follower.fetch.")),
+    Family(
+        "there are classic groups only",
+        ("group.share.", "group.streams.", "share.", "streams."),
+        _names("""
+            group.consumer.max.assignment.interval.ms group.consumer.min.assignment.interval.ms
+            group.consumer.regex.refresh.interval.ms
+        """),
+    ),
+    Family(
+        "coordinators are part of the event loop, and keep no buffers of their own",
+        (),
+        _names("""
+            group.coordinator.append.linger.ms group.coordinator.background.threads
+            group.coordinator.cached.buffer.max.bytes group.coordinator.new.enable group.coordinator.threads
+            offsets.load.buffer.size offsets.topic.compression.codec transaction.state.log.load.buffer.size
+            queued.max.request.bytes
+        """),
+    ),
+    Family(
+        "metrics are Prometheus', and clients push none",
+        ("telemetry.", "metric.", "metrics.", "kafka.metrics."),
+    ),
+    Family(
+        "no Java classes are loaded",
+        ("config.providers", "confluent."),
+        _names("alter.config.policy.class.name create.topic.policy.class.name"),
+    ),
+    Family("there is one log directory", (), _names("cordoned.log.dirs")),
+    Family(
+        "they are of releases before 4.0; the formats of records are told from each other batch by batch",
+        (),
+        _names("""
+            log.message.downconversion.enable log.message.format.version log.message.timestamp.difference.max.ms
+        """),
+    ),
+    Family("they are switches of Kafka's own tests and development", ("internal.", "unstable.")),
 )  # fmt: skip
 
-_NAMES = frozenset(
-    """
-    alter.config.policy.class.name
-    background.threads
-    broker.id.generation.enable
-    connection.failed.authentication.delay.ms
-    connections.max.reauth.ms
-    controlled.shutdown.enable controlled.shutdown.max.retries controlled.shutdown.retry.backoff.ms
+DYNAMIC = _names("""
+    config.providers
     cordoned.log.dirs
-    create.topic.policy.class.name
-    delete.records.purgatory.purge.interval.requests
-    early.start.listeners
-    fetch.purgatory.purge.interval.requests
-    group.consumer.max.assignment.interval.ms group.consumer.min.assignment.interval.ms
-    group.consumer.regex.refresh.interval.ms
-    group.coordinator.append.linger.ms
-    group.coordinator.background.threads
+    follower.fetch.last.tiered.offset.enable
+    follower.replication.throttled.rate
     group.coordinator.cached.buffer.max.bytes
-    group.coordinator.new.enable
-    group.coordinator.threads
-    inter.broker.listener.name
-    inter.broker.protocol.version
-    leader.imbalance.per.broker.percentage
-    log.dir.failure.timeout.ms
-    log.message.downconversion.enable
-    log.message.format.version
-    log.message.timestamp.difference.max.ms
-    max.connection.creation.rate
-    max.request.partition.size.limit
-    num.network.threads
-    num.replica.alter.log.dirs.threads
-    offsets.load.buffer.size
-    offsets.topic.compression.codec
-    producer.purgatory.purge.interval.requests
-    queued.max.request.bytes
-    queued.max.requests
-    replica.selector.class
-    replica.socket.receive.buffer.bytes
-    replica.socket.timeout.ms
-    reserved.broker.max.id
-    server.max.startup.time.ms
-    socket.connection.setup.timeout.max.ms
-    socket.connection.setup.timeout.ms
-    super.users allow.everyone.if.no.acl.found
-    transaction.state.log.load.buffer.size
-    unclean.leader.election.interval.ms
-    """.split()  # noqa: SIM905 (names, not code)
-)
+    group.share.assignment.interval.ms
+    group.streams.assignment.interval.ms
+    leader.replication.throttled.rate
+    metric.reporters
+    principal.builder.class
+    remote.fetch.max.wait.ms
+    remote.list.offsets.request.timeout.ms
+    remote.log.index.file.cache.total.size.bytes
+    remote.log.manager.copier.thread.pool.size
+    remote.log.manager.copy.max.bytes.per.second
+    remote.log.manager.expiration.thread.pool.size
+    remote.log.manager.fetch.max.bytes.per.second
+    remote.log.manager.follower.thread.pool.size
+    remote.log.reader.threads
+    replica.alter.log.dirs.io.max.bytes.per.second
+    sasl.enabled.mechanisms
+    sasl.jaas.config
+    sasl.kerberos.kinit.cmd
+    sasl.kerberos.min.time.before.relogin
+    sasl.kerberos.principal.to.local.rules
+    sasl.kerberos.service.name
+    sasl.kerberos.ticket.renew.jitter
+    sasl.kerberos.ticket.renew.window.factor
+    sasl.login.refresh.buffer.seconds
+    sasl.login.refresh.min.period.seconds
+    sasl.login.refresh.window.factor
+    sasl.login.refresh.window.jitter
+    sasl.mechanism.inter.broker.protocol
+    share.coordinator.cached.buffer.max.bytes
+    ssl.cipher.suites
+    ssl.client.auth
+    ssl.enabled.protocols
+    ssl.endpoint.identification.algorithm
+    ssl.engine.factory.class
+    ssl.keymanager.algorithm
+    ssl.protocol
+    ssl.provider
+    ssl.secure.random.implementation
+    ssl.trustmanager.algorithm
+""")
+"""Those of them that Kafka 4.3 changes while it runs, by their bare names. With a listener's prefix all are."""
+
+PER_LISTENER = _names("""
+    ssl.key.password
+    ssl.keystore.certificate.chain
+    ssl.keystore.key
+    ssl.keystore.location
+    ssl.keystore.password
+    ssl.keystore.type
+    ssl.truststore.certificates
+    ssl.truststore.location
+    ssl.truststore.password
+    ssl.truststore.type
+""")
+"""Those that Kafka changes while it runs only with a listener's prefix: `listener.name.<listener>.`"""
+
+LISTENER_PREFIX = "listener.name."
+
+
+def why_ignored(name: str) -> str | None:
+    """Why `name`, a setting of Apache Kafka 4.3 or of the releases before, has no meaning here; None if it is none."""
+    for family in FAMILIES:
+        if name in family.names or name.startswith(family.prefixes):
+            return family.reason
+    return None
 
 
 def is_ignored(name: str) -> bool:
-    """Whether `name` is a setting of Apache Kafka, of 4.3 or of the releases before, that has no meaning here."""
-    return name in _NAMES or name.startswith(_PREFIXES)
+    """Whether `name` is a setting of Apache Kafka that has no meaning here."""
+    return why_ignored(name) is not None
+
+
+def can_be_changed(name: str) -> bool:
+    """Whether Kafka takes a new value for the setting `name`, which has no meaning here, while it runs."""
+    return name in DYNAMIC or name.startswith(LISTENER_PREFIX)

@@ -8,7 +8,7 @@ names, what to answer to those who ask where the broker is. A name stands for a 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from ..storage.config_key import ConfigType, Rule, shorten, split_list
+from ..storage.config_key import MAX_INT, ConfigType, Rule, shorten, split_list
 
 OFFERED_PROTOCOLS = ("PLAINTEXT",)
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -26,6 +26,12 @@ class Endpoint(NamedTuple):
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.name}://{host}:{self.port}"
+
+    @property
+    def address(self) -> str:
+        """host:port, as a client on this machine would say it."""
+        host = "127.0.0.1" if self.host in ("", "0.0.0.0", "::") else self.host
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
 
 def parse_endpoint(text: str) -> Endpoint:
@@ -77,12 +83,28 @@ def _text_of_protocol_map(protocols: Mapping[str, str]) -> str:
     return ",".join(f"{name}:{protocol}" for name, protocol in protocols.items())
 
 
+def _parse_host_limits(text: str) -> dict[str, int]:
+    limits = {}
+    for item in split_list(text):
+        host, colon, limit = (part.strip() for part in item.rpartition(":"))
+        if not (colon and host and limit.isascii() and limit.isdigit() and len(limit) <= 10 and int(limit) <= MAX_INT):
+            raise ValueError(f"{shorten(item)} is not of the form address:limit")
+        limits[host.strip("[]")] = int(limit)
+    return limits
+
+
+def _text_of_host_limits(limits: Mapping[str, int]) -> str:
+    return ",".join(f"[{host}]:{limit}" if ":" in host else f"{host}:{limit}" for host, limit in limits.items())
+
+
 ENDPOINTS = ConfigType("list", 7, _parse_endpoints, _text_of_endpoints)
 """A tuple of Endpoint."""
 ADDRESSES = ConfigType("list", 7, _parse_addresses, _text_of_addresses)
 """Host and port by listener name."""
 PROTOCOL_MAP = ConfigType("string", 2, _parse_protocol_map, _text_of_protocol_map)
 """Security protocol by listener name."""
+HOST_LIMITS = ConfigType("string", 2, _parse_host_limits, _text_of_host_limits)
+"""A number of connections by address."""
 
 NOT_EMPTY = Rule("must name at least one", bool)
 REACHABLE = Rule(

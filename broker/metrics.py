@@ -8,16 +8,18 @@ the counter under it, `..._total`. As in Kafka, what is counted per topic is als
 
 import re
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..protocol.api_keys import API_NAMES
+from .groups.states import GroupState
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
     from .broker import Broker
-    from .handlers.fetch import Answer, Wanted
+    from .reading import Answer, Wanted
 
 _LATENCY_BUCKETS = 26
 """Bucket n holds what took less than 2**n microseconds; the last one everything slower."""
@@ -68,7 +70,7 @@ class Metrics:
     def fetched(self, wanted: "Iterable[Wanted]", answers: "Iterable[Answer]") -> None:
         """The partitions of a Fetch request were read."""
         for one, answer in zip(wanted, answers):  # noqa: B905 (they are of the same length, and this is the hot path)
-            if not answer.error_code:
+            if not answer.error_code and one.topic_partition is not None:
                 topic = one.topic_partition.topic
                 counted = self.topics.get(topic) or self._new_topic(topic)
                 counted.fetch_requests += 1
@@ -124,6 +126,8 @@ class _Snapshot:
         yield from _traffic(self._broker.metrics)
         yield from _requests(self._broker.metrics)
         yield from _logs(self._broker)
+        yield from _groups(self._broker)
+        yield from _transactions(self._broker)
         yield from _broker_state(self._broker)
 
 
@@ -217,6 +221,58 @@ def _logs(broker: "Broker") -> "Iterator[Metric]":
         yield _metric(f"kafka.log:type=Log,name={name}", about, map(_Sample, values, (labels for _, labels in logs)))
 
 
+_GROUPS = (
+    (GroupState.PREPARING_REBALANCE, "Groups whose members are joining."),
+    (GroupState.COMPLETING_REBALANCE, "Groups that wait for their leader's assignment."),
+    (GroupState.STABLE, "Groups whose members have their assignment."),
+    (GroupState.DEAD, "Groups that are being removed."),
+    (GroupState.EMPTY, "Groups without members."),
+)
+
+
+def _groups(broker: "Broker") -> "Iterator[Metric]":
+    groups = broker.groups.groups.values()
+    states = Counter(group.state for group in groups)
+    manager = "kafka.coordinator.group:type=GroupMetadataManager"
+    yield _metric(f"{manager},name=NumGroups", "Groups that this broker coordinates.", [_Sample(len(groups), {})])
+    for state, about in _GROUPS:
+        yield _metric(f"{manager},name=NumGroups{state.value}", about, [_Sample(states[state], {})])
+    offsets = sum(len(group.offsets) for group in groups)
+    yield _metric(f"{manager},name=NumOffsets", "Committed offsets of these groups.", [_Sample(offsets, {})])
+    yield _metric(
+        "kafka.server:type=group-coordinator-metrics,name=group-completed-rebalance-count",
+        "Generations that got their assignment.",
+        [_Sample(broker.groups.completed_rebalances, {})],
+    )
+
+
+_LATE_BY_MS = 300_000
+"""A transaction in a log is late so long after the longest time-out there may be: nobody is going to end it."""
+
+
+def _transactions(broker: "Broker") -> "Iterator[Metric]":
+    now_ms, liveness_ms = broker.clock.now_ms(), broker.clock.liveness_ms()
+    late_before_ms = now_ms - broker.config.transaction_max_timeout_ms - _LATE_BY_MS
+    late = sum(log.producers.has_transaction_since(late_before_ms) for log in broker.logs.logs.values())
+    began = [transaction.began_ms for transaction in broker.transactions.open_transactions()]
+    for mbean, about, value in (
+        ("kafka.server:type=ReplicaManager,name=PartitionsWithLateTransactionsCount", "Some hang.", late),
+        (
+            "kafka.coordinator.transaction:type=TransactionMarkerChannelManager,name=UnknownDestinationQueueSize",
+            "Decided transactions whose markers wait.",
+            len(broker.transactions.markers),
+        ),
+        ("kmini:type=transactions,name=transactional_ids", "Coordinated here.", len(broker.transactions.transactions)),
+        ("kmini:type=transactions,name=open", "Begun, and neither committed nor aborted.", len(began)),
+        (
+            "kmini:type=transactions,name=oldest_open_seconds",
+            "How long the oldest of them has been open.",
+            (liveness_ms - min(began, default=liveness_ms)) / 1000,
+        ),
+    ):
+        yield _metric(mbean, about, [_Sample(value, {})])
+
+
 def _broker_state(broker: "Broker") -> "Iterator[Metric]":
     topics = broker.controller.topics.values()
     partitions = [state for topic in topics for state in topic.partitions]
@@ -232,6 +288,21 @@ def _broker_state(broker: "Broker") -> "Iterator[Metric]":
             "kafka.server:type=DelayedOperationPurgatory,name=PurgatorySize",
             "Requests that wait for something.",
             len(broker.purgatory),
+        ),
+        (
+            "kafka.server:type=FetchSessionCache,name=NumIncrementalFetchSessions",
+            "Fetch sessions.",
+            len(broker.fetch_sessions),
+        ),
+        (
+            "kafka.server:type=FetchSessionCache,name=NumIncrementalFetchPartitionsCached",
+            "Partitions that they remember.",
+            broker.fetch_sessions.partition_count,
+        ),
+        (
+            "kafka.server:type=FetchSessionCache,name=IncrementalFetchSessionEvictionsPerSec",
+            "Sessions pushed out for others.",
+            broker.fetch_sessions.evictions,
         ),
         ("kmini:name=uptime_seconds", "Seconds since the broker was made.", time.monotonic() - broker.metrics.started),
     ):

@@ -3,12 +3,23 @@
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from ..protocol.errors import NotEnoughReplicas, OffsetOutOfRange, PolicyViolation
+from ..protocol.errors import (
+    FencedLeaderEpoch,
+    NotEnoughReplicas,
+    OffsetOutOfRange,
+    PolicyViolation,
+    UnknownLeaderEpoch,
+)
 from ..protocol.topics import TopicPartition
 from ..storage.log import AppendInfo, PartitionLog
+from ..storage.producer_state import Origin
+from .background import in_thread
 
 if TYPE_CHECKING:
     from ..storage.validation import ValidatedRecords
+
+NO_EPOCH = -1
+"""In place of the leader epoch of a client that does not know one."""
 
 HIGH_WATERMARK = -1
 """The offset that stands for the high watermark in a DeleteRecords request."""
@@ -35,6 +46,17 @@ class Partition:
         self.log.assign_leader_epoch(self.leader_epoch)
         self.log.update_high_watermark(self.log.log_end_offset)
 
+    def check_leader_epoch(self, epoch: int) -> None:
+        """Refuse a client whose idea of the leader is older or newer than ours; -1 means that it has none.
+
+        Raises FencedLeaderEpoch, UnknownLeaderEpoch (KIP-320).
+        """
+        if epoch in (NO_EPOCH, self.leader_epoch):
+            return
+        if epoch < self.leader_epoch:
+            raise FencedLeaderEpoch(f"leader epoch {epoch} ended; it is {self.leader_epoch} now")
+        raise UnknownLeaderEpoch(f"leader epoch {epoch} has not begun; it is {self.leader_epoch}")
+
     def check_min_isr(self) -> None:
         """Raise NotEnoughReplicas where acks=-1 could not be honoured: fewer replicas in sync than
         `min.insync.replicas`.
@@ -45,12 +67,19 @@ class Partition:
         if self.in_sync_count < needed:
             raise NotEnoughReplicas(f"{self.in_sync_count} of {needed} replicas are in sync")
 
-    def append(self, validated: "ValidatedRecords", now_ms: int) -> AppendInfo:
+    def append(self, validated: "ValidatedRecords", now_ms: int, origin: Origin = Origin.CLIENT) -> AppendInfo:
         """Append as the leader, move the high watermark, and wake whoever waits for either. Raises KafkaError."""
-        appended = self.log.append_as_leader(validated, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        appended = self.log.append_as_leader(validated, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin)
         self.log.update_high_watermark(self.log.log_end_offset)
         self._on_change(self.topic_partition)
         return appended
+
+    async def flush(self) -> None:
+        """Put the log on the disk as far as it goes now, before anyone is told (flush.messages). Raises
+        KafkaStorageError."""
+        work = self.log.flush_work()
+        await in_thread(work.run)
+        work.finish()
 
     def delete_records(self, offset: int) -> int:
         """Raise the log start offset to `offset` (-1: the high watermark) and drop the segments below it; return the

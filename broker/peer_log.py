@@ -29,6 +29,14 @@ class PeerLog:
 
     def warning(self, message: str, *args: object) -> None:
         """Log `message % args`, each argument but numbers escaped, unless this second had its share of lines."""
+        self._log(logging.WARNING, message, args)
+
+    def info(self, message: str, *args: object) -> None:
+        """Likewise, of what is no fault."""
+        if self._logger.isEnabledFor(logging.INFO):
+            self._log(logging.INFO, message, args)
+
+    def _log(self, level: int, message: str, args: tuple[object, ...]) -> None:
         second = int(time.monotonic())
         if second != self._second:
             self._second, self._lines = second, 0
@@ -38,5 +46,5 @@ class PeerLog:
             return
         suppressed, self._suppressed = self._suppressed, 0
         if suppressed:
-            self._logger.warning("%d lines like the next one were left out", suppressed)
-        self._logger.warning(message, *(arg if isinstance(arg, int) else printable(arg) for arg in args))
+            self._logger.log(level, "%d lines like the next one were left out", suppressed)
+        self._logger.log(level, message, *(arg if isinstance(arg, int) else printable(arg) for arg in args))

@@ -1,7 +1,8 @@
 """Waiting is one concept: a request that cannot be answered yet waits here, and nothing else sleeps or polls.
 
 An `Operation` names the keys whose change may complete it. Whoever changes what a key stands for calls `check(key)`.
-An operation leaves exactly once: complete, expired, or with the connection that asked for it.
+An operation leaves exactly once: complete, expired, or with the connection that asked for it. What outlives a request,
+a fetch session, has itself told instead: once, of the next change of a key.
 """
 
 import asyncio
@@ -30,13 +31,24 @@ class Waiter(Protocol):
     waiting: "asyncio.Future[bool] | None"
 
 
+class Listener(Protocol):
+    """Who wants to be told of the next change of a key."""
+
+    def changed(self, key: Hashable) -> None:
+        """Something about `key` changed. Must be cheap, and may listen to it again."""
+
+
 class Purgatory:
     """The operations that wait, by key."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._watchers: dict[Hashable, dict[Operation, asyncio.Future[bool]]] = {}
+        self._listeners: dict[Hashable, list[Listener]] = {}
         self._waiting = 0
+        self.released = 0
+        """How many operations were released because something changed; only grows. Each goes on in the loop's next
+        pass."""
 
     def __len__(self) -> int:
         """How many operations wait."""
@@ -66,7 +78,10 @@ class Purgatory:
                 self._forget(key, operation)
 
     def check(self, key: Hashable) -> None:
-        """Something about `key` changed: release the operations that are complete now."""
+        """Something about `key` changed: tell who listens, release the operations that are complete now."""
+        if self._listeners:
+            for listener in self._listeners.pop(key, ()):
+                listener.changed(key)
         watchers = self._watchers.get(key)
         if watchers:
             for operation, outcome in list(watchers.items()):
@@ -74,8 +89,26 @@ class Purgatory:
                     try:
                         if operation.is_complete():
                             outcome.set_result(True)
+                            self.released += 1
                     except Exception as error:  # that of the request that waits, not of the one that changed something
                         outcome.set_exception(error)
+
+    def listen(self, key: Hashable, listener: Listener) -> None:
+        """Have `listener` told of the next change of `key`, once."""
+        self._listeners.setdefault(key, []).append(listener)
+
+    @property
+    def listened_keys(self) -> int:
+        """How many keys somebody listens to."""
+        return len(self._listeners)
+
+    def ignore(self, key: Hashable, listener: Listener) -> None:
+        """Take back what `listen` asked for, if it has not happened yet."""
+        listeners = self._listeners.get(key, [])
+        if listener in listeners:
+            listeners.remove(listener)
+            if not listeners:
+                del self._listeners[key]
 
     def _forget(self, key: Hashable, operation: Operation) -> None:
         watchers = self._watchers.get(key)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ..protocol.schema import Request, Response
+from .releases import ADVERTISED_FLOORS, Release
 
 if TYPE_CHECKING:
     from .context import Context
@@ -56,3 +57,20 @@ def registered() -> dict[int, Handler]:
     from . import handlers as _all_modules  # noqa: F401  (importing them registers them)
 
     return _handlers
+
+
+def served(release: Release | None = None) -> dict[int, Handler]:
+    """The handlers of a broker by API key: all, or what there is of them in a release of Apache Kafka."""
+    handlers = registered()
+    if release is None:
+        return handlers
+    narrowed = {}
+    for api_key, handler in handlers.items():
+        versions = release.versions.get(api_key)
+        if versions is None:
+            continue
+        low, high = max(handler.min_version, versions.min), min(handler.max_version, versions.max)
+        if low <= high:
+            advertised_min = ADVERTISED_FLOORS.get(api_key, low)
+            narrowed[api_key] = handler._replace(min_version=low, max_version=high, advertised_min=advertised_min)
+    return narrowed

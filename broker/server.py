@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from .clock import Timer
 from .connection import Connection, address_of
 from .event_loop import descriptors_for_connections
-from .registry import registered
+from .listeners import Endpoint
+from .port_mapping import PortMapping, read_routes
+from .registry import served
 
 if TYPE_CHECKING:
     from .broker import Broker
@@ -34,8 +36,7 @@ class Listener(NamedTuple):
     @property
     def address(self) -> str:
         """host:port, as a client on this machine would say it."""
-        host = "127.0.0.1" if self.host in ("", "0.0.0.0", "::") else self.host
-        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+        return Endpoint(self.name, self.host, self.port).address
 
 
 class Server:
@@ -43,10 +44,11 @@ class Server:
 
     def __init__(self, broker: "Broker") -> None:
         self.broker = broker
-        self.handlers = registered()
+        self.handlers = served(broker.release)
         self.max_request_bytes: int = broker.config.socket_request_max_bytes
         self.listeners: list[Listener] = []
         self.connections: set[Connection] = set()
+        self._port_mapping = read_routes() if broker.config.kmini_mapped_listeners else PortMapping("")
         self._per_host: Counter[str] = Counter()
         self._servers: list[asyncio.AbstractServer] = []
         self._most_connections = descriptors_for_connections()
@@ -65,6 +67,7 @@ class Server:
                 listening.close()
             raise
         for name, listening in opened:
+            _set_buffers(listening, config.socket_send_buffer_bytes, config.socket_receive_buffer_bytes)
             host, port = address_of(listening.getsockname())
             listener = Listener(name, host, port, config.advertised_listeners.get(name))
             self.listeners.append(listener)
@@ -102,8 +105,9 @@ class Server:
             return f"max.connections is {config.max_connections}"
         if len(self.connections) > self._most_connections:
             return f"the limit of open files leaves room for {self._most_connections} connections"
-        if self._per_host[host] > config.max_connections_per_ip:
-            return f"max.connections.per.ip is {config.max_connections_per_ip}"
+        limit = config.max_connections_per_ip_overrides.get(host, config.max_connections_per_ip)
+        if self._per_host[host] > limit:
+            return f"max.connections.per.ip is {limit}"
         return None
 
     def unregister(self, connection: Connection) -> None:
@@ -112,6 +116,16 @@ class Server:
         self._per_host[host] -= 1
         if not self._per_host[host]:
             del self._per_host[host]
+
+    def address_for(self, connection: Connection) -> tuple[str, int]:
+        """The host and port at which this client should come back: `advertised.listeners`, else where it arrived, which
+        is the host's published port if it came through one (`port_mapping.py`)."""
+        if connection.listener.advertised is not None:
+            return connection.listener.advertised
+        mapped = self.broker.config.kmini_mapped_listeners.get(connection.listener.name)
+        if mapped and self._port_mapping.was_passed_by(connection.peer[0], connection.arrived_at[0]):
+            return mapped
+        return connection.arrived_at
 
     def _watch_idle(self) -> None:
         """Close connections that were silent for `connections.max.idle.ms`; look often enough to be late by a quarter
@@ -130,6 +144,13 @@ class Server:
             else:
                 connection.trim()
         self._idle_timer = self.broker.clock.call_later(max(max_idle_ms // 4, 100), self._watch_idle, liveness=True)
+
+
+def _set_buffers(listening: socket.socket, send_bytes: int, receive_bytes: int) -> None:
+    """Set what the connections of a listener inherit; -1 leaves it to the system."""
+    for option, size in ((socket.SO_SNDBUF, send_bytes), (socket.SO_RCVBUF, receive_bytes)):
+        if size >= 0:
+            listening.setsockopt(socket.SOL_SOCKET, option, size)
 
 
 def _listening_socket(name: str, host: str, port: int, backlog: int) -> socket.socket:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..protocol.errors import (
@@ -28,6 +28,7 @@ from ..protocol.topics import TopicPartition, validate_topic_name
 from ..protocol.uuids import ZERO_UUID, format_uuid, random_uuid
 from ..storage.config import LogConfig
 from ..storage.config_key import shorten
+from . import internal_topics
 from .controller import PartitionState, Topic
 
 if TYPE_CHECKING:
@@ -83,6 +84,46 @@ def plan(
     return controller.new_topic(name, replicas, settings)
 
 
+def plan_partitions(
+    broker: Broker, topic: Topic, count: int, assignment: Sequence[Sequence[int]] | None, room: int
+) -> list[tuple[int, ...]]:
+    """The replicas of each partition that `topic` lacks to have `count`. Raises the KafkaError of the first rule
+    broken, in Kafka's order.
+
+    `assignment` gives those replicas; `room` is as for `plan`.
+    """
+    present = len(topic.partitions)
+    if count == present:
+        raise InvalidPartitions(f"{topic.name} has {present} partitions already")
+    if count < present:
+        raise InvalidPartitions(f"{topic.name} has {present} partitions, and {count} would be no more: none is removed")
+    if assignment is None:
+        _check_size(count - present, room)
+        return broker.controller.assign(count - present, topic.replication_factor)
+    if len(assignment) != count - present:
+        raise InvalidReplicaAssignment(f"{count - present} partitions come to be, and {len(assignment)} are assigned")
+    _check_size(count - present, room)
+    known = {registered.node_id for registered in broker.controller.brokers}
+    for number, replicas in enumerate(assignment, present):
+        _check_replicas(number, replicas, known)
+        if len(replicas) != topic.replication_factor:
+            raise InvalidReplicaAssignment(
+                f"partition {number} has {len(replicas)} replicas, the others have {topic.replication_factor}"
+            )
+    return [tuple(replicas) for replicas in assignment]
+
+
+def plan_missing(broker: Broker, name: str, *, room: int = MAX_NEW_PARTITIONS) -> Topic:
+    """The topic that comes to be because somebody needs it: an internal one in its own shape, others by the defaults.
+
+    Raises KafkaError, as `plan` does.
+    """
+    shape = internal_topics.shape_of(broker, name)
+    if shape is None:
+        return plan(broker, name, room=room)
+    return plan(broker, name, **shape._asdict(), room=room)
+
+
 def _checked_configs(broker: Broker, configs: Mapping[str, str | None]) -> dict[str, str]:
     settings = {name: value for name, value in configs.items() if value is not None}
     if len(settings) < len(configs):
@@ -116,18 +157,22 @@ def _checked_assignment(
     for number, replicas in assignment:
         if number in by_number:
             raise InvalidReplicaAssignment(f"partition {number} is assigned twice")
-        if not replicas:
-            raise InvalidReplicaAssignment(f"partition {number} has no replicas")
-        if len(set(replicas)) < len(replicas):
-            raise InvalidReplicaAssignment(f"partition {number} has a broker twice among its replicas")
-        if unknown := set(replicas) - known:
-            raise InvalidReplicaAssignment(f"partition {number} is given to broker {min(unknown)}, which is not there")
+        _check_replicas(number, replicas, known)
         by_number[number] = tuple(replicas)
     if set(by_number) != set(range(len(by_number))):
         raise InvalidReplicaAssignment("partitions are numbered from 0 without gaps")
     if len({len(replicas) for replicas in by_number.values()}) > 1:
         raise InvalidReplicaAssignment("all partitions have the same number of replicas")
     return [by_number[number] for number in range(len(by_number))]
+
+
+def _check_replicas(number: int, replicas: Sequence[int], known: Collection[int]) -> None:
+    if not replicas:
+        raise InvalidReplicaAssignment(f"partition {number} has no replicas")
+    if len(set(replicas)) < len(replicas):
+        raise InvalidReplicaAssignment(f"partition {number} has a broker twice among its replicas")
+    if unknown := set(replicas).difference(known):
+        raise InvalidReplicaAssignment(f"partition {number} is given to broker {min(unknown)}, which is not there")
 
 
 def _check_size(partitions: int, room: int) -> None:
@@ -147,7 +192,17 @@ def create(
 
     It holds the loop until then: for many partitions at a client's wish there is `create_all`.
     """
-    topic = plan(broker, name, partitions=partitions, replication_factor=replication_factor, configs=configs)
+    return _make(
+        broker, plan(broker, name, partitions=partitions, replication_factor=replication_factor, configs=configs)
+    )
+
+
+def create_missing(broker: Broker, name: str) -> Topic:
+    """Make the topic that somebody needs, as `plan_missing` says; otherwise as `create`."""
+    return _make(broker, plan_missing(broker, name))
+
+
+def _make(broker: Broker, topic: Topic) -> Topic:
     broker.controller.create_topics([topic])
     try:
         _at_once(_host_all(broker, [topic]))
@@ -171,9 +226,36 @@ async def create_all(broker: Broker, topics: Sequence[Topic]) -> list[Topic]:
         try:
             await _in_turns(_host_all(broker, new))
         except KafkaError:
-            await delete_all(broker, [topic for topic in new if controller.topic_by_id(topic.id)])
+            await delete_all(broker, new)
             raise
     return late
+
+
+async def add_partitions(broker: Broker, topic: Topic, assignment: Sequence[Sequence[int]]) -> None:
+    """Give a topic the partitions that `plan_partitions` has just found for it; they are ready when this returns.
+
+    Raises KafkaError, and then there are none.
+    """
+    first = len(topic.partitions)
+    grown = broker.controller.add_partitions(topic, assignment)
+    try:
+        await _in_turns(_host_all(broker, [grown], first=first))
+    except KafkaError:
+        await _take_back(broker, grown, first)
+        raise
+
+
+async def _take_back(broker: Broker, grown: Topic, count: int) -> None:
+    """Undo what was made of partitions from `count` on, unless more have come since, or the topic has gone."""
+    current = broker.controller.topic_by_id(grown.id)
+    if current is None:
+        return
+    if len(current.partitions) > len(grown.partitions):
+        log.error("partitions of %s from %d on are not led before the next start", grown.name, count)
+        return
+    broker.controller.take_back_partitions(current, count)
+    for number in range(count, len(grown.partitions)):
+        broker.drop(TopicPartition(grown.name, number))
 
 
 def delete(broker: Broker, name: str) -> None:
@@ -186,10 +268,15 @@ def delete(broker: Broker, name: str) -> None:
 
 
 async def delete_all(broker: Broker, topics: Sequence[Topic]) -> None:
-    """Remove topics, in one transaction. Raises KafkaError, and then all are still there."""
-    if topics:
-        broker.controller.delete_topics(topics)
-        await _in_turns(_drop_all(broker, topics))
+    """Remove topics, in one transaction. Raises KafkaError, and then all are still there.
+
+    Each goes as it is now, with partitions that came since it was looked up.
+    """
+    controller = broker.controller
+    current = [known for topic in topics if (known := controller.topic_by_id(topic.id))]
+    if current:
+        controller.delete_topics(current)
+        await _in_turns(_drop_all(broker, current))
 
 
 def reconcile(broker: Broker) -> None:
@@ -237,9 +324,13 @@ def _adopt(broker: Broker, name: str, its_logs: Sequence[PartitionLog]) -> None:
         PartitionState((broker.config.node_id,), (broker.config.node_id,), broker.config.node_id, epochs.get(number, 0))
         for number in range(max(epochs) + 1)
     )
-    topic = Topic(name, random_uuid() if topic_id == ZERO_UUID else topic_id, partitions, {})
+    shape = internal_topics.shape_of(broker, name)  # whose records must not fall to the retention of ordinary topics
+    configs = {} if shape is None else shape.configs
+    topic = Topic(name, random_uuid() if topic_id == ZERO_UUID else topic_id, partitions, configs)
     if broker.controller.topic_by_id(topic.id) is None:
         broker.controller.create_topics([topic])
+        for partition_log in its_logs:  # they were loaded with the defaults, for want of a topic
+            partition_log.config = log_config(topic, broker.config.log_config)
         log.warning("took in topic %s, %d partitions: folders unknown to the database", name, len(partitions))
 
 
@@ -257,15 +348,26 @@ def log_config(topic: Topic | None, defaults: LogConfig) -> LogConfig:
         return LogConfig.parse(configs)
 
 
-def _host_all(broker: Broker, topics: Iterable[Topic], *, spare_failures: bool = False) -> Iterator[None]:
-    """Lead our partitions of `topics`, making their folders if need be; a step is one partition.
+def _host_all(
+    broker: Broker, topics: Iterable[Topic], *, first: int = 0, spare_failures: bool = False
+) -> Iterator[None]:
+    """Lead our partitions of `topics`, those from `first` on, making their folders if need be; a step is one partition.
 
-    A topic that is deleted meanwhile is left. With `spare_failures` a partition that cannot be led is logged, and left.
+    A topic that is deleted meanwhile is left; settings that change meanwhile are those of the partitions that follow.
+    With `spare_failures` a partition that cannot be led is logged, and left.
     """
+    controller = broker.controller
     for topic in topics:
-        config = log_config(topic, broker.config.log_config)
-        for number, state in enumerate(topic.partitions):
-            if broker.config.node_id in state.replicas and broker.controller.topic_by_id(topic.id) is topic:
+        known, defaults = topic, broker.config.log_config
+        config = log_config(known, defaults)
+        for number, state in enumerate(topic.partitions[first:], first):
+            current = controller.topic_by_id(topic.id)
+            if current is None:
+                break
+            if current is not known or broker.config.log_config is not defaults:
+                known, defaults = current, broker.config.log_config
+                config = log_config(known, defaults)
+            if broker.config.node_id in state.replicas:
                 try:
                     _host(broker, TopicPartition(topic.name, number), topic.id, config, state.leader_epoch)
                 except KafkaError as error:
@@ -297,6 +399,9 @@ def _drop_all(broker: Broker, topics: Sequence[Topic]) -> Iterator[None]:
         except KafkaError as error:  # its name stays taken, and the next start tries again
             log.error("the folders of the deleted topic %s cannot be put away: %s", topic.name, error.message)
     broker.controller.forget_deleted(gone)
+    topic_ids = {topic.name: topic.id for topic in topics}
+    broker.groups.forget_topics(topic_ids)
+    broker.transactions.forget_topics(topic_ids)
 
 
 def _at_once(steps: Iterator[None]) -> None:

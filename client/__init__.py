@@ -6,32 +6,43 @@
         outcome = await client.delete_records_before({("orders", 0): 1}, timeout_ms=5_000)
 
 From the bottom up: `connection` (one broker: framing, pipelining, time-outs), `cluster` (who leads what, retries), and
-`client` with its parts (`produce`, `consume`, `delete_records`, ...). Errors are those of `kmini.protocol.errors`; the
+`client` with its parts (`produce`, `consume`, `groups`, ...). Errors are those of `kmini.protocol.errors`; the
 ones that arise on this side of the wire are `Disconnected` (and `NoBrokerAnswers`) and `RequestTimedOut`.
 """
 
 from .address import Address, parse_addresses
 from .client import Client
 from .cluster import Cluster
+from .configs import ConfigEntry, ConfigResource
 from .connection import Connection, ConnectionSettings
 from .consume import ConsumedRecord
 from .delete_records import DeleteRecordsResult
 from .errors import Disconnected, NoBrokerAnswers
+from .groups import CommittedOffset, GroupDescription, GroupListing, GroupMember
 from .produce import ProduceResult, record
 from .topics import NewTopic
+from .transactions import TransactionDescription, TransactionListing
 
 __all__ = [
     "Address",
     "Client",
     "Cluster",
+    "CommittedOffset",
+    "ConfigEntry",
+    "ConfigResource",
     "Connection",
     "ConnectionSettings",
     "ConsumedRecord",
     "DeleteRecordsResult",
     "Disconnected",
+    "GroupDescription",
+    "GroupListing",
+    "GroupMember",
     "NewTopic",
     "NoBrokerAnswers",
     "ProduceResult",
+    "TransactionDescription",
+    "TransactionListing",
     "parse_addresses",
     "record",
 ]

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
+from ..protocol.errors import KafkaError
 from ..protocol.messages.list_offsets import EARLIEST, LATEST
 from ..protocol.messages.metadata import MetadataResponse
 from ..protocol.records.compression import Codec
@@ -15,13 +16,33 @@ from ..protocol.schema import Request
 from ..protocol.topics import TopicPartition
 from .address import Address, parse_addresses
 from .cluster import Cluster
+from .configs import ConfigEntry, ConfigResource, alter_configs, describe_configs
 from .connection import Connection, ConnectionSettings
 from .consume import ConsumedRecord, Consumption, Fetched, fetch
 from .deadline import Deadline
 from .delete_records import DeleteRecordsResult, delete_records_before
+from .groups import (
+    CommittedOffset,
+    GroupDescription,
+    GroupListing,
+    commit_offsets,
+    committed_offsets,
+    delete_groups,
+    delete_offsets,
+    describe_group,
+    list_groups,
+)
 from .offsets import OffsetAndTimestamp, list_offset
 from .produce import ALL_IN_SYNC, ProduceResult, produce
-from .topics import NewTopic, Outcomes, create_topics, delete_topics
+from .topics import NewTopic, Outcomes, create_partitions, create_topics, delete_topics
+from .transactions import (
+    TransactionDescription,
+    TransactionListing,
+    abort_hanging_transaction,
+    abort_transaction,
+    describe_transaction,
+    list_transactions,
+)
 
 P = TypeVar("P", bound="tuple[str, int]")
 """A TopicPartition, or the plain tuple of its two fields."""
@@ -96,6 +117,89 @@ class Client:
     async def delete_topics(self, names: Iterable[str]) -> Outcomes:
         """Delete topics; by name, what kept one from being deleted, or None."""
         return await delete_topics(self.cluster, names, self._deadline())
+
+    async def create_partitions(self, counts: Mapping[str, int], *, validate_only: bool = False) -> Outcomes:
+        """Give topics more partitions, up to so many in all; by name, what kept it from that, or None."""
+        return await create_partitions(self.cluster, counts, self._deadline(), validate_only=validate_only)
+
+    # --- configurations
+
+    async def describe_configs(self, resource: ConfigResource) -> list[ConfigEntry]:
+        """Every setting of a topic or broker and its value, by name. Raises UnknownTopicOrPartition, InvalidRequest."""
+        return await describe_configs(self.cluster, resource, self._deadline())
+
+    async def alter_configs(
+        self, changes: Mapping[ConfigResource, Mapping[str, str | None]], *, validate_only: bool = False
+    ) -> dict[ConfigResource, KafkaError | None]:
+        """Change single settings; None as a value goes back to the default. All of a resource's change, or none does.
+
+        By resource, what kept it from changing, or None.
+        """
+        return await alter_configs(self.cluster, changes, self._deadline(), validate_only=validate_only)
+
+    # --- groups
+
+    async def list_groups(self, *, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[GroupListing]:
+        """All groups, or those in one of these states and of one of these types, by name."""
+        return await list_groups(self.cluster, self._deadline(), states=states, types=types)
+
+    async def describe_group(self, group_id: str) -> GroupDescription:
+        """A group and who is in it. Raises GroupIdNotFound."""
+        return await describe_group(self.cluster, group_id, self._deadline())
+
+    async def delete_groups(self, group_ids: Iterable[str]) -> Outcomes:
+        """Delete groups that nobody is in, with their offsets; by name, what kept one from being deleted, or None."""
+        return await delete_groups(self.cluster, group_ids, self._deadline())
+
+    async def committed_offsets(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
+        """How far a group has come, wherever it has committed something. Nothing for a group that does not exist."""
+        return await committed_offsets(self.cluster, group_id, self._deadline())
+
+    async def commit_offsets(
+        self, group_id: str, offsets: Mapping[P, CommittedOffset | int]
+    ) -> dict[P, KafkaError | None]:
+        """Say how far a group has come, from outside of it: only while nobody is in it (else UnknownMemberId).
+
+        By partition, what kept the offset from being kept, or None. The group comes into being if it is not there.
+        """
+        wanted = {
+            TopicPartition(*at): CommittedOffset(offset) if isinstance(offset, int) else offset
+            for at, offset in offsets.items()
+        }
+        outcomes = await commit_offsets(self.cluster, group_id, wanted, self._deadline())
+        return {at: outcomes[TopicPartition(*at)] for at in offsets}
+
+    async def delete_offsets(self, group_id: str, partitions: Iterable[P]) -> dict[P, KafkaError | None]:
+        """Forget how far a group has come, in partitions of topics that it does not read now (GroupSubscribedToTopic).
+
+        By partition, what kept the offset, or None. Raises GroupIdNotFound.
+        """
+        wanted = list(partitions)
+        outcomes = await delete_offsets(
+            self.cluster, group_id, [TopicPartition(*at) for at in wanted], self._deadline()
+        )
+        return {at: outcomes[TopicPartition(*at)] for at in wanted}
+
+    # --- transactions
+
+    async def list_transactions(self, *, states: Sequence[str] = ()) -> list[TransactionListing]:
+        """All transactional ids, or those in one of these states, by name."""
+        return await list_transactions(self.cluster, self._deadline(), states=states)
+
+    async def describe_transaction(self, transactional_id: str) -> TransactionDescription:
+        """A transactional id and its transaction. Raises TransactionalIdNotFound."""
+        return await describe_transaction(self.cluster, transactional_id, self._deadline())
+
+    async def abort_transaction(self, transactional_id: str) -> None:
+        """Abort what is open under a transactional id, and fence its producer for good. Raises
+        TransactionalIdNotFound."""
+        await abort_transaction(self.cluster, transactional_id, self._deadline())
+
+    async def abort_hanging_transaction(self, topic_partition: P, start_offset: int) -> None:
+        """Abort, in one partition, the transaction that began at an offset and that no coordinator knows any more.
+        Raises InvalidTxnState if none did. Others of its partitions are left as they are."""
+        partition = TopicPartition(*topic_partition)
+        await abort_hanging_transaction(self.cluster, partition, start_offset, self._deadline())
 
     # --- records
 

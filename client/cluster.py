@@ -1,8 +1,8 @@
 """The brokers as one cluster: who leads what, a connection to each, and what to do when either changes.
 
-Leaders are looked up once and believed until a broker says otherwise. `at_leader` and `at_controller` are where
-requests are retried: a retriable error makes them forget whom they asked, pause, look up again and try again, until
-the deadline.
+Leaders are looked up once and believed until a broker says otherwise. `at_leader`, `at_controller` and
+`at_coordinator` are where requests are retried: a retriable error makes them forget whom they asked, pause, look up
+again and try again, until the deadline.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from ..protocol.errors import KafkaError, LeaderNotAvailable, UnknownTopicOrPartition
+from ..protocol.messages.find_coordinator import GROUP, FindCoordinatorRequest, FindCoordinatorResponse
 from ..protocol.messages.metadata import MetadataRequest, MetadataResponse
 from ..protocol.topics import TopicPartition
 from ..protocol.uuids import ZERO_UUID
@@ -29,6 +30,13 @@ CREATION_PATIENCE_MS = 5_000
 """How long, if asking may have it made: the broker that was asked does not wait for that."""
 
 
+class Coordinator(NamedTuple):
+    """The broker that keeps a group or a transactional id."""
+
+    node_id: int
+    address: Address
+
+
 class Cluster:
     """A view of a cluster that starts from some of its addresses. Belongs to one event loop; ends with `close`."""
 
@@ -38,6 +46,7 @@ class Cluster:
         """The live brokers by node id, as of the last metadata."""
         self._bootstrap = list(bootstrap)
         self._controller_id = -1
+        self._coordinators: dict[tuple[int, str], Coordinator] = {}
         self._leaders: dict[TopicPartition, int] = {}
         self._topic_ids: dict[str, bytes] = {}
         self._connections: dict[Address, asyncio.Task[Connection]] = {}
@@ -229,6 +238,35 @@ class Cluster:
         if self._controller_id not in self.brokers:
             return await self.any_connection(deadline)
         return await self.connection(self._controller_id, deadline)
+
+    async def at_coordinator(
+        self, key: str, deadline: Deadline, attempt: Callable[[Connection], Awaitable[T]], *, key_type: int = GROUP
+    ) -> T:
+        """What `attempt`, given the shared connection to the coordinator of a group or (key type TRANSACTION) a
+        transactional id, returns; retried as in `at_leader`."""
+        backoff = Backoff(deadline)
+        while True:
+            try:
+                coordinator = await self.coordinator_of(key, deadline, key_type=key_type)
+                return await attempt(await self._shared(coordinator.address, deadline))
+            except KafkaError as error:
+                if not error.retriable or not await backoff.pause():
+                    raise
+            self._coordinators.pop((key_type, key), None)
+
+    async def coordinator_of(self, key: str, deadline: Deadline, *, key_type: int = GROUP) -> Coordinator:
+        """Whom any broker names as the coordinator. Does not retry."""
+        known = self._coordinators.get((key_type, key))
+        if known is not None:
+            return known
+        connection = await self.any_connection(deadline)
+        request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])
+        response: FindCoordinatorResponse = await connection.send(request, timeout_ms=deadline.remaining_ms)
+        found = response.coordinators[0] if response.coordinators else response
+        check(found.error_code, found.error_message)
+        coordinator = Coordinator(found.node_id, Address(found.host, found.port))
+        self._coordinators[key_type, key] = coordinator
+        return coordinator
 
 
 def _has_open(task: asyncio.Task[Connection]) -> bool:

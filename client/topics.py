@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ..protocol.errors import KafkaError, NotController
+from ..protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from ..protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from ..protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from .cluster import Cluster
@@ -59,6 +60,23 @@ async def delete_topics(cluster: Cluster, names: Iterable[str], deadline: Deadli
     async def attempt(connection: Connection) -> Outcomes:
         response: DeleteTopicsResponse = await connection.send(request, timeout_ms=deadline.remaining_ms)
         return _outcomes((topic.name, topic.error_code, topic.error_message) for topic in response.responses)
+
+    return await cluster.at_controller(deadline, attempt)
+
+
+async def create_partitions(
+    cluster: Cluster, counts: Mapping[str, int], deadline: Deadline, *, validate_only: bool = False
+) -> Outcomes:
+    """See `Client.create_partitions`."""
+    request = CreatePartitionsRequest(
+        topics=[CreatePartitionsRequest.Topic(name=name, count=count) for name, count in counts.items()],
+        timeout_ms=deadline.remaining_ms,
+        validate_only=validate_only,
+    )
+
+    async def attempt(connection: Connection) -> Outcomes:
+        response: CreatePartitionsResponse = await connection.send(request, timeout_ms=deadline.remaining_ms)
+        return _outcomes((topic.name, topic.error_code, topic.error_message) for topic in response.results)
 
     return await cluster.at_controller(deadline, attempt)
 

@@ -13,7 +13,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from kmini.broker import topics
 from kmini.broker.broker import Broker as Core
@@ -24,12 +24,15 @@ from kmini.broker.listeners import Endpoint
 from kmini.broker.metrics import metrics_text
 from kmini.broker.partition import HIGH_WATERMARK, Partition
 from kmini.broker.purgatory import Operation
-from kmini.protocol.errors import RequestTimedOut
+from kmini.protocol.errors import PolicyViolation, RequestTimedOut
 from kmini.protocol.records.batch import build_batch, iter_batches
 from kmini.protocol.records.record import Record, decode_records
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.log import PartitionLog
 from kmini.storage.validation import validate
+
+if TYPE_CHECKING:
+    from kmini.storage.cleaner.stats import PassReport
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -125,6 +128,16 @@ class Operations:
         """Do now what retention would do at its next check."""
         await self.core.apply_retention()
 
+    async def compact(self, topic: str, partition: int | None = None) -> "list[PassReport]":
+        """Compact a topic, or one partition of it, now, up to the last record; return what each pass did. Raises
+        PolicyViolation unless its cleanup.policy says compact, KafkaStorageError if a partition cannot be cleaned."""
+        reports = []
+        for led in self._partitions(topic, partition):
+            if not led.log.config.is_compacted:
+                raise PolicyViolation(f"cleanup.policy of {topic} is not compact")
+            reports += await self.core.cleaner.compact(led.topic_partition)
+        return reports
+
     async def advance_clock(self, duration_ms: int, *, liveness: bool = False) -> None:
         """Move log time, and on request liveness too; return when everything that fell due has run
         (`broker/clock.py`)."""
@@ -215,7 +228,8 @@ class Broker:
 
     `port` 0 takes any free port. `config` holds settings by Kafka's names ("auto.create.topics.enable": "false").
     `topics` are created before it is ready: names with their number of partitions. With `data_dir` the data stay there.
-    Raises PortTaken and ConfigError.
+    `as_version` ("3.9", "4.3") serves the requests and versions of that release of Apache Kafka and no others. Raises
+    PortTaken and ConfigError.
     """
 
     def __init__(
@@ -226,8 +240,11 @@ class Broker:
         config: Mapping[str, str | int | bool] | None = None,
         topics: Mapping[str, int] | None = None,
         data_dir: str | os.PathLike[str] | None = None,
+        as_version: str | None = None,
     ) -> None:
         properties = {"listeners": f"PLAINTEXT://{host}:{port}"}
+        if as_version is not None:
+            properties["kmini.as.version"] = as_version
         properties.update({key: _text(value) for key, value in (config or {}).items()})
         self._config = BrokerConfig.parse(properties)
         self._topics = dict(topics or {})
@@ -356,6 +373,7 @@ class Broker:
     offsets = blocking(Operations.offsets)
     delete_records = blocking(Operations.delete_records)
     apply_retention = blocking(Operations.apply_retention)
+    compact = blocking(Operations.compact)
     advance_clock = blocking(Operations.advance_clock)
     metrics_text = blocking(Operations.metrics_text)
 
@@ -380,6 +398,7 @@ class AsyncBroker:
     offsets = awaitable(Operations.offsets)
     delete_records = awaitable(Operations.delete_records)
     apply_retention = awaitable(Operations.apply_retention)
+    compact = awaitable(Operations.compact)
     advance_clock = awaitable(Operations.advance_clock)
     metrics_text = awaitable(Operations.metrics_text)
 

@@ -9,7 +9,12 @@ from .errors import InvalidTopic
 MAX_TOPIC_NAME_LENGTH = 249
 """So that `<topic>-<partition>` with every suffix that Kafka adds still is a file name of at most 255 bytes."""
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__share_group_state", "__transaction_state"})
+CONSUMER_OFFSETS = "__consumer_offsets"
+"""What groups are and what they have committed."""
+
+TRANSACTION_STATE = "__transaction_state"
+
+INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, "__share_group_state"})
 """Topics in which the broker keeps state of its own."""
 
 _LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")

@@ -32,6 +32,12 @@ def format_uuid(uuid: bytes) -> str:
     return urlsafe_b64encode(uuid).rstrip(b"=").decode("ascii")
 
 
+def format_hyphenated(uuid: bytes) -> str:
+    """Sixteen bytes as people know UUIDs, in five groups of hexadecimal digits: the end of a group's member ids."""
+    text = uuid.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
 def parse_uuid(text: str) -> bytes:
     """The opposite of `format_uuid`; ValueError for what it could not have produced."""
     try:

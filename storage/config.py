@@ -1,13 +1,14 @@
 """The settings of a topic's logs: one table, Kafka's names and defaults.
 
 `broker=` names the broker settings from which a topic takes its value when it has none of its own; the first that is
-set wins, so the finer unit does. `differs=` says why a line is not Kafka's.
+set wins, so the finer unit does. `differs=` says why a line is not Kafka's, `no_effect=` why a value that is accepted
+changes nothing.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any
 
 from ..protocol.errors import InvalidConfig
 from .config_key import (
@@ -15,11 +16,13 @@ from .config_key import (
     BOOLEAN,
     DOUBLE,
     INT,
+    LIST,
     LONG,
     MAX_LONG,
     SET,
     STRING,
     ConfigKey,
+    Rule,
     Settings,
     any_rule,
     at_least,
@@ -32,12 +35,22 @@ from .config_key import (
     shorten,
 )
 
+ONE_REPLICA = "a partition has one replica, which is always in sync"
+NO_TIERS = "there is no tiered storage"
+NO_QUOTAS = "there are no quotas"
+
+_REPLICA = re.compile(r"[0-9]+:[0-9]+")
+THROTTLED = Rule(
+    "must be * or partition:broker,partition:broker,...",
+    lambda value: value == ("*",) or all(_REPLICA.fullmatch(item) for item in value),
+)
+
 
 # fmt: off
 class LogConfig(Settings):
     """What governs one log. `LogConfig()` is Kafka's defaults; `parse` reads a topic's own settings."""
 
-    cleanup_policy: frozenset[str] = key(SET, frozenset({"delete"}), each_of("delete", "compact"),
+    cleanup_policy: tuple[str, ...] = key(SET, ("delete",), each_of("delete", "compact"),
         "What becomes of old records: delete whole segments, compact (keep the last record of every key), or both.",
         broker="log.cleanup.policy")
     compression_type: str = key(STRING, "producer", one_of("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
@@ -60,7 +73,8 @@ class LogConfig(Settings):
         broker="min.insync.replicas")
     unclean_leader_election_enable: bool = key(BOOLEAN, False, ANY,
         "Whether a replica that is not in sync may become leader when no other is left, losing records.",
-        broker="unclean.leader.election.enable")
+        broker="unclean.leader.election.enable",
+        no_effect=ONE_REPLICA)
 
     message_timestamp_type: str = key(STRING, "CreateTime", one_of("CreateTime", "LogAppendTime"),
         "Whose clock records carry: the producer's or the broker's.",
@@ -90,7 +104,8 @@ class LogConfig(Settings):
         broker="log.index.interval.bytes")
     preallocate: bool = key(BOOLEAN, False, ANY,
         "Whether a new segment's file is created at full size.",
-        broker="log.preallocate")
+        broker="log.preallocate",
+        no_effect="files grow as they are written; after a crash there are no zeros to be told from records")
     flush_messages: int = key(LONG, MAX_LONG, at_least(1),
         "Force records to disk once so many are not yet there.",
         broker="log.flush.interval.messages")
@@ -115,7 +130,8 @@ class LogConfig(Settings):
         "A record stays uncompacted at least this long.",
         broker="log.cleaner.min.compaction.lag.ms")
     max_compaction_lag_ms: int = key(LONG, MAX_LONG, at_least(1),
-        "A record becomes eligible for compaction at the latest after this long (KIP-354).",
+        "A record of a compacted topic becomes eligible for compaction, its segment being rolled, at the latest after"
+        " this long (KIP-354).",
         broker="log.cleaner.max.compaction.lag.ms")
     min_cleanable_dirty_ratio: float = key(DOUBLE, 0.5, between(0, 1),
         "A log is compacted when more than this share of it is not yet compacted.",
@@ -123,6 +139,27 @@ class LogConfig(Settings):
 
     remote_storage_enable: bool = key(BOOLEAN, False, exactly(False),
         "Tiered storage, which is not offered here.")
+    remote_log_copy_disable: bool = key(BOOLEAN, False, ANY,
+        "Whether tiered storage stops copying segments.",
+        no_effect=NO_TIERS)
+    remote_log_delete_on_disable: bool = key(BOOLEAN, False, ANY,
+        "Whether tiered data goes when remote.storage.enable does.",
+        no_effect=NO_TIERS)
+    local_retention_ms: int = key(LONG, -2, at_least(-2),
+        "How long segments that are in tiered storage stay here too; -2 is retention.ms.",
+        broker="log.local.retention.ms",
+        no_effect=NO_TIERS)
+    local_retention_bytes: int = key(LONG, -2, at_least(-2),
+        "How many bytes of segments that are in tiered storage stay here too; -2 is retention.bytes.",
+        broker="log.local.retention.bytes",
+        no_effect=NO_TIERS)
+
+    leader_replication_throttled_replicas: tuple[str, ...] = key(LIST, (), THROTTLED,
+        "Replicas whose leader sends followers no more than the replication quota: partition:broker, or *.",
+        no_effect=NO_QUOTAS)
+    follower_replication_throttled_replicas: tuple[str, ...] = key(LIST, (), THROTTLED,
+        "Replicas that fetch no more than the replication quota: partition:broker, or *.",
+        no_effect=NO_QUOTAS)
     # fmt: on
 
     @property
@@ -138,23 +175,17 @@ class LogConfig(Settings):
     def parse(cls, overrides: Mapping[str, str], defaults: LogConfig | None = None) -> LogConfig:
         """A topic's settings: `overrides` by Kafka's key names, the rest from `defaults`.
 
-        Raises InvalidConfig, naming key, value and rule, for an unknown key or a value that breaks its rule or the
-        rule between two keys. Keys that mean something to Kafka but nothing here (ACCEPTED_KEYS) are let through.
+        Raises InvalidConfig, naming key, value and rule: for an unknown key, else for a value that breaks its rule,
+        else for the rule between two keys.
         """
         defaults = defaults or cls()
         if not overrides:
             return defaults
-        values: dict[str, Any] = {}
-        for name, text in overrides.items():
-            if name in ACCEPTED_KEYS:
-                continue
-            line = topic_key(name)
-            if line is None:
-                raise InvalidConfig(f"unknown topic setting {shorten(name)}{closest(name, cls.KEYS)}")
-            try:
-                values[line.attribute] = line.parse(text)
-            except ValueError as error:
-                raise InvalidConfig(str(error)) from None
+        lines = {name: _known_key(name, text) for name, text in overrides.items()}
+        try:
+            values = {line.attribute: line.parse(overrides[name]) for name, line in lines.items()}
+        except ValueError as error:
+            raise InvalidConfig(str(error)) from None
         if INTERNAL_SEGMENT_BYTES in overrides:  # stronger than the public key, as in Kafka, wherever it stands
             values["segment_bytes"] = cls.KEYS["segment.bytes"].parse(overrides[INTERNAL_SEGMENT_BYTES])
         config = defaults.replace(**values)
@@ -173,19 +204,15 @@ class LogConfig(Settings):
 INTERNAL_SEGMENT_BYTES = "internal.segment.bytes"
 """With this key Kafka's own tests get small segments from a broker that asks for large ones."""
 
-ACCEPTED_KEYS = frozenset(
-    {
-        "follower.replication.throttled.replicas",
-        "leader.replication.throttled.replicas",
-        "local.retention.bytes",
-        "local.retention.ms",
-        "remote.log.copy.disable",
-        "remote.log.delete.on.disable",
-    }
-)
-"""Topic keys of Kafka that have no effect here: there are no replication quotas and no tiered storage."""
-
 
 def topic_key(name: str) -> ConfigKey | None:
     """The line of the table that governs the topic setting `name`; None for a name that has none."""
     return LogConfig.KEYS.get("segment.bytes" if name == INTERNAL_SEGMENT_BYTES else name)
+
+
+def _known_key(name: str, text: str) -> ConfigKey:
+    line = topic_key(name)
+    if line is None:
+        hint = closest(name, LogConfig.KEYS)
+        raise InvalidConfig(f"{shorten(name)}={shorten(text)}: there is no such topic setting{hint}")
+    return line

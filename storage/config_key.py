@@ -65,6 +65,13 @@ def split_list(text: str) -> tuple[str, ...]:
     return tuple(item.strip() for item in text.split(",")) if text else ()
 
 
+def _parse_set(text: str) -> tuple[str, ...]:
+    items = split_list(text)
+    if "" in items:
+        raise ValueError("must not have empty items")
+    return tuple(dict.fromkeys(items))
+
+
 def _text_of_double(value: float) -> str:
     return repr(value).replace("e+", "E").replace("e", "E")
 
@@ -76,8 +83,8 @@ SHORT = ConfigType("short", 4, _integer_parser(16), str)
 LONG = ConfigType("long", 5, _integer_parser(64), str)
 DOUBLE = ConfigType("double", 6, _parse_double, _text_of_double)
 LIST = ConfigType("list", 7, split_list, ",".join)
-SET = ConfigType("list", 7, lambda text: frozenset(split_list(text)), lambda value: ",".join(sorted(value)))
-"""A list whose order and repetitions mean nothing."""
+SET = ConfigType("list", 7, _parse_set, ",".join)
+"""A list in which repetitions mean nothing, and an item has at least one character (KIP-1161)."""
 
 
 class Rule(NamedTuple):
@@ -116,14 +123,25 @@ def exactly(*values: object) -> Rule:
 
 
 READ_ONLY = "read-only"
-PER_BROKER = "per-broker"
 CLUSTER_WIDE = "cluster-wide"
 
 
 class ConfigKey:
     """One setting: a line of a table."""
 
-    __slots__ = ("attribute", "broker_keys", "default", "differs", "doc", "dynamic", "name", "rule", "section", "type")
+    __slots__ = (
+        "attribute",
+        "broker_keys",
+        "default",
+        "differs",
+        "doc",
+        "dynamic",
+        "name",
+        "no_effect",
+        "rule",
+        "section",
+        "type",
+    )
 
     name: str
     attribute: str
@@ -136,9 +154,11 @@ class ConfigKey:
     broker_keys: tuple[str, ...]
     """For a topic key: the broker keys that give its default, the strongest (and finest unit) first."""
     dynamic: str
-    """Whether it can change while the broker runs: READ_ONLY, PER_BROKER, or CLUSTER_WIDE (for all brokers at once)."""
+    """Whether it can change while the broker runs: READ_ONLY, or CLUSTER_WIDE (for one broker, or for all at once)."""
     differs: str
     """Why kmini's default or rule is not Kafka's; empty where it is."""
+    no_effect: str
+    """Why the value, though accepted, stored and told, changes nothing here; empty where it does what it says."""
     section: str
     """The heading above this line where the table is printed; empty for none."""
 
@@ -153,22 +173,24 @@ class ConfigKey:
         broker_keys: tuple[str, ...] = (),
         dynamic: str = READ_ONLY,
         differs: str = "",
+        no_effect: str = "",
         section: str = "",
     ) -> None:
         self.name, self.type, self.default, self.rule, self.doc = name, type, default, rule, doc
-        self.broker_keys, self.dynamic, self.differs, self.section = broker_keys, dynamic, differs, section
+        self.broker_keys, self.dynamic, self.section = broker_keys, dynamic, section
+        self.differs, self.no_effect = differs, no_effect
 
     def __set_name__(self, owner: Any, attribute: str) -> None:
         self.attribute = attribute
         self.name = attribute.replace("_", ".")
 
-    def parse(self, text: str) -> Any:
-        """The value that `text` stands for, None for no text where None is the default.
+    def parse(self, text: str, *, may_be_unset: bool = True) -> Any:
+        """The value that `text` stands for; with `may_be_unset`, None for no text where None is the default.
 
         Raises ValueError naming key, value and rule.
         """
         text = text.strip()
-        if not text and self.default is None:
+        if not text and self.default is None and may_be_unset:
             return None
         try:
             value = self.type.parse(text)
@@ -195,12 +217,20 @@ def key(
     broker: str = "",
     dynamic: str = READ_ONLY,
     differs: str = "",
+    no_effect: str = "",
     section: str = "",
 ) -> Any:
     """A line of a `Settings` table. `broker` names the broker keys behind a topic key, blank-separated."""
-    broker_keys = tuple(broker.split())
     return ConfigKey(
-        type, default, rule, doc, broker_keys=broker_keys, dynamic=dynamic, differs=differs, section=section
+        type,
+        default,
+        rule,
+        doc,
+        broker_keys=tuple(broker.split()),
+        dynamic=dynamic,
+        differs=differs,
+        no_effect=no_effect,
+        section=section,
     )
 
 

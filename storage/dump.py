@@ -14,7 +14,7 @@ from collections.abc import Callable
 from . import filenames
 from .dump_index import dump_offset_index, dump_time_index, dump_transaction_index
 from .dump_log import dump_log, next_offset_of
-from .dump_report import Damage, Dump, Source, count
+from .dump_report import Damage, Dump, File, Note, Part, Source, Span, count
 from .dump_small_files import (
     EPOCH_FIELDS,
     OFFSET_FIELDS,
@@ -26,7 +26,7 @@ from .dump_small_files import (
 from .filenames import SegmentFile, parse_segment_file, segment_path
 from .filesystem import FileSystem
 
-__all__ = ["Damage", "dump"]
+__all__ = ["Damage", "File", "Note", "Part", "Span", "dump"]
 
 _OFFSET_CHECKPOINTS = (
     filenames.RECOVERY_POINT_CHECKPOINT,
@@ -75,7 +75,7 @@ def dump(filesystem: FileSystem, path: str, *, records: bool = False) -> Dump:
     yield from _dump_segments(filesystem, path, files, records)
     for name in files:
         if name not in _NAMED and parse_segment_file(name) is None:
-            yield f"{os.path.join(path, name)}: {_what_it_is(name)}"
+            yield File(os.path.join(path, name), _what_it_is(name))
     for name in names:
         if name not in files:
             yield from dump(filesystem, os.path.join(path, name), records=records)
@@ -99,12 +99,12 @@ def _dump_segments(filesystem: FileSystem, directory: str, names: list[str], rec
             if file.base_offset != bases[-1] and filesystem.exists(path) and not filesystem.exists(index):
                 yield Damage(index, 0, "is missing; the next start rebuilds it")
         elif file.kind != filenames.PRODUCER_SNAPSHOT and file.base_offset not in bases:
-            yield f"  there is no log beside {path}: the next start removes it"
+            yield Note(f"there is no log beside {path}: the next start removes it")
     for file in parsed:
         if file.suffix:
             path = segment_path(directory, *file)
             with contextlib.suppress(FileNotFoundError):
-                yield f"{path}: {_SUFFIXES[file.suffix]}, {count(filesystem.size(path), 'byte')}"
+                yield File(path, f"{_SUFFIXES[file.suffix]}, {count(filesystem.size(path), 'byte')}")
 
 
 def _reading_order(file: SegmentFile) -> tuple[int, int]:
@@ -117,7 +117,7 @@ def _dump_file(filesystem: FileSystem, path: str, records: bool) -> Dump:
     named = _NAMED.get(name.removesuffix(filenames.TEMPORARY))
     segment_file = parse_segment_file(name)
     if named is None and segment_file is None:
-        yield f"{path}: {_what_it_is(name)}"
+        yield File(path, _what_it_is(name))
         return
     try:
         with contextlib.closing(Source(filesystem, path)) as source:
@@ -126,7 +126,7 @@ def _dump_file(filesystem: FileSystem, path: str, records: bool) -> Dump:
             elif segment_file is not None:
                 yield from _dump_segment_file(filesystem, source, segment_file, records)
     except FileNotFoundError:
-        yield f"{path}: was removed meanwhile"
+        yield File(path, "was removed meanwhile")
     except OSError as error:
         yield Damage(path, 0, f"cannot be read: {error.strerror or error}")
 

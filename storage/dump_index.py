@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from struct import Struct
 
-from ..protocol.records.batch import HEADER_SIZE, BatchHeader, is_crc_valid, read_header
-from .dump_log import Found, walk
-from .dump_report import Damage, Dump, Source, count, time_of
+from ..protocol.records.batch import BatchHeader
+from .dump_log import Found, look, walk
+from .dump_report import Damage, Dump, File, Note, Part, Source, count, time_of
 
 _OFFSET_ENTRY = Struct(">ii")
 _TIME_ENTRY = Struct(">qi")
@@ -17,11 +17,11 @@ _TRANSACTION_ENTRY = Struct(">hqqqq")
 def dump_offset_index(source: Source, base_offset: int, log: Source | None) -> Dump:
     """Entries (offset, position): each names the last offset of the batch that starts at the position."""
     data, zeros = _content(source, _OFFSET_ENTRY)
-    yield f"{source.path}: offset index, {count(len(data) // _OFFSET_ENTRY.size, 'entry')}"
+    yield File(source.path, f"offset index, {count(len(data) // _OFFSET_ENTRY.size, 'entry')}")
     last_offset = last_position = -1
     for at, (relative, position) in _entries(data, _OFFSET_ENTRY):
         offset = base_offset + relative
-        yield f"  offset={offset} position={position}"
+        yield Part("entry", {"offset": offset, "position": position})
         if relative < 0 or offset <= last_offset or position <= last_position:
             yield Damage(source.path, at, f"({offset} at {position}) comes after ({last_offset} at {last_position})")
         elif log is not None and (problem := _what_is_wrong(log, offset, position)):
@@ -33,12 +33,12 @@ def dump_offset_index(source: Source, base_offset: int, log: Source | None) -> D
 def dump_time_index(source: Source, base_offset: int, log: Source | None) -> Dump:
     """Entries (timestamp, offset): no batch up to and including the offset has a later timestamp."""
     data, zeros = _content(source, _TIME_ENTRY)
-    yield f"{source.path}: time index, {count(len(data) // _TIME_ENTRY.size, 'entry')}"
+    yield File(source.path, f"time index, {count(len(data) // _TIME_ENTRY.size, 'entry')}")
     last_timestamp, last_offset = -1, base_offset
     latest = _LatestTimestamps(walk(log, base_offset, verify=False) if log is not None else iter(()))
     for at, (timestamp, relative) in _entries(data, _TIME_ENTRY):
         offset = base_offset + relative
-        yield f"  time={time_of(timestamp)} timestamp={timestamp} offset={offset}"
+        yield Part("entry", {"time": time_of(timestamp), "timestamp": timestamp, "offset": offset})
         if relative < 0 or timestamp <= last_timestamp or offset < last_offset:
             yield Damage(source.path, at, f"({timestamp}, {offset}) comes after ({last_timestamp}, {last_offset})")
         elif (later := latest.up_to(offset)) > timestamp:
@@ -50,11 +50,11 @@ def dump_time_index(source: Source, base_offset: int, log: Source | None) -> Dum
 def dump_transaction_index(source: Source, base_offset: int, log: Source | None) -> Dump:
     """Aborted transactions, in the order of their ABORT markers."""
     data = source.read(0, source.size)
-    yield f"{source.path}: aborted transactions, {count(len(data) // _TRANSACTION_ENTRY.size, 'entry')}"
+    yield File(source.path, f"aborted transactions, {count(len(data) // _TRANSACTION_ENTRY.size, 'entry')}")
     last_marker = base_offset - 1
     for at, (version, producer_id, first_offset, marker, last_stable_offset) in _entries(data, _TRANSACTION_ENTRY):
-        stable = f"last_stable_offset={last_stable_offset}"
-        yield f"  producer={producer_id} first_offset={first_offset} marker={marker} {stable}"
+        fields = {"producer": producer_id, "first_offset": first_offset, "marker": marker}
+        yield Part("entry", {**fields, "last_stable_offset": last_stable_offset})
         if version != 0:
             yield Damage(source.path, at, f"there is no version {version}")
         elif marker <= last_marker:
@@ -77,7 +77,7 @@ class _LatestTimestamps:
         while True:
             if self._ahead is None:
                 self._ahead = next(
-                    (f.header for f in self._batches if isinstance(f.header, BatchHeader) and not f.problem), None
+                    (found.header for found in self._batches if found.header and not found.problem), None
                 )
             if self._ahead is None or self._ahead.last_offset > offset:
                 return self._largest
@@ -87,13 +87,12 @@ class _LatestTimestamps:
 
 def _what_is_wrong(log: Source, offset: int, position: int) -> str:
     """What the log says against an entry of the offset index."""
-    start = log.read(position, HEADER_SIZE)
-    if len(start) < HEADER_SIZE:
+    if position >= log.size:
         return f"position {position} is beyond the batches of the log, which has {log.size} bytes"
-    header = read_header(start)
-    batch = log.read(position, header.size)
-    if not HEADER_SIZE <= header.size == len(batch) or not is_crc_valid(batch, 0, header):
+    found = look(log, position)
+    if found.header is None or found.problem:
         return f"at position {position} of the log there is no whole batch"
+    header = found.header
     if header.last_offset > offset or header.base_offset > offset:
         return f"the batch at position {position} ends at offset {header.last_offset}, not at {offset}"
     return ""
@@ -114,7 +113,7 @@ def _entries(data: bytes, entry: Struct) -> Iterator[tuple[int, tuple[int, ...]]
 
 def _tail(source: Source, entry: Struct, zeros: int) -> Dump:
     if zeros:
-        yield f"  {count(zeros, 'entry')} of zeros: place that Apache Kafka reserves while a segment is active"
+        yield Note(f"{count(zeros, 'entry')} of zeros: place that Apache Kafka reserves while a segment is active")
     rest = source.size % entry.size
     if rest:
         yield Damage(source.path, source.size - rest, f"a rest of {count(rest, 'byte')} is no whole entry")

@@ -1,45 +1,40 @@
 """A dump of `NN.log`: every batch, on request every record, and what is wrong with either.
 
 Damage does not end it. Where the next batch can no longer be told from the size of the one before, it is searched for:
-the next place with a plausible header and the right checksum.
+the next place with a plausible header and the right checksum. (A message of magic 0 or 1 is not recognized so.)
 """
 
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
+from zlib import crc32
 
 from ..protocol.errors import CorruptMessage, InvalidRecord
-from ..protocol.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, SMALLEST_MESSAGE, BatchHeader, read_header
+from ..protocol.records.batch import (
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_AT,
+    SMALLEST_MESSAGE,
+    BatchHeader,
+    read_header,
+)
 from ..protocol.records.compression import Codec
 from ..protocol.records.control import ControlType, control_type
 from ..protocol.records.crc import crc32c
+from ..protocol.records.legacy import SMALLEST, read_message_header
 from ..protocol.records.record import check_records, decode_records
-from .dump_report import Damage, Dump, Source, count, shown, time_of
+from .dump_report import Damage, Dump, File, Part, Source, Span, count, time_of
 
 MAX_RECORD_BYTES = 256 * 1024 * 1024
 """Beyond this a record is not decompressed but reported."""
 
-_MAGIC_AT = 16
 _ALL_ATTRIBUTES = 0x7F
 _START = struct.Struct(">qi")
-_LEGACY_CRC = struct.Struct(">I")
 _COORDINATOR_EPOCH = struct.Struct(">hi")
 _SEARCH_BYTES = 1 << 20
-
-
-class LegacyMessage(NamedTuple):
-    """A message of magic 0 or 1; what is in it is not shown."""
-
-    offset: int
-    size: int
-    magic: int
-
-    @property
-    def next_offset(self) -> int:
-        return self.offset + 1
 
 
 class Found(NamedTuple):
@@ -47,7 +42,7 @@ class Found(NamedTuple):
 
     position: int
     size: int
-    header: BatchHeader | LegacyMessage | None
+    header: BatchHeader | None
     """None where it is nothing that can be read on from."""
     problem: str = ""
     """Why it is not as it must be; empty if it is."""
@@ -55,13 +50,10 @@ class Found(NamedTuple):
 
 def dump_log(source: Source, base_offset: int, *, records: bool = False) -> Dump:
     """The segment's batches, each a line; with `records` their records too, each a line under its batch."""
-    yield f"{source.path}: segment from offset {base_offset}, {count(source.size, 'byte')}"
+    yield File(source.path, f"segment from offset {base_offset}, {count(source.size, 'byte')}")
     for found in walk(source, base_offset):
-        if isinstance(found.header, LegacyMessage) and not found.problem:
-            message = found.header
-            yield f"  position={found.position} offset={message.offset} magic={message.magic} size={found.size}"
-        elif isinstance(found.header, BatchHeader):
-            yield f"  {_batch_line(found.position, found.header)}"
+        if found.header is not None:
+            yield _batch(found.position, found.header)
             if not found.problem:
                 yield from _dump_records(source, found.position, found.header, records)
         if found.problem:
@@ -72,7 +64,7 @@ def walk(source: Source, base_offset: int, *, verify: bool = True) -> Iterator[F
     """Every batch of a segment in order, and every stretch that is none. Without `verify` checksums are not checked."""
     position, next_offset = 0, base_offset
     while position < source.size:
-        found = _look(source, position, next_offset, verify=verify)
+        found = look(source, position, next_offset, verify=verify)
         end = position + found.size
         if found.problem and (found.header is None or not _may_begin(source, end)):
             end = _find_batch(source, position + 1)
@@ -93,60 +85,52 @@ def next_offset_of(source: Source, base_offset: int) -> int:
     return next_offset
 
 
-def _look(source: Source, position: int, next_offset: int, *, verify: bool = True) -> Found:
+def look(source: Source, position: int, next_offset: int = 0, *, verify: bool = True) -> Found:
+    """What stands at a position; `next_offset` is the lowest that a batch there may begin with."""
     left = source.size - position
     start = source.read(position, HEADER_SIZE)
-    if left <= _MAGIC_AT:
+    if left <= MAGIC_AT:
         return Found(position, left, None, f"a torn tail: {count(left, 'byte')} cannot hold a batch")
     offset, length = _START.unpack_from(start)
-    size, magic = length + LOG_OVERHEAD, start[_MAGIC_AT]
+    size, magic = length + LOG_OVERHEAD, start[MAGIC_AT]
     if length < SMALLEST_MESSAGE:
         return Found(position, 0, None, f"a batch cannot have the length {length}")
     if magic > MAGIC:
         return Found(position, 0, None, f"there is no magic {magic}")
     if size > left:
         return Found(position, 0, None, f"a batch of {size} bytes from offset {offset} is cut off after {left}")
-    if magic < MAGIC:
-        return _look_at_legacy(source, position, LegacyMessage(offset, size, magic))
-    if size < HEADER_SIZE:
+    if size < (HEADER_SIZE if magic == MAGIC else LOG_OVERHEAD + SMALLEST[magic]):
         return Found(position, 0, None, f"a batch of {size} bytes has no room for its header")
-    header = read_header(start)
+    header = read_header(start) if magic == MAGIC else read_message_header(start)
     return Found(position, size, header, _what_is_wrong(source, position, header, next_offset, verify))
 
 
 def _what_is_wrong(source: Source, position: int, header: BatchHeader, next_offset: int, verify: bool) -> str:
     if verify:
-        crc = crc32c(memoryview(source.read(position, header.size))[21:])
+        batch = memoryview(source.read(position, header.size))
+        crc = crc32c(batch[21:]) if header.magic == MAGIC else crc32(batch[MAGIC_AT:])
         if crc != header.crc:
             return f"the CRC of the batch from offset {header.base_offset} is {crc:08x}, it says {header.crc:08x}"
     if header.base_offset < next_offset:
         return f"offset {header.base_offset} comes where {next_offset} or a later one must"
-    if header.last_offset_delta < 0 or header.record_count < 0:
+    if header.last_offset_delta < 0 or (header.record_count < 0 and header.magic == MAGIC):
         return f"a batch of {header.record_count} records cannot end {header.last_offset_delta} offsets after its first"
     return ""
 
 
-def _look_at_legacy(source: Source, position: int, message: LegacyMessage) -> Found:
-    content = source.read(position + LOG_OVERHEAD, message.size - LOG_OVERHEAD)
-    (claimed,) = _LEGACY_CRC.unpack_from(content)
-    crc = zlib.crc32(memoryview(content)[_LEGACY_CRC.size :])
-    wrong = f"the CRC of the message at offset {message.offset} is {crc:08x}, it says {claimed:08x}"
-    return Found(position, message.size, message, wrong if crc != claimed else "")
-
-
 def _may_begin(source: Source, position: int) -> bool:
     """Whether a batch may begin here, by the look of it, or the file ends here."""
-    return position == source.size or _look(source, position, 0, verify=False).header is not None
+    return position == source.size or look(source, position, 0, verify=False).header is not None
 
 
 def _find_batch(source: Source, position: int) -> int:
     """Where the next batch begins whose checksum is right; the end of the file if there is none."""
     while position < source.size:
         block = source.read(position, _SEARCH_BYTES + HEADER_SIZE)
-        at = block.find(MAGIC, _MAGIC_AT)
-        while _MAGIC_AT <= at < _SEARCH_BYTES + _MAGIC_AT:
-            begin = at - _MAGIC_AT
-            if _is_plausible(block[begin : begin + HEADER_SIZE]) and not _look(source, position + begin, 0).problem:
+        at = block.find(MAGIC, MAGIC_AT)
+        while MAGIC_AT <= at < _SEARCH_BYTES + MAGIC_AT:
+            begin = at - MAGIC_AT
+            if _is_plausible(block[begin : begin + HEADER_SIZE]) and not look(source, position + begin, 0).problem:
                 return position + begin
             at = block.find(MAGIC, at + 1)
         position += _SEARCH_BYTES
@@ -161,28 +145,50 @@ def _is_plausible(start: bytes) -> bool:
     return not header.attributes & ~_ALL_ATTRIBUTES and header.last_offset_delta >= 0 and header.record_count >= 0
 
 
-# --- batches and records as lines
+# --- batches and records as parts
 
 
-def _batch_line(position: int, header: BatchHeader) -> str:
-    fields = [
-        f"position={position}",
-        f"offsets={header.base_offset}..{header.last_offset}",
-        f"records={header.record_count}",
-        f"size={header.size}",
-        f"codec={_codec_name(header.codec)}",
-        f"{'append_time' if header.is_log_append_time else 'create_time'}={time_of(header.max_timestamp)}",
-        f"leader_epoch={header.partition_leader_epoch}",
-    ]
+def _batch(position: int, header: BatchHeader) -> Part:
+    if header.magic < MAGIC:
+        return _message(position, header)
+    fields: dict[str, object] = {
+        "position": position,
+        "offsets": Span(header.base_offset, header.last_offset),
+        "records": header.record_count,
+        "size": header.size,
+        "codec": _codec_name(header.codec),
+        _clock(header): time_of(header.max_timestamp),
+        "leader_epoch": header.partition_leader_epoch,
+    }
     if header.producer_id >= 0:
-        fields.append(f"producer={header.producer_id} epoch={header.producer_epoch}")
+        fields |= {"producer": header.producer_id, "epoch": header.producer_epoch}
         if header.base_sequence >= 0:
-            fields.append(f"sequence={header.base_sequence}..{header.last_sequence}")
+            fields["sequence"] = Span(header.base_sequence, header.last_sequence)
     if header.has_delete_horizon:
-        fields.append(f"delete_horizon={time_of(header.base_timestamp)}")
-    fields += ["transactional"] * header.is_transactional + ["control"] * header.is_control
-    fields.append(f"crc={header.crc:08x}")
-    return " ".join(fields)
+        fields["delete_horizon"] = time_of(header.base_timestamp)
+    if header.is_transactional:
+        fields["transactional"] = True
+    if header.is_control:
+        fields["control"] = True
+    return Part("batch", {**fields, "crc": f"{header.crc:08x}"})
+
+
+def _message(position: int, header: BatchHeader) -> Part:
+    """A message of magic 0 or 1; a wrapper has the offset of its last message."""
+    fields: dict[str, object] = {
+        "position": position,
+        "offset": header.last_offset,
+        "magic": header.magic,
+        "size": header.size,
+        "codec": _codec_name(header.codec),
+    }
+    if header.magic:
+        fields[_clock(header)] = time_of(header.max_timestamp)
+    return Part("message", {**fields, "crc": f"{header.crc:08x}"})
+
+
+def _clock(header: BatchHeader) -> str:
+    return "append_time" if header.is_log_append_time else "create_time"
 
 
 def _codec_name(codec: int) -> str:
@@ -198,19 +204,20 @@ def _dump_records(source: Source, position: int, header: BatchHeader, wanted: bo
             return
         for record in decode_records(batch, 0, header, limit=MAX_RECORD_BYTES):
             if header.is_control:
-                yield f"    offset={record.offset} {_control(record.key, record.value)}"
+                yield Part("control", {"offset": record.offset, **_control(record.key, record.value)}, depth=2)
                 continue
-            headers = "".join(f" {name}={shown(value)}" for name, value in record.headers)
-            time = time_of(record.timestamp)
-            line = f"    offset={record.offset} time={time} key={shown(record.key)} value={shown(record.value)}"
-            yield f"{line} headers:{headers}" if headers else line
+            fields: dict[str, object] = {"offset": record.offset, "time": time_of(record.timestamp)}
+            fields |= {"key": record.key, "value": record.value}
+            if record.headers:
+                fields["headers"] = record.headers
+            yield Part("record", fields, depth=2)
     except (InvalidRecord, CorruptMessage) as error:
         yield Damage(source.path, position, f"the batch from offset {header.base_offset}: {error.message}")
 
 
-def _control(key: bytes | None, value: bytes | None) -> str:
+def _control(key: bytes | None, value: bytes | None) -> dict[str, object]:
     kind = control_type(key)
-    name = ControlType(kind).name if kind in ControlType.__members__.values() else f"control type {kind}"
+    name = ControlType(kind).name if kind in ControlType.__members__.values() else f"unknown({kind})"
     if kind in (ControlType.ABORT, ControlType.COMMIT) and value is not None and len(value) >= _COORDINATOR_EPOCH.size:
-        return f"{name} coordinator_epoch={_COORDINATOR_EPOCH.unpack_from(value)[1]}"
-    return name
+        return {"type": name, "coordinator_epoch": _COORDINATOR_EPOCH.unpack_from(value)[1]}
+    return {"type": name}

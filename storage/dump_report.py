@@ -1,15 +1,59 @@
-"""What a dump consists of: lines for people, and the damage that was met on the way."""
+"""What a dump consists of: files, what is in them, and the damage that was met on the way.
+
+Each thing is a line for people (`str`) and has fields for programs.
+"""
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from .filesystem import FileSystem
 
 _BLOCK = 1 << 20
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+class File(NamedTuple):
+    """A file, of which all that follows is a part, up to the next one."""
+
+    path: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.what}"
+
+
+class Part(NamedTuple):
+    """Something in a file: a batch, a record, an entry of an index, …"""
+
+    kind: str
+    fields: Mapping[str, object]
+    """By name: numbers, texts, bytes, None, `Span`s, True for a mark, and pairs of text and bytes for headers."""
+    depth: int = 1
+
+    def __str__(self) -> str:
+        return "  " * self.depth + " ".join(_field(name, value) for name, value in self.fields.items())
+
+
+class Span(NamedTuple):
+    """Numbers in a row."""
+
+    first: int
+    last: int
+
+    def __str__(self) -> str:
+        return f"{self.first}..{self.last}"
+
+
+class Note(NamedTuple):
+    """Something to be known about a file."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return f"  {self.text}"
 
 
 class Damage(NamedTuple):
@@ -20,8 +64,11 @@ class Damage(NamedTuple):
     """The first byte that is wrong, or of the smallest whole that is."""
     reason: str
 
+    def __str__(self) -> str:
+        return f"damaged: {self.path} at byte {self.position}: {self.reason}"
 
-Dump = Iterator["str | Damage"]
+
+Dump = Iterator["File | Part | Note | Damage"]
 
 
 class Source:
@@ -83,6 +130,16 @@ def shown(data: bytes | None, limit: int = 200) -> str:
     except UnicodeDecodeError:
         text = f"0x{part.hex()}"
     return text if len(part) == len(data) else f"{text}… ({len(data)} bytes)"
+
+
+def _field(name: str, value: object) -> str:
+    if value is True:
+        return name
+    if value is None or isinstance(value, bytes):
+        return f"{name}={shown(value)}"
+    if isinstance(value, tuple) and not isinstance(value, Span):
+        return f"{name}: {' '.join(_field(*pair) for pair in value)}"
+    return f"{name}={value}"
 
 
 def count(number: int, noun: str) -> str:

@@ -7,7 +7,7 @@ from struct import Struct
 
 from ..protocol.records.crc import crc32c
 from ..protocol.uuids import parse_uuid
-from .dump_report import Damage, Dump, Source, count, shown, time_of
+from .dump_report import Damage, Dump, File, Note, Part, Source, Span, count, shown, time_of
 
 _PREFIX = Struct(">hIi")
 _ENTRY = Struct(">qhiqiqiq")
@@ -23,7 +23,7 @@ def dump_snapshot(source: Source, offset: int) -> Dump:
     """What was known of each producer below `offset`."""
     data = source.read(0, source.size)
     whole = max(0, len(data) - _PREFIX.size) // _ENTRY.size
-    yield f"{source.path}: producers before offset {offset}, {count(whole, 'entry')}"
+    yield File(source.path, f"producers before offset {offset}, {count(whole, 'entry')}")
     if len(data) < _PREFIX.size:
         yield Damage(source.path, 0, f"{count(len(data), 'byte')} are too few for a snapshot")
         return
@@ -36,13 +36,13 @@ def dump_snapshot(source: Source, offset: int) -> Dump:
     if announced != whole:
         yield Damage(source.path, _COUNT_AT, f"{announced} entries are announced, {whole} are there")
     for fields in _ENTRY.iter_unpack(memoryview(data)[_PREFIX.size : _PREFIX.size + whole * _ENTRY.size]):
-        yield f"  {_producer_line(*fields)}"
+        yield Part("producer", _producer(*fields))
     rest = (len(data) - _PREFIX.size) % _ENTRY.size
     if rest:
         yield Damage(source.path, len(data) - rest, f"a rest of {count(rest, 'byte')} is no whole entry")
 
 
-def _producer_line(
+def _producer(
     producer_id: int,
     epoch: int,
     last_sequence: int,
@@ -51,20 +51,22 @@ def _producer_line(
     timestamp: int,
     coordinator_epoch: int,
     transaction_first_offset: int,
-) -> str:
-    line = f"producer={producer_id} epoch={epoch}"
+) -> dict[str, object]:
+    fields: dict[str, object] = {"producer": producer_id, "epoch": epoch}
     if last_offset >= 0:
-        line += f" last_sequence={last_sequence} last_batch={last_offset - offset_delta}..{last_offset}"
-    line += f" time={time_of(timestamp)}"
+        fields |= {"last_sequence": last_sequence, "last_batch": Span(last_offset - offset_delta, last_offset)}
+    fields["time"] = time_of(timestamp)
     if coordinator_epoch >= 0:
-        line += f" coordinator_epoch={coordinator_epoch}"
-    return line if transaction_first_offset < 0 else f"{line} open_transaction_since={transaction_first_offset}"
+        fields["coordinator_epoch"] = coordinator_epoch
+    if transaction_first_offset >= 0:
+        fields["open_transaction_since"] = transaction_first_offset
+    return fields
 
 
 def dump_checkpoint(source: Source, fields: tuple[str, ...]) -> Dump:
     """Version, count, and entries of the named fields."""
     lines = list(_lines(source))
-    yield f"{source.path}: checkpoint, {count(max(0, len(lines) - 2), 'entry')}"
+    yield File(source.path, f"checkpoint, {count(max(0, len(lines) - 2), 'entry')}")
     if not lines:
         return
     at, version = lines[0]
@@ -83,16 +85,21 @@ def dump_checkpoint(source: Source, fields: tuple[str, ...]) -> Dump:
         if len(values) != len(fields) or len(numbers) < min(len(fields), 2):
             yield Damage(source.path, at, f"{shown(line.encode())} is not of the form {' '.join(fields)}")
             continue
-        yield "  " + " ".join(f"{name}={value}" for name, value in zip(fields, values, strict=True))
+        yield Part("entry", dict(map(_entry_field, fields, values)))
         if fields == EPOCH_FIELDS:
             if last_epoch and not all(now > before for now, before in zip(numbers, last_epoch, strict=True)):
                 yield Damage(source.path, at, f"epoch {line} comes after {last_epoch[0]} {last_epoch[1]}")
             last_epoch = numbers
 
 
+def _entry_field(name: str, value: str) -> tuple[str, object]:
+    is_number = name != "topic" and value.isascii() and value.isdigit()
+    return name, int(value) if is_number else value
+
+
 def dump_key_values(source: Source, title: str, separator: str, required: tuple[str, ...]) -> Dump:
     """Lines of key, separator and value, of which `required` must be there; `…id` keys hold ids."""
-    yield f"{source.path}: {title}"
+    yield File(source.path, title)
     found = set()
     for at, line in _lines(source):
         if not line.strip() or line.lstrip().startswith(("#", "!")):
@@ -102,7 +109,7 @@ def dump_key_values(source: Source, title: str, separator: str, required: tuple[
             yield Damage(source.path, at, f"{shown(line.encode())} is not of the form key{separator} value")
             continue
         found.add(key)
-        yield f"  {key}={value}"
+        yield Part("setting", {key: value})
         if key in ("topic_id", "directory.id"):
             try:
                 parse_uuid(value)
@@ -115,9 +122,9 @@ def dump_key_values(source: Source, title: str, separator: str, required: tuple[
 
 def dump_text(source: Source, title: str) -> Dump:
     """A file whose being there is the message."""
-    yield f"{source.path}: {title}"
+    yield File(source.path, title)
     if source.size:
-        yield f"  {shown(source.read(0, source.size))}"
+        yield Note(shown(source.read(0, source.size)))
 
 
 def _lines(source: Source) -> Iterator[tuple[int, str]]:

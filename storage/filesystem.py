@@ -117,6 +117,9 @@ class FileSystem(Protocol):
 
     def set_modified_ms(self, path: str, ms: int) -> None: ...
 
+    def space(self, path: str) -> tuple[int, int]:
+        """The size of the volume that holds `path` and what of it is free to us, in bytes; -1 for what is not known."""
+
     def close_idle(self) -> None:
         """Give back what files hold that nobody used since the last call. Cheap; to be called now and then."""
 
@@ -229,6 +232,12 @@ class OsFileSystem:
 
     def set_modified_ms(self, path: str, ms: int) -> None:
         os.utime(path, ns=(ms * 1_000_000, ms * 1_000_000))
+
+    def space(self, path: str) -> tuple[int, int]:
+        import shutil
+
+        usage = shutil.disk_usage(path)
+        return usage.total, usage.free
 
     def lock(self, path: str) -> Lock:
         return _OsLock(path)

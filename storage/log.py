@@ -16,7 +16,7 @@ waits for the disk it leaves in `environment.background` (background.py says who
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from ..protocol.errors import KafkaStorageError, OffsetOutOfRange, RecordListTooLarge
@@ -35,6 +35,7 @@ from .segment import Segment
 from .segments import Segments
 from .time_index import NO_TIMESTAMP
 from .timestamp_search import StoredBatch
+from .transaction_index import AbortedTransaction
 from .validation import ValidatedRecords, continuing_batches
 
 
@@ -304,6 +305,12 @@ class PartitionLog:
         except OSError as error:
             raise self._refused(error) from error
 
+    def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """What a reader at read_committed must know to skip what was undone of the records from `offset` to below
+        `end_offset` (KIP-98), in the order of the markers."""
+        with self._disk_errors():
+            return self.segments.aborted_transactions(offset, end_offset)
+
     def bytes_between(self, offset: int, limit_offset: int) -> int:
         """How many bytes a reader at `offset` would find below `limit_offset`; 0 if it is not below it.
 
@@ -334,6 +341,14 @@ class PartitionLog:
         """The first batch with the largest timestamp; None if none has one. As in Kafka it may lie below the start."""
         with self._disk_errors():
             return timestamp_search.newest_batch(self.segments)
+
+    def segment_starts_before(self, timestamp: int, now_ms: int) -> list[int]:
+        """Where segments begin that were last written to at or before `timestamp`, as the first ListOffsets asks; the
+        newest first. From the log start offset to the log end offset."""
+        with self._disk_errors():
+            return timestamp_search.segment_starts_before(
+                self.segments, timestamp, self.log_start_offset, self.log_end_offset, now_ms
+            )
 
     # Moving the offsets
 
@@ -470,6 +485,16 @@ class PartitionLog:
         if count == len(self.segments):
             self.roll(now_ms)
         return self._delete_oldest(count, now_ms)
+
+    def replace_segments(self, old: Sequence[Segment], new: Segment) -> None:
+        """Put what neighbouring sealed segments were compacted to in their place (Segments.replace).
+
+        KafkaStorageError if the disk refuses; the log then takes no more appends.
+        """
+        due_ms = self.environment.now_ms() + self.config.file_delete_delay_ms
+        with self._disk_errors(leave_a_wreck=True):
+            self.segments.replace(old, new, due_ms)
+        self._disk.on_new_name()
 
     def _delete_oldest(self, count: int, now_ms: int) -> int:
         """Their files carry `.deleted` names from now on, and go after file.delete.delay.ms."""

@@ -1,6 +1,7 @@
 """Walking over a log file: batches, back to back, from a position at which one begins.
 
-This believes sizes as far as the file goes, and no further: what is announced reserves nothing.
+This believes sizes as far as the file goes, and no further: what is announced reserves nothing. Messages of magic 0 and
+1, in files that an old Kafka wrote, are batches too (see protocol.records.legacy).
 """
 
 from __future__ import annotations
@@ -8,9 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..protocol.errors import CorruptMessage
-from ..protocol.records.batch import HEADER_SIZE, BatchHeader, read_header
+from ..protocol.records.batch import (
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_AT,
+    SMALLEST_MESSAGE,
+    BatchHeader,
+    read_header,
+)
 from .filesystem import File
 
+_SMALLEST = LOG_OVERHEAD + SMALLEST_MESSAGE
 _HEADER_CHUNK = 4096
 """Read at a time when only headers matter: about one index interval."""
 _BATCH_CHUNK = 1 << 20
@@ -21,16 +31,28 @@ def read_headers(log: File, position: int = 0) -> Iterator[tuple[int, BatchHeade
     """Position and header of every complete batch. Ends before an incomplete one; CorruptMessage at what is none."""
     chunk, chunk_start = b"", position
     end = log.size
-    while position + HEADER_SIZE <= end:
+    while position + _SMALLEST <= end:
         if position + HEADER_SIZE > chunk_start + len(chunk):
             chunk, chunk_start = log.read_at(position, _HEADER_CHUNK), position
-        header = read_header(chunk, position - chunk_start)
-        if header.magic != 2 or header.size < HEADER_SIZE:
-            raise CorruptMessage(f"{log.path}: no batch at position {position}")
+        at = position - chunk_start
+        if chunk[at + MAGIC_AT] < MAGIC:
+            header = _read_message_header(chunk, at)
+        elif position + HEADER_SIZE > end:
+            return
+        else:
+            header = read_header(chunk, at)
+            if header.magic != MAGIC or header.size < HEADER_SIZE:
+                raise CorruptMessage(f"{log.path}: no batch at position {position}")
         if position + header.size > end:
             return
         yield position, header
         position += header.size
+
+
+def _read_message_header(chunk: bytes, at: int) -> BatchHeader:
+    from ..protocol.records.legacy import read_message_header  # old logs are rare
+
+    return read_message_header(chunk, at)
 
 
 def read_batches(log: File, position: int = 0) -> Iterator[tuple[int, BatchHeader, memoryview]]:

@@ -216,6 +216,13 @@ class LogManager:
         self.logs[topic_partition] = log
         return log
 
+    def set_producer_id_expiration_ms(self, expiration_ms: int) -> None:
+        """How long producers are remembered from now on, by the logs there are and by those to come."""
+        self.environment = self.environment._replace(producer_expiration_ms=expiration_ms)
+        for log in self.logs.values():
+            log.environment = self.environment
+            log.producers.expiration_ms = expiration_ms
+
     def assign_topic_id(self, topic_partition: TopicPartition, topic_id: bytes) -> None:
         """Write down of which topic a log is that did not say. Blocks. KafkaStorageError if the disk refuses."""
         log = self.logs[topic_partition]

@@ -302,6 +302,9 @@ class MemoryFileSystem:
             self._node(path).modified_ms = ms
             self.faults.after()
 
+    def space(self, path: str) -> tuple[int, int]:
+        return -1, -1
+
     def close_idle(self) -> None:
         """Files hold nothing here."""
 

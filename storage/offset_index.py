@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from itertools import islice
 from operator import lt
 from typing import NamedTuple
 
@@ -60,6 +62,19 @@ class OffsetIndex(IndexFile):
             raise ValueError(f"{self.path}: offset {offset} is not beyond {self.last_offset}")
         positions.append(position)
         offsets.append(relative)
+
+    def append_all(self, entries: Iterable[tuple[int, int]]) -> None:
+        """Add many entries, as far as there is room for them. Raises as `append` does, then with some of them added."""
+        self._ensure_loaded()
+        offsets, positions = self._columns
+        last = offsets[-1] if offsets else -1
+        for offset, position in islice(entries, max(self._max_entries - len(offsets), 0)):
+            relative = offset - self.base_offset
+            if not last < relative <= MAX_RELATIVE_OFFSET:
+                self.append(offset, position)  # which says what is wrong
+            positions.append(position)
+            offsets.append(relative)
+            last = relative
 
     def lookup(self, offset: int) -> OffsetPosition:
         """The greatest entry at or below `offset`; (base offset, 0) when there is none."""

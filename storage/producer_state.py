@@ -112,6 +112,10 @@ class ProducerStates:
         entry = self._entries.get(producer_id)
         return entry is not None and entry.transaction_first_offset is not None
 
+    def has_transaction_since(self, timestamp: int) -> bool:
+        """Whether a transaction is open of which nothing was written after `timestamp`, in record time."""
+        return any(self._entries[producer_id].last_timestamp < timestamp for producer_id in self._ongoing.values())
+
     def find_duplicate(self, header: BatchHeader) -> CachedBatch | None:
         """The remembered batch that this one, from a client, repeats; its offsets and timestamp are the answer."""
         entry = self._entries.get(header.producer_id)

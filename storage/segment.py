@@ -11,7 +11,7 @@ import contextlib
 import logging
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from ..protocol.errors import CorruptMessage
 from ..protocol.records.batch import BatchHeader, is_crc_valid
@@ -83,8 +83,10 @@ class Segment:
         *,
         create: bool,
         next_offset: int | None = None,
+        suffix: str = "",
     ) -> None:
-        """The segment's files, created if asked (then whatever lay there under its names is gone).
+        """The segment's files, created if asked (then whatever lay there under its names is gone). They carry `suffix`
+        until `rename`.
 
         One that exists is usable as a sealed segment at once, if `next_offset` tells where the next one begins, and as
         the active one after `walk_tail`.
@@ -102,11 +104,12 @@ class Segment:
         self._first_timestamp: int | None = None
         self._max_timestamp: int | None = None
         self._max_timestamp_offset = base_offset
-        self.log = filesystem.open(self._path(filenames.LOG), create=create)
+        log, offset_index, time_index, transaction_index = self._paths(suffix)
+        self.log = filesystem.open(log, create=create)
         index_bytes = config.segment_index_bytes
-        self.offset_index = OffsetIndex(filesystem, self._path(filenames.OFFSET_INDEX), base_offset, index_bytes)
-        self.time_index = TimeIndex(filesystem, self._path(filenames.TIME_INDEX), base_offset, index_bytes)
-        self.transaction_index = TransactionIndex(filesystem, self._path(filenames.TRANSACTION_INDEX), base_offset)
+        self.offset_index = OffsetIndex(filesystem, offset_index, base_offset, index_bytes)
+        self.time_index = TimeIndex(filesystem, time_index, base_offset, index_bytes)
+        self.transaction_index = TransactionIndex(filesystem, transaction_index, base_offset)
         self.indexes_are_full = False
         self._forget_tail()
         if create:
@@ -117,8 +120,9 @@ class Segment:
     def __repr__(self) -> str:
         return f"Segment({self.base_offset}..{self.next_offset}, {self.size} bytes)"
 
-    def _path(self, kind: str) -> str:
-        return filenames.segment_path(self.directory, self.base_offset, kind)
+    def _paths(self, suffix: str) -> list[str]:
+        """Of the log and the indexes, in the order of `_indexes`."""
+        return [filenames.segment_path(self.directory, self.base_offset, k, suffix) for k in filenames.SEGMENT_KINDS]
 
     @property
     def _indexes(self) -> tuple[OffsetIndex, TimeIndex, TransactionIndex]:
@@ -146,7 +150,12 @@ class Segment:
     @property
     def largest_timestamp(self) -> int:
         """What retention goes by: the largest timestamp, or the file's modification time where records have none."""
-        return self.max_timestamp if self.max_timestamp >= 0 else self._filesystem.modified_ms(self.log.path)
+        return self.max_timestamp if self.max_timestamp >= 0 else self.modified_ms
+
+    @property
+    def modified_ms(self) -> int:
+        """When its batches were last written to, as the file system says."""
+        return self._filesystem.modified_ms(self.log.path)
 
     @property
     def first_timestamp(self) -> int:
@@ -199,6 +208,32 @@ class Segment:
         self.indexes_are_on_disk = False
         for start, header in headers:
             self._note_batch(position + start, header.size, header.last_offset, header.max_timestamp)
+
+    def append_noted(self, records: Buffer, notes: Iterable[tuple[int, int, int, int]]) -> None:
+        """Write several batches at once to a segment that nobody reads yet. They are given as notes: position in
+        `records`, size, last offset, largest timestamp. OSError if the disk refuses, as in `append`; OffsetOverflow."""
+        at = self.log.size
+        self.log.append(records)
+        self.indexes_are_on_disk = False
+        newest, newest_offset = self.max_timestamp, self._max_timestamp_offset
+        interval, since = self._index_interval, self._bytes_since_index_entry
+        last_offset = self.next_offset - 1
+        entries: list[tuple[int, int]] = []
+        times: list[tuple[int, int]] = []
+        for start, size, last_offset, timestamp in notes:
+            if timestamp > newest:
+                newest, newest_offset = timestamp, last_offset
+            if since > interval:
+                entries.append((last_offset, at + start))
+                times.append((newest, newest_offset))
+                since = 0
+            since += size
+        self.offset_index.append_all(entries)
+        self.time_index.append_all(times)
+        self._max_timestamp, self._max_timestamp_offset = newest, newest_offset
+        self._bytes_since_index_entry = since
+        self.next_offset = last_offset + 1
+        self._forget_tail()
 
     def _note_batch(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
         """Account for a batch that now is in the file. An index entry is due BEFORE the batch's bytes are counted."""
@@ -416,6 +451,16 @@ class Segment:
         if excess:
             self.log.truncate(end)
         return excess
+
+    def rename(self, suffix: str) -> None:
+        """Give the files their names with `suffix`, or without any; the log first, so that its name tells how far this
+        got at least. OSError if the disk refuses."""
+        log, *indexes = self._paths(suffix)
+        self._filesystem.rename(self.log.path, log)
+        for index, path in zip(self._indexes, indexes, strict=True):
+            with contextlib.suppress(FileNotFoundError):  # a transaction index without entries has no file
+                self._filesystem.rename(index.path, path)
+            index.path = path
 
     def mark_deleted(self) -> list[str]:
         """Give the files their `.deleted` names; returns what is to be removed later. Who reads them may go on.

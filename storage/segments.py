@@ -11,9 +11,10 @@ from operator import attrgetter
 
 from .background import Deletions
 from .config import LogConfig
-from .filenames import DELETED, PRODUCER_SNAPSHOT, segment_path
+from .filenames import DELETED, PRODUCER_SNAPSHOT, SWAP, segment_path
 from .filesystem import FileSystem
 from .segment import Segment
+from .transaction_index import AbortedTransaction
 
 ANOTHER_SEGMENT = 2**63 - 1
 """More bytes than anyone waits for: what there is to read goes on beyond the segment where it begins."""
@@ -84,6 +85,17 @@ class Segments:
         end = segment.size if limit_offset == segment.next_offset else segment.position_of(limit_offset)
         return end - segment.position_of(offset)
 
+    def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """The transactions that were aborted and have records from `offset` to below `end_offset`, or could have, by
+        their markers. A marker may lie in a later segment, also beyond `end_offset`."""
+        found: list[AbortedTransaction] = []
+        for segment in self.since(offset):
+            some, is_all = segment.transaction_index.collect(offset, end_offset)
+            found += some
+            if is_all:
+                break
+        return found
+
     # Coming
 
     def roll(self, base_offset: int, config: LogConfig, now_ms: int) -> None:
@@ -100,6 +112,24 @@ class Segments:
         """Not all of them. They leave the row now; their files carry `.deleted` names until `due_ms`."""
         gone, self._row[:count] = self._row[:count], []
         self._discard(gone, due_ms)
+
+    def replace(self, old: Sequence[Segment], new: Segment, due_ms: int) -> None:
+        """Put `new`, whose files are complete and on the disk as `.cleaned`, in the place of neighbours it was made of.
+
+        A crash before all its files are called `.swap` leaves the old ones, a later one the new one (recovery.py). The
+        old files carry `.deleted` names until `due_ms`. After an OSError only a restart knows which of them counts.
+        """
+        first = self._row.index(old[0])
+        new.rename(SWAP)
+        for segment in old:
+            paths = segment.mark_deleted()
+            self._deletions.add(paths, due_ms)
+            if not all(path.endswith(DELETED) for path in paths):
+                raise OSError(f"{segment.log.path} could not be renamed, to make room for what it was compacted to")
+        for segment in old[1:]:
+            self._discard_snapshot(segment, due_ms)
+        new.rename("")
+        self._row[first : first + len(old)] = [new]
 
     def delete_newest(self, count: int, due_ms: int) -> None:
         """Not all of them. The last one that stays becomes the active one."""
@@ -122,12 +152,14 @@ class Segments:
 
     def _discard(self, segments: Sequence[Segment], due_ms: int) -> None:
         for segment in segments:
-            paths = segment.mark_deleted()
-            snapshot = segment_path(self._directory, segment.base_offset, PRODUCER_SNAPSHOT)
-            with contextlib.suppress(OSError):  # mostly there is none
-                self._filesystem.rename(snapshot, snapshot + DELETED)
-                paths.append(snapshot + DELETED)
-            self._deletions.add(paths, due_ms)
+            self._deletions.add(segment.mark_deleted(), due_ms)
+            self._discard_snapshot(segment, due_ms)
+
+    def _discard_snapshot(self, segment: Segment, due_ms: int) -> None:
+        snapshot = segment_path(self._directory, segment.base_offset, PRODUCER_SNAPSHOT)
+        with contextlib.suppress(OSError):  # mostly there is none
+            self._filesystem.rename(snapshot, snapshot + DELETED)
+            self._deletions.add([snapshot + DELETED], due_ms)
 
     def close(self) -> None:
         for segment in self._row:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 from operator import le, lt
 from typing import NamedTuple
 
@@ -77,6 +78,20 @@ class TimeIndex(IndexFile):
         offsets.append(relative)
         timestamps.append(timestamp)
         return True
+
+    def append_all(self, entries: Iterable[tuple[int, int]]) -> None:
+        """Add those of many entries whose timestamps are beyond the last one's, as far as there is room for them.
+        Raises as `maybe_append` does, then with some of them added."""
+        last, last_offset = self.last_entry
+        timestamps, offsets = self._columns
+        for timestamp, offset in entries:
+            if timestamp > last and len(timestamps) < self._max_entries - 1:
+                relative = offset - self.base_offset
+                if offset < last_offset or not 0 <= relative <= MAX_RELATIVE_OFFSET:
+                    self.maybe_append(timestamp, offset)  # which says what is wrong
+                offsets.append(relative)
+                timestamps.append(timestamp)
+                last, last_offset = timestamp, offset
 
     def lookup(self, timestamp: int) -> TimestampOffset:
         """The greatest entry at or below `timestamp`; (-1, base offset) when there is none."""

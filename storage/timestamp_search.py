@@ -54,3 +54,20 @@ def newest_batch(segments: Segments) -> StoredBatch | None:
     for position, header in newest.headers_since(newest.max_timestamp, newest.base_offset):
         return StoredBatch(header, newest.log.read_at(position, header.size))
     return None
+
+
+def segment_starts_before(
+    segments: Segments, timestamp: int, log_start_offset: int, log_end_offset: int, now_ms: int
+) -> list[int]:
+    """Where the segments begin that were last written to at or before `timestamp`, and those before them; the newest
+    first. The log end counts as a segment that is being written to now, unless the active one is empty and so begins
+    there.
+
+    That is what the first version of ListOffsets asks for, from before records had timestamps.
+    """
+    starts = [(max(segment.base_offset, log_start_offset), segment.modified_ms) for segment in segments]
+    if segments.active.size:
+        starts.append((log_end_offset, now_ms))
+    while starts and starts[-1][1] > timestamp:
+        starts.pop()
+    return sorted((offset for offset, _ in starts), reverse=True)

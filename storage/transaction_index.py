@@ -6,6 +6,9 @@ The file exists only if there is an entry to put in it.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from itertools import islice
+from operator import attrgetter
 from struct import Struct
 from typing import NamedTuple
 
@@ -14,6 +17,7 @@ from .index_file import CorruptIndex, IndexFile
 
 _VERSION = 0
 _ENTRY = Struct(">hqqqq")
+_last_offset = attrgetter("last_offset")
 
 
 class AbortedTransaction(NamedTuple):
@@ -56,8 +60,8 @@ class TransactionIndex(IndexFile):
         """
         self._ensure_loaded()
         found = []
-        for entry in self._entries:
-            if entry.last_offset >= fetch_offset and entry.first_offset < upper_bound:
+        for entry in islice(self._entries, bisect_left(self._entries, fetch_offset, key=_last_offset), None):
+            if entry.first_offset < upper_bound:
                 found.append(entry)
             if entry.last_stable_offset >= upper_bound:
                 return found, True

@@ -137,7 +137,7 @@ def validate(
     else:
         max_timestamp = header.max_timestamp if header.is_log_append_time else facts.max_timestamp
         log_append_time_ms = NO_TIMESTAMP
-    codec = header.codec if config.compression_type == "producer" else _CODECS[config.compression_type]
+    codec = stored_codec(config, header.codec)
     if codec != header.codec or not facts.is_sequential:
         stored = header._replace(attributes=attributes & ~CODEC_MASK | codec, max_timestamp=max_timestamp)
         records, header = _rebuild(records, header, stored, facts, config, max_decompressed_bytes)
@@ -146,6 +146,26 @@ def validate(
     if len(records) > header.size:
         records = memoryview(records)[: header.size]
     return ValidatedRecords(records, header, log_append_time_ms)
+
+
+def stored_codec(config: LogConfig, codec: int) -> int:
+    """The codec in which a topic keeps what came in `codec`."""
+    return codec if config.compression_type == "producer" else _CODECS[config.compression_type]
+
+
+def compression_level(config: LogConfig, codec: int) -> int | None:
+    """How hard a topic has that codec try; None for those that cannot be told."""
+    levels = {
+        Codec.GZIP: config.compression_gzip_level,
+        Codec.LZ4: config.compression_lz4_level,
+        Codec.ZSTD: config.compression_zstd_level,
+    }
+    return levels.get(Codec(codec))
+
+
+def accepted_timestamps(config: LogConfig, now_ms: int) -> tuple[int, int]:
+    """The earliest and the latest timestamp that a topic with CreateTime takes."""
+    return now_ms - config.message_timestamp_before_max_ms, now_ms + config.message_timestamp_after_max_ms
 
 
 def _only_batch(records: Buffer, config: LogConfig) -> BatchHeader:
@@ -178,6 +198,8 @@ def _first_header(records: Buffer) -> BatchHeader:
     first = next(batches, None)
     if first is None:
         raise InvalidRecord("the records hold no complete batch")
+    if first[1].magic < MAGIC:
+        raise InvalidRecord(f"the records have magic {first[1].magic}, not {MAGIC}")
     if next(batches, None) is not None:
         raise InvalidRecord("a partition takes one batch at a time")
     return first[1]
@@ -191,27 +213,23 @@ def _is_fine(header: BatchHeader, facts: RecordFacts, config: LogConfig, now_ms:
         return _is_claim_fine(header, config, now_ms)
     if config.message_timestamp_type == "LogAppendTime":
         return True
-    earliest, latest = _accepted_timestamps(config, now_ms)
+    earliest, latest = accepted_timestamps(config, now_ms)
     return facts.max_timestamp <= latest and (facts.min_timestamp == NO_TIMESTAMP or facts.min_timestamp >= earliest)
 
 
 def _is_claim_fine(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
     """Whether the timestamp that a producer, claiming log append time, gives all its records is taken for one of its
     own."""
-    earliest, latest = _accepted_timestamps(config, now_ms)
+    earliest, latest = accepted_timestamps(config, now_ms)
     is_stamped_here = config.message_timestamp_type == "LogAppendTime"
     return not is_stamped_here and header.max_timestamp != NO_TIMESTAMP and earliest <= header.max_timestamp <= latest
-
-
-def _accepted_timestamps(config: LogConfig, now_ms: int) -> tuple[int, int]:
-    return now_ms - config.message_timestamp_before_max_ms, now_ms + config.message_timestamp_after_max_ms
 
 
 def _record_errors(
     records: Buffer, header: BatchHeader, config: LogConfig, now_ms: int, limit: int
 ) -> Iterator[tuple[int, type[RecordsRefused], str]]:
     """What is wrong with which record: at most one thing each, a missing key before a timestamp."""
-    earliest, latest = _accepted_timestamps(config, now_ms)
+    earliest, latest = accepted_timestamps(config, now_ms)
     is_stamped_here = config.message_timestamp_type == "LogAppendTime"
     window = {"earliest": earliest, "latest": latest}
     if header.is_log_append_time and not _is_claim_fine(header, config, now_ms):
@@ -241,12 +259,7 @@ def _rebuild(
     records: Buffer, header: BatchHeader, stored: BatchHeader, facts: RecordFacts, config: LogConfig, limit: int
 ) -> tuple[bytearray, BatchHeader]:
     """The batch with the codec that the header `stored` asks for, and offset deltas 0, 1, 2, …"""
-    levels = {
-        Codec.GZIP: config.compression_gzip_level,
-        Codec.LZ4: config.compression_lz4_level,
-        Codec.ZSTD: config.compression_zstd_level,
-    }
-    level = levels.get(Codec(stored.codec))
+    level = compression_level(config, stored.codec)
     if facts.is_sequential and not header.is_log_append_time:  # the block is right as it is
         batch = bytearray(HEADER_SIZE)
         chunks = decompress_chunks(header.codec, records_of(records, 0, header), limit)

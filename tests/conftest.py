@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import os
 import re
 import sys
 import warnings
@@ -36,6 +37,12 @@ NOT_OUR_LEAKS = (
     "ignore::DeprecationWarning",
 )
 """The suite treats leaks as errors; the clients it drives leave sockets to the garbage collector."""
+
+
+def pytest_configure() -> None:
+    """What whoever runs the tests has in their environment for brokers of their own says nothing to these ones."""
+    for name in [name for name in os.environ if name.startswith(("KAFKA_", "KMINI_BENCH_"))]:
+        del os.environ[name]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

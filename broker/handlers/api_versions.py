@@ -1,60 +1,62 @@
-"""ApiVersions, versions 0 to 4: what the registry holds, and no more.
+"""ApiVersions, versions 0 to 4: what the registry holds, or what a release has of it (`kmini.as.version`); no more.
 
-A version beyond these is answered in version 0 (KIP-511), by the connection, with `unsupported_version_answer`. Of the
-cluster's features only `metadata.version` is told, at Kafka 4.3's level, from which tools read the release. Kafka's
-others would make clients use what is not served: `group.version` the consumer protocol (KIP-848), `transaction.version`
-the second version of transactions (KIP-890).
+A version beyond these is answered in version 0 (KIP-511), by the connection, with `unsupported_version_answer`. Clients
+before version 4 stumble over features that have a level 0, and are not told of them.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from ...protocol.errors import InvalidRequest, UnsupportedVersion
 from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ..context import Context
-from ..registry import handles, registered
-
-METADATA_VERSION = 30
-"""4.3-IV0."""
-OLDEST_METADATA_VERSION = 7
-"""3.3-IV3, the oldest that Kafka 4.3 knows."""
+from ..registry import Handler, handles
 
 _WELL_FORMED = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?", re.ASCII)
+
+LEVEL_0_SINCE = 4
+"""The first version in which features may have a level 0 (KIP-1022)."""
 
 
 @handles(ApiVersionsRequest)
 async def api_versions(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
-    """Tell which requests are served, in which versions."""
+    """Tell which requests are served, in which versions, and the cluster's features."""
     software = (request.client_software_name, request.client_software_version)
     if context.version >= 3 and not all(map(_WELL_FORMED.fullmatch, software)):
         return ApiVersionsResponse(error_code=InvalidRequest.code, api_keys=[])
+    handlers = context.broker.server.handlers
+    features = context.broker.features
     return ApiVersionsResponse(
-        api_keys=[
-            ApiVersionsResponse.ApiVersion(
-                api_key=api_key, min_version=handler.advertised_min, max_version=handler.max_version
-            )
-            for api_key, handler in sorted(registered().items())
-        ],
+        api_keys=[_told(api_key, handlers) for api_key in sorted(handlers)],
         supported_features=[
             ApiVersionsResponse.SupportedFeature(
-                name="metadata.version", min_version=OLDEST_METADATA_VERSION, max_version=METADATA_VERSION
+                name=feature.name, min_version=feature.min_level, max_version=feature.max_level
             )
+            for feature in features
+            if feature.min_level > 0 or context.version >= LEVEL_0_SINCE
         ],
-        finalized_features_epoch=0,
+        finalized_features_epoch=context.broker.controller.features_epoch,
         finalized_features=[
             ApiVersionsResponse.FinalizedFeature(
-                name="metadata.version", max_version_level=METADATA_VERSION, min_version_level=METADATA_VERSION
+                name=feature.name, max_version_level=feature.level, min_version_level=feature.level
             )
+            for feature in features
+            if feature.level > 0
         ],
     )
 
 
-def unsupported_version_answer() -> ApiVersionsResponse:
+def unsupported_version_answer(handlers: Mapping[int, Handler]) -> ApiVersionsResponse:
     """The answer, to be encoded in version 0, to an ApiVersions request of a version we do not have."""
-    api_key = ApiVersionsRequest.api_key
-    handler = registered()[api_key]
-    served = ApiVersionsResponse.ApiVersion(
+    return ApiVersionsResponse(
+        error_code=UnsupportedVersion.code, api_keys=[_told(ApiVersionsRequest.api_key, handlers)]
+    )
+
+
+def _told(api_key: int, handlers: Mapping[int, Handler]) -> ApiVersionsResponse.ApiVersion:
+    handler = handlers[api_key]
+    return ApiVersionsResponse.ApiVersion(
         api_key=api_key, min_version=handler.advertised_min, max_version=handler.max_version
     )
-    return ApiVersionsResponse(error_code=UnsupportedVersion.code, api_keys=[served])

@@ -1,7 +1,8 @@
 """DescribeConfigs, versions 0 to 4: the settings of topics and of this broker, with their sources (KIP-226).
 
-Everything in the two tables is told, with type and documentation from version 3 on. Loggers, client metrics and groups
-have no settings here.
+Everything in the two tables is told, with type and documentation from version 3 on, and the levels of this process's
+loggers (KIP-412). A broker's empty name stands for what was set for all brokers while they ran. Client metrics and
+groups have no settings here.
 """
 
 from __future__ import annotations
@@ -14,25 +15,33 @@ from ...protocol.messages.describe_configs import (
     BROKER,
     BROKER_LOGGER,
     DEFAULT_CONFIG,
+    DYNAMIC_BROKER_LOGGER_CONFIG,
     TOPIC,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
 )
 from ...protocol.topics import validate_topic_name
 from ..background import Turn
+from ..config_changes import check_is_this_broker
 from ..context import Context
+from ..log_levels import levels
 from ..registry import handles
-from ..setting_descriptions import Setting, broker_settings, topic_settings
+from ..setting_descriptions import Setting, broker_settings, settings_for_all_brokers, topic_settings
 
 if TYPE_CHECKING:
     from ..broker import Broker
 
+Config = DescribeConfigsResponse.Resource.Config
+
 
 @handles(DescribeConfigsRequest)
 async def describe_configs(request: DescribeConfigsRequest, context: Context) -> DescribeConfigsResponse:
-    """Describe each resource, or say why not. What is named again is described once: an answer is some hundred times as
-    large as the question."""
-    resources = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
+    """Describe each resource, or say why not. What is asked for again is described once: an answer is some hundred
+    times as large as the question."""
+    resources = {
+        (resource.resource_type, resource.resource_name, tuple(resource.configuration_keys or ())): resource
+        for resource in request.resources
+    }
     results = []
     turn = Turn()
     for resource in resources.values():
@@ -48,13 +57,16 @@ def _describe(
     answer = DescribeConfigsResponse.Resource(
         resource_type=resource.resource_type, resource_name=resource.resource_name
     )
+    wanted = set(resource.configuration_keys or ())
     try:
-        settings = _settings_of(resource, broker)
+        if resource.resource_type == BROKER_LOGGER:
+            check_is_this_broker(resource.resource_name, broker)
+            entries = (_logger_entry(name, level) for name, level in levels().items())
+        else:
+            entries = (_entry(setting, request) for setting in _settings_of(resource, broker))
+        answer.configs = [entry for entry in entries if not wanted or entry.name in wanted]
     except KafkaError as error:
         answer.error_code, answer.error_message = error.code, error.message
-        return answer
-    wanted = set(resource.configuration_keys or ())
-    answer.configs = [_entry(setting, request) for setting in settings if not wanted or setting.name in wanted]
     return answer
 
 
@@ -68,32 +80,31 @@ def _settings_of(resource: DescribeConfigsRequest.Resource, broker: Broker) -> I
         return topic_settings(topic.configs, broker.config)
     if resource.resource_type == BROKER:
         if not name:
-            return ()  # settings for all brokers at once: none can be made yet
-        _check_broker_id(name, broker)
+            return settings_for_all_brokers(broker.config)
+        check_is_this_broker(name, broker)
         return broker_settings(broker.config)
-    if resource.resource_type == BROKER_LOGGER:
-        _check_broker_id(name, broker)
-        return ()
     raise InvalidRequest(f"resource type {resource.resource_type} has no settings here")
 
 
-def _check_broker_id(name: str, broker: Broker) -> None:
-    if name != str(broker.config.node_id):
-        raise InvalidRequest(f"this is broker {broker.config.node_id}; only it can be described here")
-
-
-def _entry(setting: Setting, request: DescribeConfigsRequest) -> DescribeConfigsResponse.Resource.Config:
+def _entry(setting: Setting, request: DescribeConfigsRequest) -> Config:
     key = setting.key
-    return DescribeConfigsResponse.Resource.Config(
+    synonyms = setting.synonyms()
+    source = synonyms[0].source if synonyms else DEFAULT_CONFIG
+    return Config(
         name=setting.name,
         value=setting.value,
         read_only=setting.is_read_only,
-        config_source=setting.source,
-        is_default=setting.source == DEFAULT_CONFIG,
+        config_source=source,
+        is_default=source == DEFAULT_CONFIG,
+        is_sensitive=setting.is_sensitive,
         synonyms=[
-            DescribeConfigsResponse.Resource.Config.Synonym(name=place.name, value=place.value, source=place.source)
-            for place in (setting.places if request.include_synonyms else ())
+            Config.Synonym(name=place.name, value=place.value, source=place.source)
+            for place in (synonyms if request.include_synonyms else ())
         ],
         config_type=key.type.wire_code if key else 0,
         documentation=key.doc if key and request.include_documentation else None,
     )
+
+
+def _logger_entry(name: str, level: str) -> Config:
+    return Config(name=name, value=level, config_source=DYNAMIC_BROKER_LOGGER_CONFIG)

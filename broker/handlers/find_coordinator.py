@@ -1,41 +1,63 @@
-"""FindCoordinator, versions 0 to 6: there is no group or transaction coordinator yet, and that is the answer.
+"""FindCoordinator, versions 0 to 6: the broker that leads a group's partition of `__consumer_offsets`, or a
+transactional id's of `__transaction_state`.
 
-COORDINATOR_NOT_AVAILABLE makes clients ask again, which is what they should do once there is one. The answer in its
-form is complete: one key before version 4, many from there on (KIP-699).
+The first question makes that topic, and is answered when it is there; Apache Kafka answers COORDINATOR_NOT_AVAILABLE
+meanwhile, and its clients ask again. One key before version 4, many from there on (KIP-699), each with its own answer.
+
+Share groups (KIP-932) are not served: INVALID_REQUEST, in version 6 too.
 """
 
 from __future__ import annotations
 
-from ...protocol.errors import CoordinatorNotAvailable, InvalidRequest, KafkaError
+from ...protocol.errors import NONE, InvalidRequest, KafkaError
 from ...protocol.messages.find_coordinator import (
     GROUP,
     TRANSACTION,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from ..background import Turn
 from ..context import Context
 from ..registry import handles
 
 BATCHED_SINCE = 4
 
+Coordinator = FindCoordinatorResponse.Coordinator
+
 
 @handles(FindCoordinatorRequest)
 async def find_coordinator(request: FindCoordinatorRequest, context: Context) -> FindCoordinatorResponse:
-    """Tell the same of every key."""
-    error = _error(request.key_type)
+    """Say who coordinates each key."""
     if context.version < BATCHED_SINCE:
-        return FindCoordinatorResponse(error_code=error.code, error_message=error.message)
-    return FindCoordinatorResponse(
-        coordinators=[
-            FindCoordinatorResponse.Coordinator(key=key, error_code=error.code, error_message=error.message)
-            for key in request.coordinator_keys
-        ]
-    )
+        found = _find(request.key, request.key_type, context)
+        return FindCoordinatorResponse(
+            error_code=found.error_code,
+            error_message=found.error_message,
+            node_id=found.node_id,
+            host=found.host,
+            port=found.port,
+        )
+    turn = Turn()
+    coordinators = []
+    for key in request.coordinator_keys:
+        if turn.is_over:
+            await turn.next()
+        coordinators.append(_find(key, request.key_type, context))
+    return FindCoordinatorResponse(coordinators=coordinators)
 
 
-def _error(key_type: int) -> KafkaError:
+def _find(key: str, key_type: int, context: Context) -> FindCoordinatorResponse.Coordinator:
+    try:
+        node_id = _node_of(key, key_type, context)
+    except KafkaError as error:
+        return Coordinator(key=key, error_code=error.code, error_message=error.message)
+    host, port = context.advertised()
+    return Coordinator(key=key, node_id=node_id, host=host, port=port, error_code=NONE)
+
+
+def _node_of(key: str, key_type: int, context: Context) -> int:
     if key_type == GROUP:
-        return CoordinatorNotAvailable("consumer groups are not served yet: assign partitions instead of subscribing")
+        return context.broker.groups.store.coordinator_of(key)
     if key_type == TRANSACTION:
-        return CoordinatorNotAvailable("transactions are not served yet")
-    return InvalidRequest(f"key type {key_type} has no coordinator here")
+        return context.broker.transactions.store.topic.coordinator_of(key)
+    raise InvalidRequest(f"key type {key_type} has no coordinator here")

@@ -1,32 +1,36 @@
-"""InitProducerId, versions 0 to 5: ids for idempotent producers.
+"""InitProducerId, versions 0 to 5: ids for idempotent and for transactional producers (KIP-98).
 
-A producer without transactional id gets a new id and epoch 0, whatever it had before. Transactional ids have no
-coordinator yet; their requests are checked as far as that goes without one.
+A producer without transactional id gets a new id and epoch 0, whatever it had before. One with a transactional id gets
+the id and the next epoch that belong to it, which fences whoever had it before; a transaction that was open is aborted
+first. From version 3 on it may give what it has, to go on after an error (KIP-360).
 """
 
 from __future__ import annotations
 
-from ...protocol.errors import CoordinatorNotAvailable, InvalidRequest, InvalidTransactionTimeout
+from ...protocol.errors import InvalidProducerEpoch, InvalidRequest, ProducerFenced
 from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ..context import Context
+from ..internal_topic import Producer
 from ..registry import handles
 
 NONE_GIVEN = -1
+FENCED_SINCE = 4
 
 
 @handles(InitProducerIdRequest)
 async def init_producer_id(request: InitProducerIdRequest, context: Context) -> InitProducerIdResponse:
-    """Give out a producer id."""
+    """Give out a producer id and an epoch."""
     if (request.producer_id == NONE_GIVEN) != (request.producer_epoch == NONE_GIVEN):
         raise InvalidRequest("a producer gives both its id and its epoch, or neither")
-    if request.transactional_id is not None:
-        _refuse_transactional(request, context.broker.config.transaction_max_timeout_ms)
-    return InitProducerIdResponse(producer_id=context.broker.controller.next_producer_id(), producer_epoch=0)
-
-
-def _refuse_transactional(request: InitProducerIdRequest, max_timeout_ms: int) -> None:
-    if not request.transactional_id:
-        raise InvalidRequest("a transactional id cannot be empty")
-    if not 0 < request.transaction_timeout_ms <= max_timeout_ms:
-        raise InvalidTransactionTimeout(f"a transaction time-out is between 1 and {max_timeout_ms} ms")
-    raise CoordinatorNotAvailable("transactions are not served yet")
+    if request.transactional_id is None:
+        return InitProducerIdResponse(producer_id=context.broker.controller.next_producer_id(), producer_epoch=0)
+    claimed = Producer(request.producer_id, request.producer_epoch)
+    try:
+        producer = await context.broker.transactions.init_producer_id(
+            request.transactional_id, request.transaction_timeout_ms, claimed
+        )
+    except ProducerFenced as error:
+        if context.version < FENCED_SINCE:
+            raise InvalidProducerEpoch(error.message) from error
+        raise
+    return InitProducerIdResponse(producer_id=producer.producer_id, producer_epoch=producer.epoch)

@@ -1,7 +1,8 @@
-"""ListOffsets, versions 1 to 11: the offset of a timestamp, or of a place in the log that a negative timestamp names.
+"""ListOffsets, versions 0 to 11: the offset of a timestamp, or of a place in the log that a negative timestamp names.
 
-Which names exist depends on the version; an unknown one is UNSUPPORTED_VERSION for its partition. There are no tiers
-here: what asks for the local log answers as for the whole, and what asks for the remote one answers that there is none.
+Which names exist depends on the version; an unknown one is UNSUPPORTED_VERSION for its partition. Version 0 is older
+than timestamps of records: it asks where segments begin (see old_list_offsets). There are no tiers here: what asks for
+the local log answers as for the whole, and what asks for the remote one answers that there is none.
 """
 
 from collections import Counter
@@ -9,9 +10,7 @@ from functools import partial
 
 from ...protocol.errors import (
     NONE,
-    FencedLeaderEpoch,
     InvalidRequest,
-    UnknownLeaderEpoch,
     UnsupportedVersion,
 )
 from ...protocol.messages.list_offsets import (
@@ -32,6 +31,7 @@ from ..background import Turn
 from ..context import Context
 from ..failures import kafka_error
 from ..partition import Partition
+from ..reading import READ_COMMITTED
 from ..registry import handles
 
 SINCE_VERSION = {
@@ -44,14 +44,18 @@ SINCE_VERSION = {
 }
 """From which version a negative timestamp has its meaning (KIP-734, KIP-405, KIP-1005, KIP-1023)."""
 
-READ_COMMITTED = 1
+TIMESTAMPS_SINCE = 1
 UNKNOWN = (-1, -1, -1)
 """Timestamp, offset and leader epoch of an answer that found nothing."""
 
 
-@handles(ListOffsetsRequest, versions="1-11")
+@handles(ListOffsetsRequest, versions="0-11")
 async def list_offsets(request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
     """Look every partition up; each has its own outcome. One that is named twice is refused, once."""
+    if context.version < TIMESTAMPS_SINCE:
+        from .old_list_offsets import list_segment_starts  # old clients are rare
+
+        return await list_segment_starts(request, context)
     times_asked = Counter((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
     turn = Turn()
     topics = []
@@ -82,7 +86,7 @@ async def _answer(
         if asked.timestamp < 0 and context.version < SINCE_VERSION.get(asked.timestamp, 1 << 15):
             raise UnsupportedVersion(f"timestamp {asked.timestamp} has no meaning in version {context.version}")
         partition = context.broker.leader_of(topic_partition)
-        check_leader_epoch(partition, asked.current_leader_epoch)
+        partition.check_leader_epoch(asked.current_leader_epoch)
         timestamp, offset, leader_epoch = await look_up(partition, asked.timestamp, request.isolation_level, context)
     except Exception as error:
         error_code = kafka_error(error, f"the look-up in {topic_partition}").code
@@ -132,12 +136,3 @@ async def _search(batch: StoredBatch, timestamp: int, offset: int, context: Cont
         return batch.first_since(timestamp, offset, limit)
     search = partial(batch.first_since, timestamp, offset)
     return await context.broker.long_work.run(search, limit, context.connection)
-
-
-def check_leader_epoch(partition: Partition, current_leader_epoch: int) -> None:
-    """Refuse a client whose idea of the leader is older or newer than ours; -1 means that it has none."""
-    if current_leader_epoch < 0 or current_leader_epoch == partition.leader_epoch:
-        return
-    if current_leader_epoch < partition.leader_epoch:
-        raise FencedLeaderEpoch(f"leader epoch {current_leader_epoch} ended; it is {partition.leader_epoch} now")
-    raise UnknownLeaderEpoch(f"leader epoch {current_leader_epoch} has not begun; it is {partition.leader_epoch}")

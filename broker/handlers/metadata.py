@@ -117,7 +117,7 @@ async def _create(names: list[str], context: Context) -> None:
     room = topics.MAX_NEW_PARTITIONS
     for turn, name in enumerate(names, 1):
         try:
-            topic = topics.plan(broker, name, room=room)
+            topic = topics.plan_missing(broker, name, room=room)
         except KafkaError as error:
             peer_log.warning("topic %s cannot be created automatically: %s", name, error.message)
         else:

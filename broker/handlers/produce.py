@@ -1,11 +1,11 @@
-"""Produce, versions 3 to 13: append record batches as the leader.
+"""Produce, versions 0 to 13: append record batches as the leader.
 
 acks=1 answers after the append, acks=-1 once the high watermark passed it, acks=0 never: an error then closes the
-connection, which is the only way left to tell. Each partition has its own outcome. Versions 0 to 2 are advertised and
-refused, as Apache Kafka 4 does, because older librdkafka compresses only where it sees them (KAFKA-18659). From version
-13 topics are named by id (KIP-516).
+connection, which is the only way left to tell. Each partition has its own outcome. Versions 0 to 2 bring messages
+instead of batches (old_produce.py). From version 13 topics are named by id (KIP-516).
 """
 
+import asyncio
 from functools import partial
 from typing import NamedTuple
 
@@ -47,7 +47,9 @@ from ..failures import kafka_error
 from ..partition import Partition
 from ..purgatory import Operation
 from ..registry import handles
+from .transactional_produce import Transaction, is_transactional, transaction_of
 
+BATCHES_SINCE = 3
 TOPIC_IDS_SINCE = 13
 ZSTD_SINCE = 7
 ADMIN_CLIENT_ID = "__admin_client"
@@ -55,20 +57,30 @@ ADMIN_CLIENT_ID = "__admin_client"
 
 ALL_IN_SYNC = -1
 
+SERVED_FIRST = 4
+"""So many readers that waited for these records get them before the producer gets its answer: the answer is then late
+by what little that takes, and a record is with its consumer in half the time. More of them have to stand behind it."""
+
 REFUSED_UNSEEN = (CorruptMessage, MessageTooLarge, RecordListTooLarge)
 """Errors with which Apache Kafka tells no log start offset, although it knows one."""
 
 
-@handles(ProduceRequest, versions="3-13", advertised_min=0)
+@handles(ProduceRequest, versions="0-13")
 async def produce(request: ProduceRequest, context: Context) -> ProduceResponse | None:
     """Append to every partition; wait for the replicas where that was asked for."""
+    try:
+        transaction = transaction_of(request)
+    except KafkaError as error:
+        return _refuse_all(request, error)
     outcomes = []
     turn = Turn()
+    purgatory = context.broker.purgatory
+    released = purgatory.released
     for topic in request.topic_data:
         for partition in topic.partition_data:
             if turn.is_over:
                 await turn.next()
-            outcomes.append(await _append(topic, partition, request.acks, context))
+            outcomes.append(await _append(topic, partition, request.acks, transaction, context))
     if request.acks == 0:
         failed = next((outcome.error for outcome in outcomes if outcome.error), None)
         if failed is not None:
@@ -79,6 +91,8 @@ async def produce(request: ProduceRequest, context: Context) -> ProduceResponse 
         if not delayed.is_complete():
             await context.wait(delayed, timeout_ms=request.timeout_ms)
         outcomes = [delayed.outcome(outcome) for outcome in outcomes]
+    if 0 < purgatory.released - released <= SERVED_FIRST:
+        await asyncio.sleep(0)
     return _response(request, outcomes)
 
 
@@ -90,8 +104,21 @@ class Outcome(NamedTuple):
     error: KafkaError | None = None
 
 
+def _refuse_all(request: ProduceRequest, error: KafkaError) -> ProduceResponse | None:
+    """Answer that nothing of a request was appended."""
+    if request.acks == 0:
+        raise CloseConnection(f"a produce with acks=0 failed: {error}")
+    return _response(
+        request, [Outcome(None, None, error) for topic in request.topic_data for _ in topic.partition_data]
+    )
+
+
 async def _append(
-    topic: ProduceRequest.Topic, data: ProduceRequest.Topic.Partition, acks: int, context: Context
+    topic: ProduceRequest.Topic,
+    data: ProduceRequest.Topic.Partition,
+    acks: int,
+    transaction: Transaction | None,
+    context: Context,
 ) -> Outcome:
     """Check, validate and append the records of one partition, in Apache Kafka's order of checks."""
     broker = context.broker
@@ -100,20 +127,32 @@ async def _append(
         name = broker.topic_name(topic.topic_id) if context.version >= TOPIC_IDS_SINCE else topic.name
         topic_partition = TopicPartition(name, data.index)
         broker.check_partition_exists(topic_partition)
-        records = _check_batch(data.records, context.version)
+        records = _check_batch(data.records, context.version) if context.version >= BATCHES_SINCE else None
         if acks not in (0, 1, ALL_IN_SYNC):
             raise InvalidRequiredAcks(f"acks is {acks}; it may be 0, 1 or -1")
         if is_internal(name) and context.client_id != ADMIN_CLIENT_ID:
             raise InvalidTopic(f"{name} is internal: only the broker writes to it")
-        partition = broker.leader_of(topic_partition)
+        leader = broker.leader_of(topic_partition)
+        if transaction is not None and (records is None or not is_transactional(records)):
+            transaction = None
+        if transaction is not None:
+            await transaction.check(broker, leader, context.version)
+        partition = leader
         if acks == ALL_IN_SYNC:
             partition.check_min_isr()
-        return Outcome(partition, await _validate_and_append(partition, records, context))
+        if records is None:
+            from .old_produce import append_messages  # old clients are rare
+
+            return Outcome(partition, await append_messages(partition, data.records, context))
+        return Outcome(partition, await validate_and_append(partition, records, context, transaction))
     except Exception as error:
         return Outcome(partition, None, kafka_error(error, f"the append to partition {data.index} of {topic.name!r}"))
 
 
-async def _validate_and_append(partition: Partition, records: memoryview, context: Context) -> AppendInfo:
+async def validate_and_append(
+    partition: Partition, records: memoryview, context: Context, transaction: Transaction | None = None
+) -> AppendInfo:
+    """Append one batch, once it is known to be one."""
     broker = context.broker
     config = partition.log.config
     now_ms = broker.clock.now_ms()
@@ -126,9 +165,11 @@ async def _validate_and_append(partition: Partition, records: memoryview, contex
         elsewhere = broker.long_work.run(check, limit, context.connection) if is_compressed else in_thread(check, limit)
         validated = await elsewhere
         broker.check_is_led_here(partition)
+        if transaction is not None:  # it may have ended meanwhile
+            await transaction.check(broker, partition, context.version)
     appended = partition.append(validated, now_ms)
     if partition.log.flush_is_due:
-        await _flush(partition)
+        await flush(partition)
     if not appended.is_duplicate:
         broker.metrics.produced(partition.topic_partition.topic, validated.record_count, len(records))
     return appended
@@ -138,7 +179,7 @@ def _validate(records: memoryview, config: LogConfig, now_ms: int, limit: int) -
     return validate(records, config, now_ms, max_decompressed_bytes=limit)
 
 
-async def _flush(partition: Partition) -> None:
+async def flush(partition: Partition) -> None:
     """fsync before anyone is told (flush.messages). Raises KafkaStorageError."""
     work = partition.log.flush_work()
     await in_thread(work.run)

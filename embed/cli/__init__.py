@@ -91,10 +91,14 @@ def _sentence(error: click.ClickException) -> str:
     cls=Program,
     commands_at={
         "serve": ("kmini.cli.serve:serve", "Run a broker."),
-        "topic": ("kmini.cli.topic:topic", "Create, list, describe and delete topics."),
+        "topic": ("kmini.cli.topic:topic", "Create, list, describe, alter and delete topics."),
+        "group": ("kmini.cli.group:group", "List, describe, reset and delete consumer groups."),
+        "txn": ("kmini.cli.txn:txn", "List, describe and abort transactions."),
+        "config": ("kmini.cli.config:config", "Describe and alter settings of topics and brokers."),
         "produce": ("kmini.cli.produce:produce", "Send lines to a topic, each as a record."),
         "consume": ("kmini.cli.consume:consume", "Print the records of a topic."),
         "delete-records": ("kmini.cli.delete_records:delete_records", "Delete the records before an offset (KIP-107)."),
+        "health": ("kmini.cli.health:health", "Say whether a broker answers, as an exit code."),
         "log": ("kmini.cli.log:log", "Look into the files of a data directory."),
     },
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -108,6 +112,8 @@ def kmini() -> None:
     kmini serve --data-dir data              one that keeps its data
     echo hello | kmini produce orders        send a record
     kmini consume orders                     see it
+    kmini topic describe orders              partitions, leaders and offsets
+    kmini group describe                     how far consumer groups have come
 
     Every command explains itself: kmini COMMAND --help.
     """

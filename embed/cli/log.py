@@ -2,39 +2,77 @@
 
 from __future__ import annotations
 
+import json
+from typing import TYPE_CHECKING
+
 import click
+
+from kmini.cli.tables import format_option, json_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kmini.storage.dump import Damage, File, Note, Part
 
 
 @click.group()
 def log() -> None:
-    """Look into the files of a data directory."""
+    """Look into the files of a data directory.
+
+    \b
+    kmini log dump data
+    """
 
 
 @log.command()
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(exists=True))
 @click.option("--records", is_flag=True, help="Show every record, not only the batches.")
-def dump(paths: tuple[str, ...], records: bool) -> None:
+@format_option
+def dump(paths: tuple[str, ...], records: bool, output: str) -> None:
     """Print what is in segments, indexes, producer snapshots and checkpoints, and what is wrong with them.
 
     PATH is a file, the directory of a partition, or a whole data directory, of kmini or of Apache Kafka. A broker may
     be running on it. Damage is named with file, byte and reason, and the exit code is 1 then.
 
+    As json, each thing is an object on a line, with its path and its kind: file, batch, message, record, control,
+    entry, producer, setting, note or damage. Keys and values that are no text are {"base64": ...}.
+
     \b
     kmini log dump data/broker-1/orders-0
     kmini log dump --records data/broker-1/orders-0/00000000000000000000.log
+    kmini log dump --format json data | jq 'select(.kind == "damage")'
     """
-    from kmini.storage.dump import Damage
+    from kmini.storage.dump import Damage, File
     from kmini.storage.dump import dump as dump_path
     from kmini.storage.filesystem import OsFileSystem
 
     filesystem = OsFileSystem(max_open_files=16)
     damaged = 0
+    file = ""
     for path in paths:
         for entry in dump_path(filesystem, path.rstrip("/") or path, records=records):
-            if isinstance(entry, Damage):
-                damaged += 1
-                click.echo(f"damaged: {entry.path} at byte {entry.position}: {entry.reason}")
-            else:
-                click.echo(entry)
+            if isinstance(entry, (File, Damage)):
+                file = entry.path
+            damaged += isinstance(entry, Damage)
+            click.echo(json.dumps(_told(file, entry), ensure_ascii=False) if output == "json" else str(entry))
     if damaged:
         raise click.ClickException(f"{damaged} damaged place{'' if damaged == 1 else 's'} found")
+
+
+def _told(file: str, entry: File | Part | Note | Damage) -> Mapping[str, object]:
+    """An entry, which belongs to this file, as an object of JSON."""
+    from kmini.storage.dump import Part
+
+    if isinstance(entry, Part):
+        return {"path": file, "kind": entry.kind} | {name: _value(value) for name, value in entry.fields.items()}
+    return {"path": file, "kind": type(entry).__name__.lower()} | entry._asdict()
+
+
+def _value(value: object) -> object:
+    from kmini.storage.dump import Span
+
+    if isinstance(value, bytes):
+        return json_text(value)
+    if isinstance(value, tuple) and not isinstance(value, Span):
+        return [[name, _value(inner)] for name, inner in value]
+    return value

@@ -9,11 +9,13 @@ from __future__ import annotations
 import errno
 import gc
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
+
+from kmini.cli.environment import NO_ENVIRONMENT, Environment, NewTopic, complete, mounted_file, read_environment
 
 if TYPE_CHECKING:
     import asyncio
@@ -22,18 +24,6 @@ if TYPE_CHECKING:
     from kmini.broker.config import BrokerConfig
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
-
-
-class NewTopic(NamedTuple):
-    """A topic that `--topic` asks for."""
-
-    name: str
-    partitions: int
-    is_compacted: bool
-
-    @property
-    def configs(self) -> dict[str, str]:
-        return {"cleanup.policy": "compact"} if self.is_compacted else {}
 
 
 @click.command()
@@ -51,9 +41,13 @@ class NewTopic(NamedTuple):
     multiple=True,
     help="Create this topic if it is not there.",
 )
-@click.option("--port-file", metavar="FILE", help="Write the port here once clients can connect; removed at the end.")
 @click.option(
-    "--log-level", type=click.Choice(LOG_LEVELS), default="info", show_default=True, help="What to say on stderr."
+    "--as-version", metavar="RELEASE", help="Serve the requests and versions of Apache Kafka 3.9 or 4.3, and no others."
+)
+@click.option("--port-file", metavar="FILE", help="Write the port here once clients can connect; removed at the end.")
+@click.option("--log-level", type=click.Choice(LOG_LEVELS), help="What to say on stderr.  [default: info]")
+@click.option(
+    "--env", "from_environment", is_flag=True, help="Be a container: take KAFKA_* variables, listen on every address."
 )
 def serve(
     properties_file: str | None,
@@ -62,13 +56,15 @@ def serve(
     port: int | None,
     data_dir: str | None,
     topics: tuple[str, ...],
+    as_version: str | None,
     port_file: str | None,
-    log_level: str,
+    log_level: str | None,
+    from_environment: bool,
 ) -> None:
     """Run a broker until it is stopped (Ctrl-C, or SIGTERM).
 
-    Settings come from server.properties, then from -c, then from the options, the later ones winning; names and
-    meanings are Kafka's. The first line on stdout is the address.
+    Settings come from server.properties, then from the environment if --env says so, then from -c, then from the
+    options, the later ones winning; names and meanings are Kafka's. The first line on stdout is the address.
 
     \b
     kmini serve                                     for a try: 127.0.0.1:9092, nothing kept
@@ -77,17 +73,22 @@ def serve(
     kmini serve -c log.retention.ms=60000           with a setting of Kafka's
     """
     new_topics = [_parse_topic(text) for text in topics]
-    properties = _read_properties(properties_file) if properties_file else {}
-    properties.update(_parse_setting(text) for text in settings)
+    environment = read_environment(os.environ) if from_environment else NO_ENVIRONMENT
+    properties = settings_of(properties_file, environment, settings, is_container=from_environment)
     if data_dir is not None:
         properties["log.dirs"] = data_dir
-    _log_to_stderr(log_level)
+    if as_version is not None:
+        properties["kmini.as.version"] = as_version
+    _log_to_stderr(log_level or environment.log_level or "info")
+    environment.say()
     config = _config(properties, host, port)
     with _data_directory(config) as directory:
-        _run(config, directory, new_topics, port_file)
+        _run(config, directory, [*environment.topics, *new_topics], port_file, environment)
 
 
-def _run(config: BrokerConfig, directory: str, topics: list[NewTopic], port_file: str | None) -> None:
+def _run(
+    config: BrokerConfig, directory: str, topics: list[NewTopic], port_file: str | None, environment: Environment
+) -> None:
     """Serve until told to stop; what keeps the broker from starting becomes a sentence."""
     from kmini.broker.broker import Broker
     from kmini.broker.controller import ControllerError
@@ -99,9 +100,8 @@ def _run(config: BrokerConfig, directory: str, topics: list[NewTopic], port_file
     raise_descriptor_limit()
     loop = new_event_loop()
     try:
-        loop.run_until_complete(
-            _serve(loop, Broker(config, directory, is_temporary=not config.data_dir), topics, port_file)
-        )
+        broker = Broker(config, directory, is_temporary=not config.data_dir, cluster_id=environment.cluster_id)
+        loop.run_until_complete(_serve(loop, broker, topics, port_file, environment))
         loop.run_until_complete(loop.shutdown_default_executor())
     except PortTaken as error:
         raise click.UsageError(f"{error}; {_remedy(error)}") from error
@@ -114,7 +114,11 @@ def _run(config: BrokerConfig, directory: str, topics: list[NewTopic], port_file
 
 
 async def _serve(
-    loop: asyncio.AbstractEventLoop, broker: Broker, topics: list[NewTopic], port_file: str | None
+    loop: asyncio.AbstractEventLoop,
+    broker: Broker,
+    topics: list[NewTopic],
+    port_file: str | None,
+    environment: Environment,
 ) -> None:
     stopping = _told_to_stop(loop)
     await broker.start(before_open=lambda: _create_missing(broker, topics))
@@ -122,6 +126,7 @@ async def _serve(
     try:
         for listener in broker.server.listeners:
             click.echo(listener.address)
+        environment.say_ready(broker.config.node_id)
         if port_file is not None:
             _write_whole(port_file, f"{broker.server.listeners[0].port}\n")
         await stopping
@@ -156,7 +161,7 @@ def _told_to_stop(loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
 
 
 def _create_missing(broker: Broker, topics: list[NewTopic]) -> None:
-    """Create what `--topic` asks for; a topic that is there stays as it is."""
+    """Create what `--topic` and KAFKA_CREATE_TOPICS ask for; a topic that is there stays as it is."""
     from kmini.broker.topics import create
     from kmini.protocol.errors import KafkaError
 
@@ -166,7 +171,7 @@ def _create_missing(broker: Broker, topics: list[NewTopic]) -> None:
             try:
                 create(broker, topic.name, partitions=topic.partitions, configs=topic.configs)
             except KafkaError as error:
-                raise click.UsageError(f"--topic {topic.name}: {error.message}") from error
+                raise click.UsageError(f"{topic.asked_by} {topic.name}: {error.message}") from error
         elif len(known.partitions) != topic.partitions:
             click.echo(
                 f"kmini: topic {topic.name} exists with {len(known.partitions)} partitions and stays so", err=True
@@ -188,7 +193,21 @@ def _parse_topic(text: str) -> NewTopic:
         validate_topic_name(name)
     except InvalidTopic as error:
         raise click.UsageError(f"--topic {text}: {error.message}") from error
-    return NewTopic(name, int(partitions), bool(policy))
+    return NewTopic(name, int(partitions), policy)
+
+
+def settings_of(
+    properties_file: str | None, environment: Environment, settings: Iterable[str] = (), *, is_container: bool
+) -> dict[str, str]:
+    """What the sources say, by key, the later ones winning. A container has a file of its own, and fills in what
+    nobody said."""
+    path = properties_file or (mounted_file() if is_container else None)
+    properties = _read_properties(path) if path else {}
+    properties.update(environment.properties)
+    properties.update(_parse_setting(text) for text in settings)
+    if is_container:
+        complete(properties, os.environ)
+    return properties
 
 
 def _parse_setting(text: str) -> tuple[str, str]:

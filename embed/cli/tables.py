@@ -7,14 +7,17 @@ from collections.abc import Sequence
 
 import click
 
-FORMATS = ("text", "json")
+FORMATS = ("table", "json")
 format_option = click.option(
-    "--format", "output", type=click.Choice(FORMATS), default="text", show_default=True, help="How to print."
+    "--format", "output", type=click.Choice(FORMATS), default="table", show_default=True, help="How to print."
 )
 
 
 def show(columns: Sequence[str], rows: Sequence[Sequence[object]], output: str) -> None:
-    """A table on a terminal, tab-separated lines under a heading in a pipe, an array of objects as JSON."""
+    """A table on a terminal, tab-separated lines under a heading in a pipe, an array of objects as JSON.
+
+    A cell that is None has no value: a dash for people, null in JSON.
+    """
     if output == "json":
         import json
 
@@ -39,4 +42,18 @@ def _draw(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
 
 
 def _text(cell: object) -> str:
+    if cell is None:
+        return "-"
     return ",".join(map(str, cell)) if isinstance(cell, (list, tuple)) else str(cell)
+
+
+def json_text(data: bytes | None) -> object:
+    """Bytes as JSON has them: a text, or {"base64": ...} for those that are none."""
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        from base64 import b64encode
+
+        return {"base64": b64encode(data).decode("ascii")}

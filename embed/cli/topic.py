@@ -1,4 +1,4 @@
-"""`kmini topic`: create, list, describe and delete topics."""
+"""`kmini topic`: create, list, describe, alter and delete topics."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kmini.cli.asking import ask, bootstrap_option, reads
+from kmini.cli.arguments import parse_changes, parse_setting
+from kmini.cli.asking import ask, bootstrap_option
+from kmini.cli.reporting import report
 from kmini.cli.tables import format_option, show
 
 if TYPE_CHECKING:
@@ -19,7 +21,13 @@ if TYPE_CHECKING:
 
 @click.group()
 def topic() -> None:
-    """Create, list, describe and delete topics."""
+    """Create, list, describe, alter and delete topics.
+
+    \b
+    kmini topic create orders --partitions 3
+    kmini topic describe orders
+    kmini topic alter orders --partitions 6 -c retention.ms=60000
+    """
 
 
 @topic.command()
@@ -47,7 +55,7 @@ def create(
     kmini topic create orders --partitions 3
     kmini topic create profiles -c cleanup.policy=compact
     """
-    settings = dict(_setting(text) for text in configs)
+    settings = dict(parse_setting("-c", text) for text in configs)
 
     async def work(client: Client) -> Mapping[str, KafkaError | None]:
         from kmini.client import NewTopic
@@ -55,7 +63,7 @@ def create(
         wanted = NewTopic(partitions or -1, replication_factor or -1, settings)
         return await client.create_topics(dict.fromkeys(names, wanted))
 
-    _report(ask(bootstrap_server, work), tolerated="TOPIC_ALREADY_EXISTS" if if_not_exists else "")
+    report(ask(bootstrap_server, work), tolerated="TOPIC_ALREADY_EXISTS" if if_not_exists else "")
 
 
 @topic.command("list")
@@ -63,7 +71,12 @@ def create(
 @format_option
 @bootstrap_option
 def list_(internal: bool, output: str, bootstrap_server: str) -> None:
-    """Print the names of all topics."""
+    """Print the names of all topics.
+
+    \b
+    kmini topic list
+    kmini topic list --internal --format json
+    """
     metadata = ask(bootstrap_server, lambda client: client.metadata())
     names = sorted(topic.name or "" for topic in metadata.topics if internal or not topic.is_internal)
     if output == "json":
@@ -105,32 +118,66 @@ async def _partitions(client: Client, names: tuple[str, ...]) -> list[tuple[obje
     led = [at for at, partition in described.items() if partition.leader_id >= 0]
     beginning, end = await client.beginning(led), await client.end(led)
     return [
-        (*at, p.leader_id, p.replica_nodes, p.isr_nodes, beginning.get(at, "-"), end.get(at, "-"))
+        (*at, p.leader_id, p.replica_nodes, p.isr_nodes, beginning.get(at), end.get(at))
         for at, p in sorted(described.items(), key=itemgetter(0))
     ]
 
 
 @topic.command()
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.option(
+    "-p", "--partitions", type=click.IntRange(min=1), help="Have so many in all. Their number never gets less."
+)
+@click.option("-c", "--config", "configs", metavar="KEY=VALUE", multiple=True, help="Give a setting this value.")
+@click.option(
+    "-d", "--delete-config", "deletions", metavar="KEY", multiple=True, help="Give a setting back its default."
+)
+@click.option("--dry-run", is_flag=True, help="Only let the broker say whether it would.")
+@bootstrap_option
+def alter(
+    names: tuple[str, ...],
+    partitions: int | None,
+    configs: tuple[str, ...],
+    deletions: tuple[str, ...],
+    dry_run: bool,
+    bootstrap_server: str,
+) -> None:
+    """Change settings of topics, or give them more partitions.
+
+    With more partitions, keys may belong to other ones than before. Settings that are not named stay as they are.
+
+    \b
+    kmini topic alter orders --partitions 6
+    kmini topic alter orders returns -c retention.ms=3600000
+    kmini topic alter orders --delete-config retention.ms
+    """
+    changes = parse_changes(configs, deletions)
+    if partitions is None and not changes:
+        raise click.UsageError("nothing to change: --partitions, --config or --delete-config was expected")
+
+    async def work(client: Client) -> dict[str, KafkaError | None]:
+        from kmini.client import ConfigResource
+
+        outcomes: dict[str, KafkaError | None] = dict.fromkeys(names)
+        if changes:
+            wanted = {ConfigResource.topic(name): changes for name in names}
+            altered = await client.alter_configs(wanted, validate_only=dry_run)
+            outcomes = {resource.name: error for resource, error in altered.items()}
+        counts = {name: partitions for name, error in outcomes.items() if partitions is not None and error is None}
+        if counts:
+            outcomes.update(await client.create_partitions(counts, validate_only=dry_run))
+        return outcomes
+
+    report(ask(bootstrap_server, work))
+
+
+@topic.command()
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @bootstrap_option
 def delete(names: tuple[str, ...], bootstrap_server: str) -> None:
-    """Delete topics and all their records."""
-    _report(ask(bootstrap_server, lambda client: client.delete_topics(names)))
+    """Delete topics and all their records.
 
-
-def _setting(text: str) -> tuple[str, str]:
-    key, separator, value = text.partition("=")
-    if not separator or not key:
-        raise click.UsageError(f"-c {text}: KEY=VALUE was expected")
-    return key, value
-
-
-def _report(outcomes: Mapping[str, KafkaError | None], tolerated: str = "") -> None:
-    """Say which topics failed; the exit code is 1 if any did."""
-    failed = False
-    for name, error in outcomes.items():
-        if error is not None and error.kafka_name != tolerated:
-            click.echo(f"kmini: {name}: {reads(error)}", err=True)
-            failed = True
-    if failed:
-        raise click.exceptions.Exit(1)
+    \b
+    kmini topic delete orders
+    """
+    report(ask(bootstrap_server, lambda client: client.delete_topics(names)))

@@ -5,8 +5,10 @@ A *batch* is a header of 61 bytes and a *block* of records, which may be compres
 - `batch`: headers, read, walked over, written in place; and batches built of records
 - `record`: what a record is; checking those of a batch, finding some, decoding them
 - `control`: batches that say how a transaction ended
+- `legacy`: the messages of magic 0 and 1 that there were before; `down_convert` makes them of batches for old clients
 - `compression`, `crc`: the codecs, with limits; the checksum
 - `kernel`: the loops over records, compiled where a C compiler was; `load_kernel` chooses (`KMINI_PURE=1`: interpreted)
+- `sieve`: the loops of compaction, likewise; loaded by the first cleaning
 
 No byte of a batch is believed. Headers are read as they stand; who acts on one checks it first: `is_crc_valid`,
 `check_records`.

@@ -15,15 +15,19 @@
 | 57 |    4 | record count         | |
 
 Base offset and leader epoch are outside the checksum, so a leader writes them in place.
+
+In old logs and from old clients there may be messages of magic 0 and 1 instead (see legacy.py). `iter_batches` makes
+headers of them too, and `is_crc_valid` knows their checksum. Nothing else here is for them.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
 
-from ..errors import CorruptMessage, UnsupportedForMessageFormat
+from ..errors import CorruptMessage
 from .compression import Buffer, Codec, compress
 from .crc import crc32c
 from .load_kernel import encode_records
@@ -83,7 +87,7 @@ class BatchHeader(NamedTuple):
     producer_epoch: int
     base_sequence: int
     record_count: int
-    """0 in a batch that compaction emptied and kept for its producer's sequence."""
+    """0 in a batch that compaction emptied and kept for its producer's sequence; -1 in a wrapper of old messages."""
 
     @property
     def size(self) -> int:
@@ -139,9 +143,10 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 def iter_batches(buffer: Buffer, *, max_batch_bytes: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
     """Position and header of every whole batch; a batch that is not all there is the end, and no error.
 
-    Raises CorruptMessage for a size that no batch can have, or above `max_batch_bytes`, and for an unknown magic;
-    UnsupportedForMessageFormat for message sets of magic 0 and 1.
+    Raises CorruptMessage for a size that no batch can have, or above `max_batch_bytes`, and for an unknown magic.
+    Messages of magic 0 and 1 are met as well: `legacy.read_message_header` says what their headers are.
     """
+    read_message: Callable[[Buffer, int], BatchHeader] | None = None
     end = len(buffer)
     position = 0
     while end - position >= LOG_OVERHEAD:
@@ -156,18 +161,42 @@ def iter_batches(buffer: Buffer, *, max_batch_bytes: int | None = None) -> Itera
         magic = buffer[position + MAGIC_AT]
         if magic > MAGIC:
             raise CorruptMessage(f"there is no magic {magic}")
-        if magic < MAGIC:
-            raise UnsupportedForMessageFormat(f"message sets of magic {magic} are not read yet")
         if size > end - position:
             return
-        if size < HEADER_SIZE:
+        if magic < MAGIC:
+            read_message = read_message or _message_reader()
+            yield position, read_message(buffer, position)
+        elif size < HEADER_SIZE:
             raise CorruptMessage(f"a batch of {size} bytes has no room for its header")
-        yield position, read_header(buffer, position)
+        else:
+            yield position, read_header(buffer, position)
         position += size
+
+
+def end_offset_of(buffer: Buffer) -> int:
+    """The offset behind the last batch that begins in `buffer`, which holds at least the header of one of magic 2.
+
+    The last one may be cut off. Looks at nothing but sizes, so that it costs little.
+    """
+    position, size = 0, len(buffer)
+    last = position
+    while size - position >= HEADER_SIZE:
+        last = position
+        position += batch_size(buffer, position)
+    return read_header(buffer, last).next_offset
+
+
+def _message_reader() -> Callable[[Buffer, int], BatchHeader]:
+    """What reads the headers of messages. Old clients and logs are rare, so few processes need it."""
+    from .legacy import read_message_header
+
+    return read_message_header
 
 
 def is_crc_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
     """Whether the checksum of the batch at `position` is that of its bytes, all of which must be there."""
+    if header.magic < MAGIC:
+        return crc32(memoryview(buffer)[position + MAGIC_AT : position + header.size]) == header.crc
     return crc32c(memoryview(buffer)[position + _CHECKED_FROM : position + header.size]) == header.crc
 
 

@@ -4,6 +4,8 @@ A `limit` (`max.decompressed.message.bytes`) is what one record of a compressed 
 have `BATCH_FACTOR` times as much, which bounds the time that a few bytes can cost. Checking and finding hold none of
 it, whatever its size; `iter_records` holds a record until it is complete; `decode_records` holds everything, so there
 the limit is the batch's. Where nothing is compressed there is no limit.
+
+Messages of magic 0 and 1, which few processes ever meet, are read by legacy.py under the same names and limits.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from ..errors import InvalidRecord
-from .batch import CODEC_MASK, HEADER_SIZE, BatchHeader, iter_batches
+from .batch import CODEC_MASK, HEADER_SIZE, MAGIC, BatchHeader, iter_batches
 from .compression import Buffer, decompress_chunks
 from .load_kernel import REASONS, RecordReader, RecordWalker
 
@@ -72,6 +74,10 @@ def check_records(buffer: Buffer, position: int, header: BatchHeader, *, limit: 
 
     CorruptMessage for what cannot be decompressed. The checksum is the caller's affair.
     """
+    if header.magic < MAGIC:
+        from .legacy import check_message
+
+        return check_message(buffer, position, header, limit=limit)
     walker, chunks = _walk(buffer, position, header, limit, limit * BATCH_FACTOR)
     for chunk in chunks:
         _feed(walker, chunk)
@@ -114,6 +120,10 @@ def first_record_since(
 
     Raises what `check_records` raises, for the records up to that one.
     """
+    if header.magic < MAGIC:
+        from .legacy import first_message_since
+
+        return first_message_since(buffer, position, header, timestamp, offset, limit=limit)
     if header.is_log_append_time:
         if header.max_timestamp < timestamp:
             return None
@@ -133,11 +143,19 @@ def iter_records(
 
     Raises what `check_records` raises, when it comes to it: what was given before is as it was.
     """
+    if header.magic < MAGIC:
+        from .legacy import iter_messages
+
+        return iter_messages(buffer, position, header, limit=limit)
     return _decoded(buffer, position, header, limit, limit * BATCH_FACTOR)
 
 
 def decode_records(buffer: Buffer, position: int, header: BatchHeader, *, limit: int = DEFAULT_LIMIT) -> list[Record]:
     """The records of one batch. Raises what `check_records` raises."""
+    if header.magic < MAGIC:
+        from .legacy import decode_message
+
+        return decode_message(buffer, position, header, limit=limit)
     return list(chain.from_iterable(_decoded(buffer, position, header, limit, limit)))
 
 

@@ -1,11 +1,11 @@
-"""Shared writes and periodic tasks."""
+"""Shared writes, periodic tasks, and work that is begun at once."""
 
 import asyncio
 import threading
 
 import pytest
 
-from kmini.broker.background import Periodic, SharedWrite
+from kmini.broker.background import Periodic, SharedWrite, run_now
 from kmini.broker.clock import MovableClock
 
 
@@ -102,3 +102,41 @@ async def test_a_periodic_task_runs_every_interval_and_survives_its_failures() -
     periodic.cancel()
     await clock.advance(600_000)
     assert len(runs) == 4
+
+
+async def test_what_need_not_wait_is_done_at_once() -> None:
+    done: list[str] = []
+
+    async def work(gate: asyncio.Event) -> str:
+        done.append("begun")
+        if not gate.is_set():
+            await gate.wait()
+        done.append("ended")
+        return "result"
+
+    gate = asyncio.Event()
+    waiting = run_now(work(gate))
+    assert done == ["begun"]
+    gate.set()
+    assert await waiting == "result"
+    at_once = run_now(work(gate))
+    assert at_once.done()
+    assert at_once.result() == "result"
+
+
+async def test_work_that_is_begun_at_once_fails_through_its_future() -> None:
+    async def fail(waits: int) -> None:
+        for _ in range(waits):
+            await asyncio.sleep(0)
+        raise OSError("disk full")
+
+    for waits in (0, 2):
+        with pytest.raises(OSError, match="disk full"):
+            await run_now(fail(waits))
+
+
+async def test_work_that_was_begun_can_be_cancelled() -> None:
+    task = run_now(asyncio.Event().wait())
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task

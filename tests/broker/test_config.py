@@ -59,7 +59,7 @@ def test_a_server_properties_of_kafkas_starts_kmini() -> None:
 
 def test_settings_of_kafkas_without_meaning_here_are_named_once_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "kmini.config"):
-        BrokerConfig.parse({"num.network.threads": "3", "ssl.keystore.location": "/x", "num.io.threads": "2"})
+        BrokerConfig.parse({"num.network.threads": "3", "ssl.keystore.location": "/x", "num.partitions": "2"})
     assert [record.message for record in caplog.records] == [
         "settings of Apache Kafka that have no effect here: num.network.threads, ssl.keystore.location"
     ]

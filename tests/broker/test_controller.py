@@ -124,6 +124,34 @@ def test_a_name_can_be_used_again_with_its_settings_forgotten(controller: Contro
     again.close()
 
 
+def test_changed_settings_and_new_partitions_are_there_again_after_a_kill(
+    controller: Controller, tmp_path: Path
+) -> None:
+    topic = make(controller, "t", 2, {"retention.ms": "5", "segment.bytes": "6"})
+    controller.set_topic_configs(topic, {"retention.ms": "7"})
+    grown = controller.add_partitions(controller.topics["t"], [(1,), (1,)])
+    controller.set_broker_configs("", {"log.retention.ms": "8", "gone": "1"})
+    controller.set_broker_configs("", {"log.retention.ms": "9"})
+    controller.set_broker_configs("1", {"log.roll.ms": "10"})
+    again = as_after_a_kill(controller, tmp_path)
+    assert again.topics == controller.topics == {"t": grown}
+    assert (len(grown.partitions), grown.configs) == (4, {"retention.ms": "7"})
+    assert again.broker_configs("") == {"log.retention.ms": "9"}
+    assert again.broker_configs("1") == {"log.roll.ms": "10"}
+    assert again.broker_configs("2") == {}
+    again.close()
+
+
+def test_partitions_that_could_not_be_made_are_taken_back(controller: Controller, tmp_path: Path) -> None:
+    topic = make(controller, "t", 2)
+    grown = controller.add_partitions(topic, [(1,)])
+    controller.take_back_partitions(grown, 2)
+    assert controller.topics == {"t": topic}
+    again = as_after_a_kill(controller, tmp_path)
+    assert again.topics == {"t": topic}
+    again.close()
+
+
 def test_names_collide_when_only_dots_and_underscores_differ(controller: Controller) -> None:
     topic = make(controller, "a.b_c")
     assert controller.colliding_topic("a_b.c") == "a.b_c"

@@ -13,8 +13,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from kmini.broker import topics
 from kmini.broker.broker import Broker
 from kmini.broker.config import BrokerConfig
+from kmini.broker.internal_topic import NOBODY
 from kmini.broker.metrics import Metrics, metrics_text, name_of
+from kmini.protocol.records.batch import build_batch
+from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
+from kmini.storage.validation import ValidatedRecords
 
 
 @pytest.fixture
@@ -141,3 +145,28 @@ async def test_what_waits_and_who_is_connected_is_told(broker: Broker) -> None:
 def test_a_broker_without_traffic_has_only_zeros() -> None:
     total = Metrics().total()
     assert {getattr(total, name) for name in total.__slots__} == {0}
+
+
+async def test_open_transactions_and_their_age_are_told(broker: Broker) -> None:
+    topics.create(broker, "orders", partitions=1)
+    broker.transactions.store.topic.coordinator_of("t")
+    owner = await broker.transactions.init_producer_id("t", 60_000, NOBODY)
+    told = samples(broker)
+    assert (told["kmini_transactions_open", ()], told["kmini_transactions_transactional_ids", ()]) == (0, 1)
+    assert told["kmini_transactions_oldest_open_seconds", ()] == 0
+    await broker.transactions.add_partitions("t", owner, [TopicPartition("orders", 0)])
+    broker.transactions.transactions["t"].began_ms -= 5_000
+    told = samples(broker)
+    assert told["kmini_transactions_open", ()] == 1
+    assert told["kmini_transactions_oldest_open_seconds", ()] >= 5
+
+
+async def test_a_transaction_that_hangs_is_late(broker: Broker) -> None:
+    topics.create(broker, "orders", partitions=1)
+    late = ("kafka_server_replicamanager_partitionswithlatetransactionscount", ())
+    now_ms = broker.clock.now_ms()
+    for producer_id, timestamp in ((1, now_ms - 1_100_000), (2, now_ms - 1_300_000)):
+        records = [Record(0, timestamp, None, b"v")]
+        batch = build_batch(records, producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True)
+        broker.partitions[TopicPartition("orders", 0)].append(ValidatedRecords.of(batch), now_ms)
+        assert samples(broker)[late] == producer_id - 1

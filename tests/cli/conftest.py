@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -13,6 +14,12 @@ from click.testing import CliRunner, Result
 
 from kmini import Broker
 from kmini.cli import kmini
+from kmini.client import Client, Connection
+from kmini.client.deadline import Deadline
+from kmini.client.errors import check
+from kmini.protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from kmini.protocol.errors import MemberIdRequired
+from kmini.protocol.messages import JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, SyncGroupRequest
 
 
 @pytest.fixture
@@ -90,3 +97,67 @@ def stop() -> Callable[[subprocess.Popen[str]], tuple[int, str]]:
         return process.returncode, stderr
 
     return end
+
+
+@pytest.fixture
+def join() -> Callable[..., str]:
+    """`join(bootstrap_servers, group, topic, *partitions)`: somebody enters a group, alone, and reads these partitions.
+
+    Returns the member id. No heartbeat follows, so that the member goes when its session of a minute ends.
+    """
+    return lambda *arguments: asyncio.run(_join(*arguments))
+
+
+async def _join(bootstrap_servers: str, group: str, topic: str, *partitions: int) -> str:
+    subscription = ConsumerProtocolSubscription(topics=[topic])
+    TopicPartitions = ConsumerProtocolAssignment.TopicPartitions
+    assignment = ConsumerProtocolAssignment(
+        assigned_partitions=[TopicPartitions(topic=topic, partitions=list(partitions))]
+    )
+    member_id = ""
+
+    async def enter(connection: Connection) -> JoinGroupResponse:
+        metadata = b"\0\0" + b"".join(subscription.encode(0))
+        request = JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=60_000,
+            rebalance_timeout_ms=60_000,
+            member_id=member_id,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequest.Protocol(name="range", metadata=metadata)],
+        )
+        response: JoinGroupResponse = await connection.send(request, timeout_ms=30_000)
+        if response.error_code != MemberIdRequired.code:
+            check(response.error_code)
+        return response
+
+    async with Client(bootstrap_servers, client_id="reader") as client:
+        deadline = Deadline(60_000)
+        member_id = (await client.cluster.at_coordinator(group, deadline, enter)).member_id
+        joined = await client.cluster.at_coordinator(group, deadline, enter)
+        coordinator = await client.cluster.coordinator_of(group, deadline)
+        mine = SyncGroupRequest.Assignment(member_id=member_id, assignment=b"\0\0" + b"".join(assignment.encode(0)))
+        request = SyncGroupRequest(
+            group_id=group,
+            generation_id=joined.generation_id,
+            member_id=member_id,
+            protocol_type=joined.protocol_type,
+            protocol_name=joined.protocol_name,
+            assignments=[mine],
+        )
+        check((await client.send(coordinator.node_id, request)).error_code)
+    return member_id
+
+
+@pytest.fixture
+def leave() -> Callable[[str, str, str], None]:
+    """`leave(bootstrap_servers, group, member_id)`: the member goes."""
+    return lambda *arguments: asyncio.run(_leave(*arguments))
+
+
+async def _leave(bootstrap_servers: str, group: str, member_id: str) -> None:
+    async with Client(bootstrap_servers) as client:
+        coordinator = await client.cluster.coordinator_of(group, Deadline(30_000))
+        request = LeaveGroupRequest(group_id=group, members=[LeaveGroupRequest.Member(member_id=member_id)])
+        response = await client.send(coordinator.node_id, request)
+        check(response.error_code)

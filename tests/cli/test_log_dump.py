@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,41 @@ def test_records_are_shown_on_request(run, data_dir: Path) -> None:
     result = run("log", "dump", "--records", directory, f"{directory}/")
     assert result.exit_code == 0, result.output
     assert result.stdout.count('value="two"') == 2
+
+
+def test_programs_get_an_object_for_each_thing(run, tmp_path: Path) -> None:
+    with Broker(data_dir=tmp_path / "data") as broker:
+        broker.create_topic("orders")
+        broker.produce("orders", b"one", key=b"\xff", headers=[("h", b"v"), ("n", None)], timestamp_ms=1_000)
+        broker.produce("orders", b"two", timestamp_ms=2_000)
+    (directory,) = (tmp_path / "data").glob("broker-*/orders-0")
+    result = run("log", "dump", "--records", "--format", "json", directory)
+    assert result.exit_code == 0, result.output
+    told = [json.loads(line) for line in result.stdout.splitlines()]
+    assert {entry["path"] for entry in told} == {str(path) for path in directory.iterdir()}
+    log = str(directory / "00000000000000000000.log")
+    heading, first, record, *_ = (entry for entry in told if entry["path"] == log)
+    assert (heading["kind"], heading["what"].split(",")[0]) == ("file", "segment from offset 0")
+    assert (first["kind"], first["offsets"], first["records"], first["codec"]) == ("batch", [0, 0], 1, "none")
+    assert record == {
+        "path": log,
+        "kind": "record",
+        "offset": 0,
+        "time": "1970-01-01T00:00:01.000Z",
+        "key": {"base64": "/w=="},
+        "value": "one",
+        "headers": [["h", "v"], ["n", None]],
+    }
+
+
+def test_damage_is_told_to_programs_too(run, data_dir: Path) -> None:
+    (log,) = data_dir.glob("broker-*/orders-0/*.log")
+    log.write_bytes(log.read_bytes() + b"rest")
+    result = run("log", "dump", "--format", "json", data_dir)
+    assert result.exit_code == 1
+    (damage,) = (told for told in map(json.loads, result.stdout.splitlines()) if told["kind"] == "damage")
+    assert (damage["path"], damage["position"]) == (str(log), log.stat().st_size - 4)
+    assert damage["reason"].startswith("a torn tail")
 
 
 def test_damage_is_named_and_is_exit_code_1(run, data_dir: Path) -> None:

@@ -7,17 +7,25 @@ import sys
 
 import pytest
 
-COMMANDS = ["serve", "topic", "produce", "consume", "delete-records", "log"]
+COMMANDS = ["serve", "topic", "group", "config", "produce", "consume", "delete-records", "log", "health"]
 LEAVES = [
     ["serve"],
     ["topic", "create"],
     ["topic", "list"],
     ["topic", "describe"],
+    ["topic", "alter"],
     ["topic", "delete"],
+    ["group", "list"],
+    ["group", "describe"],
+    ["group", "reset"],
+    ["group", "delete"],
+    ["config", "describe"],
+    ["config", "alter"],
     ["produce"],
     ["consume"],
     ["delete-records"],
     ["log", "dump"],
+    ["health"],
 ]
 
 
@@ -40,8 +48,7 @@ def test_help_names_every_command(run) -> None:
 def test_the_help_of_every_command_shows_an_example(run, command: list[str]) -> None:
     result = run(*command, "-h")
     assert result.exit_code == 0
-    if command not in (["topic", "list"], ["topic", "delete"]):
-        assert f"kmini {' '.join(command)} " in result.stdout.partition("Options:")[0].partition("\n")[2]
+    assert f"  kmini {' '.join(command)}" in result.stdout.partition("Options:")[0].partition("\n")[2]
 
 
 def test_help_imports_no_command() -> None:
@@ -55,6 +62,12 @@ def test_serve_imports_neither_client_nor_what_draws_tables_nor_an_embedded_brok
     assert not {name for name in imported if name.startswith(("kmini.client", "rich", "kmini.embedded"))}
 
 
+def test_a_health_check_imports_neither_broker_nor_client() -> None:
+    imported = modules_after("health", "-b", "127.0.0.1:1")
+    heavy = ("kmini.broker", "kmini.client", "kmini.protocol", "rich")
+    assert not {name for name in imported if name.startswith(heavy)}
+
+
 def test_commands_that_ask_import_no_broker() -> None:
     imported = modules_after("topic", "list", "-b", "127.0.0.1:1")
     assert "kmini.client" in imported
@@ -64,7 +77,7 @@ def test_commands_that_ask_import_no_broker() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["sevre"], "there is no command 'sevre', the commands are serve, topic, produce"),
+        (["sevre"], "there is no command 'sevre', the commands are serve, topic, group, txn, config, produce"),
         (["--verison"], "--verison"),
         (["topic", "create"], "NAME..."),
         (["topic", "crate"], "crate"),
@@ -96,7 +109,16 @@ def test_python_m_kmini_is_the_same_program() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [["topic", "list"], ["consume", "t"], ["produce", "t"], ["delete-records", "t:0:1"]], ids=lambda c: c[0]
+    "command",
+    [
+        ["topic", "list"],
+        ["group", "describe", "g"],
+        ["group", "delete", "g"],
+        ["consume", "t"],
+        ["produce", "t"],
+        ["delete-records", "t:0:1"],
+    ],
+    ids=lambda command: " ".join(command[:2]),
 )
 def test_without_a_broker_the_remedy_is_told(run, command: list[str]) -> None:
     result = run(*command, "--bootstrap-server", "127.0.0.1:1", stdin="line\n")

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from kmini.protocol.messages.api_versions import ApiVersionsRequest
+from kmini.testing import Wire
+
 ADDRESS = re.compile(r"127\.0\.0\.1:\d+\n")
 
 
@@ -123,6 +126,7 @@ def test_a_data_directory_that_is_a_file_is_told(run, tmp_path) -> None:
         (["--topic", "orders:1:delete"], "was expected"),
         (["--topic", "a b:1"], "may hold ASCII letters"),
         (["--port", "65536"], "65536 is not in the range"),
+        (["--as-version", "2.8"], "kmini.as.version=2.8: must be one of 3.9, 4.3"),
         (["nowhere.properties"], "cannot read nowhere.properties: No such file or directory"),
     ],
 )
@@ -228,3 +232,10 @@ def test_the_data_of_another_broker_are_left_alone(start, stop, run, tmp_path) -
     result = run("serve", "--port", 0, "--data-dir", tmp_path)
     assert result.exit_code == 1
     assert "is the log directory of node 2, not of node 1" in result.stderr
+
+
+def test_it_passes_for_the_release_it_is_asked_to(start) -> None:
+    process = start("serve", "--port", 0, "--as-version", "3.9")
+    with Wire(process.stdout.readline().strip()) as wire:
+        answer = wire.ask(ApiVersionsRequest(client_software_name="tests", client_software_version="1"), 4)
+    assert {api.api_key: api.max_version for api in answer.api_keys}[1] == 17

@@ -65,7 +65,34 @@ def test_on_a_terminal_partitions_are_a_table(capsys, monkeypatch) -> None:
 
     monkeypatch.setenv("TERM", "dumb")
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    show(("topic", "isr"), [("orders", [1, 2]), ("[bold]", [])], "text")
+    show(("topic", "isr"), [("orders", [1, 2]), ("[bold]", []), (None, None)], "table")
     lines = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip()]
     assert lines[0] == ["topic", "isr"]
-    assert lines[-2:] == [["orders", "1,2"], ["[bold]"]]
+    assert lines[-3:] == [["orders", "1,2"], ["[bold]"], ["-", "-"]]
+
+
+def test_topics_are_given_partitions_and_settings(ask, broker) -> None:
+    broker.create_topic("orders")
+    broker.create_topic("returns")
+    ask("topic", "alter", "orders", "returns", "--partitions", 3, "-c", "retention.ms=60000")
+    for name in ("orders", "returns"):
+        assert len(ask("topic", "describe", name).stdout.splitlines()) == 1 + 3
+        assert "retention.ms\t60000\tdynamic-topic" in ask("config", "describe", "topic", name).stdout
+    ask("topic", "alter", "orders", "--delete-config", "retention.ms")
+    assert "retention.ms" not in ask("config", "describe", "topic", "orders").stdout
+
+
+def test_each_topic_that_cannot_be_altered_is_told_and_the_others_are(run, broker, ask) -> None:
+    broker.create_topic("orders", 2)
+    result = run("topic", "alter", "orders", "nowhere", "-p", 3, "-c", "retention.ms=1", "-b", broker.bootstrap_servers)
+    assert result.exit_code == 1
+    (sentence,) = result.stderr.splitlines()
+    assert sentence.startswith("kmini: nowhere: UNKNOWN_TOPIC_OR_PARTITION: ")
+    assert len(ask("topic", "describe", "orders").stdout.splitlines()) == 1 + 3
+
+
+def test_partitions_never_get_fewer(refuse, broker) -> None:
+    broker.create_topic("orders", 2)
+    assert refuse("topic", "alter", "orders", "-p", 1, code=1).startswith("kmini: orders: INVALID_PARTITIONS: ")
+    assert "nothing to change" in refuse("topic", "alter", "orders", code=2)
+    assert "KEY=VALUE was expected" in refuse("topic", "alter", "orders", "-c", "retention.ms", code=2)

@@ -5,8 +5,17 @@ from __future__ import annotations
 import asyncio
 import random
 
-from kmini.client import Client, NewTopic, record
-from kmini.protocol.errors import OffsetOutOfRange, TopicAlreadyExists, UnknownTopicOrPartition
+import pytest
+
+from kmini.client import Client, CommittedOffset, ConfigEntry, ConfigResource, GroupListing, NewTopic, record
+from kmini.protocol.errors import (
+    GroupIdNotFound,
+    InvalidConfig,
+    InvalidPartitions,
+    OffsetOutOfRange,
+    TopicAlreadyExists,
+    UnknownTopicOrPartition,
+)
 from kmini.protocol.messages.list_offsets import MAX_TIMESTAMP
 from kmini.protocol.records.compression import Codec
 
@@ -60,6 +69,49 @@ async def go_through_everything(bootstrap_servers: str, topic: str) -> None:
         assert await client.delete_topics([topic]) == {topic: None}
 
 
+async def go_through_groups_and_settings(bootstrap_servers: str, topic: str) -> None:
+    """What the client can ask about groups that nobody is in, and about configurations."""
+    group = f"readers-of-{topic}"
+    async with Client(bootstrap_servers) as client:
+        assert await client.create_topics({topic: NewTopic(2, 1)}) == {topic: None}
+        await until_known(client, topic)
+        assert await client.committed_offsets(group) == {}
+        offsets = {(topic, 0): 7, (topic, 1): CommittedOffset(8, "so far", 3)}
+        assert await client.commit_offsets(group, offsets) == {(topic, 0): None, (topic, 1): None}
+        found = await client.committed_offsets(group)
+        assert found == {(topic, 0): CommittedOffset(7), (topic, 1): CommittedOffset(8, "so far", 3)}
+        assert GroupListing(group, "", "Empty", "classic") in await client.list_groups()
+        assert group not in [listed.group_id for listed in await client.list_groups(states=["Stable"])]
+        described = await client.describe_group(group)
+        assert (described.state, described.protocol_type, described.members) == ("Empty", "", ())
+        assert await client.delete_offsets(group, [(topic, 0)]) == {(topic, 0): None}
+        assert set(await client.committed_offsets(group)) == {(topic, 1)}
+        outcomes = await client.delete_groups([group, "nobody"])
+        assert outcomes[group] is None
+        assert isinstance(outcomes["nobody"], GroupIdNotFound)
+        with pytest.raises(GroupIdNotFound):
+            await client.describe_group(group)
+
+        resource = ConfigResource.topic(topic)
+        assert await client.alter_configs({resource: {"retention.ms": "60000"}}) == {resource: None}
+        await until(client, resource, ConfigEntry("retention.ms", "60000", "dynamic-topic", False, False))
+        assert await client.alter_configs({resource: {"retention.ms": None}}) == {resource: None}
+        await until(client, resource, ConfigEntry("retention.ms", "604800000", "default", False, False))
+        refused = await client.alter_configs({resource: {"retention.ms": "soon"}})
+        assert isinstance(refused[resource], InvalidConfig)
+        assert await client.create_partitions({topic: 3}) == {topic: None}
+        assert isinstance((await client.create_partitions({topic: 3}))[topic], InvalidPartitions)
+
+
+async def until(client: Client, resource: ConfigResource, entry: ConfigEntry) -> None:
+    """Apache Kafka answers before the broker that is asked next has heard of the change."""
+    for _ in range(500):
+        if entry in await client.describe_configs(resource):
+            return
+        await asyncio.sleep(0.02)
+    raise TimeoutError(f"{entry} never came")
+
+
 async def until_known(client: Client, topic: str) -> None:
     """Apache Kafka answers CreateTopics before every broker, itself included, knows the topic."""
     for _ in range(500):
@@ -75,3 +127,11 @@ async def test_everything_works_against_kmini(server, topic_names) -> None:
 
 async def test_everything_works_against_apache_kafka(apache_kafka_server, topic_names) -> None:
     await go_through_everything(apache_kafka_server.bootstrap_servers, topic_names("client"))
+
+
+async def test_groups_and_settings_work_against_kmini(server, topic_names) -> None:
+    await go_through_groups_and_settings(server.bootstrap_servers, topic_names("groups"))
+
+
+async def test_groups_and_settings_work_against_apache_kafka(apache_kafka_server, topic_names) -> None:
+    await go_through_groups_and_settings(apache_kafka_server.bootstrap_servers, topic_names("groups"))

@@ -9,8 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from client_adapters import Client, ConfluentKafka, Java, Received, Sent, make_records
+from client_adapters import Client, ConfluentKafka, Java, Received, Sent, create_topic, make_records
+from offset_requests import await_coordinator, commit, fetch
 from server_process import ServerProcess
+from wire import Wire
 
 RECORDS = 20_000
 TOPIC = "orders"
@@ -117,3 +119,37 @@ def test_a_clean_restart_changes_no_record(
     server.start()
     assert adapter.consume(server.bootstrap_servers, TOPIC, 0, 1_000) == before
     assert adapter.produce(server.bootstrap_servers, TOPIC, 0, records[:1], "none") == [1_000]
+
+
+def test_every_acknowledged_commit_of_an_offset_is_there_after_kill_9(broker_process: ServerProcess) -> None:
+    server, groups = broker_process, [f"group-{number}" for number in range(4)]
+    create_topic(server.bootstrap_servers, TOPIC, partitions=1)
+    acknowledged = dict.fromkeys(groups, -1)
+    enough = threading.Barrier(len(groups) + 1, timeout=60)
+
+    def commit_until_killed(group: str) -> None:
+        with Wire(server.host, server.port) as wire:
+            await_coordinator(wire, group)
+            for offset in range(1_000_000):
+                try:
+                    answer = wire.ask(commit(group, TOPIC, (0, offset, "")), 8)
+                except ConnectionError:
+                    return
+                if answer is None:
+                    return
+                assert answer.topics[0].partitions[0].error_code == 0
+                acknowledged[group] = offset
+                if offset == 100:
+                    enough.wait()
+
+    with ThreadPoolExecutor(len(groups)) as threads:
+        committing = [threads.submit(commit_until_killed, group) for group in groups]
+        enough.wait()
+        server.kill()
+        for each in committing:
+            each.result(60)
+    server.start()
+    with Wire(server.host, server.port) as wire:
+        for group, offset in acknowledged.items():
+            (partition,) = wire.ask(fetch(group, [(TOPIC, [0])], 5), 5).topics[0].partitions
+            assert partition.committed_offset in (offset, offset + 1), "the last one may lack its answer only"

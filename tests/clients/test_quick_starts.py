@@ -73,9 +73,9 @@ def test_the_quick_start_of_confluent_kafka(server: ServerProcess, topic_names: 
     assert producer.flush(10) == 0
     assert [(error, message.offset()) for error, message in reports] == [(None, 0), (None, 1), (None, 2)]
 
-    settings = {"group.id": "mygroup", "enable.auto.commit": False}  # there is no group coordinator to commit to yet
+    settings = {"group.id": topic, "auto.offset.reset": "earliest"}
     consumer = confluent_kafka.Consumer({"bootstrap.servers": server.bootstrap_servers, **settings})
-    consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
+    consumer.subscribe([topic])
     messages = consumer.consume(3, timeout=10)
     consumer.close()
     assert [(message.error(), message.value()) for message in messages] == [

@@ -16,6 +16,7 @@ from kmini.broker.config import ConfigError
 from kmini.broker.server import PortTaken
 from kmini.embedded import Operations
 from kmini.protocol.errors import RequestTimedOut, TopicAlreadyExists, UnknownTopicOrPartition
+from kmini.protocol.messages.api_versions import ApiVersionsRequest
 from kmini.protocol.messages.metadata import MetadataRequest
 from kmini.testing import Wire
 
@@ -48,6 +49,19 @@ def test_the_facade_exports_what_it_says() -> None:
         assert getattr(kmini, name).__name__ == name
     with pytest.raises(AttributeError, match="no attribute 'Brokr'"):
         kmini.Brokr  # noqa: B018
+
+
+@pytest.mark.parametrize(("as_version", "fetch"), [("3.9", 17), ("4.3", 18), (None, 18)])
+def test_it_passes_for_the_release_it_is_asked_to(as_version: str | None, fetch: int) -> None:
+    request = ApiVersionsRequest(client_software_name="tests", client_software_version="1")
+    with Broker(as_version=as_version) as broker, Wire(broker.bootstrap_servers) as wire:
+        told = {api.api_key: api.max_version for api in wire.ask(request, 4).api_keys}
+    assert told[1] == fetch
+
+
+def test_there_are_two_releases_to_pass_for() -> None:
+    with pytest.raises(ConfigError, match=r"kmini.as.version=2.8: must be one of 3.9, 4.3"):
+        Broker(as_version="2.8")
 
 
 def test_records_come_back_as_they_were_produced() -> None:

@@ -163,3 +163,53 @@ def zstd_with_a_large_window(timestamp: int) -> bytearray:
     pieces = [before, *[ZEROS] * 30, behind]
     block = b"".join([compressor.compress(piece) for piece in pieces] + [compressor.flush()])
     return batch(Codec.ZSTD, block, 1, timestamp)
+
+
+# Messages of magic 0 and 1
+
+
+def wrapper(value: bytes, offset: int, magic: int = 1) -> bytearray:
+    """A wrapper around messages in gzip."""
+    content = struct.pack(">BB", magic, Codec.GZIP) + (struct.pack(">q", 0) if magic else b"")
+    content += struct.pack(">ii", -1, len(value)) + value
+    return bytearray(struct.pack(">qiI", offset, len(content) + 4, zlib.crc32(content)) + content)
+
+
+def before_zeros(mebibytes: int, offset: int, timestamp: int) -> bytes:
+    """What stands before the value of a message of that size, without a key."""
+    fields = struct.pack(">BBqii", 1, 0, timestamp, -1, mebibytes * MIB)
+    checksum = zlib.crc32(fields)
+    for _ in range(mebibytes):
+        checksum = zlib.crc32(ZEROS, checksum)
+    return struct.pack(">qiI", offset, 4 + len(fields) + mebibytes * MIB, checksum) + fields
+
+
+def one_message_in_a_wrapper(timestamp: int) -> bytearray:
+    """One valid message of 900 MiB."""
+    return wrapper(gzip_of(before_zeros(900, 0, timestamp), 900, b""), 0)
+
+
+def largest_messages(timestamp: int) -> bytearray:
+    """Ten valid messages of 7 MiB each: allowed, and stored."""
+    compressor = zlib.compressobj(6, wbits=31)
+    pieces = [piece for n in range(10) for piece in (before_zeros(7, n, timestamp), *[ZEROS] * 7)]
+    return wrapper(b"".join([compressor.compress(piece) for piece in pieces] + [compressor.flush()]), 9)
+
+
+def tiny_messages(timestamp: int) -> bytearray:
+    """A million valid messages with nothing in them."""
+    fields = struct.pack(">BBii", 0, 0, -1, -1)
+    message = struct.pack(">qiI", 0, 4 + len(fields), zlib.crc32(fields)) + fields
+    compressor = zlib.compressobj(6, wbits=31)
+    return wrapper(compressor.compress(message * 1_000_000) + compressor.flush(), 0, magic=0)
+
+
+def largest_records_in_gzip(timestamp: int) -> bytearray:
+    """Ten valid records of 7 MiB each, which an old reader would have converted."""
+    compressor = zlib.compressobj(6, wbits=31)
+    pieces = []
+    for number in range(10):
+        before, behind = around(7 * MIB, number)
+        pieces += [before, *[ZEROS] * 7, behind]
+    block = b"".join([compressor.compress(piece) for piece in pieces] + [compressor.flush()])
+    return batch(Codec.GZIP, block, 10, timestamp)

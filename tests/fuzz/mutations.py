@@ -98,7 +98,9 @@ def _value(name: str, type_: Type, version: int, dice: random.Random, names: Nam
     return _number(name, type_.wire.code, dice)
 
 
-def _number(name: str, code: str, dice: random.Random) -> int:
+def _number(name: str, code: str, dice: random.Random) -> float:
+    if code == "d":
+        return dice.choice((0.0, -1.5, 1e300, float("inf"), float("nan")))
     if name == "acks":
         return dice.choice((0, 1, -1, -1, 7))
     if name in ("timeout_ms", "max_wait_ms") and dice.random() < 0.8:

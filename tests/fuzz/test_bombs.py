@@ -19,7 +19,13 @@ from watched import WatchedBroker
 from well_behaved import WellBehavedClient
 
 from kmini.protocol.errors import NONE, InvalidRecord
-from kmini.protocol.messages import CreateTopicsRequest, ListOffsetsRequest, ProduceRequest, ProduceResponse
+from kmini.protocol.messages import (
+    CreateTopicsRequest,
+    FetchRequest,
+    ListOffsetsRequest,
+    ProduceRequest,
+    ProduceResponse,
+)
 from kmini.testing import Wire
 
 MIB = 1 << 20
@@ -30,6 +36,7 @@ ROUNDS = 5
 IS_SOAK = bool(os.environ.get("KMINI_SOAK"))
 TOPICS = {
     "plain": {},
+    "old": {},
     "compacted": {"cleanup.policy": "compact"},
     "recompressed": {"compression.type": "lz4"},
     "uncompressed": {"compression.type": "uncompressed"},
@@ -48,6 +55,12 @@ QUICK = [
     (bombs.tiny_records_in_snappy, InvalidRecord.code),
 ]
 """With what an ordinary topic says to it: what is within the limits is stored."""
+OLD = [
+    (bombs.one_message_in_a_wrapper, InvalidRecord.code),
+    (bombs.largest_messages, NONE),
+    (bombs.tiny_messages, InvalidRecord.code),
+]
+"""Of message sets."""
 SLOW = [
     (bombs.tiny_records, InvalidRecord.code),
     (bombs.tiny_records_without_timestamp, InvalidRecord.code),
@@ -94,14 +107,14 @@ def now_ms() -> int:
     return int(time.time() * 1000)
 
 
-def send_bombs(wires: list[Wire], topic: str, bomb: bytearray) -> set[int]:
+def send_bombs(wires: list[Wire], topic: str, bomb: bytearray, version: int = 9) -> set[int]:
     """Produce the batch on every connection at once, each to a partition of its own; returns the error codes."""
     ids = []
     for partition, wire in enumerate(wires):
         data = [ProduceRequest.Partition(index=partition, records=bomb)]
         topics = [ProduceRequest.Topic(name=topic, partition_data=data)]
-        ids.append(wire.send(ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=topics), 9))
-    answers = [wire.receive(ProduceResponse, 9, each) for wire, each in zip(wires, ids, strict=True)]
+        ids.append(wire.send(ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=topics), version))
+    answers = [wire.receive(ProduceResponse, version, each) for wire, each in zip(wires, ids, strict=True)]
     return {answer.responses[0].partition_responses[0].error_code for answer in answers}  # type: ignore[attr-defined]
 
 
@@ -141,6 +154,35 @@ def test_three_bombs_at_once_are_borne(broker: WatchedBroker, make_bomb: Callabl
         assert send_bombs([wire], "plain", bomb) == {code}
     for topic in TOPICS if IS_SOAK else ("compacted",):
         assert_bearable(broker, lambda wires, topic=topic: send_bombs(wires, topic, bomb))  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(("make_bomb", "code"), OLD, ids=lambda value: getattr(value, "__name__", ""))
+def test_three_old_bombs_at_once_are_borne(
+    broker: WatchedBroker, make_bomb: Callable[[int], bytearray], code: int
+) -> None:
+    bomb = make_bomb(now_ms())
+    with Wire(broker.bootstrap_servers, timeout_s=60) as wire:
+        assert send_bombs([wire], "plain", bomb, 2) == {code}
+    assert_bearable(broker, lambda wires: send_bombs(wires, "plain", bomb, 2))
+
+
+def test_converting_stored_bombs_for_old_readers_is_borne(broker: WatchedBroker) -> None:
+    def fetch(wires: list[Wire]) -> None:
+        ids = []
+        for partition, wire in enumerate(wires):
+            wanted = FetchRequest.Partition(partition=partition, fetch_offset=0, partition_max_bytes=1 << 20)
+            topics = [FetchRequest.Topic(topic="old", partitions=[wanted])]
+            ids.append(wire.send(FetchRequest(max_wait_ms=0, min_bytes=1, topics=topics), 3))
+        for wire, each in zip(wires, ids, strict=True):
+            answer = wire.receive(FetchRequest.response, 3, each).responses[0]  # type: ignore[attr-defined]
+            assert answer.partitions[0].error_code == NONE
+            assert len(answer.partitions[0].records) > 10_000
+
+    wires = [Wire(broker.bootstrap_servers) for _ in range(AT_ONCE)]
+    assert send_bombs(wires, "old", bombs.largest_records_in_gzip(now_ms())) == {NONE}
+    for wire in wires:
+        wire.close()
+    assert_bearable(broker, fetch)
 
 
 def test_searching_in_stored_bombs_is_borne(broker: WatchedBroker) -> None:

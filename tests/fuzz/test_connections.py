@@ -412,8 +412,18 @@ def test_connections_beyond_the_limit_are_refused(start: Callable[..., Broker]) 
         connection.close()
 
 
-def test_connections_of_one_address_beyond_its_limit_are_refused(start: Callable[..., Broker]) -> None:
-    broker = start(max_connections_per_ip=2)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"max_connections_per_ip": 2},
+        {"max_connections_per_ip_overrides": "10.0.0.1:7,127.0.0.1:2"},
+        {"max_connections_per_ip": 1, "max_connections_per_ip_overrides": "127.0.0.1:2"},
+    ],
+)
+def test_connections_of_one_address_beyond_its_limit_are_refused(
+    start: Callable[..., Broker], settings: dict[str, object]
+) -> None:
+    broker = start(**settings)
     with connect(broker), connect(broker):
         assert eventually(lambda: len(core(broker).server.connections) == 2)
         with connect(broker) as refused:

@@ -16,15 +16,18 @@ from mutations import (
     request_frame,
     requests_and_responses,
 )
+from old_messages import mutated_message_set, random_message_set
 
 from kmini.protocol.errors import KafkaError, MalformedMessage
 from kmini.protocol.framing import NEED_DATA, ClientConnection, ServerConnection
 from kmini.protocol.messages import REQUESTS
 from kmini.protocol.records.batch import iter_batches, read_header
 from kmini.protocol.records.control import parse_end_transaction_marker
+from kmini.protocol.records.down_convert import down_convert
 from kmini.protocol.records.record import decode_all, decode_records, first_record_since
 from kmini.protocol.schema import Request
 from kmini.storage.config import LogConfig
+from kmini.storage.legacy_validation import first_message, validate_messages
 from kmini.storage.validation import continuing_batches, validate
 
 NOW_MS = 1_700_000_000_000
@@ -122,6 +125,26 @@ def test_a_mutated_batch_is_validated_or_refused_with_a_kafka_error(rounds: Roun
     assert accepted > 500  # or the mutations miss what is behind the first check
 
 
+def test_a_mutated_message_set_is_validated_or_refused_with_a_kafka_error(rounds: Rounds) -> None:
+    dice = random.Random("message sets")
+    valid = [random_message_set(dice, timestamp=NOW_MS) for _ in range(200)]
+    accepted = 0
+    for _ in range(rounds(8_000, 100_000)):
+        messages = mutated_message_set(dice.choice(valid), dice)
+        try:
+            if first_message(messages) is None:
+                continue
+            validated = validate_messages(messages, dice.choice(CONFIGS), NOW_MS, max_decompressed_bytes=LIMIT)
+        except KafkaError:
+            continue
+        accepted += 1
+        header = read_header(validated.records)
+        assert header == validated.header
+        records = decode_records(validated.records, 0, header, limit=LIMIT)
+        assert [record.offset for record in records] == list(range(header.last_offset_delta + 1))
+    assert accepted > 200  # or the mutations miss what is behind the first check
+
+
 def read_without_checksum(batch: bytearray) -> None:
     """Everything that readers do with batches of a log whose checksum they do not look at."""
     for position, header in iter_batches(batch):
@@ -145,5 +168,35 @@ def test_a_mutated_batch_is_read_or_a_kafka_error(read: Callable[[bytearray], ob
         batch = mutated_batch(dice.choice(valid), dice)
         try:
             read(batch)
+        except KafkaError:
+            continue
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        read_without_checksum,
+        lambda messages: continuing_batches(messages, 0, None),
+        lambda messages: down_convert(messages, 0, 0, limit=LIMIT),
+    ],
+    ids=["reader", "follower", "old reader"],
+)
+def test_a_mutated_message_set_is_read_or_a_kafka_error(read: Callable[[bytearray], object], rounds: Rounds) -> None:
+    dice = random.Random("old readers")
+    valid = [random_message_set(dice) for _ in range(100)]
+    for _ in range(rounds(3_000, 40_000)):
+        messages = mutated_message_set(dice.choice(valid), dice)
+        try:
+            read(messages)
+        except KafkaError:
+            continue
+
+
+def test_a_mutated_batch_is_converted_for_old_readers_or_a_kafka_error(rounds: Rounds) -> None:
+    dice = random.Random("down")
+    valid = [random_batch(dice) for _ in range(100)]
+    for _ in range(rounds(3_000, 40_000)):
+        try:
+            down_convert(mutated_batch(dice.choice(valid), dice), dice.randrange(2), 0, limit=LIMIT)
         except KafkaError:
             continue

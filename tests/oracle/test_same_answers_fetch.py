@@ -135,6 +135,43 @@ def test_sessions_that_do_not_exist(same_answers: SameAnswers) -> None:
     same_answers(script)
 
 
+@pytest.mark.parametrize("version", [7, 11, 12, 14])
+def test_sessions(same_answers: SameAnswers, version: int) -> None:
+    """Who is told what, when partitions are added, forgotten, moved on in, wrong, or have got records."""
+
+    def script(transcript: Transcript) -> None:
+        topic = transcript.create(partitions=3)
+        name = named(transcript, topic, version)
+        session = transcript.ask("first", fetch(name, 0, session_epoch=0), version).session_id
+
+        def go_on(epoch: int, *offsets: tuple[int, int], forget: tuple[int, ...] = (), again: str = "") -> None:
+            request = fetch(name, 0, session_id=session, session_epoch=epoch)
+            (wanted,) = request.topics
+            (template,) = wanted.partitions
+            changes = [{"partition": partition, "fetch_offset": offset} for partition, offset in offsets]
+            wanted.partitions = [type(template)(**template.to_dict(json=False) | change) for change in changes]
+            request.topics = [wanted] if changes else []
+            if forget:
+                key = "topic_id" if version >= 13 else "topic"
+                given_up = type(request).ForgottenTopic(**{key: name, "partitions": list(forget)})
+                request.forgotten_topics_data = [given_up]
+            transcript.ask(f"epoch {epoch}{again}", request, version)
+
+        go_on(1)
+        go_on(2, (1, 0), (2, 5))
+        go_on(3)
+        transcript.ask("produce", produce(topic, batch(), partition=1), 9)
+        go_on(4, (2, 0))
+        go_on(5, (1, 1), forget=(0,))
+        go_on(5, again=", again")
+        go_on(7, again=", too early")
+        go_on(6, (7, 0))
+        go_on(7, forget=(1, 2, 7))
+        go_on(8)
+
+    same_answers(script)
+
+
 @pytest.mark.parametrize("timestamp_type", ["CreateTime", "LogAppendTime"])
 def test_special_timestamps_in_every_version(same_answers: SameAnswers, timestamp_type: str) -> None:
     def script(transcript: Transcript) -> None:

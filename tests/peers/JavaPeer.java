@@ -11,11 +11,19 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.*;
 import java.time.Duration;
 import java.util.*;
+import org.apache.kafka.clients.admin.*;
 import org.apache.kafka.clients.consumer.*;
 import org.apache.kafka.clients.producer.*;
+import org.apache.kafka.common.ElectionType;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.TopicPartitionReplica;
+import org.apache.kafka.common.acl.AclBindingFilter;
+import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeaders;
+import org.apache.kafka.common.quota.ClientQuotaAlteration;
+import org.apache.kafka.common.quota.ClientQuotaEntity;
+import org.apache.kafka.common.quota.ClientQuotaFilter;
 import org.apache.kafka.common.serialization.*;
 import org.apache.kafka.common.utils.Exit;
 
@@ -23,7 +31,7 @@ import org.apache.kafka.common.utils.Exit;
  * One JVM for all the Java work of a test run: Kafka's own tools, a producer and a consumer.
  *
  * Each line on stdin is a request {"id", "main", "arguments", "stdin"}, answered in any order by a line {"id", "exit", "stdout", "stderr"}.
- * A "main" with a dot is a class of Kafka's whose main is run; "produce" and "consume" are ours. Each request has a thread, its own System.in,
+ * A "main" with a dot is a class of Kafka's whose main is run; "produce", "consume" and "administer" are ours. Each request has a thread, its own System.in,
  * System.out and System.err (threads started by it inherit them), and its own copy of the tool's classes, because tools keep state in statics.
  */
 public class JavaPeer {
@@ -128,6 +136,8 @@ public class JavaPeer {
                 produce(arguments);
             else if (main.equals("consume"))
                 consume(arguments);
+            else if (main.equals("administer"))
+                administer(arguments);
             else
                 runTool(main, arguments.toArray(new String[0]));
         } catch (Exited exited) {
@@ -240,6 +250,127 @@ public class JavaPeer {
                     seen++;
                 }
             }
+        }
+    }
+
+    interface Call {
+        Object get() throws Exception;
+    }
+
+    /**
+     * administer TOPIC GROUP key=value…: ask, and then change, what AKHQ and Kafka-UI ask and change.
+     * A line "call<TAB>answer" for each; a failure as "!" and its class.
+     */
+    static void administer(List<String> arguments) throws Exception {
+        Properties properties = properties(arguments.subList(2, arguments.size()));
+        try (Admin admin = Admin.create(properties);
+             var consumer = new KafkaConsumer<>(properties, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
+            int node = admin.describeCluster().nodes().get().iterator().next().id();
+            Map<String, Call> calls = new LinkedHashMap<>();
+            askTheCluster(calls, admin, node);
+            askAboutATopic(calls, admin, arguments.get(0), node);
+            askAboutOffsets(calls, admin, consumer, new TopicPartition(arguments.get(0), 0));
+            askAboutGroups(calls, admin, arguments.get(1));
+            changeThings(calls, admin, arguments.get(0), arguments.get(1), node);
+            for (var entry : calls.entrySet())
+                System.out.println(entry.getKey() + "\t" + outcome(entry.getValue()));
+        }
+    }
+
+    static void askTheCluster(Map<String, Call> calls, Admin admin, int node) {
+        ConfigResource broker = new ConfigResource(ConfigResource.Type.BROKER, Integer.toString(node));
+        var operations = new DescribeClusterOptions().includeAuthorizedOperations(true);
+        var fenced = new DescribeClusterOptions().includeFencedBrokers(true);
+        var everything = new DescribeConfigsOptions().includeSynonyms(true).includeDocumentation(true);
+        calls.put("describeCluster", () -> admin.describeCluster(operations).authorizedOperations().get());
+        calls.put("clusterId", () -> admin.describeCluster().clusterId().get());
+        calls.put("controller", () -> admin.describeCluster(fenced).controller().get());
+        calls.put("describeFeatures", () -> admin.describeFeatures().featureMetadata().get());
+        calls.put("describeMetadataQuorum", () -> admin.describeMetadataQuorum().quorumInfo().get());
+        calls.put("describeConfigsOfBroker", () -> admin.describeConfigs(List.of(broker), everything).all().get());
+        calls.put("describeLogDirs", () -> admin.describeLogDirs(List.of(node)).allDescriptions().get());
+        calls.put("describeAcls", () -> admin.describeAcls(AclBindingFilter.ANY).values().get());
+        calls.put("describeClientQuotas", () -> admin.describeClientQuotas(ClientQuotaFilter.all()).entities().get());
+        calls.put("describeUserScramCredentials", () -> admin.describeUserScramCredentials().all().get());
+        calls.put("listConfigResources", () -> admin.listConfigResources().all().get());
+        calls.put("listPartitionReassignments", () -> admin.listPartitionReassignments().reassignments().get());
+    }
+
+    static void askAboutATopic(Map<String, Call> calls, Admin admin, String topic, int node) {
+        List<String> topics = List.of(topic);
+        ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, topic);
+        var internal = new ListTopicsOptions().listInternal(true);
+        var operations = new DescribeTopicsOptions().includeAuthorizedOperations(true);
+        var pages = new DescribeTopicsOptions().partitionSizeLimitPerResponse(1);
+        var replica = new TopicPartitionReplica(topic, 0, node);
+        var partition = new TopicPartition(topic, 0);
+        calls.put("listTopics", () -> admin.listTopics(internal).names().get());
+        calls.put("describeTopics", () -> admin.describeTopics(topics, operations).allTopicNames().get());
+        calls.put("describeTopicsInPages", () -> admin.describeTopics(topics, pages).allTopicNames().get());
+        calls.put("describeConfigsOfTopic", () -> admin.describeConfigs(List.of(resource)).all().get());
+        calls.put("describeReplicaLogDirs", () -> admin.describeReplicaLogDirs(List.of(replica)).all().get());
+        calls.put("describeProducers", () -> admin.describeProducers(List.of(partition)).all().get());
+    }
+
+    static void askAboutOffsets(Map<String, Call> calls, Admin admin, Consumer<?, ?> consumer, TopicPartition partition) {
+        var specs = List.of(OffsetSpec.earliest(), OffsetSpec.latest(), OffsetSpec.maxTimestamp(), OffsetSpec.forTimestamp(0),
+            OffsetSpec.earliestLocal(), OffsetSpec.latestTiered());
+        for (var spec : specs)
+            calls.put("listOffsets" + spec.getClass().getSimpleName(), () -> admin.listOffsets(Map.of(partition, spec)).all().get());
+        calls.put("beginningOffsets", () -> consumer.beginningOffsets(List.of(partition)));
+        calls.put("endOffsets", () -> consumer.endOffsets(List.of(partition)));
+    }
+
+    static void askAboutGroups(Map<String, Call> calls, Admin admin, String group) {
+        var operations = new DescribeConsumerGroupsOptions().includeAuthorizedOperations(true);
+        calls.put("listGroups", () -> admin.listGroups().all().get());
+        calls.put("listConsumerGroups", () -> admin.listGroups(ListGroupsOptions.forConsumerGroups()).all().get());
+        calls.put("describeConsumerGroups", () -> admin.describeConsumerGroups(List.of(group), operations).all().get());
+        calls.put("describeClassicGroups", () -> admin.describeClassicGroups(List.of(group)).all().get());
+        calls.put("listConsumerGroupOffsets", () -> admin.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata().get());
+    }
+
+    static void changeThings(Map<String, Call> calls, Admin admin, String topic, String group, int node) {
+        TopicPartition partition = new TopicPartition(topic, 0);
+        var ofTopic = setting(ConfigResource.Type.TOPIC, topic, "retention.ms", "100000000000");
+        var ofBroker = setting(ConfigResource.Type.BROKER, Integer.toString(node), "log.cleaner.backoff.ms", "15000");
+        var here = Optional.of(new NewPartitionReassignment(List.of(node)));
+        calls.put("electLeaders", () -> admin.electLeaders(ElectionType.PREFERRED, Set.of(partition)).partitions().get().keySet());
+        calls.put("alterPartitionReassignments", () -> admin.alterPartitionReassignments(Map.of(partition, here)).all().get());
+        calls.put("alterReplicaLogDirs", () -> {
+            String directory = admin.describeLogDirs(List.of(node)).allDescriptions().get().get(node).keySet().iterator().next();
+            return admin.alterReplicaLogDirs(Map.of(new TopicPartitionReplica(topic, 0, node), directory)).all().get();
+        });
+        calls.put("createPartitions", () -> admin.createPartitions(Map.of(topic, NewPartitions.increaseTo(3))).all().get());
+        calls.put("alterConfigsOfTopic", () -> admin.incrementalAlterConfigs(ofTopic).all().get());
+        calls.put("alterConfigsOfBroker", () -> admin.incrementalAlterConfigs(ofBroker).all().get());
+        calls.put("deleteRecords", () -> admin.deleteRecords(Map.of(partition, RecordsToDelete.beforeOffset(0))).all().get());
+        for (Double limit : new Double[] {1024.0, null}) {
+            var op = new ClientQuotaAlteration.Op("producer_byte_rate", limit);
+            var alteration = new ClientQuotaAlteration(new ClientQuotaEntity(Map.of("user", topic)), List.of(op));
+            calls.put("alterClientQuotas" + limit, () -> admin.alterClientQuotas(List.of(alteration)).all().get());
+        }
+        String moved = group + "-moved";
+        var first = Map.of(partition, new OffsetAndMetadata(1));
+        calls.put("alterConsumerGroupOffsets", () -> admin.alterConsumerGroupOffsets(moved, first).all().get());
+        calls.put("deleteConsumerGroupOffsets", () -> admin.deleteConsumerGroupOffsets(moved, Set.of(partition)).all().get());
+        calls.put("deleteConsumerGroups", () -> admin.deleteConsumerGroups(List.of(moved)).all().get());
+        NewTopic fresh = new NewTopic(topic + "-fresh", Optional.of(2), Optional.empty()).configs(Map.of("cleanup.policy", "compact"));
+        calls.put("createTopics", () -> admin.createTopics(List.of(fresh)).all().get());
+        calls.put("deleteTopics", () -> admin.deleteTopics(List.of(fresh.name())).all().get());
+    }
+
+    static Map<ConfigResource, Collection<AlterConfigOp>> setting(ConfigResource.Type type, String name, String key, String value) {
+        AlterConfigOp set = new AlterConfigOp(new ConfigEntry(key, value), AlterConfigOp.OpType.SET);
+        return Map.of(new ConfigResource(type, name), List.of(set));
+    }
+
+    static String outcome(Call call) {
+        try {
+            return String.valueOf(call.get()).replace('\n', ' ');
+        } catch (Exception failure) {
+            Throwable cause = failure instanceof java.util.concurrent.ExecutionException ? failure.getCause() : failure;
+            return "!" + cause.getClass().getSimpleName() + " " + String.valueOf(cause.getMessage()).replace('\n', ' ');
         }
     }
 

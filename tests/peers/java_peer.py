@@ -52,7 +52,7 @@ class JavaPeer:
         self._reader.start()
 
     def submit(self, main: str, *arguments: object, stdin: str = "") -> Future[Finished]:
-        """Start a tool (a bare name of Kafka's, or "produce" or "consume") and return at once."""
+        """Start a tool (a bare name of Kafka's, or "produce", "consume" or "administer") and return at once."""
         number = next(self._ids)
         texts = [str(argument) for argument in arguments]
         request = {"id": number, "main": _class_name(main), "arguments": texts, "stdin": stdin}
@@ -90,6 +90,6 @@ class JavaPeer:
 
 
 def _class_name(main: str) -> str:
-    if main in ("produce", "consume") or "." in main:
+    if main in ("produce", "consume", "administer") or "." in main:
         return main
     return f"{PACKAGES.get(main, 'org.apache.kafka.tools')}.{main}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from typing import Any
+from typing import Any, NamedTuple
 
 import kafka_requests
 from server_process import ServerProcess
@@ -13,19 +13,22 @@ from wire import Wire
 NONE_EXISTS = uuid.UUID(int=0xDEAD)
 """A topic id that no server gave out."""
 
-OF_THE_SERVER = {"throttle_time_ms", "host", "port", "cluster_id", "controller_id", "rack", "configs", "node_endpoints"}
+OF_THE_SERVER = {
+    *("throttle_time_ms", "host", "port", "cluster_id", "controller_id", "rack", "configs", "node_endpoints"),
+    *("log_dir", "total_bytes", "usable_bytes"),
+}
 """Fields that say who answers, not what."""
-
-ALLOWED_EITHER_WAY = {"session_id"}
-"""A server may make a fetch session or not (KIP-227)."""
 
 SENTENCES = {"error_message", "batch_index_error_message"}
 """Each server has its own words, and its own mind about when to use them."""
 
-LEFT_OUT = OF_THE_SERVER | ALLOWED_EITHER_WAY | SENTENCES
+LEFT_OUT = OF_THE_SERVER | SENTENCES
 
-IDENTITIES = {"topic_id", "producer_id"}
+IDENTITIES = {"topic_id", "producer_id", "session_id"}
 """Drawn by each server; zero and -1 keep their meaning."""
+
+TIMES = {"log_append_time_ms", "last_fetch_timestamp", "last_caught_up_timestamp"}
+"""When the server did something; -1 keeps its meaning."""
 
 
 COORDINATOR_LOAD_IN_PROGRESS = 14
@@ -41,6 +44,8 @@ class Transcript:
         self.topic = topic
         self.topic_ids: dict[str, uuid.UUID] = {}
         self.entries: dict[str, Any] = {}
+        self.apis: dict[str, str] = {}
+        """Which API each entry is the answer of."""
         self._wire = Wire(server.host, server.port)
 
     def close(self) -> None:
@@ -71,8 +76,17 @@ class Transcript:
         if response is None:
             self._wire.socket.close()
             self._wire = Wire(self.server.host, self.server.port)
-        self.note(f"{what}, v{version}", "closed" if response is None else response.to_dict(json=False))
+        answer = "closed" if response is None else response.to_dict(json=False)
+        self.note(f"{what}, v{version}", answer, api=type(request).__name__.removesuffix("Request"))
         return response
+
+    def ask_quietly(self, request: Any, version: int) -> Any:
+        """Ask, and note nothing."""
+        return self._wire.ask(request, version)
+
+    def wait_for_partitions(self, topic: str, count: int) -> None:
+        """Apache Kafka answers CreatePartitions a moment before they are there."""
+        kafka_requests.wait_for_leaders(self._wire, topic, count)
 
     def read(self, topic: str) -> list[Any]:
         """Return what partition 0 holds, batch by batch: the headers without sizes and checksums, and the records."""
@@ -88,9 +102,10 @@ class Transcript:
             batches.append([*head, stored.max_timestamp, rows])
         return batches
 
-    def note(self, what: str, answer: Any) -> None:
+    def note(self, what: str, answer: Any, *, api: str = "") -> None:
         assert what not in self.entries, f"the script says {what!r} twice"
         self.entries[what] = comparable(answer)
+        self.apis[what] = api
 
 
 def comparable(value: Any, field: str = "") -> Any:
@@ -102,7 +117,7 @@ def comparable(value: Any, field: str = "") -> Any:
         return sorted(entries, key=_place) if entries and isinstance(entries[0], dict) else entries
     if field in IDENTITIES:
         return value if value in (None, 0, -1, uuid.UUID(int=0), NONE_EXISTS) else "an identity"
-    if field == "log_append_time_ms":
+    if field in TIMES:
         return value if value == -1 else "a time"
     if isinstance(value, (bytes, memoryview)):
         return bytes(value).hex()
@@ -112,16 +127,30 @@ def comparable(value: Any, field: str = "") -> Any:
 def _place(entry: dict[str, Any]) -> tuple[int, str]:
     """Order topics and partitions: a server may answer them in any order."""
     number = next((entry[name] for name in ("index", "partition_index", "partition") if name in entry), 0)
-    return number, str(entry.get("name") or entry.get("topic") or "")
+    return number, next((str(entry[name]) for name in ("name", "topic", "topic_name", "user") if entry.get(name)), "")
 
 
-def differences(ours: dict[str, Any], theirs: dict[str, Any]) -> list[str]:
-    """Say in which entries, and there in which fields, two transcripts differ."""
-    lines = []
-    for what in [*theirs, *(ours.keys() - theirs.keys())]:
-        pairs = [*_differing_leaves(what, ours.get(what, "nothing"), theirs.get(what, "nothing"))]
-        lines += [f"{path}: kmini {_short(mine)}, Kafka {_short(other)}" for path, mine, other in pairs]
-    return lines
+class Found(NamedTuple):
+    """A field in which two transcripts differ."""
+
+    what: str
+    """The entry."""
+    field: str
+    """The way to the field, such as `.topics[0].error_code`; empty for the whole answer."""
+    ours: Any
+    theirs: Any
+
+    def __str__(self) -> str:
+        return f"{self.what}{self.field}: kmini {_short(self.ours)}, Kafka {_short(self.theirs)}"
+
+
+def differences(ours: dict[str, Any], theirs: dict[str, Any]) -> list[Found]:
+    """In which entries, and there in which fields, two transcripts differ."""
+    return [
+        Found(what, *leaf)
+        for what in [*theirs, *(ours.keys() - theirs.keys())]
+        for leaf in _differing_leaves("", ours.get(what, "nothing"), theirs.get(what, "nothing"))
+    ]
 
 
 def _differing_leaves(path: str, mine: Any, other: Any) -> Any:

@@ -59,6 +59,8 @@ def random_value(type_: Type, nullable: bool, version: int, dice: random.Random)
             return "".join(dice.choice(letters) for _ in range(dice.choice([0, 1, 7, 130, 300])))
         case "bytes" | "records":
             return dice.randbytes(dice.choice([0, 1, 61, 127, 300, 20_000]))
+        case "float64":
+            return dice.choice([0.0, -1.5, 1e300, dice.random()])
     bits = INTEGERS[type_.wire.code]
     low, high = (0, (1 << bits) - 1) if type_.wire.code.isupper() else (-(1 << bits - 1), (1 << bits - 1) - 1)
     return dice.choice([0, 1, low, high, dice.randint(low, high)])

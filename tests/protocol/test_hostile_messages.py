@@ -21,8 +21,11 @@ from kmini.protocol.messages import (
     DeleteRecordsRequest,
     DeleteTopicsRequest,
     FetchRequest,
+    JoinGroupRequest,
     ListOffsetsRequest,
     MetadataRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
     ProduceRequest,
 )
 from kmini.protocol.primitives import Array, Int8, Int32, String, unsigned_varint
@@ -273,6 +276,40 @@ HONEST = {
         ),
         9,
     ),
+    "offset commit of 5,000 topics": (
+        OffsetCommitRequest(
+            group_id="g",
+            topics=[
+                OffsetCommitRequest.Topic(
+                    name=f"topic{i}",
+                    partitions=[
+                        OffsetCommitRequest.Partition(
+                            partition_index=300, committed_offset=1 << 40, committed_metadata=None
+                        )
+                    ],
+                )
+                for i in range(5_000)
+            ],
+        ),
+        9,
+    ),
+    "offset fetch of 5,000 topics": (
+        OffsetFetchRequest(
+            group_id="g",
+            topics=[OffsetFetchRequest.Topic(name=f"topic{i}", partition_indexes=[300]) for i in range(5_000)],
+        ),
+        7,
+    ),
+    "join with 3 assignors": (
+        JoinGroupRequest(
+            group_id="g",
+            session_timeout_ms=45_000,
+            member_id="",
+            protocol_type="consumer",
+            protocols=[JoinGroupRequest.Protocol(name=f"assignor{i}", metadata=bytes(20_000)) for i in range(3)],
+        ),
+        9,
+    ),
 }
 
 
@@ -304,4 +341,4 @@ def grown(cls: type[Struct], version: int, count: int) -> Any:
     return cls(**values)
 
 
-ORDINARY: dict[str, Any] = {"int8": 100, "string": "host-1", "boolean": True, "array": [1, 2, 3]}
+ORDINARY: dict[str, Any] = {"int8": 100, "string": "host-1", "bytes": b"data", "boolean": True, "array": [1, 2, 3]}

@@ -2,7 +2,7 @@ import uuid
 
 import pytest
 
-from kmini.protocol.uuids import ZERO_UUID, format_uuid, parse_uuid, random_uuid
+from kmini.protocol.uuids import ZERO_UUID, format_hyphenated, format_uuid, parse_uuid, random_uuid
 
 
 def test_text_and_bytes_are_two_forms_of_the_same() -> None:
@@ -36,3 +36,8 @@ def test_other_text_is_no_uuid(text: str) -> None:
 def test_only_sixteen_bytes_are_a_uuid(length: int) -> None:
     with pytest.raises(ValueError, match="16 bytes"):
         format_uuid(bytes(length))
+
+
+def test_hyphens_stand_where_everybody_puts_them() -> None:
+    some = random_uuid()
+    assert format_hyphenated(some) == str(uuid.UUID(bytes=some))

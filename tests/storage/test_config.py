@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kmini.protocol.errors import InvalidConfig
-from kmini.storage.config import ACCEPTED_KEYS, LogConfig, topic_key
+from kmini.storage.config import LogConfig, topic_key
 from kmini.storage.config_key import MAX_LONG, split_list
 
 KAFKA_DEFAULTS = {
@@ -18,7 +18,11 @@ KAFKA_DEFAULTS = {
     "file.delete.delay.ms": "60000",
     "flush.messages": str(MAX_LONG),
     "flush.ms": str(MAX_LONG),
+    "follower.replication.throttled.replicas": "",
     "index.interval.bytes": "4096",
+    "leader.replication.throttled.replicas": "",
+    "local.retention.bytes": "-2",
+    "local.retention.ms": "-2",
     "max.compaction.lag.ms": str(MAX_LONG),
     "max.message.bytes": "1048588",
     "message.timestamp.after.max.ms": "3600000",
@@ -28,6 +32,8 @@ KAFKA_DEFAULTS = {
     "min.compaction.lag.ms": "0",
     "min.insync.replicas": "1",
     "preallocate": "false",
+    "remote.log.copy.disable": "false",
+    "remote.log.delete.on.disable": "false",
     "remote.storage.enable": "false",
     "retention.bytes": "-1",
     "retention.ms": "604800000",
@@ -88,10 +94,14 @@ def test_the_cleanup_policy_is_a_set_of_words(policy: str, is_compacted: bool, i
         ("min.cleanable.dirty.ratio", "1.5", "must be between 0 and 1"),
         ("min.cleanable.dirty.ratio", "nan", "must be a number"),
         ("cleanup.policy", "delete,shred", "may contain delete, compact"),
+        ("cleanup.policy", "delete,", "must not have empty items"),
         ("compression.type", "brotli", "must be one of producer, uncompressed, gzip, snappy, lz4, zstd"),
         ("compression.gzip.level", "0", "must be between 1 and 9 or must be -1"),
         ("message.timestamp.type", "createtime", "must be one of CreateTime, LogAppendTime"),
         ("remote.storage.enable", "true", "must be false"),
+        ("local.retention.ms", "-3", "must be at least -2"),
+        ("leader.replication.throttled.replicas", "0:1,*", "must be * or partition:broker,partition:broker,..."),
+        ("follower.replication.throttled.replicas", "none", "must be * or partition:broker,partition:broker,..."),
     ],
 )
 def test_a_broken_rule_is_named_with_its_key_and_value(key: str, value: str, rule: str) -> None:
@@ -101,12 +111,17 @@ def test_a_broken_rule_is_named_with_its_key_and_value(key: str, value: str, rul
 
 
 def test_an_unknown_key_is_refused_with_the_one_that_was_meant() -> None:
-    with pytest.raises(InvalidConfig, match=r"unknown topic setting retention\.m \(did you mean retention\.ms\?\)"):
+    with pytest.raises(InvalidConfig, match=r"retention\.m=1: there is no .* \(did you mean retention\.ms\?\)"):
         LogConfig.parse({"retention.m": "1"})
 
 
+def test_an_unknown_key_is_named_before_a_value_that_cannot_be() -> None:
+    with pytest.raises(InvalidConfig, match=r"no\.such=1: there is no such topic setting"):
+        LogConfig.parse({"retention.ms": "x", "no.such": "1"})
+
+
 def test_settings_of_kafka_before_4_are_unknown_as_in_kafka_4() -> None:
-    with pytest.raises(InvalidConfig, match=r"unknown topic setting message\.format\.version"):
+    with pytest.raises(InvalidConfig, match=r"message\.format\.version=3\.0: there is no such topic setting"):
         LogConfig.parse({"message.format.version": "3.0"})
 
 
@@ -117,9 +132,14 @@ def test_a_hostile_value_is_shortened_and_escaped_in_the_message() -> None:
     assert raised.value.message.isprintable()
 
 
-@pytest.mark.parametrize("key", sorted(ACCEPTED_KEYS))
-def test_settings_without_meaning_here_change_nothing(key: str) -> None:
-    assert LogConfig.parse({key: "anything"}) == LogConfig()
+def test_a_set_keeps_its_order_and_each_item_once() -> None:
+    line = LogConfig.KEYS["cleanup.policy"]
+    assert line.text(line.parse(" delete , compact,delete")) == "delete,compact"
+
+
+@pytest.mark.parametrize("value", ["", "*", "0:1", "0:1, 12:3"])
+def test_throttled_replicas_are_all_or_named_one_by_one(value: str) -> None:
+    assert LogConfig.parse({"leader.replication.throttled.replicas": value})
 
 
 def test_the_smallest_lag_must_not_be_above_the_largest() -> None:

@@ -102,8 +102,8 @@ def test_markers_are_shown_without_asking_for_records(filesystem) -> None:
     write(filesystem, LOG, ABORT + bytes(commit))
     abort_batch, abort, _, committed = lines(filesystem, LOG)[1:]
     assert "transactional control" in abort_batch
-    assert abort == "    offset=42 ABORT coordinator_epoch=4"
-    assert committed == "    offset=43 COMMIT coordinator_epoch=6"
+    assert abort == "    offset=42 type=ABORT coordinator_epoch=4"
+    assert committed == "    offset=43 type=COMMIT coordinator_epoch=6"
 
 
 @pytest.mark.parametrize("codec", list(Codec))
@@ -125,8 +125,8 @@ def test_bytes_that_are_no_text_are_hexadecimal_and_long_ones_are_cut(filesystem
 def test_messages_of_old_formats_are_named(filesystem) -> None:
     write(filesystem, LOG, V0_MESSAGE + V1_MESSAGE.replace(b"\0\0\0\x64", b"\0\0\0\x65", 1))
     assert lines(filesystem, LOG)[1:] == [
-        "  position=0 offset=100 magic=0 size=28",
-        "  position=28 offset=101 magic=1 size=36",
+        "  position=0 offset=100 magic=0 size=28 codec=none crc=1fecd70a",
+        "  position=28 offset=101 magic=1 size=36 codec=none create_time=1970-01-01T00:00:01.000Z crc=e4e321bc",
     ]
 
 
@@ -461,7 +461,7 @@ def test_files_that_a_running_broker_removes_meanwhile_are_no_damage(filesystem)
         filesystem.remove(f"orders-0/{name}")
     shown = [first, *entries]
     assert not [entry for entry in shown if isinstance(entry, Damage)]
-    assert "orders-0/00000000000000000001.log: was removed meanwhile" in shown
+    assert "orders-0/00000000000000000001.log: was removed meanwhile" in map(str, shown)
 
 
 def test_a_file_that_cannot_be_read_is_named_and_the_others_are_shown(filesystem, monkeypatch) -> None:

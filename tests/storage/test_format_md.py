@@ -10,6 +10,8 @@ import pytest
 
 import kmini.storage
 from kmini.protocol.records.batch import is_crc_valid, read_header
+from kmini.protocol.records.legacy import build_messages
+from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
 from kmini.storage import checkpoints, log_dir_files
 from kmini.storage.filesystem import FileSystem
@@ -78,6 +80,12 @@ def test_the_batches(examples: list[str]) -> None:
     assert sorted(batches) == [0, 42]
     assert (batches[0].producer_id, batches[0].base_sequence, batches[0].record_count) == (7, 10, 2)
     assert batches[42].is_control
+
+
+def test_the_messages_of_old_formats(examples: list[str]) -> None:
+    (messages,) = [data for data in hexadecimal(examples) if data[8:12] == (16).to_bytes(4, "big")]
+    record = Record(100, 1000, b"k", b"v")
+    assert messages == build_messages([record], 0) + build_messages([record], 1)
 
 
 def test_the_texts(examples: list[str], filesystem: MemoryFileSystem) -> None:

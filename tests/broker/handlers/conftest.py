@@ -34,8 +34,9 @@ def ask() -> Ask:
         version = request.max_version if version is None else version
         handler = registered()[request.api_key]
         connection = SimpleNamespace(
-            listener=SimpleNamespace(advertised=None),
+            listener=SimpleNamespace(name="PLAINTEXT", advertised=None),
             arrived_at=("client-side.example", 19092),
+            peer=("192.0.2.7", 40000),
             waiting=None,
             is_closing=False,
         )

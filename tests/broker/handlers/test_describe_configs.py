@@ -15,6 +15,7 @@ from kmini.protocol.messages.describe_configs import (
     BROKER,
     BROKER_LOGGER,
     DEFAULT_CONFIG,
+    DYNAMIC_BROKER_LOGGER_CONFIG,
     DYNAMIC_TOPIC_CONFIG,
     STATIC_BROKER_CONFIG,
     TOPIC,
@@ -73,8 +74,17 @@ async def test_a_topics_default_comes_from_the_brokers_setting(start_broker: Sta
     broker = await start_broker(log_retention_hours=2)
     topics.create(broker, "t")
     told = (await configs(ask, broker, describe(TOPIC, "t", ["retention.ms"], include_synonyms=True)))["retention.ms"]
-    assert (told.value, told.config_source) == ("7200000", STATIC_BROKER_CONFIG)
+    assert (told.value, told.config_source) == ("7200000", DEFAULT_CONFIG)
+    assert synonyms(told) == [], "Kafka tells of the coarser units only behind the finest one"
+
+
+async def test_the_finest_unit_is_told_with_the_coarser_ones_behind_it(start_broker: StartBroker, ask: Ask) -> None:
+    broker = await start_broker(log_retention_hours=2, log_retention_ms=5)
+    topics.create(broker, "t")
+    told = (await configs(ask, broker, describe(TOPIC, "t", ["retention.ms"], include_synonyms=True)))["retention.ms"]
+    assert (told.value, told.config_source) == ("5", STATIC_BROKER_CONFIG)
     assert synonyms(told) == [
+        ("log.retention.ms", "5", STATIC_BROKER_CONFIG),
         ("log.retention.hours", "2", STATIC_BROKER_CONFIG),
         ("log.retention.hours", "168", DEFAULT_CONFIG),
     ]
@@ -129,13 +139,28 @@ async def test_stored_settings_without_meaning_are_shown(broker: Broker, ask: As
     assert (told["local.retention.ms"].value, told["local.retention.ms"].config_source) == ("5", DYNAMIC_TOPIC_CONFIG)
 
 
-@pytest.mark.parametrize("resource_type", [BROKER_LOGGER])
-async def test_loggers_have_no_settings(broker: Broker, ask: Ask, resource_type: int) -> None:
-    assert await configs(ask, broker, describe(resource_type, "1")) == {}
+async def test_loggers_have_their_level_in_force(broker: Broker, ask: Ask) -> None:
+    told = await configs(ask, broker, describe(BROKER_LOGGER, "1"))
+    assert {"root", "kmini.broker", "kmini.topics"} <= told.keys()
+    root = told["root"]
+    assert root.value in ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
+    assert (root.config_source, root.config_type) == (DYNAMIC_BROKER_LOGGER_CONFIG, 0)
+    assert not any((root.read_only, root.is_sensitive, root.is_default, root.synonyms))
 
 
-async def test_nothing_is_set_for_all_brokers_at_once(broker: Broker, ask: Ask) -> None:
+async def test_one_logger_can_be_asked_for(broker: Broker, ask: Ask) -> None:
+    assert set(await configs(ask, broker, describe(BROKER_LOGGER, "1", ["root", "nope"]))) == {"root"}
+
+
+async def test_at_first_nothing_is_set_for_all_brokers_at_once(broker: Broker, ask: Ask) -> None:
     assert await configs(ask, broker, describe(BROKER, "")) == {}
+
+
+async def test_what_is_asked_for_twice_is_told_once_and_other_keys_of_it_too(broker: Broker, ask: Ask) -> None:
+    request = describe(BROKER, "1", ["node.id"])
+    request.resources += describe(BROKER, "1", ["node.id"]).resources + describe(BROKER, "1", ["log.dirs"]).resources
+    results = (await ask(broker, request)).results
+    assert [[config.name for config in result.configs] for result in results] == [["node.id"], ["log.dirs"]]
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,11 @@ from kmini.protocol.errors import (
 )
 from kmini.protocol.messages.fetch import FetchRequest
 from kmini.protocol.records.batch import build_batch, iter_batches
+from kmini.protocol.records.control import EndTransactionMarker, build_end_transaction_marker
 from kmini.protocol.records.record import Record, decode_all
 from kmini.protocol.topics import TopicPartition
-from kmini.storage.validation import validate
+from kmini.storage.producer_state import Origin
+from kmini.storage.validation import ValidatedRecords, validate
 
 Asked = FetchRequest.Topic.Partition
 
@@ -193,8 +195,7 @@ async def test_nobody_reads_as_a_replica(broker: Broker, topic: str, ask) -> Non
     )
 
 
-async def test_there_are_no_sessions_and_one_that_is_claimed_is_unknown(broker: Broker, topic: str, ask) -> None:
-    assert (await ask(broker, request(session_epoch=0), 12)).session_id == 0
+async def test_a_session_that_is_claimed_is_unknown(broker: Broker, topic: str, ask) -> None:
     assert (await ask(broker, request(session_id=7, session_epoch=1), 12)).error_code == FetchSessionIdNotFound.code
 
 
@@ -204,3 +205,24 @@ async def test_read_committed_gets_a_list_of_aborted_transactions_and_others_get
     append(broker, topic, b"a")
     assert of(await ask(broker, request(), 12)).aborted_transactions is None
     assert of(await ask(broker, request(isolation_level=1), 12)).aborted_transactions == []
+
+
+async def test_read_committed_is_told_whose_records_to_skip_and_reads_to_the_first_open_transaction(
+    broker: Broker, topic: str, ask
+) -> None:
+    log = broker.leader_of(TopicPartition(topic, 0)).log
+
+    def write(batch: bytearray, origin: Origin = Origin.CLIENT) -> None:
+        log.append_as_leader(ValidatedRecords.of(batch), leader_epoch=0, now_ms=1_000, origin=origin)
+        log.update_high_watermark(log.log_end_offset)
+
+    for producer_id in (7, 8):
+        record = Record(0, 1_000, None, b"undecided")
+        write(build_batch([record], producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True))
+    abort = EndTransactionMarker(is_abort=True, coordinator_epoch=0)
+    marker = build_end_transaction_marker(abort, producer_id=7, producer_epoch=0, timestamp=1_000)
+    write(marker, Origin.COORDINATOR)
+    answer = of(await ask(broker, request(isolation_level=1), 12))
+    assert (answer.last_stable_offset, answer.high_watermark) == (1, 3)
+    assert [batch.next_offset for _, batch in iter_batches(answer.records)] == [1]
+    assert [(one.producer_id, one.first_offset) for one in answer.aborted_transactions] == [(7, 0)]

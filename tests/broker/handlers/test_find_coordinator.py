@@ -1,4 +1,4 @@
-"""FindCoordinator while there is no coordinator: an honest answer in every version."""
+"""FindCoordinator: who coordinates a group, in every version, and what has no coordinator."""
 
 from __future__ import annotations
 
@@ -7,29 +7,60 @@ from typing import Any
 
 import pytest
 
+from kmini.broker import topics
 from kmini.broker.broker import Broker
-from kmini.protocol.errors import CoordinatorNotAvailable, InvalidRequest
+from kmini.protocol.errors import CoordinatorNotAvailable, InvalidRequest, KafkaStorageError
 from kmini.protocol.messages.find_coordinator import GROUP, SHARE, TRANSACTION, FindCoordinatorRequest
+from kmini.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 
 Ask = Callable[..., Awaitable[Any]]
 
 
 @pytest.mark.parametrize("version", range(4))
-async def test_one_key_has_no_coordinator_yet(broker: Broker, ask: Ask, version: int) -> None:
+async def test_one_group_is_coordinated_here(broker: Broker, ask: Ask, version: int) -> None:
     answer = await ask(broker, FindCoordinatorRequest(key="group"), version)
-    assert (answer.error_code, answer.node_id, answer.host, answer.port) == (CoordinatorNotAvailable.code, -1, "", -1)
-    assert (answer.error_message is not None) == (version >= 1)
+    assert answer.error_code == 0
+    assert (answer.node_id, answer.host, answer.port) == (broker.config.node_id, "client-side.example", 19092)
 
 
 @pytest.mark.parametrize("version", range(4, 7))
-@pytest.mark.parametrize("key_type", [GROUP, TRANSACTION])
-async def test_many_keys_are_answered_one_by_one(broker: Broker, ask: Ask, version: int, key_type: int) -> None:
-    request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["a", "", "c"])
+async def test_many_groups_are_answered_one_by_one(broker: Broker, ask: Ask, version: int) -> None:
+    request = FindCoordinatorRequest(key_type=GROUP, coordinator_keys=["a", "", "c"])
     answers = (await ask(broker, request, version)).coordinators
     assert [answer.key for answer in answers] == ["a", "", "c"]
-    assert {(answer.error_code, answer.node_id, answer.port) for answer in answers} == {
-        (CoordinatorNotAvailable.code, -1, -1)
+    assert {(answer.error_code, answer.node_id, answer.host, answer.port) for answer in answers} == {
+        (0, broker.config.node_id, "client-side.example", 19092)
     }
+
+
+async def test_the_first_question_makes_the_topic(broker: Broker, ask: Ask) -> None:
+    assert broker.controller.topic(CONSUMER_OFFSETS) is None
+    await ask(broker, FindCoordinatorRequest(coordinator_keys=[]))
+    assert broker.controller.topic(CONSUMER_OFFSETS) is None
+    await ask(broker, FindCoordinatorRequest(coordinator_keys=["a", "b"]))
+    assert broker.controller.topic(CONSUMER_OFFSETS) is not None
+
+
+async def test_a_topic_that_cannot_be_made_is_no_coordinator(
+    broker: Broker, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise KafkaStorageError("the disk is full")
+
+    monkeypatch.setattr(topics, "create_missing", refuse)
+    answer = await ask(broker, FindCoordinatorRequest(key="a"), 1)
+    assert (answer.error_code, answer.node_id, answer.host, answer.port) == (CoordinatorNotAvailable.code, -1, "", -1)
+    assert "the disk is full" in answer.error_message
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+async def test_a_transactional_id_is_coordinated_here_too(broker: Broker, ask: Ask, version: int) -> None:
+    request = FindCoordinatorRequest(key="a", coordinator_keys=["a"], key_type=TRANSACTION)
+    answer = await ask(broker, request, version)
+    (found,) = answer.coordinators or [answer]
+    assert (found.error_code, found.node_id, found.port) == (0, broker.config.node_id, 19092)
+    assert broker.controller.topic(TRANSACTION_STATE) is not None
+    assert broker.controller.topic(CONSUMER_OFFSETS) is None
 
 
 @pytest.mark.parametrize("key_type", [SHARE, 9, -1])

@@ -1,4 +1,4 @@
-"""InitProducerId: ids for idempotent producers, and honesty towards transactional ones."""
+"""InitProducerId: ids for idempotent producers, and what is asked of transactional ones first."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from kmini.broker.broker import Broker
 from kmini.protocol.errors import (
     NONE,
-    CoordinatorNotAvailable,
     InvalidRequest,
     InvalidTransactionTimeout,
     KafkaError,
+    NotCoordinator,
 )
 from kmini.protocol.messages.init_producer_id import InitProducerIdRequest
 
@@ -59,10 +59,10 @@ async def test_half_an_identity_is_an_invalid_request(
         ("", 1000, InvalidRequest),
         ("t", 0, InvalidTransactionTimeout),
         ("t", 900_001, InvalidTransactionTimeout),
-        ("t", 900_000, CoordinatorNotAvailable),
+        ("t", 900_000, NotCoordinator),
     ],
 )
-async def test_a_transactional_id_is_checked_and_then_has_no_coordinator(
+async def test_a_transactional_id_is_checked_and_then_needs_its_coordinator(
     broker: Broker, ask: Ask, transactional_id: str, timeout_ms: int, error: type[KafkaError]
 ) -> None:
     answer = await ask(broker, request(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms))

@@ -178,6 +178,14 @@ async def test_internal_topics_are_called_so(broker: Broker, ask: Ask) -> None:
     assert topic.is_internal
 
 
+async def test_an_internal_topic_that_is_asked_for_is_made_as_the_broker_makes_it(broker: Broker, ask: Ask) -> None:
+    (topic,) = (await ask(broker, by_name("__consumer_offsets"))).topics
+    assert (topic.error_code, topic.is_internal, len(topic.partitions)) == (NONE, True, 8)
+    assert broker.controller.topics["__consumer_offsets"].configs["cleanup.policy"] == "compact"
+    (topic,) = (await ask(broker, by_name("__transaction_state"))).topics
+    assert (topic.error_code, topic.is_internal, len(topic.partitions)) == (NONE, True, 8)
+
+
 async def test_leader_not_available_is_for_a_partition_without_leader(broker: Broker, ask: Ask) -> None:
     made = topics.create(broker, "a")
     leaderless = made._replace(partitions=(made.partitions[0]._replace(leader=-1, replicas=(1, 9)),))

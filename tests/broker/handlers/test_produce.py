@@ -10,6 +10,7 @@ from kmini.broker import topics
 from kmini.broker.broker import Broker
 from kmini.broker.connection import CloseConnection
 from kmini.broker.context import Context
+from kmini.broker.handlers.produce import SERVED_FIRST
 from kmini.broker.handlers.produce import produce as handler
 from kmini.protocol.errors import (
     NONE,
@@ -22,10 +23,12 @@ from kmini.protocol.errors import (
     NotEnoughReplicas,
     OutOfOrderSequenceNumber,
     RequestTimedOut,
+    TransactionalIdAuthorizationFailed,
     UnknownTopicId,
     UnknownTopicOrPartition,
     UnsupportedCompressionType,
 )
+from kmini.protocol.messages.fetch import FetchRequest
 from kmini.protocol.messages.produce import ProduceRequest
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.compression import Codec
@@ -114,7 +117,9 @@ def corrupt(records: bytes) -> bytes:
         (batch()[:16] + b"\1" + batch()[17:], InvalidRecord),
         (batch()[:16] + b"\3" + batch()[17:], CorruptMessage),
         (batch(base_offset=5), InvalidRecord),
-        (batch(transactional=True, control=True), InvalidRecord),
+        (batch(control=True), InvalidRecord),
+        (batch(transactional=True), TransactionalIdAuthorizationFailed),
+        (batch(transactional=True, control=True), TransactionalIdAuthorizationFailed),
         (batch(producer_id=1, producer_epoch=0), InvalidRecord),
     ],
 )
@@ -221,3 +226,35 @@ async def test_flush_messages_1_has_every_batch_on_the_disk_before_it_answers(br
     for count in (1, 2, 3):
         assert of(await ask(broker, request(), 9)).error_code == NONE
         assert broker.leader_of(TopicPartition("t", 0)).log.recovery_point == count
+
+
+async def _readers_that_wait(broker: Broker, ask, count: int) -> list[asyncio.Task]:
+    asked = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    fetch = FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=[FetchRequest.Topic(topic="t", partitions=[asked])])
+    readers = [asyncio.create_task(ask(broker, fetch, 12)) for _ in range(count)]
+    for _ in range(100):
+        if len(broker.purgatory) == count:
+            break
+        await asyncio.sleep(0)
+    assert len(broker.purgatory) == count
+    return readers
+
+
+async def _order_of_answers(broker: Broker, ask, readers: int) -> list[str]:
+    topics.create(broker, "t", partitions=1)
+    answered: list[str] = []
+    asked = await _readers_that_wait(broker, ask, readers)
+    producer = asyncio.create_task(ask(broker, request(acks=1), 12))
+    for task, name in [*((reader, "reader") for reader in asked), (producer, "producer")]:
+        task.add_done_callback(lambda _, name=name: answered.append(name))
+    await asyncio.gather(producer, *asked)
+    return answered
+
+
+async def test_a_reader_that_waits_has_the_records_before_their_producer_is_answered(broker: Broker, ask) -> None:
+    assert await _order_of_answers(broker, ask, readers=1) == ["reader", "producer"]
+
+
+async def test_a_producer_does_not_stand_behind_a_crowd_of_readers(broker: Broker, ask) -> None:
+    crowd = SERVED_FIRST + 1
+    assert await _order_of_answers(broker, ask, readers=crowd) == ["producer", *["reader"] * crowd]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kmini.protocol.errors import CorruptMessage, UnsupportedForMessageFormat
+from kmini.protocol.errors import CorruptMessage
 from kmini.protocol.records.batch import (
     HEADER_SIZE,
     MAX_SEQUENCE,
@@ -146,14 +146,6 @@ def test_an_unknown_magic_is_corrupt(golden: dict[str, bytes], magic: int) -> No
     batch = bytearray(golden["produced"])
     batch[16] = magic
     with pytest.raises(CorruptMessage):
-        list(iter_batches(batch))
-
-
-@pytest.mark.parametrize("magic", [0, 1])
-def test_message_sets_are_not_read_yet(golden: dict[str, bytes], magic: int) -> None:
-    batch = bytearray(golden["produced"])
-    batch[16] = magic
-    with pytest.raises(UnsupportedForMessageFormat):
         list(iter_batches(batch))
 
 

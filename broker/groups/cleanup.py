@@ -1,0 +1,121 @@
+"""What groups lose without being asked: offsets that are too old, or whose topic is gone, and in the end themselves.
+
+| group                                         | an offset expires `offsets.retention.minutes` after  |
+|-----------------------------------------------|------------------------------------------------------|
+| Empty, and once had members                   | the group became Empty (if that is not known: its commit) |
+| Stable, of consumers who tell what they read  | its commit, if nobody is subscribed to its topic     |
+| never had members (a simple consumer's)       | its commit                                           |
+| any other                                     | never                                                |
+
+An offset with a time of expiry of its own (OffsetCommit v2 to v4) goes by that, in the same groups. Nothing goes that a
+transaction is about to replace. An Empty group with nothing left is forgotten.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from ...protocol.errors import KafkaError
+from ...protocol.topics import TopicPartition
+from ...protocol.uuids import ZERO_UUID
+from ..background import Turn
+from .offsets import CommittedOffset
+from .states import EMPTY, STABLE
+
+if TYPE_CHECKING:
+    from .coordinator import GroupCoordinator
+    from .group import Group
+
+log = logging.getLogger("kmini.groups")
+
+
+async def expire(coordinator: GroupCoordinator, now_ms: int, retention_ms: int) -> None:
+    """Forget what has expired by `now_ms`, log time."""
+    turn = Turn()
+    for group in list(coordinator.groups.values()):
+        if coordinator.groups.get(group.group_id) is not group:
+            continue  # it has gone meanwhile
+        try:
+            await _expire(coordinator, group, now_ms, retention_ms, turn)
+        except KafkaError as error:
+            log.error("offsets of group %r could not be expired: %s", group.group_id, error)
+
+
+async def _expire(coordinator: GroupCoordinator, group: Group, now_ms: int, retention_ms: int, turn: Turn) -> None:
+    gone = dict(expired(group, now_ms, retention_ms))
+    if len(gone) == len(group.offsets) and group.state is EMPTY and not group.offsets.has_pending:
+        log.info("group %r is forgotten, with %d expired offsets", group.group_id, len(gone))
+        await coordinator.delete(group.group_id)
+    else:
+        await _remove(coordinator, group, gone, turn)
+    if turn.is_over:
+        await turn.next()
+
+
+def expired(group: Group, now_ms: int, retention_ms: int) -> Iterator[tuple[TopicPartition, CommittedOffset]]:
+    """The offsets of a group whose time is over; see the table above."""
+    empty_since_ms = None
+    if group.protocol_type is not None:
+        if group.state is EMPTY:
+            empty_since_ms = group.state_timestamp_ms
+        elif group.state is not STABLE or group.subscribed_topics() is None:
+            return
+    for topic, partitions in group.offsets.by_topic.items():
+        if group.is_subscribed_to(topic):
+            continue
+        for partition, committed in partitions.items():
+            if _is_over(committed, empty_since_ms, now_ms, retention_ms):
+                topic_partition = TopicPartition(topic, partition)
+                if not group.offsets.is_pending(topic_partition):
+                    yield topic_partition, committed
+
+
+def _is_over(committed: CommittedOffset, empty_since_ms: int | None, now_ms: int, retention_ms: int) -> bool:
+    if committed.expire_timestamp_ms is not None:
+        return now_ms >= committed.expire_timestamp_ms
+    since_ms = committed.commit_timestamp_ms if empty_since_ms is None else empty_since_ms
+    return now_ms - since_ms >= retention_ms
+
+
+async def forget_topics(coordinator: GroupCoordinator, topic_ids: Mapping[str, bytes]) -> None:
+    """Topics were deleted, given as ids by name: forget their offsets, in every group. What was committed for new
+    topics of these names stays."""
+    turn = Turn()
+    for group in list(coordinator.groups.values()):
+        if coordinator.groups.get(group.group_id) is not group:
+            continue
+        by_topic = group.offsets.by_topic
+        gone: dict[TopicPartition, CommittedOffset | None] = {
+            TopicPartition(name, partition): committed
+            for name, topic_id in topic_ids.items()
+            for partition, committed in by_topic.get(name, {}).items()
+            if committed.topic_id in (ZERO_UUID, topic_id)
+        }
+        for topic_partition in group.offsets.pending_partitions():
+            if topic_partition.topic in topic_ids:
+                gone.setdefault(topic_partition, None)
+        try:
+            await _remove(coordinator, group, gone, turn)
+        except KafkaError as error:
+            log.error("offsets of deleted topics stay in group %r until they expire: %s", group.group_id, error)
+        if turn.is_over:
+            await turn.next()
+
+
+async def _remove(
+    coordinator: GroupCoordinator, group: Group, gone: Mapping[TopicPartition, CommittedOffset | None], turn: Turn
+) -> None:
+    """Write tombstones, in as many batches as they need, but for offsets that were committed anew meanwhile. None is
+    something that was only pending."""
+    changes = coordinator.store.changes(group.group_id)
+    for topic_partition, committed in gone.items():
+        if changes.is_full:
+            await coordinator.store.write_offsets(changes, group.offsets)
+            changes = coordinator.store.changes(group.group_id)
+            if turn.is_over:
+                await turn.next()
+        if group.offsets.get(topic_partition) is committed:
+            changes.remove(topic_partition)
+    await coordinator.store.write_offsets(changes, group.offsets)

@@ -1,0 +1,290 @@
+"""The group coordinator: what a request of the classic group protocol does to a group, in Kafka's order of checks.
+
+What depends on the state of the group is in the tables of `states`, how somebody joins in `joins`, what waits and what
+times out in `rebalance`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...protocol.errors import (
+    NONE,
+    CoordinatorNotAvailable,
+    GroupIdNotFound,
+    IllegalGeneration,
+    InconsistentGroupProtocol,
+    InvalidGroupId,
+    InvalidSessionTimeout,
+    KafkaError,
+    NotCoordinator,
+    RebalanceInProgress,
+    UnknownMemberId,
+)
+from ...protocol.topics import CONSUMER_OFFSETS
+from ..failures import kafka_error
+from .cleanup import expire, forget_topics
+from .group import Group, refused
+from .joins import Joins, Refused
+from .member import Joining, JoinResult, SyncResult
+from .rebalance import Rebalancer
+from .states import DEAD, EMPTY, HEARTBEAT, PREPARING, STABLE, SYNC, Sync, can_rebalance
+
+if TYPE_CHECKING:
+    from ..clock import Clock
+    from ..config import BrokerConfig
+    from .loading import LoadedGroup
+    from .store import GroupStore
+
+GROUP_ID_NOT_FOUND_SINCE = 9
+"""The first version of OffsetCommit that knows this error (KIP-848)."""
+
+
+class Syncing(NamedTuple):
+    """What a member says when it asks for its assignment."""
+
+    member_id: str
+    instance_id: str | None
+    generation_id: int
+    protocol_type: str | None
+    """None does not say, and neither does the next."""
+    protocol_name: str | None
+    assignments: Mapping[str, bytes]
+    """By member id; from the leader."""
+
+
+class Leaving(NamedTuple):
+    """A member that shall go. Without a member id its instance id says which."""
+
+    member_id: str
+    instance_id: str | None = None
+
+
+class GroupCoordinator:
+    """The groups that this broker coordinates. Belongs to the broker's loop."""
+
+    def __init__(self, config: BrokerConfig, clock: Clock, store: GroupStore) -> None:
+        self.groups: dict[str, Group] = {}
+        self.store = store
+        self._config = config
+        self._clock = clock
+        self._rebalancer = Rebalancer(config, clock, store)
+        self._joins = Joins(config, store, self._rebalancer)
+
+    # --- life
+
+    def load(self, stored: Mapping[str, LoadedGroup]) -> None:
+        """Begin with what was stored: members have their session time-out to be heard of."""
+        for group_id, (metadata, offsets) in stored.items():
+            group = self.groups[group_id] = Group.restored(group_id, metadata, offsets)
+            for member in group.members.values():
+                self._rebalancer.hear_of(member, group)
+            if len(group.members) > self._config.group_max_size:
+                self._rebalancer.begin(group, "group.max.size has become smaller than the group")
+
+    def unload(self) -> None:
+        """Have no groups any more: they are another broker's, or nobody's."""
+        for group in self.groups.values():
+            self._rebalancer.kill(group, NotCoordinator)
+        self.groups.clear()
+
+    async def stop(self) -> None:
+        """Let nothing more happen to any group, and wait for what is being written."""
+        self.unload()
+        await self._rebalancer.settle()
+
+    def forget_topics(self, topic_ids: Mapping[str, bytes]) -> None:
+        """Topics were deleted, given as ids by name: forget what was committed for them, without holding anybody up."""
+        if CONSUMER_OFFSETS in topic_ids:
+            self.unload()
+        else:
+            self._rebalancer.do(forget_topics(self, topic_ids))
+
+    async def expire_offsets(self) -> None:
+        """Forget the offsets, and the groups, whose time is over."""
+        await expire(self, self._clock.now_ms(), self._config.offsets_retention_minutes * 60_000)
+
+    @property
+    def completed_rebalances(self) -> int:
+        """How many generations got their assignment."""
+        return self._rebalancer.completed
+
+    def _create(self, group_id: str) -> Group:
+        """A new group, which is stored at once."""
+        group = self.groups[group_id] = Group(group_id, self._clock.now_ms())
+        self._rebalancer.do(self._store_new(group))
+        return group
+
+    async def _store_new(self, group: Group) -> None:
+        try:
+            await self.store.write_group(group.group_id, group.stored({}))
+        except Exception as error:
+            self._rebalancer.kill(group, type(kafka_error(error, "storing a new group")))
+            if self.groups.get(group.group_id) is group:
+                del self.groups[group.group_id]
+
+    # --- JoinGroup
+
+    def join(self, group_id: str, joining: Joining) -> asyncio.Future[JoinResult]:
+        """Have somebody join. What is returned may be done already, and never fails."""
+        answer: asyncio.Future[JoinResult] = asyncio.get_running_loop().create_future()
+        try:
+            self._joins.join(self._group_to_join(group_id, joining), joining, answer)
+        except Refused as refusal:
+            answer.set_result(refused(refusal.error, refusal.member_id))
+        return answer
+
+    def _group_to_join(self, group_id: str, joining: Joining) -> Group:
+        """The group, made if need be for somebody who has no member id."""
+        member_id = joining.member_id
+        if not group_id:
+            raise Refused(InvalidGroupId, member_id)
+        config = self._config
+        if not (
+            config.group_min_session_timeout_ms <= joining.session_timeout_ms <= config.group_max_session_timeout_ms
+        ):
+            raise Refused(InvalidSessionTimeout, member_id)
+        group = self.groups.get(group_id)
+        if group is None:
+            try:
+                self.store.check(group_id)
+            except KafkaError as error:
+                raise Refused(type(error)) from error
+            if member_id:
+                raise Refused(UnknownMemberId, member_id)
+            group = self._create(group_id)
+        return group
+
+    # --- SyncGroup
+
+    def sync(self, group_id: str, syncing: Syncing) -> asyncio.Future[SyncResult]:
+        """Have a member get its assignment, once the leader has handed it in. What is returned may be done already, and
+        never fails."""
+        answer: asyncio.Future[SyncResult] = asyncio.get_running_loop().create_future()
+        try:
+            self._sync(group_id, syncing, answer)
+        except KafkaError as error:
+            answer.set_result(SyncResult(error.code))
+        return answer
+
+    def _sync(self, group_id: str, syncing: Syncing, answer: asyncio.Future[SyncResult]) -> None:
+        group = self._group_of_member(group_id)
+        action = SYNC[group.state]
+        if group.state in (EMPTY, DEAD) and not isinstance(action, Sync):
+            raise action
+        member = group.check_member(syncing.member_id, syncing.instance_id)
+        group.check_generation(syncing.generation_id)
+        if syncing.protocol_type not in (None, group.protocol_type) or (
+            syncing.protocol_name is not None and syncing.protocol_name != group.protocol_name
+        ):
+            raise InconsistentGroupProtocol("the group has agreed on something else")
+        if not isinstance(action, Sync):
+            raise action
+        self._rebalancer.heard_sync(group, member)
+        if action is Sync.ANSWER:
+            answer.set_result(SyncResult(NONE, group.protocol_type, group.protocol_name, member.assignment))
+            return
+        member.answer_sync(SyncResult(RebalanceInProgress.code))  # one that nobody waits for any more
+        member.sync = answer
+        if member.member_id == group.leader_id:
+            self._rebalancer.assign(group, syncing.assignments)
+
+    # --- Heartbeat
+
+    def heartbeat(self, group_id: str, member_id: str, instance_id: str | None, generation_id: int) -> None:
+        """A member is alive. Raises KafkaError if it has to do something, or is none."""
+        group = self._group_of_member(group_id)
+        refusal = HEARTBEAT[group.state]
+        if refusal is not None and group.state is DEAD:
+            raise refusal
+        member = group.check_member(member_id, instance_id)
+        group.check_generation(generation_id)
+        self._rebalancer.hear_of(member, group)
+        if refusal is not None:
+            raise refusal
+
+    # --- LeaveGroup
+
+    def leave(self, group_id: str, leaving: Iterable[Leaving]) -> list[int]:
+        """Let members go; what became of each, as an error code. Raises KafkaError where that is the same for all."""
+        group = self._group_of_member(group_id)
+        if group.state is DEAD:
+            raise CoordinatorNotAvailable("the group was removed")
+        outcomes = [self._leave(group, one) for one in leaving]
+        if NONE in outcomes:
+            if group.state is PREPARING:
+                self._rebalancer.go_on(group)
+            elif can_rebalance(group.state) and not group.is_empty:
+                self._rebalancer.begin(group, "members left")
+        return outcomes
+
+    def _leave(self, group: Group, leaving: Leaving) -> int:
+        member_id, instance_id = leaving
+        if not member_id and instance_id is not None:
+            member_id = group.static_members.get(instance_id, "")
+        if not group.release_id(member_id):
+            try:
+                group.check_member(member_id, instance_id)
+            except KafkaError as error:
+                return error.code
+            self._rebalancer.remove(group, member_id)
+        return NONE
+
+    # --- what administrators and commits ask for
+
+    def find(self, group_id: str) -> Group:
+        """The group. Raises GroupIdNotFound, or what says that this broker does not coordinate it."""
+        group = self.groups.get(group_id)
+        if group is None:
+            self.store.check(group_id, allow_empty=True)
+            raise GroupIdNotFound(f"there is no group {group_id}")
+        return group
+
+    def group_for_commit(
+        self, group_id: str, member_id: str, instance_id: str | None, generation_id: int, version: int
+    ) -> Group:
+        """The group in which whoever says this may commit offsets now; a commit is a sign of life of a member.
+
+        A group that there is not comes into being for somebody who is no member of any. Raises GroupIdNotFound or,
+        below OffsetCommit v9, IllegalGeneration, and what `Group.check_commit` does.
+        """
+        group = self.groups.get(group_id)
+        if group is None:
+            if generation_id >= 0:
+                error = GroupIdNotFound if version >= GROUP_ID_NOT_FOUND_SINCE else IllegalGeneration
+                raise error("there is no such group")
+            group = self.groups[group_id] = Group(group_id, self._clock.now_ms())
+        group.check_commit(member_id, instance_id, generation_id)
+        member = group.members.get(member_id)
+        if member is not None and group.state in (PREPARING, STABLE):
+            self._rebalancer.hear_of(member, group)
+        return group
+
+    async def delete(self, group_id: str) -> None:
+        """Forget a group without members, and its offsets. Raises GroupIdNotFound, NonEmptyGroup, or what the store
+        does."""
+        group = self.find(group_id)
+        group.check_delete()
+        before = group.stored({})
+        self._rebalancer.kill(group, CoordinatorNotAvailable)  # what comes meanwhile has to come again
+        remains: Group | None = Group.restored(group_id, before, group.offsets)
+        try:
+            await self.store.write_tombstone(group_id, group.offsets)
+            remains = None
+        finally:
+            if self.groups.get(group_id) is group:  # and the coordinator was not told to forget all of them meanwhile
+                if remains is None:
+                    del self.groups[group_id]
+                else:
+                    self.groups[group_id] = remains
+
+    def _group_of_member(self, group_id: str) -> Group:
+        """The group of somebody who says that they are a member. Raises UnknownMemberId if there is none, and
+        InvalidGroupId, or what says that this broker does not coordinate it."""
+        group = self.groups.get(group_id)
+        if group is None or not group_id:
+            self.store.check(group_id)
+            raise UnknownMemberId("there is no such group")
+        return group

@@ -1,0 +1,147 @@
+"""Committed offsets of one group, in memory: what `__consumer_offsets` says, and what transactions have not decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from ...protocol.topics import TopicPartition
+from ...protocol.uuids import ZERO_UUID
+
+NO_LEADER_EPOCH = -1
+
+
+class CommittedOffset(NamedTuple):
+    """How far a group has come in a partition."""
+
+    offset: int
+    """The next one to read."""
+    leader_epoch: int
+    """Of the last record that was read; -1 if the client did not say."""
+    metadata: str
+    """What the client wants to keep with it; never null."""
+    commit_timestamp_ms: int
+    """Log time."""
+    expire_timestamp_ms: int | None = None
+    """Log time; set by OffsetCommit v2 to v4 with a retention time. Otherwise `offsets.retention.minutes` counts."""
+    topic_id: bytes = ZERO_UUID
+    """Of the topic that it was committed for. Zero if that is not known: it was kept by an older Kafka, or with a time
+    of expiry."""
+
+    def is_of_another_topic(self, topic_id: bytes) -> bool:
+        """Whether it was committed for a topic of the same name that had another id."""
+        return topic_id not in (ZERO_UUID, self.topic_id) and self.topic_id != ZERO_UUID
+
+
+class PendingOffset(NamedTuple):
+    """What a transaction that is not decided wants to commit."""
+
+    record_offset: int
+    """Where it is in the log: what was written last counts in the end."""
+    committed: CommittedOffset | None
+    """None if something that was written later counts already."""
+
+
+class CommittedOffsets:
+    """By topic and partition.
+
+    What a transaction wants to commit is *pending* under its producer id until its marker comes (`transactions`).
+    Whoever asks for stable offsets is told to wait meanwhile, and what it will replace does not expire.
+    """
+
+    __slots__ = ("_by_topic", "_pending")
+
+    def __init__(self) -> None:
+        self._by_topic: dict[str, dict[int, CommittedOffset]] = {}
+        self._pending: dict[int, dict[TopicPartition, PendingOffset]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_topic.values()))
+
+    def __bool__(self) -> bool:
+        return bool(self._by_topic)
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        for topic, partitions in self._by_topic.items():
+            for partition in partitions:
+                yield TopicPartition(topic, partition)
+
+    def __contains__(self, topic_partition: TopicPartition) -> bool:
+        return self.get(topic_partition) is not None
+
+    def get(self, topic_partition: TopicPartition) -> CommittedOffset | None:
+        partitions = self._by_topic.get(topic_partition[0])
+        return None if partitions is None else partitions.get(topic_partition[1])
+
+    def set(self, topic_partition: TopicPartition, committed: CommittedOffset) -> None:
+        topic, partition = topic_partition
+        partitions = self._by_topic.get(topic)
+        if partitions is None:
+            self._by_topic[topic] = {partition: committed}
+        else:
+            partitions[partition] = committed
+        if self._pending:
+            self._supersede(topic_partition)
+
+    def remove(self, topic_partition: TopicPartition) -> None:
+        """Forget it, if it is there, and what is pending for it."""
+        partitions = self._by_topic.get(topic_partition.topic)
+        if partitions is not None:
+            partitions.pop(topic_partition.partition, None)
+            if not partitions:
+                del self._by_topic[topic_partition.topic]
+        for offsets in self._pending.values():
+            offsets.pop(topic_partition, None)
+
+    def partitions(self, topic: str) -> dict[int, CommittedOffset]:
+        """Those of a topic, to be filled by whoever has very many of them. At least one must follow."""
+        return self._by_topic.setdefault(topic, {})
+
+    @property
+    def by_topic(self) -> Mapping[str, Mapping[int, CommittedOffset]]:
+        """All of them; to be read only."""
+        return self._by_topic
+
+    # --- of transactions that are not decided
+
+    @property
+    def has_pending(self) -> bool:
+        return bool(self._pending)
+
+    def is_pending(self, topic_partition: TopicPartition) -> bool:
+        """Whether some transaction is about to replace this offset."""
+        return any(topic_partition in offsets for offsets in self._pending.values())
+
+    @property
+    def pending_producers(self) -> Iterable[int]:
+        """Those with a transaction that is not decided."""
+        return self._pending
+
+    def pending_partitions(self) -> frozenset[TopicPartition]:
+        """Those for which anything is pending."""
+        return frozenset().union(*self._pending.values())
+
+    def add_pending(
+        self,
+        producer_id: int,
+        topic_partition: TopicPartition,
+        committed: CommittedOffset | None,
+        record_offset: int = 0,
+    ) -> None:
+        """A transaction wants to commit this, in the record at `record_offset`; None if that does not count already."""
+        self._pending.setdefault(producer_id, {})[topic_partition] = PendingOffset(record_offset, committed)
+
+    def end_pending(self, producer_id: int, *, is_commit: bool) -> None:
+        """A transaction has ended: what it wanted counts now, or never."""
+        for topic_partition, (record_offset, committed) in self._pending.pop(producer_id, {}).items():
+            if is_commit and committed is not None:
+                self._by_topic.setdefault(topic_partition.topic, {})[topic_partition.partition] = committed
+                self._supersede(topic_partition, record_offset)
+
+    def _supersede(self, topic_partition: TopicPartition, record_offset: int | None = None) -> None:
+        """An offset counts that was written at `record_offset`, or just now: what was before it no longer can. It stays
+        pending, for whoever wants stable offsets cannot know."""
+        for offsets in self._pending.values():
+            pending = offsets.get(topic_partition)
+            if pending is not None and (record_offset is None or pending.record_offset < record_offset):
+                offsets[topic_partition] = pending._replace(committed=None)

@@ -1,0 +1,121 @@
+"""AddPartitionsToTxn, versions 0 to 5: partitions that a transaction is about to write to (KIP-98).
+
+Clients send versions 0 to 3. One partition that there is not, or that is internal (TOPIC_AUTHORIZATION_FAILED), has all
+of them refused: the others are OPERATION_NOT_ATTEMPTED. Brokers send version 4 and 5 for many transactions at once,
+each answered by itself, to add partitions or (`verify_only`) to ask whether they take part (KIP-890). A producer whose
+epoch is over is told INVALID_PRODUCER_EPOCH before version 2, and PRODUCER_FENCED from there on (KIP-588).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from ...protocol.errors import (
+    NONE,
+    InvalidProducerEpoch,
+    KafkaError,
+    OperationNotAttempted,
+    ProducerFenced,
+    TopicAuthorizationFailed,
+    UnknownTopicOrPartition,
+)
+from ...protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    TxnTopic,
+    TxnTopicResult,
+)
+from ...protocol.topics import TopicPartition, is_internal
+from ..background import Turn
+from ..context import Context
+from ..failures import kafka_error
+from ..internal_topic import Producer
+from ..registry import handles
+
+BATCHED_SINCE = 4
+FENCED_SINCE = 2
+
+Transaction = AddPartitionsToTxnRequest.Transaction
+
+
+@handles(AddPartitionsToTxnRequest)
+async def add_partitions_to_txn(request: AddPartitionsToTxnRequest, context: Context) -> AddPartitionsToTxnResponse:
+    """Add the partitions of each transaction: all of them or none."""
+    if context.version < BATCHED_SINCE:
+        asked = Transaction(
+            transactional_id=request.v3_and_below_transactional_id,
+            producer_id=request.v3_and_below_producer_id,
+            producer_epoch=request.v3_and_below_producer_epoch,
+            topics=request.v3_and_below_topics,
+        )
+        codes = await _codes(asked, context)
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(asked.topics, codes))
+    results = []
+    turn = Turn()
+    for asked in request.transactions:
+        if turn.is_over:
+            await turn.next()
+        codes = await _codes(asked, context)
+        results.append(
+            AddPartitionsToTxnResponse.Result(
+                transactional_id=asked.transactional_id, topic_results=_results(asked.topics, codes)
+            )
+        )
+    return AddPartitionsToTxnResponse(results_by_transaction=results)
+
+
+async def _codes(asked: Transaction, context: Context) -> Mapping[TopicPartition, int]:
+    """The error code of every partition of one transaction."""
+    partitions = [TopicPartition(topic.name, number) for topic in asked.topics for number in topic.partitions]
+    refused = await _refused(partitions, context)
+    if refused:
+        return {one: refused.get(one, OperationNotAttempted.code) for one in partitions}
+    coordinator = context.broker.transactions
+    producer = Producer(asked.producer_id, asked.producer_epoch)
+    try:
+        if asked.verify_only:
+            return coordinator.verify(asked.transactional_id, producer, partitions)
+        await coordinator.add_partitions(asked.transactional_id, producer, partitions)
+    except Exception as failure:
+        error = kafka_error(failure, "adding partitions to a transaction")
+        return dict.fromkeys(partitions, code_for(error, context.version, FENCED_SINCE))
+    return dict.fromkeys(partitions, NONE)
+
+
+async def _refused(partitions: Sequence[TopicPartition], context: Context) -> dict[TopicPartition, int]:
+    """Those that no transaction can have, and why."""
+    refused: dict[TopicPartition, int] = {}
+    turn = Turn()
+    for topic_partition in partitions:
+        if turn.is_over:
+            await turn.next()
+        if context.version < BATCHED_SINCE and is_internal(topic_partition.topic):
+            refused[topic_partition] = TopicAuthorizationFailed.code
+            continue
+        try:
+            context.broker.check_partition_exists(topic_partition)
+        except UnknownTopicOrPartition as error:
+            refused[topic_partition] = error.code
+    return refused
+
+
+def _results(topics: Iterable[TxnTopic], codes: Mapping[TopicPartition, int]) -> list[TxnTopicResult]:
+    return [
+        TxnTopicResult(
+            name=topic.name,
+            results_by_partition=[
+                TxnTopicResult.Partition(
+                    partition_index=number, partition_error_code=codes[TopicPartition(topic.name, number)]
+                )
+                for number in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]
+
+
+def code_for(error: KafkaError, version: int, fenced_since: int) -> int:
+    """What is told where PRODUCER_FENCED is known from a version on."""
+    if isinstance(error, ProducerFenced) and version < fenced_since:
+        return InvalidProducerEpoch.code
+    return error.code

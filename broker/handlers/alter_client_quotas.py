@@ -1,0 +1,56 @@
+"""AlterClientQuotas, versions 0 and 1 (KIP-546): quotas are checked and stored as by Apache Kafka, without effect."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+
+from ...protocol.errors import NONE, InvalidRequest
+from ...protocol.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
+from ..background import Turn
+from ..client_quotas import change_quotas, check_entity, name_of
+from ..context import Context
+from ..failures import kafka_error
+from ..peer_log import PeerLog
+from ..registry import handles
+
+peer_log = PeerLog(logging.getLogger("kmini.quotas"))
+
+
+@handles(AlterClientQuotasRequest)
+async def alter_client_quotas(request: AlterClientQuotasRequest, context: Context) -> AlterClientQuotasResponse:
+    """Change the quotas of each entity, all or none of them. One that is named twice is refused, once."""
+    entries = {name_of(_entity(entry)): entry for entry in request.entries}
+    times_named = Counter(name_of(_entity(entry)) for entry in request.entries)
+    answers = []
+    turn = Turn()
+    for name in times_named:
+        if turn.is_over:
+            await turn.next()
+        answers.append(_answer(context, entries[name], times_named[name], validate_only=request.validate_only))
+    if any(answer.error_code == NONE for answer in answers) and not request.validate_only:
+        peer_log.warning("client quotas were changed: they are kept and told, but nobody is slowed down by them")
+    return AlterClientQuotasResponse(entries=answers)
+
+
+def _entity(entry: AlterClientQuotasRequest.Entry) -> dict[str, str | None]:
+    return {named.entity_type: named.entity_name for named in entry.entity}
+
+
+def _answer(
+    context: Context, entry: AlterClientQuotasRequest.Entry, times_named: int, *, validate_only: bool
+) -> AlterClientQuotasResponse.Entry:
+    entity = _entity(entry)
+    answer = AlterClientQuotasResponse.Entry(
+        entity=[AlterClientQuotasResponse.Entity(entity_type=kind, entity_name=name) for kind, name in entity.items()]
+    )
+    try:
+        changes = {op.key: None if op.remove else op.value for op in entry.ops}
+        if times_named > 1 or len(changes) < len(entry.ops):
+            raise InvalidRequest("the entity, or one of its quotas, is named twice")
+        check_entity(entity)
+        change_quotas(context.broker.controller, entity, changes, validate_only=validate_only)
+    except Exception as failure:
+        error = kafka_error(failure, "a change of client quotas")
+        answer.error_code, answer.error_message = error.code, error.message
+    return answer

@@ -1,0 +1,39 @@
+"""AlterConfigs, versions 0 to 2: the settings of topics and of this broker, each as a whole (KIP-133).
+
+A setting that is not named goes back to its default; IncrementalAlterConfigs takes the others as they are. Loggers have
+no part in it. The rules are in `config_changes.py`.
+"""
+
+from __future__ import annotations
+
+from ...protocol.errors import NONE
+from ...protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from ...protocol.messages.incremental_alter_configs import SET
+from ..config_changes import Alteration, Change, alter
+from ..context import Context
+from ..registry import handles
+
+
+@handles(AlterConfigsRequest)
+async def alter_configs(request: AlterConfigsRequest, context: Context) -> AlterConfigsResponse:
+    """Replace the settings of each resource, or say why not."""
+    alterations = [
+        Alteration(
+            resource.resource_type,
+            resource.resource_name,
+            [Change(config.name, SET, config.value) for config in resource.configs],
+        )
+        for resource in request.resources
+    ]
+    outcomes = await alter(context.broker, alterations, replaces=True, validate_only=request.validate_only)
+    return AlterConfigsResponse(
+        responses=[
+            AlterConfigsResponse.Resource(
+                error_code=error.code if error else NONE,
+                error_message=error.message if error else None,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource, error in zip(request.resources, outcomes, strict=True)
+        ]
+    )

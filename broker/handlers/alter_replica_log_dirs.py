@@ -1,0 +1,47 @@
+"""AlterReplicaLogDirs, versions 0 to 2: move replicas to another directory of the broker (KIP-113).
+
+There is one log directory here: what is to go there is there already, and any other is LOG_DIR_NOT_FOUND.
+"""
+
+from __future__ import annotations
+
+from ...protocol.errors import NONE, KafkaError, LogDirNotFound
+from ...protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
+from ...protocol.topics import TopicPartition
+from ..background import Turn
+from ..context import Context
+from ..registry import handles
+from .describe_log_dirs import told_log_dir
+
+
+@handles(AlterReplicaLogDirsRequest)
+async def alter_replica_log_dirs(request: AlterReplicaLogDirsRequest, context: Context) -> AlterReplicaLogDirsResponse:
+    """Look at every move; of several for one partition the last counts."""
+    wanted = {
+        TopicPartition(topic.name, partition): directory.path
+        for directory in request.dirs
+        for topic in directory.topics
+        for partition in topic.partitions
+    }
+    log_dir = told_log_dir(context.broker)
+    answers: dict[str, list[AlterReplicaLogDirsResponse.Topic.Partition]] = {}
+    turn = Turn()
+    for topic_partition, path in wanted.items():
+        if turn.is_over:
+            await turn.next()
+        error_code = NONE
+        try:
+            if path != log_dir:
+                raise LogDirNotFound(f"{path} is no log directory of this broker")
+            context.broker.leader_of(topic_partition)
+        except KafkaError as error:
+            error_code = error.code
+        answers.setdefault(topic_partition.topic, []).append(
+            AlterReplicaLogDirsResponse.Partition(partition_index=topic_partition.partition, error_code=error_code)
+        )
+    return AlterReplicaLogDirsResponse(
+        results=[
+            AlterReplicaLogDirsResponse.Topic(topic_name=name, partitions=partitions)
+            for name, partitions in answers.items()
+        ]
+    )

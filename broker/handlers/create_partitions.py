@@ -1,0 +1,53 @@
+"""CreatePartitions, versions 0 to 3: more partitions for topics, each topic by itself (KIP-195).
+
+When the answer goes out, the new partitions have their leaders and take records. `timeout_ms` therefore has no meaning
+here. The rules are `topics.plan_partitions`, in the order in which Kafka has them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ...protocol.errors import NONE, InvalidRequest, KafkaError, UnknownTopicOrPartition
+from ...protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+from .. import topics
+from ..background import Turn
+from ..context import Context
+from ..registry import handles
+
+
+@handles(CreatePartitionsRequest)
+async def create_partitions(request: CreatePartitionsRequest, context: Context) -> CreatePartitionsResponse:
+    """Let each topic grow, or say why not."""
+    broker = context.broker
+    times_named = Counter(wish.name for wish in request.topics)
+    room = topics.MAX_NEW_PARTITIONS
+    outcomes: dict[str, KafkaError | None] = {}
+    turn = Turn()
+    for wish in request.topics:
+        if turn.is_over:
+            await turn.next()
+        try:
+            if times_named[wish.name] > 1:
+                raise InvalidRequest(f"{wish.name} stands in the request {times_named[wish.name]} times")
+            topic = broker.controller.topic(wish.name)
+            if topic is None:
+                raise UnknownTopicOrPartition("there is no topic of this name")
+            assignment = None if wish.assignments is None else [assigned.broker_ids for assigned in wish.assignments]
+            new = topics.plan_partitions(broker, topic, wish.count, assignment, room)
+            room -= len(new)
+            if not request.validate_only:
+                await topics.add_partitions(broker, topic, new)
+            outcomes[wish.name] = None
+        except KafkaError as error:
+            outcomes[wish.name] = error
+    return CreatePartitionsResponse(
+        results=[
+            CreatePartitionsResponse.Topic(
+                name=name,
+                error_code=error.code if error else NONE,
+                error_message=error.message if error else None,
+            )
+            for name, error in outcomes.items()
+        ]
+    )

@@ -1,0 +1,32 @@
+"""DeleteGroups, versions 0 to 2: forget groups that have no members, and their offsets (KIP-229)."""
+
+from __future__ import annotations
+
+from ...protocol.errors import NONE, KafkaError
+from ...protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from ..background import Turn
+from ..context import Context
+from ..failures import kafka_error
+from ..registry import handles
+
+
+@handles(DeleteGroupsRequest)
+async def delete_groups(request: DeleteGroupsRequest, context: Context) -> DeleteGroupsResponse:
+    """Delete each, whatever becomes of the others; one that is named twice, once."""
+    results = []
+    turn = Turn()
+    for group_id in dict.fromkeys(request.groups_names):
+        if turn.is_over:
+            await turn.next()
+        results.append(DeleteGroupsResponse.Result(group_id=group_id, error_code=await _delete(group_id, context)))
+    return DeleteGroupsResponse(results=results)
+
+
+async def _delete(group_id: str, context: Context) -> int:
+    try:
+        await context.broker.groups.delete(group_id)
+    except KafkaError as error:
+        return error.code
+    except Exception as error:
+        return kafka_error(error, "the deletion of a group").code
+    return NONE

@@ -1,0 +1,72 @@
+"""DescribeGroups, versions 0 to 6: state, members and assignments of groups.
+
+What members want is told of a group that is Stable only, when it is settled what they speak. A group that there is not
+is Dead, and from version 6 on GROUP_ID_NOT_FOUND (KIP-1043).
+"""
+
+from __future__ import annotations
+
+from ...protocol.errors import NONE, GroupIdNotFound, KafkaError
+from ...protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from ...protocol.messages.metadata import NOT_ASKED_FOR
+from ..acl_operations import GROUP_OPERATIONS
+from ..background import Turn
+from ..context import Context
+from ..groups.group import Group
+from ..groups.states import GroupState
+from ..registry import handles
+
+NOT_FOUND_SINCE = 6
+
+Description = DescribeGroupsResponse.Group
+
+
+@handles(DescribeGroupsRequest)
+async def describe_groups(request: DescribeGroupsRequest, context: Context) -> DescribeGroupsResponse:
+    """Describe each. What is named again is described once: an answer is much larger than the question."""
+    described = []
+    turn = Turn()
+    for group_id in dict.fromkeys(request.groups):
+        if turn.is_over:
+            await turn.next()
+        description = _describe(group_id, context)
+        if request.include_authorized_operations and description.error_code == NONE:
+            description.authorized_operations = GROUP_OPERATIONS
+        else:
+            description.authorized_operations = NOT_ASKED_FOR
+        described.append(description)
+    return DescribeGroupsResponse(groups=described)
+
+
+def _describe(group_id: str, context: Context) -> DescribeGroupsResponse.Group:
+    try:
+        group = context.broker.groups.find(group_id)
+    except GroupIdNotFound as error:
+        nothing = Description(group_id=group_id, group_state=GroupState.DEAD.value)
+        if context.version >= NOT_FOUND_SINCE:
+            nothing.error_code, nothing.error_message = error.code, error.message
+        return nothing
+    except KafkaError as error:
+        return Description(group_id=group_id, error_code=error.code)
+    protocol = group.protocol_name if group.state is GroupState.STABLE else None
+    return Description(
+        group_id=group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=protocol or "",
+        members=_members(group, protocol),
+    )
+
+
+def _members(group: Group, protocol: str | None) -> list[DescribeGroupsResponse.Group.Member]:
+    return [
+        Description.Member(
+            member_id=member.member_id,
+            group_instance_id=member.instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            member_metadata=b"" if protocol is None else member.protocols[protocol],
+            member_assignment=member.assignment,
+        )
+        for member in group.members.values()
+    ]

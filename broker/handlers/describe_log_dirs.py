@@ -1,0 +1,82 @@
+"""DescribeLogDirs, versions 0 to 5: how much of the disk each partition takes (KIP-113, KIP-827).
+
+A broker has one log directory here. What is asked for and is not in it is left out, without an error, as in Kafka.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from ...protocol.errors import NONE
+from ...protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from ...protocol.topics import TopicPartition
+from ...storage.log import PartitionLog
+from ..background import Turn, in_thread
+from ..context import Context
+from ..registry import handles
+
+if TYPE_CHECKING:
+    from ..broker import Broker
+
+UNKNOWN = (-1, -1)
+"""Total and usable bytes of a volume that does not tell them."""
+
+
+@handles(DescribeLogDirsRequest)
+async def describe_log_dirs(request: DescribeLogDirsRequest, context: Context) -> DescribeLogDirsResponse:
+    """Tell the sizes of the logs asked for, or of all, and of the volume they are on."""
+    broker = context.broker
+    topics = await _topics(broker.logs.logs, request)
+    total, usable = UNKNOWN
+    if context.version >= 4:
+        try:
+            total, usable = await in_thread(broker.filesystem.space, broker.log_dir)
+        except OSError:
+            pass  # the sizes of the logs are worth an answer of their own
+    return DescribeLogDirsResponse(
+        results=[
+            DescribeLogDirsResponse.Result(
+                error_code=NONE,
+                log_dir=told_log_dir(broker),
+                topics=topics,
+                total_bytes=total,
+                usable_bytes=usable,
+            )
+        ]
+    )
+
+
+def told_log_dir(broker: Broker) -> str:
+    """The log directory as clients know it."""
+    return os.path.abspath(broker.log_dir)
+
+
+async def _topics(
+    logs: Mapping[TopicPartition, PartitionLog], request: DescribeLogDirsRequest
+) -> list[DescribeLogDirsResponse.Result.Topic]:
+    partitions: dict[str, list[DescribeLogDirsResponse.Result.Topic.Partition]] = {}
+    turn = Turn()
+    for topic_partition in _wanted(logs, request):
+        if turn.is_over:
+            await turn.next()
+        log = logs.get(topic_partition)
+        if log is not None:
+            partitions.setdefault(topic_partition.topic, []).append(
+                DescribeLogDirsResponse.Partition(
+                    partition_index=topic_partition.partition,
+                    partition_size=log.size_bytes,
+                    offset_lag=max(log.high_watermark - log.log_end_offset, 0),
+                )
+            )
+    return [DescribeLogDirsResponse.Topic(name=name, partitions=found) for name, found in partitions.items()]
+
+
+def _wanted(logs: Mapping[TopicPartition, PartitionLog], request: DescribeLogDirsRequest) -> Iterable[TopicPartition]:
+    """Each partition once. A list, because logs come and go while others have their turn."""
+    if request.topics is None:
+        return list(logs)
+    return dict.fromkeys(
+        TopicPartition(topic.topic, partition) for topic in request.topics for partition in topic.partitions
+    )

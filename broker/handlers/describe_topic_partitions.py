@@ -1,0 +1,104 @@
+"""DescribeTopicPartitions, version 0: topics in the order of their names, a page at a time (KIP-966).
+
+A page ends after as many partitions as the request and `max.request.partition.size.limit` allow, and at least one; the
+cursor says where the next one begins. Topics that are not there cost no room. Whoever asks for topics by name has to
+bring a cursor that stands in one of them; whoever asks for all may bring one whose topic has gone meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...protocol.errors import NONE, InvalidRequest, InvalidTopic, LeaderNotAvailable, UnknownTopicOrPartition
+from ...protocol.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+)
+from ...protocol.topics import is_internal, validate_topic_name
+from ..acl_operations import TOPIC_OPERATIONS
+from ..background import Turn
+from ..context import Context
+from ..controller import Controller, PartitionState
+from ..registry import handles
+
+
+@handles(DescribeTopicPartitionsRequest)
+async def describe_topic_partitions(
+    request: DescribeTopicPartitionsRequest, context: Context
+) -> DescribeTopicPartitionsResponse:
+    """Describe the topics asked for, or all, from the cursor on."""
+    controller, cursor = context.broker.controller, request.cursor
+    names = sorted({topic.name for topic in request.topics} or controller.topics)
+    first = 0
+    if cursor is not None:
+        names = [name for name in names if name >= cursor.topic_name]
+        is_there = names[:1] == [cursor.topic_name]
+        if cursor.partition_index < 0 or (request.topics and not is_there):
+            return _refusal(request)
+        first = cursor.partition_index if is_there else 0
+    limit = min(request.response_partition_limit, context.broker.config.max_request_partition_size_limit)
+    return await _page(names, first, max(limit, 1), controller)
+
+
+def _refusal(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    """INVALID_REQUEST has no place of its own: every topic carries it."""
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponse.Topic(error_code=InvalidRequest.code, name=topic.name)
+            for topic in request.topics
+        ]
+    )
+
+
+async def _page(names: Iterable[str], first: int, room: int, controller: Controller) -> DescribeTopicPartitionsResponse:
+    """Up to `room` partitions of the topics `names`, from partition `first` of the first one."""
+    page = DescribeTopicPartitionsResponse(topics=[])
+    turn = Turn()
+    for name in names:
+        if turn.is_over:
+            await turn.next()
+        if room == 0:
+            page.next_cursor = Cursor(topic_name=name, partition_index=0)
+            break
+        topic = controller.topic(name)
+        described = DescribeTopicPartitionsResponse.Topic(name=name, topic_authorized_operations=TOPIC_OPERATIONS)
+        page.topics.append(described)
+        if topic is None:
+            described.error_code = _why_missing(name)
+        else:
+            end = min(first + room, len(topic.partitions))
+            described.topic_id, described.is_internal = topic.id, is_internal(name)
+            described.partitions = [
+                _partition(number, topic.partitions[number], controller) for number in range(first, end)
+            ]
+            room -= len(described.partitions)
+            if first < end < len(topic.partitions):
+                page.next_cursor = Cursor(topic_name=name, partition_index=end)
+                break
+        first = 0
+    return page
+
+
+def _why_missing(name: str) -> int:
+    try:
+        validate_topic_name(name)
+    except InvalidTopic as error:
+        return error.code
+    return UnknownTopicOrPartition.code
+
+
+def _partition(
+    number: int, state: PartitionState, controller: Controller
+) -> DescribeTopicPartitionsResponse.Topic.Partition:
+    return DescribeTopicPartitionsResponse.Partition(
+        error_code=NONE if state.leader >= 0 else LeaderNotAvailable.code,
+        partition_index=number,
+        leader_id=state.leader,
+        leader_epoch=state.leader_epoch,
+        replica_nodes=list(state.replicas),
+        isr_nodes=list(state.isr),
+        eligible_leader_replicas=[],
+        last_known_elr=[],
+        offline_replicas=[node_id for node_id in state.replicas if not controller.is_live(node_id)],
+    )

@@ -1,0 +1,53 @@
+"""DescribeTransactions, version 0: what the coordinator knows of transactional ids (KIP-664)."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from operator import attrgetter
+
+from ...protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+from ..background import Turn
+from ..context import Context
+from ..failures import kafka_error
+from ..registry import handles
+
+Answer = DescribeTransactionsResponse.TransactionState
+
+
+@handles(DescribeTransactionsRequest)
+async def describe_transactions(request: DescribeTransactionsRequest, context: Context) -> DescribeTransactionsResponse:
+    """Describe each; each has its own outcome. What is named again is described once: an answer may be much larger than
+    the question."""
+    answers = []
+    turn = Turn()
+    for transactional_id in dict.fromkeys(request.transactional_ids):
+        if turn.is_over:
+            await turn.next()
+        answers.append(_describe(transactional_id, context))
+    return DescribeTransactionsResponse(transaction_states=answers)
+
+
+def _describe(transactional_id: str, context: Context) -> DescribeTransactionsResponse.TransactionState:
+    try:
+        entry = context.broker.transactions.find(transactional_id).entry
+    except Exception as failure:
+        error = kafka_error(failure, "the description of a transaction")
+        return Answer(
+            error_code=error.code,
+            transactional_id=transactional_id,
+            transaction_start_time_ms=0,
+            producer_id=0,
+            producer_epoch=0,
+        )
+    return Answer(
+        transactional_id=transactional_id,
+        transaction_state=entry.state.wire_name,
+        transaction_timeout_ms=entry.timeout_ms,
+        transaction_start_time_ms=entry.start_ms,
+        producer_id=entry.producer_id,
+        producer_epoch=entry.producer_epoch,
+        topics=[
+            Answer.Topic(topic=name, partitions=[number for _, number in its])
+            for name, its in groupby(sorted(entry.partitions), attrgetter("topic"))
+        ],
+    )

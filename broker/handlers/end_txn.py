@@ -1,0 +1,29 @@
+"""EndTxn, versions 0 to 4: commit or abort a transaction (KIP-98).
+
+The answer comes when the decision is stored. As a rule the partitions have learned of it by then, while Apache Kafka
+writes its markers afterwards: who reads committed records next, finds them. Version 5 belongs to
+the second version of transactions (KIP-890), which is not offered: `transaction.version` is 1 at most.
+"""
+
+from __future__ import annotations
+
+from ...protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from ..context import Context
+from ..failures import kafka_error
+from ..internal_topic import Producer
+from ..registry import handles
+from .add_partitions_to_txn import code_for
+
+FENCED_SINCE = 2
+
+
+@handles(EndTxnRequest, versions="0-4")
+async def end_txn(request: EndTxnRequest, context: Context) -> EndTxnResponse:
+    """Decide the transaction."""
+    producer = Producer(request.producer_id, request.producer_epoch)
+    try:
+        await context.broker.transactions.end(request.transactional_id, producer, is_commit=request.committed)
+    except Exception as failure:
+        error = kafka_error(failure, "the end of a transaction")
+        return EndTxnResponse(error_code=code_for(error, context.version, FENCED_SINCE))
+    return EndTxnResponse()

@@ -1,0 +1,23 @@
+"""Heartbeat, versions 0 to 4: a member is alive, and learns whether it has to join again.
+
+Every member of every group says this every few seconds: it looks two things up and moves one deadline.
+"""
+
+from __future__ import annotations
+
+from ...protocol.errors import NONE, KafkaError
+from ...protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ..context import Context
+from ..registry import handles
+
+
+@handles(HeartbeatRequest)
+async def heartbeat(request: HeartbeatRequest, context: Context) -> HeartbeatResponse:
+    """Note it."""
+    try:
+        context.broker.groups.heartbeat(
+            request.group_id, request.member_id, request.group_instance_id, request.generation_id
+        )
+    except KafkaError as error:
+        return HeartbeatResponse(error_code=error.code)
+    return HeartbeatResponse(error_code=NONE)

@@ -1,0 +1,44 @@
+"""IncrementalAlterConfigs, versions 0 to 1: single settings of topics and of this broker, and levels of loggers
+(KIP-339, KIP-412).
+
+A broker's empty name stands for all brokers. Client metrics and groups have no settings here. The rules are in
+`config_changes.py`.
+"""
+
+from __future__ import annotations
+
+from ...protocol.errors import NONE
+from ...protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from ..config_changes import Alteration, Change, alter
+from ..context import Context
+from ..registry import handles
+
+
+@handles(IncrementalAlterConfigsRequest)
+async def incremental_alter_configs(
+    request: IncrementalAlterConfigsRequest, context: Context
+) -> IncrementalAlterConfigsResponse:
+    """Change each resource, or say why not."""
+    alterations = [
+        Alteration(
+            resource.resource_type,
+            resource.resource_name,
+            [Change(config.name, config.config_operation, config.value) for config in resource.configs],
+        )
+        for resource in request.resources
+    ]
+    outcomes = await alter(context.broker, alterations, replaces=False, validate_only=request.validate_only)
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            IncrementalAlterConfigsResponse.Resource(
+                error_code=error.code if error else NONE,
+                error_message=error.message if error else None,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource, error in zip(request.resources, outcomes, strict=True)
+        ]
+    )

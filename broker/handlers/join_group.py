@@ -1,0 +1,62 @@
+"""JoinGroup, versions 0 to 9: become, or stay, a member of a group, and wait until its next generation begins.
+
+From version 4 on a new dynamic member is told its id before it is one (KIP-394); from version 5 on an instance id makes
+a member static (KIP-345); version 9 lets a leader that came back know that it need not assign (KIP-814). In version 0
+the rebalance time-out is the session time-out.
+
+A member that supports more than 64 protocols, or one too many that want very much, is refused; Apache Kafka has no
+limit. As there, a lost connection ends the wait but not the membership.
+"""
+
+from __future__ import annotations
+
+from ...protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from ..context import Context
+from ..groups.member import Joining, JoinResult
+from ..registry import handles
+
+REBALANCE_TIMEOUT_SINCE = 1
+MEMBER_ID_REQUIRED_SINCE = 4
+NULL_PROTOCOL_SINCE = 7
+SKIPS_ASSIGNMENT_SINCE = 9
+
+
+@handles(JoinGroupRequest)
+async def join_group(request: JoinGroupRequest, context: Context) -> JoinGroupResponse:
+    """Join, and wait for the others."""
+    version = context.version
+    has_timeout = version >= REBALANCE_TIMEOUT_SINCE
+    protocols: dict[str, bytes] = {}
+    for protocol in request.protocols:
+        protocols.setdefault(protocol.name, protocol.metadata)
+    joining = Joining(
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        client_id=context.client_id or "",
+        client_host=f"/{context.connection.peer[0]}",
+        session_timeout_ms=request.session_timeout_ms,
+        rebalance_timeout_ms=request.rebalance_timeout_ms if has_timeout else request.session_timeout_ms,
+        protocol_type=request.protocol_type,
+        protocols=protocols,
+        takes_member_id=version >= MEMBER_ID_REQUIRED_SINCE,
+        skips_assignment=version >= SKIPS_ASSIGNMENT_SINCE,
+    )
+    return _answer(await context.answer(context.broker.groups.join(request.group_id, joining)), version)
+
+
+def _answer(result: JoinResult, version: int) -> JoinGroupResponse:
+    return JoinGroupResponse(
+        error_code=result.error_code,
+        generation_id=result.generation_id,
+        protocol_type=result.protocol_type,
+        protocol_name=result.protocol_name or (None if version >= NULL_PROTOCOL_SINCE else ""),
+        leader=result.leader_id,
+        skip_assignment=result.skip_assignment,
+        member_id=result.member_id,
+        members=[
+            JoinGroupResponse.Member(
+                member_id=member.member_id, group_instance_id=member.instance_id, metadata=member.metadata
+            )
+            for member in result.members
+        ],
+    )

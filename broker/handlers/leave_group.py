@@ -1,0 +1,52 @@
+"""LeaveGroup, versions 0 to 5: members go, by their own will or by that of an administrator.
+
+Below version 3 one, whose error is that of the answer; from there on many, each with its own (KIP-345), and static ones
+by their instance id. Of very many some hundred go at a time, so that others are served in between.
+"""
+
+from __future__ import annotations
+
+from ...protocol.errors import NONE, KafkaError, UnknownMemberId
+from ...protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from ..background import Turn
+from ..context import Context
+from ..groups.coordinator import Leaving
+from ..registry import handles
+
+MANY_SINCE = 3
+
+_AT_A_TIME = 500
+
+
+@handles(LeaveGroupRequest)
+async def leave_group(request: LeaveGroupRequest, context: Context) -> LeaveGroupResponse:
+    """Let them go, and say what became of each."""
+    coordinator = context.broker.groups
+    if context.version < MANY_SINCE:
+        try:
+            (error_code,) = coordinator.leave(request.group_id, [Leaving(request.member_id)])
+        except KafkaError as error:
+            error_code = error.code
+        return LeaveGroupResponse(error_code=error_code)
+    outcomes: list[int] = []
+    turn = Turn()
+    for begin in range(0, len(request.members) or 1, _AT_A_TIME):  # also if there are none: the group has to be right
+        batch = request.members[begin : begin + _AT_A_TIME]
+        leaving = [Leaving(member.member_id, member.group_instance_id) for member in batch]
+        try:
+            outcomes += coordinator.leave(request.group_id, leaving)
+        except UnknownMemberId as error:  # there is no such group
+            outcomes += [error.code] * len(leaving)
+        except KafkaError as error:
+            return LeaveGroupResponse(error_code=error.code)
+        if turn.is_over:
+            await turn.next()
+    return LeaveGroupResponse(
+        error_code=NONE,
+        members=[
+            LeaveGroupResponse.Member(
+                member_id=member.member_id, group_instance_id=member.group_instance_id, error_code=error_code
+            )
+            for member, error_code in zip(request.members, outcomes, strict=True)
+        ],
+    )

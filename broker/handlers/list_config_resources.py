@@ -1,0 +1,46 @@
+"""ListConfigResources, versions 0 to 1: what has settings, by type (KIP-714, KIP-1142).
+
+Topics, and this broker with its loggers. Client metrics, the only type of version 0, and groups are types that there
+are none of.
+"""
+
+from __future__ import annotations
+
+from ...protocol.errors import UnsupportedVersion
+from ...protocol.messages.describe_configs import BROKER, BROKER_LOGGER, TOPIC
+from ...protocol.messages.list_config_resources import (
+    CLIENT_METRICS,
+    GROUP,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+from ..background import Turn
+from ..context import Context
+from ..registry import handles
+
+Resource = ListConfigResourcesResponse.ConfigResource
+
+_TYPES = (GROUP, CLIENT_METRICS, BROKER_LOGGER, BROKER, TOPIC)
+
+TYPES_SINCE = 1
+
+
+@handles(ListConfigResourcesRequest)
+async def list_config_resources(request: ListConfigResourcesRequest, context: Context) -> ListConfigResourcesResponse:
+    """List the resources of the types that are asked for; by default, of all."""
+    wanted = set(request.resource_types or _TYPES) if context.version >= TYPES_SINCE else {CLIENT_METRICS}
+    if not wanted.issubset(_TYPES):
+        return ListConfigResourcesResponse(error_code=UnsupportedVersion.code)
+    controller = context.broker.controller
+    resources = [
+        Resource(resource_name=str(broker.node_id), resource_type=resource_type)
+        for resource_type in (BROKER_LOGGER, BROKER)
+        if resource_type in wanted
+        for broker in controller.brokers
+    ]
+    turn = Turn()
+    for name in list(controller.topics) if TOPIC in wanted else ():
+        if turn.is_over:
+            await turn.next()
+        resources.append(Resource(resource_name=name, resource_type=TOPIC))
+    return ListConfigResourcesResponse(config_resources=resources)

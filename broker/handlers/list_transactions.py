@@ -1,0 +1,69 @@
+"""ListTransactions, versions 0 to 2: the transactional ids that this broker coordinates (KIP-664).
+
+All filters must match. A duration (version 1, KIP-994) is counted from the start of the transaction, in log time; an id
+that has not begun one counts as having done so very long ago, as in Apache Kafka. A pattern (version 2, KIP-1152) is
+for the whole id.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from ..background import Turn
+from ..context import Context
+from ..registry import handles
+from ..transactions.states import TransactionState
+from ..transactions.transaction import Transaction
+
+if TYPE_CHECKING:
+    from ..transactions.patterns import Pattern
+
+_STATES = {state.wire_name: state for state in TransactionState}
+
+
+@handles(ListTransactionsRequest)
+async def list_transactions(request: ListTransactionsRequest, context: Context) -> ListTransactionsResponse:
+    """List what matches."""
+    filters = _Filters(request, context.broker.clock.now_ms())
+    answer = ListTransactionsResponse(
+        unknown_state_filters=[name for name in request.state_filters if name not in _STATES]
+    )
+    turn = Turn()
+    for transaction in context.broker.transactions.listed():
+        if turn.is_over:
+            await turn.next()
+        if await filters.match(transaction, turn):
+            answer.transaction_states.append(
+                ListTransactionsResponse.TransactionState(
+                    transactional_id=transaction.transactional_id,
+                    producer_id=transaction.entry.producer_id,
+                    transaction_state=transaction.entry.state.wire_name,
+                )
+            )
+    return answer
+
+
+class _Filters:
+    """What is asked for. Raises InvalidRegularExpression."""
+
+    def __init__(self, request: ListTransactionsRequest, now_ms: int) -> None:
+        self._states = {_STATES[name] for name in request.state_filters if name in _STATES}
+        self._any_state = not request.state_filters
+        self._producer_ids = set(request.producer_id_filters)
+        self._duration_ms = request.duration_filter
+        self._now_ms = now_ms
+        self._pattern: Pattern | None = None
+        if request.transactional_id_pattern:
+            from ..transactions.patterns import Pattern  # patterns are rare
+
+            self._pattern = Pattern(request.transactional_id_pattern)
+
+    async def match(self, transaction: Transaction, turn: Turn) -> bool:
+        entry = transaction.entry
+        return (
+            (self._any_state or entry.state in self._states)
+            and (not self._producer_ids or entry.producer_id in self._producer_ids)
+            and (self._duration_ms < 0 or self._now_ms - entry.start_ms > self._duration_ms)
+            and (self._pattern is None or await self._pattern.matches(transaction.transactional_id, turn))
+        )

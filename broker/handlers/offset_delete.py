@@ -1,0 +1,74 @@
+"""OffsetDelete, version 0: forget committed offsets of topics that a group does not read any more (KIP-496).
+
+Partitions that there are not are refused by themselves, topics that members are subscribed to with
+GROUP_SUBSCRIBED_TO_TOPIC. Where nothing is committed nothing needs to be forgotten, and that is no error. What has to
+go, goes in one batch.
+"""
+
+from __future__ import annotations
+
+from ...protocol.errors import (
+    NONE,
+    GroupIdNotFound,
+    GroupSubscribedToTopic,
+    KafkaError,
+    UnknownTopicOrPartition,
+)
+from ...protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from ...protocol.topics import TopicPartition
+from ..background import Turn
+from ..context import Context
+from ..groups.group import Group
+from ..groups.store import OffsetChanges
+from ..registry import handles
+
+
+@handles(OffsetDeleteRequest)
+async def offset_delete(request: OffsetDeleteRequest, context: Context) -> OffsetDeleteResponse:
+    """Check the group, then every partition; write the tombstones together. An error of the group is the only answer
+    then."""
+    coordinator = context.broker.groups
+    try:
+        coordinator.store.check(request.group_id)
+        group = coordinator.groups.get(request.group_id)
+        if group is None:
+            raise GroupIdNotFound("there is no such group")
+        group.check_delete_offsets()
+        changes = coordinator.store.changes(request.group_id)
+        topics = await _answers(request, group, changes, context)
+        await coordinator.store.write_offsets(changes, group.offsets)
+    except KafkaError as error:
+        return OffsetDeleteResponse(error_code=error.code)
+    return OffsetDeleteResponse(topics=topics)
+
+
+async def _answers(
+    request: OffsetDeleteRequest, group: Group, changes: OffsetChanges, context: Context
+) -> list[OffsetDeleteResponse.Topic]:
+    """What becomes of each partition; those that are to be forgotten are put into `changes`."""
+    turn = Turn()
+    answers = []
+    for topic in request.topics:
+        partitions = []
+        is_subscribed = group.is_subscribed_to(topic.name)
+        for partition in topic.partitions:
+            if turn.is_over:
+                await turn.next()
+            topic_partition = TopicPartition(topic.name, partition.partition_index)
+            code = _refusal(topic_partition, is_subscribed, context)
+            if code == NONE and topic_partition in group.offsets:
+                changes.remove(topic_partition)
+            partitions.append(
+                OffsetDeleteResponse.Partition(partition_index=topic_partition.partition, error_code=code)
+            )
+        if partitions or context.broker.controller.topic(topic.name) is None:  # as Apache Kafka answers
+            answers.append(OffsetDeleteResponse.Topic(name=topic.name, partitions=partitions))
+    return answers
+
+
+def _refusal(topic_partition: TopicPartition, is_subscribed: bool, context: Context) -> int:
+    try:
+        context.broker.check_partition_exists(topic_partition)
+    except UnknownTopicOrPartition as error:
+        return error.code
+    return GroupSubscribedToTopic.code if is_subscribed else NONE

@@ -1,0 +1,167 @@
+"""OffsetFetch, versions 0 to 10: how far groups have come.
+
+Nothing committed, or no such group, is no error: offset -1. From version 2 on null asks for all partitions of which
+something is committed; from version 8 on one request may ask for many groups, each with its own error. With
+`require_stable` (version 7, KIP-447) an offset that a transaction is about to replace is UNSTABLE_OFFSET_COMMIT.
+
+From version 10 on topics are given by id; an offset that was committed for a topic of the same name and another id is
+none. Member id and epoch (version 9) are for the consumer protocol (KIP-848): members of a classic group are not asked.
+Apache Kafka 4 has no version 0, and 3.9 looks into ZooKeeper for it; here it is like version 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ...protocol.errors import InvalidRequest, KafkaError, UnknownTopicId, UnstableOffsetCommit
+from ...protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from ...protocol.topics import TopicPartition
+from ...protocol.uuids import ZERO_UUID
+from ..background import Turn
+from ..context import Context
+from ..groups.offsets import CommittedOffset, CommittedOffsets
+from ..groups.states import GroupState
+from ..registry import handles
+
+GROUPS_SINCE = 8
+TOPIC_IDS_SINCE = 10
+GROUP_ERROR_SINCE = 2
+"""The first version that has a place for an error of the group; before, each partition carries it."""
+
+MOST_UNNAMED = 1_000_000
+"""Offsets that one request may be answered with that it did not ask for by partition: a few bytes name a group, and may
+name it over and over."""
+
+Request = OffsetFetchRequest.Group
+Answer = OffsetFetchResponse.Group
+Topic = OffsetFetchResponse.Group.Topic
+Partition = OffsetFetchResponse.Group.Topic.Partition
+
+
+@handles(OffsetFetchRequest)
+async def offset_fetch(request: OffsetFetchRequest, context: Context) -> OffsetFetchResponse:
+    """Answer for each group, in the form of the newest version; the older ones ask for a single group."""
+    reader = Reader(context, require_stable=request.require_stable)
+    if context.version >= GROUPS_SINCE:
+        return OffsetFetchResponse(groups=[await reader.answer(group) for group in request.groups])
+    topics = request.topics
+    asked = Request(
+        group_id=request.group_id,
+        topics=None
+        if topics is None
+        else [Request.Topic(name=topic.name, partition_indexes=topic.partition_indexes) for topic in topics],
+    )
+    answer = await reader.answer(asked)
+    if answer.error_code and context.version < GROUP_ERROR_SINCE:
+        answer.topics = [_topic_error(topic, answer.error_code) for topic in asked.topics or ()]
+    return OffsetFetchResponse(error_code=answer.error_code, topics=[_of_one_group(topic) for topic in answer.topics])
+
+
+class Reader:
+    """Reads what one request asks for."""
+
+    def __init__(self, context: Context, *, require_stable: bool) -> None:
+        self._context = context
+        self._require_stable = require_stable
+        self._turn = Turn()
+        self._room = MOST_UNNAMED
+
+    async def answer(self, asked: Request) -> Answer:
+        """What one group has committed."""
+        coordinator = self._context.broker.groups
+        answer = Answer(group_id=asked.group_id)
+        try:
+            if self._context.version == 0:
+                coordinator.store.coordinator_of(asked.group_id)  # such clients never ask FindCoordinator
+            coordinator.store.check(asked.group_id, allow_empty=True)
+            group = coordinator.groups.get(asked.group_id)
+            offsets = CommittedOffsets() if group is None or group.state is GroupState.DEAD else group.offsets
+            answer.topics = await (self._everything(offsets) if asked.topics is None else self._these(asked, offsets))
+        except KafkaError as error:
+            answer.error_code = error.code
+        return answer
+
+    async def _everything(self, offsets: CommittedOffsets) -> list[Topic]:
+        """All that is committed. Where topics go by their ids, those that are gone are left out, as in Kafka."""
+        self._room -= len(offsets)
+        if self._room < 0:
+            raise InvalidRequest(f"these groups have more than {MOST_UNNAMED} offsets; ask for fewer groups at a time")
+        answers = []
+        for name, partitions in list(offsets.by_topic.items()):
+            topic_id = self._id_of(name, partitions.values())
+            if self._context.version >= TOPIC_IDS_SINCE and topic_id == ZERO_UUID:
+                continue
+            answers.append(
+                Topic(name=name, topic_id=topic_id, partitions=await self._read(offsets, name, list(partitions)))
+            )
+        return answers
+
+    def _id_of(self, name: str, committed: Iterable[CommittedOffset]) -> bytes:
+        known = next((offset.topic_id for offset in committed if offset.topic_id != ZERO_UUID), ZERO_UUID)
+        topic = self._context.broker.controller.topic(name)
+        return topic.id if known == ZERO_UUID and topic is not None else known
+
+    async def _these(self, asked: Request, offsets: CommittedOffsets) -> list[Topic]:
+        answers, unknown = [], []
+        for topic in asked.topics or ():
+            name = topic.name
+            if self._context.version >= TOPIC_IDS_SINCE:
+                try:
+                    name = self._context.broker.topic_name(topic.topic_id)
+                except UnknownTopicId as error:
+                    unknown.append(_topic_error(topic, error.code))
+                    continue
+            partitions = await self._read(offsets, name, topic.partition_indexes, topic.topic_id)
+            answers.append(Topic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
+        return answers + unknown  # in Kafka's order
+
+    async def _read(
+        self, offsets: CommittedOffsets, name: str, numbers: Sequence[int], topic_id: bytes = ZERO_UUID
+    ) -> list[Partition]:
+        must_be_stable = self._require_stable and offsets.has_pending
+        answers = []
+        for number in numbers:
+            if self._turn.is_over:
+                await self._turn.next()
+            topic_partition = TopicPartition(name, number)
+            if must_be_stable and offsets.is_pending(topic_partition):
+                answers.append(Partition(partition_index=number, error_code=UnstableOffsetCommit.code))
+                continue
+            committed = offsets.get(topic_partition)
+            if committed is None or committed.is_of_another_topic(topic_id):
+                answers.append(Partition(partition_index=number))
+                continue
+            answers.append(
+                Partition(
+                    partition_index=number,
+                    committed_offset=committed.offset,
+                    committed_leader_epoch=committed.leader_epoch,
+                    metadata=committed.metadata,
+                )
+            )
+        return answers
+
+
+def _topic_error(topic: Request.Topic, error_code: int) -> Topic:
+    return Topic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[Partition(partition_index=number, error_code=error_code) for number in topic.partition_indexes],
+    )
+
+
+def _of_one_group(topic: Topic) -> OffsetFetchResponse.Topic:
+    """The same in the form that the versions below 8 have."""
+    return OffsetFetchResponse.Topic(
+        name=topic.name,
+        partitions=[
+            OffsetFetchResponse.Partition(
+                partition_index=partition.partition_index,
+                committed_offset=partition.committed_offset,
+                committed_leader_epoch=partition.committed_leader_epoch,
+                metadata=partition.metadata,
+                error_code=partition.error_code,
+            )
+            for partition in topic.partitions
+        ],
+    )

@@ -1,0 +1,45 @@
+"""OffsetForLeaderEpoch, versions 0 to 4: where a leader epoch ended in a log, for readers that may have gone too far.
+
+An epoch that the log does not know is no error: both answers are -1 then, and the reader starts over by its own rules.
+"""
+
+from ...protocol.errors import NONE
+from ...protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
+from ...protocol.topics import TopicPartition
+from ...storage.leader_epochs import UNDEFINED_EPOCH, UNDEFINED_OFFSET
+from ..background import Turn
+from ..context import Context
+from ..failures import kafka_error
+from ..registry import handles
+
+
+@handles(OffsetForLeaderEpochRequest)
+async def offset_for_leader_epoch(
+    request: OffsetForLeaderEpochRequest, context: Context
+) -> OffsetForLeaderEpochResponse:
+    """Look every partition up; each has its own outcome."""
+    turn = Turn()
+    topics = []
+    for topic in request.topics:
+        answers = []
+        for asked in topic.partitions:
+            if turn.is_over:
+                await turn.next()
+            answers.append(_answer(context, TopicPartition(topic.topic, asked.partition), asked))
+        topics.append(OffsetForLeaderEpochResponse.Topic(topic=topic.topic, partitions=answers))
+    return OffsetForLeaderEpochResponse(topics=topics)
+
+
+def _answer(
+    context: Context, topic_partition: TopicPartition, asked: OffsetForLeaderEpochRequest.Topic.Partition
+) -> OffsetForLeaderEpochResponse.Topic.Partition:
+    error_code, epoch, end_offset = NONE, UNDEFINED_EPOCH, UNDEFINED_OFFSET
+    try:
+        partition = context.broker.leader_of(topic_partition)
+        partition.check_leader_epoch(asked.current_leader_epoch)
+        epoch, end_offset = partition.log.leader_epochs.end_offset_for(asked.leader_epoch, partition.log.log_end_offset)
+    except Exception as error:
+        error_code = kafka_error(error, f"the look-up of a leader epoch in {topic_partition}").code
+    return OffsetForLeaderEpochResponse.Partition(
+        error_code=error_code, partition=topic_partition.partition, leader_epoch=epoch, end_offset=end_offset
+    )

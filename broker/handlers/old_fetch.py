@@ -1,0 +1,102 @@
+"""Fetch, versions 0 to 3, from before record batches: what is in the log is converted to messages, as Kafka 3.9 does.
+
+Versions 0 and 1 read magic 0, versions 2 and 3 magic 1; `down_convert` says what is lost on the way. Up to version 2
+the limits are hard. A topic that forces zstd, and a batch in it, is UNSUPPORTED_COMPRESSION_TYPE.
+
+In two cases readers of Kafka 3.9 get stuck, and ours do not. Where a partition's limit has no room for a batch, we
+answer the beginning of a message, not nothing: the reader asks for more, or says why it cannot go on. Where conversion
+leaves nothing, we read on behind the transaction markers: the reader gets, or waits for, what comes after them.
+"""
+
+from functools import partial
+
+from ...protocol.errors import NONE, UnsupportedCompressionType
+from ...protocol.messages.fetch import FetchRequest, FetchResponse
+from ...protocol.records.batch import iter_batches
+from ...protocol.records.down_convert import Converted, down_convert, is_larger_than
+from ..background import Turn
+from ..context import Context
+from ..failures import kafka_error
+from ..reading import Answer, DelayedFetch, Reader, Wanted
+from .fetch import hide_storage_errors, must_wait, resolve, response
+
+MAGIC_1_SINCE = 2
+FIRST_BATCH_WHOLE_SINCE = 3
+"""KIP-74: the first batch of a response is sent whole, whatever the limits."""
+
+_CHEAP_BYTES = 8 * 1024
+"""Uncompressed, they are converted in less than a millisecond."""
+_READ_BYTES = 1024 * 1024
+"""As much of a partition is converted for one answer, if that is a batch at least."""
+
+
+async def fetch_messages(request: FetchRequest, context: Context) -> FetchResponse:
+    """Read now; if that is less than `min_bytes` and nothing failed, wait for more and read again."""
+    wanted = await resolve(request, Reader.of(request, names_topics_by_id=False), context)
+    answers = await _read_all(wanted, request, context)
+    if must_wait(wanted, answers, request):
+        await context.wait(DelayedFetch(wanted, request.min_bytes), timeout_ms=request.max_wait_ms)
+        answers = await _read_all(wanted, request, context)
+    context.broker.metrics.fetched(wanted, answers)
+    result = response(wanted, answers)
+    hide_storage_errors(result)
+    return result
+
+
+async def _read_all(wanted: list[Wanted], request: FetchRequest, context: Context) -> list[Answer]:
+    """Read the partitions in the order of the request, within its limits."""
+    left = max(min(request.max_bytes, context.broker.config.fetch_max_bytes), 0)
+    whole_first_batch = context.version >= FIRST_BATCH_WHOLE_SINCE
+    turn = Turn()
+    answers = []
+    for one in wanted:
+        if turn.is_over:
+            await turn.next()
+        answer = await _read(one, left, whole_first_batch, context)
+        if answer.records:
+            whole_first_batch = False
+            left = max(left - len(answer.records), 0)
+        answers.append(answer)
+    return answers
+
+
+async def _read(one: Wanted, left: int, whole_first_batch: bool, context: Context) -> Answer:
+    """The messages that one partition has for this reader. What it will never get is left behind, in `one.asked`."""
+    asked, led = one.asked, one.partition
+    if led is not None and led.log.config.compression_type == "zstd":
+        return Answer(UnsupportedCompressionType.code)
+    answer = _read_some(one, left, whole_first_batch)
+    while answer.records:
+        try:
+            converted = await _convert(answer.records, asked.fetch_offset, context)
+        except Exception as error:
+            return Answer(kafka_error(error, f"converting {one.topic_partition} at {asked.fetch_offset}").code)
+        if converted.records or converted.next_offset <= asked.fetch_offset:
+            return Answer(NONE, converted.records)
+        asked.fetch_offset = converted.next_offset
+        answer = _read_some(one, left, whole_first_batch)
+    if led is None or answer.error_code or asked.fetch_offset >= one.limit_offset or asked.partition_max_bytes > left:
+        return answer
+    return Answer(NONE, is_larger_than(asked.partition_max_bytes))
+
+
+def _read_some(one: Wanted, left: int, whole_first_batch: bool) -> Answer:
+    answer = one.read(min(left, _READ_BYTES), whole_first_batch=whole_first_batch)
+    if answer.records or answer.error_code or left <= _READ_BYTES:
+        return answer
+    return one.read(left, whole_first_batch=whole_first_batch)  # there may be a batch that is larger
+
+
+async def _convert(batches: bytes | memoryview, offset: int, context: Context) -> Converted:
+    """Convert them; elsewhere where it may take its time, and one at a time what may take long."""
+    broker = context.broker
+    magic = int(context.version >= MAGIC_1_SINCE)
+    work = partial(_down_convert, batches, magic, offset)
+    limit = broker.config.kmini_max_decompressed_message_bytes
+    if len(batches) > _CHEAP_BYTES or any(header.codec for _, header in iter_batches(batches)):
+        return await broker.long_work.run(work, limit, context.connection)
+    return work(limit)
+
+
+def _down_convert(batches: bytes | memoryview, magic: int, offset: int, limit: int) -> Converted:
+    return down_convert(batches, magic, offset, limit=limit)

@@ -1,0 +1,36 @@
+"""SyncGroup, versions 0 to 5: the leader hands in the assignment of a generation, every member gets its own share.
+
+The assignment holds once it is stored. From version 5 on the member has to say which protocol it was told (KIP-559).
+"""
+
+from __future__ import annotations
+
+from ...protocol.errors import InconsistentGroupProtocol
+from ...protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from ..context import Context
+from ..groups.coordinator import Syncing
+from ..registry import handles
+
+PROTOCOL_SINCE = 5
+
+
+@handles(SyncGroupRequest)
+async def sync_group(request: SyncGroupRequest, context: Context) -> SyncGroupResponse:
+    """Wait for the leader, if this is not the leader itself."""
+    if context.version >= PROTOCOL_SINCE and None in (request.protocol_type, request.protocol_name):
+        return SyncGroupResponse(error_code=InconsistentGroupProtocol.code)
+    syncing = Syncing(
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        generation_id=request.generation_id,
+        protocol_type=request.protocol_type,
+        protocol_name=request.protocol_name,
+        assignments={assigned.member_id: assigned.assignment for assigned in request.assignments},
+    )
+    result = await context.answer(context.broker.groups.sync(request.group_id, syncing))
+    return SyncGroupResponse(
+        error_code=result.error_code,
+        protocol_type=result.protocol_type,
+        protocol_name=result.protocol_name,
+        assignment=result.assignment,
+    )

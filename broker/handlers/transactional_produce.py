@@ -1,0 +1,60 @@
+"""Which transaction the batches of a Produce request are part of, and whether they may be (KIP-98, KIP-890)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...protocol.errors import InvalidProducerIdMapping, TransactionalIdAuthorizationFailed
+from ...protocol.messages.produce import ProduceRequest
+from ...protocol.primitives import Buffer
+from ...protocol.records.batch import ATTRIBUTES_AT, HEADER_SIZE, MAGIC, MAGIC_AT, TRANSACTIONAL, read_header
+from ..internal_topic import Producer
+from ..transactions import verification
+
+if TYPE_CHECKING:
+    from ..broker import Broker
+    from ..partition import Partition
+
+ABORTABLE_SINCE = 11
+JOINS_SINCE = 12
+
+
+class Transaction(NamedTuple):
+    """Under which transactional id a request brings transactional batches, and whose they are."""
+
+    transactional_id: str
+    producer: Producer
+
+    async def check(self, broker: Broker, partition: Partition, version: int) -> None:
+        """Raise unless the partition takes part; from JOINS_SINCE on it joins without being asked."""
+        if version >= JOINS_SINCE:
+            await verification.join(broker, *self, partition)
+        else:
+            verification.verify(broker, *self, partition, knows_abortable=version >= ABORTABLE_SINCE)
+
+
+def transaction_of(request: ProduceRequest) -> Transaction | None:
+    """The transaction of a request, if it has transactional batches.
+
+    Without a transactional id it raises TransactionalIdAuthorizationFailed, as Apache Kafka does even where nothing is
+    authorized; with batches of several producers InvalidProducerIdMapping.
+    """
+    producers: set[Producer] = set()
+    for topic in request.topic_data:
+        for partition in topic.partition_data:
+            records = partition.records
+            if records is not None and is_transactional(records):
+                header = read_header(records)
+                producers.add(Producer(header.producer_id, header.producer_epoch))
+    if not producers:
+        return None
+    if request.transactional_id is None:
+        raise TransactionalIdAuthorizationFailed("transactional records need a transactional id")
+    if len(producers) > 1:
+        raise InvalidProducerIdMapping("the transactional records of a request come from one producer")
+    return Transaction(request.transactional_id, producers.pop())
+
+
+def is_transactional(records: Buffer) -> bool:
+    """Whether records begin with the header of a transactional batch."""
+    return len(records) >= HEADER_SIZE and records[ATTRIBUTES_AT] & TRANSACTIONAL != 0 and records[MAGIC_AT] == MAGIC

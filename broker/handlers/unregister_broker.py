@@ -1,0 +1,23 @@
+"""UnregisterBroker, version 0: for brokers that are gone. Here a broker that is gone is forgotten by itself.
+
+Unlike Apache Kafka, which unregisters a broker that runs as well, and has no leader for its partitions until it is
+started again, we refuse that.
+"""
+
+from __future__ import annotations
+
+from ...protocol.errors import BrokerIdNotRegistered, InvalidRequest
+from ...protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from ..context import Context
+from ..registry import handles
+
+
+@handles(UnregisterBrokerRequest)
+async def unregister_broker(request: UnregisterBrokerRequest, context: Context) -> UnregisterBrokerResponse:
+    """Refuse: the broker is unknown, or it runs."""
+    error: BrokerIdNotRegistered | InvalidRequest
+    if context.broker.controller.is_live(request.broker_id):
+        error = InvalidRequest(f"broker {request.broker_id} is running")
+    else:
+        error = BrokerIdNotRegistered(f"there is no broker {request.broker_id}")
+    return UnregisterBrokerResponse(error_code=error.code, error_message=error.message)

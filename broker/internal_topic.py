@@ -1,0 +1,275 @@
+"""A topic in which a coordinator keeps its state: whose key is where, how it is written, and how it is read again.
+
+A key belongs to one partition, by a hash, and is coordinated by whoever leads that. What changes is appended first and
+shows in memory afterwards, in the same breath: memory is what the log says. Who asked is answered when every in-sync
+replica has it (acks=-1).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..protocol.errors import (
+    CoordinatorNotAvailable,
+    KafkaError,
+    KafkaStorageError,
+    MessageTooLarge,
+    NotCoordinator,
+    NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
+    NotLeaderOrFollower,
+    RecordListTooLarge,
+    RequestTimedOut,
+    UnknownServerError,
+    UnknownTopicOrPartition,
+)
+from ..protocol.records.batch import (
+    HEADER_SIZE,
+    MAGIC,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    BatchHeader,
+    build_batch,
+)
+from ..protocol.records.compression import Codec
+from ..protocol.records.load_kernel import RecordReader
+from ..protocol.records.record import Record, decode_records
+from ..protocol.topics import TopicPartition
+from ..protocol.uuids import ZERO_UUID
+from ..storage.log import PartitionLog
+from ..storage.producer_state import Origin
+from ..storage.validation import ValidatedRecords
+from . import internal_topics, topics
+from .purgatory import Operation
+
+if TYPE_CHECKING:
+    from .broker import Broker
+    from .partition import Partition
+
+log = logging.getLogger("kmini.internal_topics")
+
+KeyValue = tuple[bytes, bytes | None]
+"""A record to be written; without a value it says that there is nothing any more."""
+
+
+LONGEST_KEY = 0x7FFF
+"""In bytes: the length of a name in a key is an int16."""
+
+
+class Producer(NamedTuple):
+    """In whose name a transaction writes."""
+
+    producer_id: int
+    epoch: int
+
+
+NOBODY = Producer(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+
+
+def java_hash(text: str) -> int:
+    """String.hashCode of Java: over UTF-16 units, in 32 bits."""
+    units = memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H")
+    result = 0
+    for unit in units:
+        result = (31 * result + unit) & 0xFFFFFFFF
+    return result - (1 << 32) if result >= 1 << 31 else result
+
+
+_remembered_hash = lru_cache(4096)(java_hash)
+
+
+def partition_for(key: str, partitions: int) -> int:
+    """The partition, of so many, that a group or a transactional id is kept in. What no record has room for is kept
+    nowhere: whoever asks for it is refused later, and does not get the time that a hash of it would take."""
+    if len(key) > LONGEST_KEY:
+        return 0
+    hashed = _remembered_hash(key) if len(key) <= 128 else java_hash(key)
+    return 0 if hashed == -(1 << 31) else abs(hashed) % partitions
+
+
+class InternalTopic:
+    """The partitions of one internal topic. Belongs to the broker's loop."""
+
+    def __init__(self, broker: Broker, name: str) -> None:
+        self._broker = broker
+        self.name = name
+        self._partitions = 0
+        """Of the topic, when it was first seen: it may get more, but keys keep their places until the next start."""
+        self._topic_id = ZERO_UUID
+
+    # --- places
+
+    @property
+    def partition_count(self) -> int:
+        """How many partitions keys are spread over; 0 while there is no topic."""
+        topic = self._broker.controller.topic(self.name)
+        if topic is None:
+            return 0
+        if topic.id != self._topic_id:
+            self._topic_id, self._partitions = topic.id, len(topic.partitions)
+        return self._partitions
+
+    def number_of(self, key: str) -> int:
+        """The partition that a key belongs to; of the topic to be, if there is none yet."""
+        count = self.partition_count
+        if not count:
+            shape = internal_topics.shape_of(self._broker, self.name)
+            assert shape is not None
+            count = shape.partitions
+        return partition_for(key, count)
+
+    def partition_of(self, key: str) -> Partition:
+        """The partition that a key belongs to. Raises NotCoordinator unless this broker leads it."""
+        count = self.partition_count
+        if not count:
+            raise NotCoordinator(f"there is no {self.name} yet: ask FindCoordinator")
+        partition = self._broker.partitions.get(TopicPartition(self.name, partition_for(key, count)))
+        if partition is None:
+            raise NotCoordinator(f"this broker does not lead the partition of {self.name}")
+        return partition
+
+    def coordinator_of(self, key: str) -> int:
+        """The node that coordinates a key; the topic is made if it is missing. CoordinatorNotAvailable if that cannot
+        be, or if the partition has no leader."""
+        broker = self._broker
+        if broker.controller.topic(self.name) is None:
+            try:
+                topics.create_missing(broker, self.name)
+            except KafkaError as error:
+                raise CoordinatorNotAvailable(f"{self.name} cannot be made: {error.message}") from error
+        topic = broker.controller.topics[self.name]
+        number = self.number_of(key)
+        if number >= len(topic.partitions) or topic.partitions[number].leader < 0:
+            raise CoordinatorNotAvailable(f"partition {number} of {self.name} has no leader")
+        return topic.partitions[number].leader
+
+    def partitions(self) -> Iterator[Partition]:
+        """Those that this broker leads, and that hold anything."""
+        for number in range(self.partition_count):
+            partition = self._broker.partitions.get(TopicPartition(self.name, number))
+            if partition is not None and partition.log.log_end_offset:
+                yield partition
+
+    # --- writing
+
+    async def append(
+        self,
+        key: str,
+        records: Collection[KeyValue],
+        *,
+        timeout_ms: int,
+        producer: Producer = NOBODY,
+        applied: Callable[[int], None] | None = None,
+    ) -> None:
+        """Append one batch to the partition that `key` belongs to; then, before anything else happens, have it
+        `applied`, given the offset of its first record; then wait for the replicas.
+
+        In the name of a producer the batch is part of its transaction. Raises CoordinatorNotAvailable, NotCoordinator
+        or UnknownServerError, and what a partition says of producers; if `applied` was called, nothing is undone.
+        """
+        try:
+            partition = self.partition_of(key)
+            appended = partition.append(
+                self._batch(partition, records, producer), self._broker.clock.now_ms(), Origin.COORDINATOR
+            )
+            if applied is not None:
+                applied(appended.first_offset)
+            await settled(self._broker, partition, appended.last_offset, timeout_ms)
+        except KafkaError as error:
+            raise self._as_coordinator(error) from error
+
+    def _batch(self, partition: Partition, records: Collection[KeyValue], producer: Producer) -> ValidatedRecords:
+        partition.check_min_isr()
+        now_ms = self._broker.clock.now_ms()
+        batch = build_batch(
+            [Record(0, now_ms, key, value) for key, value in records],
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            base_sequence=NO_SEQUENCE if producer is NOBODY else 0,  # nobody counts them, but Kafka's begin at 0
+            transactional=producer is not NOBODY,
+        )
+        if len(batch) > partition.log.config.max_message_bytes:
+            raise MessageTooLarge(f"a batch of {len(batch)} bytes is more than max.message.bytes")
+        return ValidatedRecords.of(batch)
+
+    def _as_coordinator(self, error: KafkaError) -> KafkaError:
+        """What clients of a coordinator are told where its log refuses: they know nothing of that log, and what they
+        can do is to ask again, to look for the coordinator, or to give up."""
+        message = f"{self.name}: {error.message}"
+        if isinstance(error, _ASK_AGAIN):
+            return CoordinatorNotAvailable(message)
+        if isinstance(error, (NotLeaderOrFollower, KafkaStorageError)):
+            return NotCoordinator(message)
+        if isinstance(error, (MessageTooLarge, RecordListTooLarge)):
+            return UnknownServerError(message)
+        return error
+
+
+_ASK_AGAIN = (UnknownTopicOrPartition, NotEnoughReplicas, NotEnoughReplicasAfterAppend, RequestTimedOut)
+
+
+async def settled(broker: Broker, partition: Partition, last_offset: int, timeout_ms: int) -> None:
+    """Return when what was appended up to `last_offset` is where its settings want it: on the disk, if they say so, and
+    on all in-sync replicas. Raises RequestTimedOut, NotLeaderOrFollower, UnknownTopicOrPartition, KafkaStorageError."""
+    if partition.log.flush_is_due:
+        await partition.flush()
+    if partition.log.high_watermark <= last_offset:
+        operation = _Replicated(broker, partition, last_offset)
+        if not await broker.purgatory.wait(operation, timeout_ms=timeout_ms, waiter=_Nobody()):
+            raise RequestTimedOut("the replicas did not follow in time")
+        broker.check_is_led_here(partition)
+
+
+class _Replicated(Operation):
+    """Complete when every in-sync replica has a batch, or its partition is led here no more."""
+
+    def __init__(self, broker: Broker, partition: Partition, last_offset: int) -> None:
+        self._broker = broker
+        self._partition = partition
+        self._last_offset = last_offset
+
+    @property
+    def keys(self) -> list[TopicPartition]:
+        return [self._partition.topic_partition]
+
+    def is_complete(self) -> bool:
+        partition = self._partition
+        return partition.log.high_watermark > self._last_offset or not self._broker.is_led_here(partition)
+
+
+class _Nobody:
+    """Waits for replicas in nobody's name: what was written stays written when its client leaves."""
+
+    waiting: asyncio.Future[bool] | None = None
+
+
+# --- reading
+
+
+def stored_batches(partition_log: PartitionLog) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """The batches of a partition, from its start. Blocks; what cannot be read is logged and left out."""
+    start = partition_log.log_start_offset
+    for segment in partition_log.segments.since(start):
+        try:
+            position = segment.position_of(start) if segment.base_offset < start else 0
+            for _, header, batch in segment.batches(position):
+                yield header, batch
+        except (KafkaError, OSError) as error:
+            log.error("%s cannot be read to its end: %s", partition_log.topic_partition, error)
+
+
+def stored_records(header: BatchHeader, batch: memoryview) -> list[Record]:
+    """The records of a batch. Nearly all that we have written ourselves are not compressed, and hold one. Raises
+    ValueError or KafkaError."""
+    if header.magic == MAGIC and header.codec == Codec.NONE and not header.is_log_append_time:
+        reader = RecordReader(batch[HEADER_SIZE:])
+        records: list[Record] = reader.records(
+            Record._make, header.record_count, header.base_offset, header.base_timestamp, None
+        )
+        return records
+    return decode_records(batch, 0, header)

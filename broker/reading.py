@@ -1,0 +1,225 @@
+"""Reading for a fetch: what is wanted of each partition, what it has to say, and waiting until that is enough.
+
+The first batch of an answer is sent whole, whatever the limits (KIP-74); a batch that begins below the asked offset, or
+below the log start offset, is too, and clients skip what they did not ask for.
+"""
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..protocol.errors import NONE, KafkaError, NotLeaderOrFollower, OffsetOutOfRange, UnknownLeaderEpoch
+from ..protocol.messages.fetch import FetchRequest
+from ..protocol.records.batch import MAGIC, MAGIC_AT, end_offset_of
+from ..protocol.topics import TopicPartition
+from ..storage.config_key import MAX_LONG
+from ..storage.transaction_index import AbortedTransaction
+from .background import Turn
+from .failures import kafka_error
+from .partition import NO_EPOCH, Partition
+from .purgatory import Operation
+
+if TYPE_CHECKING:
+    from .broker import Broker
+
+READ_COMMITTED = 1
+"""The isolation level of readers who want only what is decided."""
+
+_LARGEST_READ = 8 * 1024 * 1024
+"""Bytes read from a partition at once. A larger limit of the client is met by its next fetch: a read holds the loop."""
+
+
+class Reader(NamedTuple):
+    """Who fetches, and how: what counts for every partition of a request."""
+
+    is_read_committed: bool
+    names_topics_by_id: bool
+    replica_id: int
+    """-1 for a consumer."""
+
+    @classmethod
+    def of(cls, request: FetchRequest, *, names_topics_by_id: bool) -> "Reader":
+        replica_id = request.replica_state.replica_id if request.replica_state else request.replica_id
+        return cls(request.isolation_level == READ_COMMITTED, names_topics_by_id, replica_id)
+
+
+class Wanted:
+    """One partition of a fetch: what is asked for it, and what that resolved to."""
+
+    __slots__ = (
+        "_broker",
+        "asked",
+        "error",
+        "partition",
+        "reader",
+        "sent_high_watermark",
+        "sent_log_start_offset",
+        "topic",
+        "topic_id",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        broker: "Broker",
+        topic: FetchRequest.Topic,
+        asked: FetchRequest.Topic.Partition,
+        reader: Reader,
+    ) -> None:
+        self.topic = topic.topic
+        self.topic_id = topic.topic_id
+        self.topic_partition: TopicPartition | None = None
+        """None for a topic id that there is not."""
+        self.sent_high_watermark = self.sent_log_start_offset = -1
+        """What a session's client was told last."""
+        self._broker = broker
+        self.ask(asked, reader)
+
+    def ask(self, asked: FetchRequest.Topic.Partition, reader: Reader) -> None:
+        """Want this from now on."""
+        self.asked = asked
+        self.reader = reader
+        self.resolve()
+
+    def resolve(self) -> None:
+        """Find the partition as it is now."""
+        self.error: KafkaError | None = None
+        self.partition: Partition | None = None
+        broker = self._broker
+        try:
+            name = broker.topic_name(self.topic_id) if self.reader.names_topics_by_id else self.topic
+            self.topic_partition = TopicPartition(name, self.asked.partition)
+            partition = broker.leader_of(self.topic_partition)
+            # Here, and here only, any negative number stands for none.
+            partition.check_leader_epoch(max(self.asked.current_leader_epoch, NO_EPOCH))
+            self._refuse_followers()
+            self.partition = partition
+        except KafkaError as error:
+            self.error = error
+
+    def _refuse_followers(self) -> None:
+        """Only brokers may read as replicas, and there is no other broker."""
+        if self.reader.replica_id >= 0:
+            error = NotLeaderOrFollower if self.asked.current_leader_epoch < 0 else UnknownLeaderEpoch
+            raise error("the replica id belongs to no replica of this partition")
+
+    @property
+    def limit_offset(self) -> int:
+        """The first offset this reader may not have."""
+        assert self.partition is not None
+        log = self.partition.log
+        return log.last_stable_offset if self.reader.is_read_committed else log.high_watermark
+
+    def is_led_here(self) -> bool:
+        return self.partition is not None and self._broker.is_led_here(self.partition)
+
+    def read(self, max_bytes: int, *, whole_first_batch: bool) -> "Answer":
+        """What the partition has for this reader now."""
+        if self.error is None and not self.is_led_here():
+            self.error = NotLeaderOrFollower("leadership moved while the fetch waited")
+        if self.error is not None or self.partition is None:
+            return Answer(self.error.code if self.error else NONE)
+        asked, log = self.asked, self.partition.log
+        try:
+            if asked.last_fetched_epoch >= 0 and (diverging := self._diverging_epoch()) is not None:
+                return Answer(NONE, diverging=diverging)
+            records = log.read(
+                asked.fetch_offset,
+                max(min(asked.partition_max_bytes, max_bytes, _LARGEST_READ), 0),
+                limit_offset=self.limit_offset,
+                min_one_batch=whole_first_batch,
+            )
+            if records and self.reader.is_read_committed:
+                return Answer(NONE, records, aborted=log.aborted_transactions(asked.fetch_offset, _end_of(records)))
+        except Exception as error:
+            return Answer(kafka_error(error, f"the read of {self.topic_partition}").code)
+        return Answer(NONE, records)
+
+    def _diverging_epoch(self) -> tuple[int, int] | None:
+        """Where this reader's log left ours, by the epoch it fetched last (KIP-595); None where it did not."""
+        assert self.partition is not None
+        asked = self.asked
+        log = self.partition.log
+        epoch, end_offset = log.leader_epochs.end_offset_for(asked.last_fetched_epoch, log.log_end_offset)
+        if epoch < 0 or asked.fetch_offset < log.log_start_offset:
+            raise OffsetOutOfRange(f"no offset is known to end epoch {asked.last_fetched_epoch}")
+        if epoch < asked.last_fetched_epoch or end_offset < asked.fetch_offset:
+            return epoch, end_offset
+        return None
+
+
+class Answer(NamedTuple):
+    """What one partition answers."""
+
+    error_code: int
+    records: bytes | memoryview = b""
+    diverging: tuple[int, int] | None = None
+    aborted: Sequence[AbortedTransaction] = ()
+    """For a reader of committed records: whose records among these to skip."""
+
+
+class DelayedFetch(Operation):
+    """Complete when `min_bytes` can be read, or a partition has something else to say.
+
+    `wanted` may change while the fetch waits: whoever changes it checks `session`, which is watched too.
+    """
+
+    def __init__(self, wanted: Iterable[Wanted], min_bytes: int, session: Hashable = None) -> None:
+        self._wanted = wanted
+        self._min_bytes = min_bytes
+        self._session = session
+
+    @property
+    def keys(self) -> list[Hashable]:
+        keys: list[Hashable] = [wanted.topic_partition for wanted in self._wanted]
+        if self._session is not None:
+            keys.append(self._session)
+        return keys
+
+    def is_complete(self) -> bool:
+        available = 0
+        for wanted in self._wanted:
+            if wanted.partition is None or not wanted.is_led_here():
+                return True
+            log = wanted.partition.log
+            offset, limit = wanted.asked.fetch_offset, wanted.limit_offset
+            if offset < log.log_start_offset or offset > log.log_end_offset:
+                return True
+            if offset < limit:
+                if self._min_bytes <= 1:
+                    return True
+                available += min(log.bytes_between(offset, limit), wanted.asked.partition_max_bytes)
+        return available >= self._min_bytes
+
+
+def _end_of(records: bytes | memoryview) -> int:
+    """Below which offset records may lie that a read has returned. Messages from before magic 2 know no transactions,
+    and do not say where they end."""
+    return end_offset_of(records) if records[MAGIC_AT] == MAGIC else MAX_LONG
+
+
+async def read_all(wanted: Sequence[Wanted], max_bytes: int) -> list[Answer]:
+    """Read the partitions in order, `max_bytes` of all together; the first batch of all is whole, however large."""
+    left = max(max_bytes, 0)
+    nothing_yet = True
+    turn = Turn()
+    answers = []
+    for partition in wanted:
+        if turn.is_over:
+            await turn.next()
+        answer = partition.read(left, whole_first_batch=nothing_yet)
+        size = len(answer.records)
+        if size:
+            nothing_yet = False
+            left = max(left - size, 0)
+        answers.append(answer)
+    return answers
+
+
+def is_enough(answers: Iterable[Answer], min_bytes: int) -> bool:
+    """Whether there is nothing to wait for: as much as was asked for, or something that the reader must hear now."""
+    size = 0
+    for answer in answers:
+        if answer.error_code or answer.diverging:
+            return True
+        size += len(answer.records)
+    return size >= min_bytes

@@ -1,0 +1,163 @@
+"""Regular expressions that a peer may send: matched in time that grows with the text, whatever the expression.
+
+Apache Kafka uses RE2 for these. Python's `re` would try out every way in which an expression may match, which for some
+take longer than the world; so only its parser is used, and all ways are followed at once (Thompson's construction).
+Classes such as \\d are of ASCII, as in RE2; what RE2 has not (looking ahead or behind, back references), or what needs
+too many states, is refused.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from ...protocol.errors import InvalidRegularExpression
+from ..background import Turn
+
+if sys.version_info >= (3, 11):
+    import re._parser as parser
+else:
+    import sre_parse as parser
+
+MAX_STATES = 1_000
+
+Test = Callable[[str], bool]
+
+
+class State(NamedTuple):
+    """What must come next. Without a test nothing needs to: one goes on to all that follow."""
+
+    test: Test | None
+    following: list[int]
+    place: str | None = None
+    """"start" or "end" if one may go on only there."""
+
+
+def _is_word(character: str) -> bool:
+    return character == "_" or (character.isascii() and character.isalnum())
+
+
+_CATEGORIES: dict[str, Test] = {
+    "CATEGORY_DIGIT": lambda character: character in "0123456789",
+    "CATEGORY_SPACE": lambda character: character in " \t\n\r\f",
+    "CATEGORY_WORD": _is_word,
+}
+_PLACES = {
+    "AT_BEGINNING": "start",
+    "AT_BEGINNING_STRING": "start",
+    "AT_END": "end",
+    "AT_END_STRING": "end",
+}
+
+
+class Pattern:
+    """A regular expression for a whole text."""
+
+    def __init__(self, expression: str) -> None:
+        """Raises InvalidRegularExpression."""
+        self._states: list[State] = []
+        try:
+            parsed = parser.parse(expression)
+            if parsed.state.flags & ~re.UNICODE:
+                raise InvalidRegularExpression("flags are not served")
+            self._end = self._add(None)
+            self._start = self._sequence(parsed, self._end)
+        except (re.error, RecursionError, OverflowError) as error:
+            raise InvalidRegularExpression(f"no regular expression: {error}") from error
+
+    async def matches(self, text: str, turn: Turn) -> bool:
+        """Whether all of `text` is matched. Long work is done in turns."""
+        at_once = self._reached([self._start], 0, len(text))
+        for position, character in enumerate(text, 1):
+            if turn.is_over:
+                await turn.next()
+            following = [
+                each
+                for number in at_once
+                if (state := self._states[number]).test is not None and state.test(character)
+                for each in state.following
+            ]
+            if not following:
+                return False
+            at_once = self._reached(following, position, len(text))
+        return self._end in at_once
+
+    def _reached(self, numbers: Iterable[int], position: int, length: int) -> set[int]:
+        """The states that one is in, having come to these: with all that follow from them for nothing."""
+        reached: set[int] = set()
+        waiting = list(numbers)
+        while waiting:
+            number = waiting.pop()
+            if number in reached:
+                continue
+            reached.add(number)
+            test, following, place = self._states[number]
+            if test is None and (place is None or position == (0 if place == "start" else length)):
+                waiting.extend(following)
+        return reached
+
+    # --- building, from the end to the start: each part is told where it leads, and says where it begins
+
+    def _add(self, test: Test | None, *following: int, place: str | None = None) -> int:
+        if len(self._states) == MAX_STATES:
+            raise InvalidRegularExpression("the regular expression is too large")
+        self._states.append(State(test, list(following), place))
+        return len(self._states) - 1
+
+    def _sequence(self, parts: Any, following: int) -> int:
+        for operation, argument in reversed(list(parts)):
+            following = self._part(str(operation), argument, following)
+        return following
+
+    def _part(self, operation: str, argument: Any, following: int) -> int:
+        if operation in ("MAX_REPEAT", "MIN_REPEAT"):
+            least, most, inner = argument
+            return self._repeated(least, most, inner, following)
+        if operation == "SUBPATTERN":
+            _, added, removed, inner = argument
+            if added or removed:
+                raise InvalidRegularExpression("flags are not served")
+            return self._sequence(inner, following)
+        if operation == "BRANCH":
+            return self._add(None, *[self._sequence(each, following) for each in argument[1]])
+        if operation == "AT" and str(argument) in _PLACES:
+            return self._add(None, following, place=_PLACES[str(argument)])
+        return self._add(_test(operation, argument), following)
+
+    def _repeated(self, least: int, most: Any, inner: Any, following: int) -> int:
+        if str(most) == "MAXREPEAT":
+            again = self._add(None, following)
+            self._states[again].following.append(self._sequence(inner, again))
+            following = again
+        else:
+            end = following
+            for _ in range(most - least):
+                following = self._add(None, self._sequence(inner, following), end)
+        for _ in range(least):
+            following = self._sequence(inner, following)
+        return following
+
+
+def _test(operation: str, argument: Any) -> Test:
+    """What one character is asked. Raises InvalidRegularExpression."""
+    if operation == "LITERAL":
+        return chr(argument).__eq__
+    if operation == "NOT_LITERAL":
+        return chr(argument).__ne__
+    if operation == "ANY":
+        return "\n".__ne__
+    if operation == "RANGE":
+        first, last = chr(argument[0]), chr(argument[1])
+        return lambda character: first <= character <= last
+    if operation == "CATEGORY":
+        name = str(argument)
+        is_negated = "_NOT_" in name
+        category = _CATEGORIES[name.replace("_NOT_", "_")]
+        return (lambda character: not category(character)) if is_negated else category
+    if operation == "IN":
+        is_negated = str(argument[0][0]) == "NEGATE"
+        tests = [_test(str(each), what) for each, what in argument[is_negated:]]
+        return lambda character: any(test(character) for test in tests) is not is_negated
+    raise InvalidRegularExpression(f"{operation.lower()} is not served")

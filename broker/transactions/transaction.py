@@ -1,0 +1,76 @@
+"""A transactional id as its coordinator has it in memory: what is stored of it, and what is on its way."""
+
+from __future__ import annotations
+
+from ...protocol.errors import ConcurrentTransactions, InvalidProducerIdMapping, ProducerFenced
+from ..internal_topic import NOBODY, Producer
+from .records import NO_EPOCH, Entry
+from .states import PREVIOUS, Claim, TransactionState
+
+MAX_EPOCH = 0x7FFF
+EXHAUSTED_EPOCH = MAX_EPOCH - 1
+"""From here on no producer gets the next epoch: the last one is for the coordinator, to fence with."""
+
+
+class Transaction:
+    """One transactional id and the transaction that it has open, is ending, or had last."""
+
+    __slots__ = ("began_ms", "entry", "has_failed_fence", "last_epoch", "pending", "transactional_id")
+
+    def __init__(self, transactional_id: str, entry: Entry) -> None:
+        self.transactional_id = transactional_id
+        self.entry = entry
+        """What is stored. Replaced when a change is, and not before."""
+        self.last_epoch = NO_EPOCH
+        """The epoch before the present one, if its owner had it raised: they may ask again. Not stored."""
+        self.pending: TransactionState | None = None
+        """The state that is being stored. Nothing else may change meanwhile."""
+        self.has_failed_fence = False
+        """Whether the epoch was raised to fence its owner, and that could not be stored: it is not raised again."""
+        self.began_ms = 0
+        """Liveness time of when the open transaction began."""
+
+    def __repr__(self) -> str:
+        entry = self.entry
+        return (
+            f"Transaction({self.transactional_id!r}, {entry.state.wire_name}, "
+            f"producer {entry.producer_id} epoch {entry.producer_epoch})"
+        )
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the next producer needs another producer id."""
+        return self.entry.producer_epoch >= EXHAUSTED_EPOCH
+
+    def check_nothing_pending(self) -> None:
+        """Raise ConcurrentTransactions while a change is being stored."""
+        if self.pending is not None:
+            raise ConcurrentTransactions(f"{self.pending.wire_name} is being stored")
+
+    def check_owner(self, producer: Producer) -> None:
+        """Raise InvalidProducerIdMapping or ProducerFenced unless the id is this producer's."""
+        if producer.producer_id != self.entry.producer_id:
+            raise InvalidProducerIdMapping(f"the producer id is {self.entry.producer_id}, not {producer.producer_id}")
+        if producer.epoch != self.entry.producer_epoch:
+            raise ProducerFenced(f"the epoch is {self.entry.producer_epoch}, not {producer.epoch}")
+
+    def claim_of(self, producer: Producer) -> Claim:
+        """Who asks to be given an epoch."""
+        entry = self.entry
+        if producer == NOBODY:
+            return Claim.NEWCOMER
+        if entry.producer_epoch == NO_EPOCH:
+            return Claim.OWNER
+        if producer.producer_id != entry.producer_id:
+            was_replaced = producer.producer_id == entry.previous_producer_id and producer.epoch >= EXHAUSTED_EPOCH
+            if not was_replaced:
+                return Claim.STRANGER
+        elif producer.epoch == entry.producer_epoch:
+            return Claim.OWNER
+        return Claim.RETURNING if producer.epoch == self.last_epoch else Claim.FENCED
+
+    def begin(self, state: TransactionState) -> None:
+        """Let a change of state be pending. Raises ValueError if it cannot follow the present one."""
+        if self.entry.state not in PREVIOUS[state]:
+            raise ValueError(f"a transaction that is {self.entry.state.wire_name} cannot become {state.wire_name}")
+        self.pending = state

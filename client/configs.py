@@ -1,0 +1,143 @@
+"""Configurations of topics and brokers: what is in force and why, and changing single settings."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple, TypeVar
+
+from ..protocol.errors import BrokerNotAvailable, KafkaError, NotController, UnknownTopicOrPartition
+from ..protocol.messages.describe_configs import BROKER, TOPIC, DescribeConfigsRequest, DescribeConfigsResponse
+from ..protocol.messages.incremental_alter_configs import (
+    DELETE,
+    SET,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from .cluster import Cluster
+from .connection import Connection
+from .deadline import Backoff, Deadline
+from .errors import check, error_of
+
+T = TypeVar("T")
+
+SOURCES = {
+    1: "dynamic-topic",
+    2: "dynamic-broker",
+    3: "dynamic-default-broker",
+    4: "static-broker",
+    5: "default",
+    6: "dynamic-broker-logger",
+    7: "dynamic-client-metrics",
+    8: "dynamic-group",
+}
+"""Kafka's names for where a value comes from, in this program's spelling."""
+
+
+class ConfigResource(NamedTuple):
+    """Something that has a configuration."""
+
+    type: int
+    name: str
+
+    @classmethod
+    def topic(cls, name: str) -> ConfigResource:
+        return cls(TOPIC, name)
+
+    @classmethod
+    def broker(cls, node_id: int | None) -> ConfigResource:
+        """One broker, or what is the default for all of them (None)."""
+        return cls(BROKER, "" if node_id is None else str(node_id))
+
+    @property
+    def node_id(self) -> int | None:
+        """The broker that is to be asked, where only one can answer."""
+        return int(self.name) if self.type == BROKER and self.name else None
+
+
+class ConfigEntry(NamedTuple):
+    """The value of a setting."""
+
+    name: str
+    value: str | None
+    """None if it is not set, or must not be seen."""
+    source: str
+    """One of SOURCES, or empty."""
+    is_read_only: bool
+    is_sensitive: bool
+
+
+async def describe_configs(cluster: Cluster, resource: ConfigResource, deadline: Deadline) -> list[ConfigEntry]:
+    """See `Client.describe_configs`."""
+    asked = DescribeConfigsRequest.Resource(resource_type=resource.type, resource_name=resource.name)
+    request = DescribeConfigsRequest(resources=[asked])
+
+    async def attempt(connection: Connection) -> DescribeConfigsResponse.Resource:
+        response: DescribeConfigsResponse = await connection.send(request, timeout_ms=deadline.remaining_ms)
+        return response.results[0]
+
+    answer = await _at(cluster, resource.node_id, deadline, attempt)
+    unknown = f"there is no topic {resource.name}" if answer.error_code == UnknownTopicOrPartition.code else ""
+    check(answer.error_code, answer.error_message or unknown)
+    entries = (
+        ConfigEntry(one.name, one.value, SOURCES.get(one.config_source, ""), one.read_only, one.is_sensitive)
+        for one in answer.configs
+    )
+    return sorted(entries)
+
+
+async def alter_configs(
+    cluster: Cluster,
+    changes: Mapping[ConfigResource, Mapping[str, str | None]],
+    deadline: Deadline,
+    *,
+    validate_only: bool = False,
+) -> dict[ConfigResource, KafkaError | None]:
+    """See `Client.alter_configs`."""
+    outcomes: dict[ConfigResource, KafkaError | None] = {}
+    for resource, settings in changes.items():
+        request = _alteration(resource, settings, validate_only=validate_only)
+
+        async def attempt(
+            connection: Connection, request: IncrementalAlterConfigsRequest = request
+        ) -> KafkaError | None:
+            response: IncrementalAlterConfigsResponse = await connection.send(request, timeout_ms=deadline.remaining_ms)
+            error = error_of(response.responses[0].error_code, response.responses[0].error_message)
+            if isinstance(error, NotController):
+                raise error
+            return error
+
+        outcomes[resource] = await _at(cluster, resource.node_id, deadline, attempt)
+    return outcomes
+
+
+def _alteration(
+    resource: ConfigResource, settings: Mapping[str, str | None], *, validate_only: bool
+) -> IncrementalAlterConfigsRequest:
+    Resource = IncrementalAlterConfigsRequest.Resource
+    configs = [
+        Resource.Config(name=key, config_operation=DELETE if value is None else SET, value=value)
+        for key, value in settings.items()
+    ]
+    return IncrementalAlterConfigsRequest(
+        resources=[Resource(resource_type=resource.type, resource_name=resource.name, configs=configs)],
+        validate_only=validate_only,
+    )
+
+
+async def _at(
+    cluster: Cluster, node_id: int | None, deadline: Deadline, attempt: Callable[[Connection], Awaitable[T]]
+) -> T:
+    """What `attempt` returns at this broker, or at the controller; tried again after retriable errors."""
+    if node_id is None:
+        return await cluster.at_controller(deadline, attempt)
+    backoff = Backoff(deadline)
+    while True:
+        try:
+            if node_id not in cluster.brokers:
+                await cluster.refresh((), deadline)
+            if node_id not in cluster.brokers:
+                raise BrokerNotAvailable(f"there is no broker {node_id} among the live ones")
+            return await attempt(await cluster.connection(node_id, deadline))
+        except KafkaError as error:
+            if not error.retriable or not await backoff.pause():
+                raise

@@ -1,0 +1,280 @@
+"""Groups of consumers: what there is, who is in them, how far they have come.
+
+Everything about one group is asked of its coordinator (`Cluster.at_coordinator`); which groups there are, of every
+broker. Joining a group is not offered here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from ..protocol.consumer_protocol import PROTOCOL_TYPE, read_assignment
+from ..protocol.errors import (
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    GroupIdNotFound,
+    KafkaError,
+    MalformedMessage,
+    NotCoordinator,
+)
+from ..protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from ..protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from ..protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from ..protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from ..protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from ..protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from ..protocol.schema import Request
+from ..protocol.topics import TopicPartition
+from .cluster import Cluster, Coordinator
+from .connection import Connection
+from .deadline import Backoff, Deadline
+from .errors import NoBrokerAnswers, check, error_of
+from .topics import Outcomes
+
+V = TypeVar("V")
+
+ASK_ELSEWHERE = (CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator)
+"""Answers for a single partition that are about the coordinator and so about all of them."""
+
+LAST_VERSION_WITH_NAMES = 9
+"""Of OffsetCommit and OffsetFetch. Later ones know topics by id only, and a group may have offsets of deleted ones."""
+
+DEAD = "Dead"
+EMPTY = "Empty"
+"""The states of a group that nobody is in; below DescribeGroups v6 one that does not exist is called dead."""
+
+
+class GroupListing(NamedTuple):
+    """A group in a list. State and type are empty where the broker is too old to tell."""
+
+    group_id: str
+    protocol_type: str
+    """"consumer", or another use of groups. Empty if somebody has only committed offsets."""
+    state: str
+    type: str
+    """Which protocol its members speak: "classic" or "consumer"."""
+
+
+class GroupMember(NamedTuple):
+    """Somebody in a group."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    partitions: tuple[TopicPartition, ...]
+    """What it has been assigned; nothing if that is not in the consumers' form."""
+
+
+class GroupDescription(NamedTuple):
+    """A group and who is in it."""
+
+    group_id: str
+    state: str
+    protocol_type: str
+    protocol: str
+    """Of consumers the name of the assignor. Empty unless the group is stable."""
+    coordinator: Coordinator
+    members: tuple[GroupMember, ...]
+
+
+class CommittedOffset(NamedTuple):
+    """How far a group has come in a partition."""
+
+    offset: int
+    """The next one to read."""
+    metadata: str = ""
+    leader_epoch: int = -1
+
+
+PartitionOutcomes = dict[TopicPartition, "KafkaError | None"]
+"""By partition: None where it worked."""
+
+
+async def list_groups(
+    cluster: Cluster, deadline: Deadline, *, states: Sequence[str] = (), types: Sequence[str] = ()
+) -> list[GroupListing]:
+    """See `Client.list_groups`."""
+    request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+
+    async def listed_by(node_id: int) -> list[GroupListing]:
+        backoff = Backoff(deadline)
+        while True:
+            try:
+                connection = await cluster.connection(node_id, deadline)
+                response: ListGroupsResponse = await connection.send(request, timeout_ms=deadline.remaining_ms)
+                check(response.error_code)
+            except KafkaError as error:
+                if not error.retriable or not await backoff.pause():
+                    raise
+                continue
+            return [GroupListing(g.group_id, g.protocol_type, g.group_state, g.group_type) for g in response.groups]
+
+    await cluster.refresh((), deadline)
+    answers = await asyncio.gather(*map(listed_by, list(cluster.brokers)))
+    return sorted({group.group_id: group for answer in answers for group in answer}.values())
+
+
+async def describe_group(cluster: Cluster, group_id: str, deadline: Deadline) -> GroupDescription:
+    """See `Client.describe_group`."""
+    request = DescribeGroupsRequest(groups=[group_id])
+
+    async def attempt(connection: Connection) -> DescribeGroupsResponse.Group:
+        response: DescribeGroupsResponse = await connection.send(request, timeout_ms=deadline.remaining_ms)
+        group = response.groups[0]
+        check(group.error_code, group.error_message)
+        if group.group_state == DEAD:
+            raise GroupIdNotFound(f"there is no group {group_id}")
+        return group
+
+    group = await cluster.at_coordinator(group_id, deadline, attempt)
+    members = (
+        GroupMember(
+            member.member_id,
+            member.group_instance_id,
+            member.client_id,
+            member.client_host.removeprefix("/"),
+            _assigned(member.member_assignment) if group.protocol_type == PROTOCOL_TYPE else (),
+        )
+        for member in group.members
+    )
+    coordinator = await cluster.coordinator_of(group_id, deadline)
+    return GroupDescription(
+        group_id, group.group_state, group.protocol_type, group.protocol_data, coordinator, tuple(members)
+    )
+
+
+async def delete_groups(cluster: Cluster, group_ids: Iterable[str], deadline: Deadline) -> Outcomes:
+    """See `Client.delete_groups`. Raises NoBrokerAnswers."""
+
+    async def delete(group_id: str) -> KafkaError | None:
+        async def attempt(connection: Connection) -> None:
+            request = DeleteGroupsRequest(groups_names=[group_id])
+            response: DeleteGroupsResponse = await connection.send(request, timeout_ms=deadline.remaining_ms)
+            check(response.results[0].error_code)
+
+        try:
+            await cluster.at_coordinator(group_id, deadline, attempt)
+        except NoBrokerAnswers:
+            raise
+        except KafkaError as error:
+            return error
+        return None
+
+    wanted = list(dict.fromkeys(group_ids))
+    return dict(zip(wanted, await asyncio.gather(*map(delete, wanted)), strict=True))
+
+
+async def committed_offsets(
+    cluster: Cluster, group_id: str, deadline: Deadline
+) -> dict[TopicPartition, CommittedOffset]:
+    """See `Client.committed_offsets`."""
+    request = OffsetFetchRequest(
+        group_id=group_id, topics=None, groups=[OffsetFetchRequest.Group(group_id=group_id, topics=None)]
+    )
+
+    async def attempt(connection: Connection) -> dict[TopicPartition, CommittedOffset]:
+        response: OffsetFetchResponse = await _send_with_names(connection, request, deadline)
+        group = response.groups[0] if response.groups else response
+        check(group.error_code)
+        found = {}
+        for topic in group.topics:
+            for answer in topic.partitions:
+                at = TopicPartition(topic.name, answer.partition_index)
+                check(answer.error_code, str(at))
+                if answer.committed_offset >= 0:
+                    found[at] = CommittedOffset(
+                        answer.committed_offset, answer.metadata or "", answer.committed_leader_epoch
+                    )
+        return dict(sorted(found.items()))
+
+    return await cluster.at_coordinator(group_id, deadline, attempt)
+
+
+async def commit_offsets(
+    cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset], deadline: Deadline
+) -> PartitionOutcomes:
+    """See `Client.commit_offsets`."""
+    Topic = OffsetCommitRequest.Topic
+    topics = [
+        Topic(
+            name=name,
+            partitions=[
+                Topic.Partition(
+                    partition_index=index,
+                    committed_offset=committed.offset,
+                    committed_leader_epoch=committed.leader_epoch,
+                    committed_metadata=committed.metadata,
+                )
+                for index, committed in partitions.items()
+            ],
+        )
+        for name, partitions in _by_topic(offsets).items()
+    ]
+    request = OffsetCommitRequest(group_id=group_id, topics=topics)
+
+    async def attempt(connection: Connection) -> PartitionOutcomes:
+        response: OffsetCommitResponse = await _send_with_names(connection, request, deadline)
+        return _outcomes(
+            (topic.name, answer.partition_index, answer.error_code)
+            for topic in response.topics
+            for answer in topic.partitions
+        )
+
+    return await cluster.at_coordinator(group_id, deadline, attempt)
+
+
+async def delete_offsets(
+    cluster: Cluster, group_id: str, partitions: Iterable[TopicPartition], deadline: Deadline
+) -> PartitionOutcomes:
+    """See `Client.delete_offsets`."""
+    Topic = OffsetDeleteRequest.Topic
+    topics = [
+        Topic(name=name, partitions=[Topic.Partition(partition_index=index) for index in indexes])
+        for name, indexes in _by_topic(dict.fromkeys(partitions)).items()
+    ]
+    request = OffsetDeleteRequest(group_id=group_id, topics=topics)
+
+    async def attempt(connection: Connection) -> PartitionOutcomes:
+        response: OffsetDeleteResponse = await connection.send(request, timeout_ms=deadline.remaining_ms)
+        check(response.error_code)
+        return _outcomes(
+            (topic.name, answer.partition_index, answer.error_code)
+            for topic in response.topics
+            for answer in topic.partitions
+        )
+
+    return await cluster.at_coordinator(group_id, deadline, attempt)
+
+
+async def _send_with_names(connection: Connection, request: Request, deadline: Deadline) -> Any:
+    version = min(connection.version_for(type(request)), LAST_VERSION_WITH_NAMES)
+    return await connection.send(request, version=version, timeout_ms=deadline.remaining_ms)
+
+
+def _by_topic(partitions: Mapping[TopicPartition, V]) -> dict[str, dict[int, V]]:
+    topics: dict[str, dict[int, V]] = {}
+    for (name, index), value in partitions.items():
+        topics.setdefault(name, {})[index] = value
+    return topics
+
+
+def _outcomes(answers: Iterable[tuple[str, int, int]]) -> PartitionOutcomes:
+    """Raises what is no matter of a partition: another coordinator is to be asked then, or the same one later."""
+    outcomes: PartitionOutcomes = {}
+    for name, index, code in answers:
+        error = error_of(code)
+        if isinstance(error, ASK_ELSEWHERE):
+            raise error
+        outcomes[TopicPartition(name, index)] = error
+    return outcomes
+
+
+def _assigned(assignment: bytes) -> tuple[TopicPartition, ...]:
+    try:
+        topics = read_assignment(assignment).assigned_partitions
+    except MalformedMessage:
+        return ()
+    return tuple(sorted(TopicPartition(topic.topic, index) for topic in topics for index in topic.partitions))

@@ -1,0 +1,142 @@
+"""Transactions from outside: what there is, how far it is, and ending what nobody else ends (KIP-664).
+
+What concerns one transactional id is asked of its coordinator, which there are is asked of every broker, and what a
+partition knows of its producers of the partition's leader. Producing in transactions is not offered here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..protocol.errors import InvalidTxnState, KafkaError
+from ..protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
+from ..protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+from ..protocol.messages.find_coordinator import TRANSACTION
+from ..protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ..protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from ..protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from ..protocol.topics import TopicPartition
+from .cluster import Cluster, Coordinator
+from .connection import Connection
+from .deadline import Backoff, Deadline
+from .errors import check
+
+
+class TransactionListing(NamedTuple):
+    """A transactional id in a list."""
+
+    transactional_id: str
+    state: str
+    """Such as Ongoing, CompleteCommit, or Empty."""
+    producer_id: int
+    coordinator: int
+    """The node that keeps it."""
+
+
+class TransactionDescription(NamedTuple):
+    """A transactional id and the transaction that it has open, is ending, or had last."""
+
+    transactional_id: str
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    start_ms: int
+    """When the transaction began, in milliseconds since 1970 UTC; -1 if none has."""
+    coordinator: Coordinator
+    partitions: tuple[TopicPartition, ...]
+    """What takes part in it."""
+
+
+async def list_transactions(
+    cluster: Cluster, deadline: Deadline, *, states: Sequence[str] = ()
+) -> list[TransactionListing]:
+    """See `Client.list_transactions`."""
+    request = ListTransactionsRequest(state_filters=list(states))
+
+    async def listed_by(node_id: int) -> list[TransactionListing]:
+        backoff = Backoff(deadline)
+        while True:
+            try:
+                connection = await cluster.connection(node_id, deadline)
+                response: ListTransactionsResponse = await connection.send(request, timeout_ms=deadline.remaining_ms)
+                check(response.error_code)
+            except KafkaError as error:
+                if not error.retriable or not await backoff.pause():
+                    raise
+                continue
+            return [
+                TransactionListing(one.transactional_id, one.transaction_state, one.producer_id, node_id)
+                for one in response.transaction_states
+            ]
+
+    await cluster.refresh((), deadline)
+    answers = await asyncio.gather(*map(listed_by, list(cluster.brokers)))
+    return sorted({one.transactional_id: one for answer in answers for one in answer}.values())
+
+
+async def describe_transaction(cluster: Cluster, transactional_id: str, deadline: Deadline) -> TransactionDescription:
+    """See `Client.describe_transaction`."""
+    request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+
+    async def attempt(connection: Connection) -> DescribeTransactionsResponse.TransactionState:
+        response: DescribeTransactionsResponse = await connection.send(request, timeout_ms=deadline.remaining_ms)
+        (found,) = response.transaction_states
+        check(found.error_code)
+        return found
+
+    found = await cluster.at_coordinator(transactional_id, deadline, attempt, key_type=TRANSACTION)
+    return TransactionDescription(
+        transactional_id,
+        found.transaction_state,
+        found.producer_id,
+        found.producer_epoch,
+        found.transaction_timeout_ms,
+        found.transaction_start_time_ms,
+        await cluster.coordinator_of(transactional_id, deadline, key_type=TRANSACTION),
+        tuple(TopicPartition(topic.topic, number) for topic in found.topics for number in topic.partitions),
+    )
+
+
+async def abort_transaction(cluster: Cluster, transactional_id: str, deadline: Deadline) -> None:
+    """See `Client.abort_transaction`."""
+    known = await describe_transaction(cluster, transactional_id, deadline)  # asking for an epoch would make it
+    request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=known.timeout_ms)
+
+    async def attempt(connection: Connection) -> None:
+        response: InitProducerIdResponse = await connection.send(request, timeout_ms=deadline.remaining_ms)
+        check(response.error_code)
+
+    await cluster.at_coordinator(transactional_id, deadline, attempt, key_type=TRANSACTION)
+
+
+async def abort_hanging_transaction(
+    cluster: Cluster, topic_partition: TopicPartition, start_offset: int, deadline: Deadline
+) -> None:
+    """See `Client.abort_hanging_transaction`."""
+    topic, number = topic_partition
+
+    async def attempt(connection: Connection) -> None:
+        Topic = DescribeProducersRequest.Topic
+        asked = DescribeProducersRequest(topics=[Topic(name=topic, partition_indexes=[number])])
+        described: DescribeProducersResponse = await connection.send(asked, timeout_ms=deadline.remaining_ms)
+        (partition,) = described.topics[0].partitions
+        check(partition.error_code, partition.error_message)
+        producer = next((p for p in partition.active_producers if p.current_txn_start_offset == start_offset), None)
+        if producer is None:
+            raise InvalidTxnState(f"no transaction is open in {topic_partition} since offset {start_offset}")
+        Marker = WriteTxnMarkersRequest.Marker
+        marker = Marker(
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            transaction_result=False,
+            topics=[Marker.Topic(name=topic, partition_indexes=[number])],
+            coordinator_epoch=max(producer.coordinator_epoch, 0),
+        )
+        request = WriteTxnMarkersRequest(markers=[marker])
+        written: WriteTxnMarkersResponse = await connection.send(request, timeout_ms=deadline.remaining_ms)
+        check(written.markers[0].topics[0].partitions[0].error_code)
+
+    await cluster.at_leader(topic_partition, deadline, attempt)

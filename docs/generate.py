@@ -1,0 +1,342 @@
+"""The pages of docs/ that are read off the program's own tables: `make docs` writes them.
+
+A test compares what is committed with what this would write, so that a page cannot say what the program does not do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from inspect import cleandoc
+from pathlib import Path
+from types import ModuleType
+
+import click
+
+from kmini.broker.broker import Broker
+from kmini.broker.config import BROKER_KEYS, BrokerConfig, TopicDefault
+from kmini.broker.config_reference import server_properties
+from kmini.broker.ignored_keys import FAMILIES, Family
+from kmini.broker.metrics import metrics_text
+from kmini.broker.registry import Handler, registered
+from kmini.broker.topics import create
+from kmini.cli import kmini
+from kmini.protocol import errors
+from kmini.protocol.api_keys import API_NAMES
+from kmini.storage.config import LogConfig
+from kmini.storage.config_key import READ_ONLY, ConfigKey
+
+ROOT = Path(__file__).resolve().parent.parent
+NOTE = "<!-- Written by `make docs`; do not edit. -->\n"
+
+
+def pages() -> dict[str, str]:
+    """Every generated page, by its path in the repository."""
+    return {
+        "config/server.properties": server_properties(),
+        "docs/reference/apis.md": apis(),
+        "docs/reference/command-line.md": command_line(),
+        "docs/reference/configs.md": configs(),
+        "docs/reference/errors.md": error_codes(),
+        "docs/reference/metrics.md": metrics(),
+        "docs/differences.md": differences(),
+    }
+
+
+# --- requests
+
+
+def apis() -> str:
+    """What is served, in which versions, and what each handler's module says first about itself."""
+    served = registered()
+    rows = [
+        (str(key), f"`{API_NAMES[key]}`", _versions(handler), _first_sentence(sys.modules[handler.function.__module__]))
+        for key, handler in sorted(served.items())
+    ]
+    others = ", ".join(name for key, name in sorted(API_NAMES.items()) if key not in served)
+    return (
+        f"{NOTE}# Requests\n\n"
+        f"{len(rows)} requests of Apache Kafka's protocol are served, in the versions that `ApiVersions` tells.\n\n"
+        f"{_table(('key', 'request', 'versions', ''), rows)}\n"
+        f"Not served: {others}.\n"
+    )
+
+
+def _versions(handler: Handler) -> str:
+    text = f"{handler.min_version}–{handler.max_version}"
+    if handler.advertised_min < handler.min_version:
+        text += f" (told: from {handler.advertised_min})"
+    return text
+
+
+def _first_sentence(module: ModuleType) -> str:
+    """`Name, versions 0 to 2: what it does.` without what the table has a column for."""
+    paragraph = " ".join((module.__doc__ or "").split("\n\n")[0].split())
+    _, _, about = paragraph.partition(": ")
+    about = about or paragraph
+    return about[:1].upper() + about[1:]
+
+
+# --- settings
+
+
+def configs() -> str:
+    """Both tables of settings."""
+    sections: list[str] = []
+    rows: list[tuple[str, ...]] = []
+    for line in BROKER_KEYS.values():
+        if isinstance(line, TopicDefault):
+            continue
+        if line.section:
+            _end_section(sections, rows)
+            sections.append(f"### {line.section}\n")
+        rows.append(_setting(line))
+    _end_section(sections, rows)
+    topic_rows = [(*_setting(line), ", ".join(f"`{name}`" for name in line.broker_keys)) for line in _topic_keys()]
+    return (
+        f"{NOTE}# Settings\n\n"
+        "Names, meanings and defaults are Apache Kafka's; **differs** says where and why one is not. They are given in "
+        "a `server.properties`, with `-c`, as `Broker(config=...)` or, in a container, by `KAFKA_*` variables. "
+        "Settings of Kafka's that are not listed are accepted, named once in the log, and change nothing; a name that "
+        "Kafka does not have is an error. What can change while the broker runs is marked *dynamic*.\n\n"
+        "## Broker\n\n" + "\n".join(sections) + "\n## Topics\n\n"
+        "A topic's own value wins; the broker settings beside it are the default for all topics, the first that is set "
+        "before the others.\n\n"
+        f"{_table(('setting', 'type', 'default', 'meaning', 'default from'), topic_rows)}"
+    )
+
+
+def _end_section(sections: list[str], rows: list[tuple[str, ...]]) -> None:
+    if rows:
+        sections.append(_table(("setting", "type", "default", "meaning"), rows))
+        rows.clear()
+
+
+def _topic_keys() -> Iterable[ConfigKey]:
+    return LogConfig.KEYS.values()
+
+
+def _setting(line: ConfigKey) -> tuple[str, ...]:
+    text = line.text(line.default)
+    meaning = line.doc
+    if line.rule.text:
+        meaning += f" It {line.rule.text}."
+    if not line.broker_keys and line.dynamic != READ_ONLY:
+        meaning += " *Dynamic*."
+    if line.differs:
+        meaning += f" **Differs**: {line.differs}."
+    if line.no_effect:
+        meaning += f" **No effect**: {line.no_effect}."
+    return f"`{line.name}`", line.type.name, f"`{text}`" if text else "", meaning
+
+
+# --- errors
+
+
+def error_codes() -> str:
+    """Every error of the protocol."""
+    known = [error for code in range(-1, 512) if code and (error := _error(code)) is not None]
+    rows = [
+        (str(error.code), f"`{error.kafka_name}`", "yes" if error.retriable else "", _one_line(error.__doc__ or ""))
+        for error in known
+    ]
+    return (
+        f"{NOTE}# Errors\n\n"
+        "What a response's error code means. *Retriable* is what Kafka's own clients take it for: the same request may "
+        "succeed later. In Python each is an exception of `kmini.protocol.errors`, named in CamelCase.\n\n"
+        f"{_table(('code', 'error', 'retriable', 'meaning'), rows)}"
+    )
+
+
+def _error(code: int) -> type[errors.KafkaError] | None:
+    error = errors.error_for(code)
+    return error if error.code == code else None
+
+
+# --- metrics
+
+
+def metrics() -> str:
+    """Every family of metrics, with its labels, as a broker tells them that has something to tell."""
+    from prometheus_client.parser import text_string_to_metric_families
+
+    rows = []
+    for family in text_string_to_metric_families(asyncio.run(_busy_metrics())):
+        labels = sorted({label for sample in family.samples for label in sample.labels} - {"le"})
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        rows.append((f"`{name}`", family.type, ", ".join(f"`{label}`" for label in labels), family.documentation))
+    return (
+        f"{NOTE}# Metrics\n\n"
+        "`Broker.metrics_text()` gives them in Prometheus' text format. Names are Apache Kafka's, by rule: the MBean "
+        "`kafka.log:type=Log,name=LogEndOffset` is `kafka_log_log_logendoffset`: domain, type and name in lower case, "
+        "what is no letter or digit an underscore, further properties as labels, and `…PerSec` the counter `…_total` "
+        "behind it. What is counted per topic is also told without a topic, for the broker.\n\n"
+        f"{_table(('metric', 'kind', 'labels', 'meaning'), rows)}"
+    )
+
+
+async def _busy_metrics() -> str:
+    with tempfile.TemporaryDirectory() as directory:
+        broker = Broker(BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0"}), directory, is_temporary=True)
+        await broker.start()
+        try:
+            create(broker, "orders", partitions=1)
+            broker.metrics.produced("orders", 1, 100)
+            broker.metrics.request(0, 0.001)
+            broker.metrics.failed(0, "UNKNOWN_SERVER_ERROR")
+            return metrics_text(broker)
+        finally:
+            await broker.stop()
+
+
+# --- the command line
+
+
+def command_line() -> str:
+    """Every command with its help, laid out here: click's own layout is its release's."""
+    context = click.Context(kmini, info_name="kmini", **kmini.context_settings)
+    parts = [
+        f"{NOTE}# Command line\n\nEvery command explains itself with `--help`; this is the same text. A command that "
+        "fails says why in one sentence, with exit code 2 for wrong usage and 1 for what did not work.\n"
+    ]
+    parts += _commands(kmini, context)
+    return "\n".join(parts)
+
+
+def _commands(group: click.Group, context: click.Context) -> Iterator[str]:
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        inner = click.Context(command, info_name=name, parent=context)
+        if isinstance(command, click.Group):
+            yield from _commands(command, inner)
+        else:
+            yield _command(command, inner)
+
+
+def _command(command: click.Command, context: click.Context) -> str:
+    usage = " ".join([context.command_path, *(piece for piece in command.collect_usage_pieces(context))])
+    text = f"## {context.command_path}\n\n```\n{usage}\n```\n\n{_help(command.help or '')}\n"
+    rows = [_option(option) for option in command.params if isinstance(option, click.Option) and not option.hidden]
+    return f"{text}\n{_table(('option', ''), rows)}" if rows else text
+
+
+def _help(text: str) -> str:
+    """Paragraphs, in which `\\b` begins one to be left as it is: those are examples."""
+    paragraphs = cleandoc(text.partition("\f")[0]).split("\n\n")
+    return "\n\n".join(
+        "```sh\n" + paragraph.partition("\n")[2] + "\n```"
+        if paragraph.startswith("\b")
+        else " ".join(paragraph.split())
+        for paragraph in paragraphs
+    )
+
+
+def _option(option: click.Option) -> tuple[str, str]:
+    names = ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
+    if not option.is_flag:
+        names += f" {option.metavar or _value(option.type)}"
+    about = option.help or ""
+    if option.show_default and option.default is not None and not option.is_flag:
+        about += f" [default: {option.default}]"
+    if option.envvar:
+        about += f" [environment: {option.envvar}]"
+    return names, about
+
+
+def _value(kind: click.ParamType) -> str:
+    """What stands for an option's value."""
+    if isinstance(kind, click.Choice):
+        return "|".join(map(str, kind.choices))
+    return "N" if kind.name.startswith("integer") else kind.name.upper()
+
+
+# --- differences
+
+
+def differences() -> str:
+    """What is otherwise than in Apache Kafka, on purpose: from the oracle's list and the tables of settings."""
+    keys = [*BROKER_KEYS.values(), *LogConfig.KEYS.values()]
+    named = {line.name: line for line in keys if not isinstance(line, TopicDefault)}
+    differing = [(f"`{line.name}`", f"{line.differs}.") for line in named.values() if line.differs]
+    idle = [(f"`{line.name}`", f"{line.no_effect}.") for line in named.values() if line.no_effect]
+    return (
+        f"{NOTE}# Where kmini is not Apache Kafka\n\n"
+        "Only on purpose, and each for a reason. The first list is the one by which `tests/oracle/` compares the "
+        "answers of both, request by request: what is not in it is the same, or a bug.\n\n"
+        "## Answers\n\n"
+        f"{_answers()}\n"
+        "## Requests that are accepted and change nothing\n\n"
+        "`AlterClientQuotas`: quotas are checked, stored and told by Apache Kafka's rules, and nobody is slowed down. "
+        "`UnregisterBroker` refuses a broker that runs; Apache Kafka unregisters it, and its partitions have no leader "
+        "until it is started again.\n\n"
+        "## Settings with another default or rule\n\n"
+        f"{_table(('setting', 'why'), differing)}\n"
+        "## Settings that are accepted and change nothing\n\n"
+        f"{_table(('setting', 'why'), idle)}\n"
+        "Of these only the name is known:\n\n"
+        f"{_table(('settings', 'why'), map(_family, FAMILIES))}"
+    )
+
+
+def _family(family: Family) -> tuple[str, str]:
+    names = [*(f"`{prefix}*`" for prefix in family.prefixes), *(f"`{name}`" for name in sorted(family.names))]
+    return ", ".join(names), f"{family.reason}."
+
+
+def _answers() -> str:
+    """The table of the oracle; patterns and values that may be any are shown as …."""
+    rows = [
+        (
+            f"`{one.api}`",
+            one.what.replace("*", "…"),
+            f"`{one.field}`" if one.field else "",
+            one.ours.replace("...", "…"),
+            one.theirs.replace("...", "…"),
+            f"{one.reason}.",
+        )
+        for one in _oracle().DIFFERENCES
+    ]
+    return _table(("request", "asked", "field", "here", "in Apache Kafka", "why"), rows)
+
+
+def _oracle() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("oracle_differences", ROOT / "tests" / "oracle" / "differences.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+# --- Markdown
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [head, ("---",) * len(head), *rows]
+    return "".join("| " + " | ".join(_cell(text) for text in line) + " |\n" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return _one_line(text).replace("|", "\\|").replace("<", "&lt;")
+
+
+def _one_line(text: str) -> str:
+    return re.sub(r"\s+", " ", text).strip()
+
+
+def write(pages: Callable[[], dict[str, str]] = pages) -> None:
+    for path, text in pages().items():
+        file = ROOT / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if not file.exists() or file.read_text(encoding="utf-8") != text:
+            file.write_text(text, encoding="utf-8")
+            print(f"wrote {path}")
+
+
+if __name__ == "__main__":
+    write()

@@ -1,0 +1,98 @@
+"""`kmini config`: describe and alter settings of topics and brokers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from kmini.cli.arguments import parse_changes
+from kmini.cli.asking import ask, bootstrap_option
+from kmini.cli.reporting import report
+from kmini.cli.tables import format_option, show
+
+if TYPE_CHECKING:
+    from kmini.client import Client, ConfigEntry, ConfigResource
+    from kmini.protocol.errors import KafkaError
+
+KINDS = ("topic", "broker")
+
+
+@click.group()
+def config() -> None:
+    """Describe and alter settings of topics and brokers.
+
+    \b
+    kmini config describe topic orders
+    kmini config alter topic orders -c retention.ms=60000
+    kmini config alter broker -c log.retention.ms=60000      the default of all brokers
+    """
+
+
+@config.command()
+@click.argument("kind", metavar="topic|broker", type=click.Choice(KINDS))
+@click.argument("name", metavar="NAME")
+@click.option("--all", "all_", is_flag=True, help="Also what has its default value.")
+@format_option
+@bootstrap_option
+def describe(kind: str, name: str, all_: bool, output: str, bootstrap_server: str) -> None:
+    """Print what is set, and where it was set: for this topic or broker, for all brokers, or when they were started.
+
+    \b
+    kmini config describe topic orders
+    kmini config describe broker 1 --all --format json
+    """
+
+    async def work(client: Client) -> list[ConfigEntry]:
+        return await client.describe_configs(_resource(kind, name))
+
+    entries = ask(bootstrap_server, work)
+    rows = [(one.name, one.value, one.source or None) for one in entries if all_ or one.source != "default"]
+    show(("name", "value", "source"), rows, output)
+
+
+@config.command()
+@click.argument("kind", metavar="topic|broker", type=click.Choice(KINDS))
+@click.argument("name", metavar="[NAME]", default="")
+@click.option("-c", "--config", "configs", metavar="KEY=VALUE", multiple=True, help="Give a setting this value.")
+@click.option(
+    "-d", "--delete-config", "deletions", metavar="KEY", multiple=True, help="Give a setting back its default."
+)
+@click.option("--dry-run", is_flag=True, help="Only let the broker say whether it would.")
+@bootstrap_option
+def alter(
+    kind: str,
+    name: str,
+    configs: tuple[str, ...],
+    deletions: tuple[str, ...],
+    dry_run: bool,
+    bootstrap_server: str,
+) -> None:
+    """Change single settings of a topic or a broker; `broker` without a name stands for the default of all brokers.
+
+    \b
+    kmini config alter topic orders -c cleanup.policy=compact -c min.compaction.lag.ms=0
+    kmini config alter topic orders --delete-config cleanup.policy
+    kmini config alter broker 1 -c log.retention.ms=60000
+    """
+    changes = parse_changes(configs, deletions)
+    if not changes:
+        raise click.UsageError("nothing to change: --config or --delete-config was expected")
+    if kind == "topic" and not name:
+        raise click.UsageError("the name of a topic was expected")
+
+    async def work(client: Client) -> dict[str, KafkaError | None]:
+        outcomes = await client.alter_configs({_resource(kind, name): changes}, validate_only=dry_run)
+        return {f"{kind} {name}".rstrip(): error for error in outcomes.values()}
+
+    report(ask(bootstrap_server, work))
+
+
+def _resource(kind: str, name: str) -> ConfigResource:
+    from kmini.client import ConfigResource
+
+    if kind == "topic":
+        return ConfigResource.topic(name)
+    if name and not (name.isascii() and name.isdigit()):
+        raise click.UsageError(f"broker {name}: the number of a broker was expected")
+    return ConfigResource.broker(int(name) if name else None)

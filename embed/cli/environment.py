@@ -1,0 +1,277 @@
+"""`kmini serve --env`: a broker told by `KAFKA_*` variables what to be, as the image apache/kafka is.
+
+The rule is that image's. A variable is a line of server.properties: `KAFKA_LOG_RETENTION_MS=60000` is
+`log.retention.ms=60000`, with `__` for an underscore and `___` for a dash; it wins over the file. Without
+`KAFKA_LISTENERS` the listeners are those of `KAFKA_ADVERTISED_LISTENERS` on every address. Unlike there, what is not
+said keeps its default: one variable does not drop the others. `KAFKA_CREATE_TOPICS` is as in wurstmeister/kafka,
+`KAFKA_CFG_*` as in bitnami/kafka, `KMINI_*` are settings of our own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import NamedTuple
+
+import click
+
+PREFIX = "KAFKA_"
+OWN_PREFIX = "KMINI_"
+
+NOT_SETTINGS = frozenset(
+    """
+    KAFKA_VERSION KAFKA_HEAP_OPTS KAFKA_LOG4J_OPTS KAFKA_OPTS KAFKA_JMX_OPTS KAFKA_JVM_PERFORMANCE_OPTS
+    KAFKA_GC_LOG_OPTS KAFKA_LOG4J_ROOT_LOGLEVEL KAFKA_LOG4J_LOGGERS KAFKA_TOOLS_LOG4J_LOGLEVEL KAFKA_JMX_HOSTNAME
+    """.split()  # noqa: SIM905 (names, not code)
+)
+"""Variables that apache/kafka's image keeps out of server.properties (KafkaDockerWrapper, 4.3.1)."""
+
+OF_OTHER_IMAGES = frozenset(
+    """
+    KAFKA_HOME KAFKA_USER KAFKA_GROUP KAFKA_JMX_PORT KAFKA_DEBUG KAFKA_CLASSPATH KAFKA_TOOLS_LOG4J_OPTS
+    KAFKA_BOOTSTRAP_SERVERS KAFKA_URI KAFKA_CREATE_TOPICS KAFKA_CREATE_TOPICS_SEPARATOR
+    KAFKA_PORT KAFKA_HOST_NAME KAFKA_ADVERTISED_HOST_NAME KAFKA_ADVERTISED_PORT
+    KAFKA_ENABLE_KRAFT KAFKA_KRAFT_CLUSTER_ID KAFKA_CLIENT_USERS KAFKA_CLIENT_PASSWORDS
+    KAFKA_INTER_BROKER_USER KAFKA_INTER_BROKER_PASSWORD KAFKA_CERTIFICATE_PASSWORD KAFKA_TLS_TYPE
+    KAFKA_REST_BOOTSTRAP_SERVERS
+    """.split()  # noqa: SIM905 (names, not code)
+)
+"""Variables of other images and of clients, which are no settings of a broker either."""
+
+USED = frozenset(
+    """
+    KAFKA_LOG4J_ROOT_LOGLEVEL KAFKA_CREATE_TOPICS KAFKA_CREATE_TOPICS_SEPARATOR KAFKA_BOOTSTRAP_SERVERS
+    KAFKA_PORT KAFKA_ADVERTISED_HOST_NAME KAFKA_ADVERTISED_PORT KAFKA_KRAFT_CLUSTER_ID
+    """.split()  # noqa: SIM905 (names, not code)
+)
+"""Those among them that mean something here all the same."""
+
+OF_THE_PROGRAM = frozenset({"KMINI_TRACEBACK", "KMINI_PURE", "KMINI_KAFKA_JARS", "KMINI_SOAK"})
+"""Variables of ours that are no settings of a broker."""
+
+SERVICE_LINK = re.compile(
+    r"KAFKA_(\w+_)?(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP)(_(ADDR|PORT|PROTO))?|\w*NAME_LINK)"
+)
+"""What Kubernetes and Docker's links tell every container about a service that is called kafka."""
+
+MOUNTED_FILE = "/mnt/shared/config/server.properties"
+"""Where apache/kafka's image looks for a server.properties."""
+
+EVERY_ADDRESS = "PLAINTEXT://:9092"
+"""Where a container listens that is told nothing."""
+
+AWAITED_BY_JAVA = "Transitioning from RECOVERY to RUNNING"
+
+LOG_LEVELS = {"TRACE": "debug", "DEBUG": "debug", "INFO": "info", "WARN": "warning"}
+"""Our levels for log4j's; everything above is an error."""
+
+
+class NewTopic(NamedTuple):
+    """A topic that is to be there before clients are let in."""
+
+    name: str
+    partitions: int
+    cleanup_policy: str = ""
+    asked_by: str = "--topic"
+    """What to name when it cannot be created."""
+
+    @property
+    def configs(self) -> dict[str, str]:
+        return {"cleanup.policy": self.cleanup_policy} if self.cleanup_policy else {}
+
+
+class Environment(NamedTuple):
+    """What the environment says about the broker."""
+
+    properties: dict[str, str]
+    """Settings by Kafka's names."""
+    topics: list[NewTopic]
+    cluster_id: str
+    """Empty: not given."""
+    log_level: str
+    """Empty: not given."""
+    ignored: list[str]
+    """Variables that were understood and have no effect."""
+    notes: list[str]
+    """What deserves a line of the log."""
+    is_read: bool = True
+
+    def say(self) -> None:
+        """Log what had no effect, once, and what was understood otherwise."""
+        import logging
+
+        log = logging.getLogger("kmini.environment")
+        if self.ignored:
+            log.info("environment variables that have no effect here: %s", ", ".join(self.ignored))
+        for note in self.notes:
+            log.warning("%s", note)
+
+    def say_ready(self, node_id: int) -> None:
+        """Print what Testcontainers waits for in the output of apache/kafka and confluentinc/cp-kafka."""
+        if self.is_read:
+            lines = f"[KafkaServer id={node_id}] started", "Kafka Server started", AWAITED_BY_JAVA
+            click.echo(f"ready: {', '.join(lines)}", err=True)
+
+
+NO_ENVIRONMENT = Environment({}, [], "", "", [], [], is_read=False)
+"""What there is without `--env`."""
+
+
+def read_environment(environ: Mapping[str, str]) -> Environment:
+    """What the variables say. Raises click.UsageError, naming the variable that is misspelt or cannot be met."""
+    properties: dict[str, str] = {}
+    ignored = []
+    for variable, value in environ.items():
+        if SERVICE_LINK.fullmatch(variable):
+            continue
+        if variable in NOT_SETTINGS or variable in OF_OTHER_IMAGES:
+            if variable not in USED:
+                ignored.append(variable)
+        elif variable.startswith((PREFIX, OWN_PREFIX)) and variable not in OF_THE_PROGRAM:
+            properties.update(_lines(variable, value))
+    _listen_for_advertised(properties)
+    _take_host_and_port(properties, environ)
+    _check_roles(properties)
+    notes: list[str] = []
+    topics = list(_topics(environ, notes))
+    level = environ.get("KAFKA_LOG4J_ROOT_LOGLEVEL", "").strip().upper()
+    return Environment(
+        properties,
+        topics,
+        (environ.get("CLUSTER_ID") or environ.get("KAFKA_KRAFT_CLUSTER_ID") or "").strip(),
+        LOG_LEVELS.get(level, "error") if level else "",
+        sorted(ignored),
+        notes,
+    )
+
+
+def complete(properties: MutableMapping[str, str], environ: Mapping[str, str]) -> None:
+    """Fill in, where neither file nor environment nor option says anything, what a container needs: to listen on every
+    address, and to tell clients outside the address that is theirs."""
+    from kmini.broker.config import BrokerConfig, ConfigError
+    from kmini.broker.listeners import Endpoint
+    from kmini.broker.port_mapping import is_behind_port_mapping
+
+    if not properties.get("listeners", "").strip():
+        properties["listeners"] = EVERY_ADDRESS
+    if "kmini.mapped.listeners" in properties or not is_behind_port_mapping(environ):
+        return
+    about_listeners = ("listener", "advertised.listeners", "controller.listener.names")
+    try:
+        config = BrokerConfig.parse({key: text for key, text in properties.items() if key.startswith(about_listeners)})
+    except ConfigError:
+        return  # serve says what is wrong with them
+    told = {endpoint.name for endpoint in config.listeners if endpoint.port} - config.advertised_listeners.keys()
+    properties["kmini.mapped.listeners"] = ",".join(
+        str(Endpoint(endpoint.name, "localhost", endpoint.port))
+        for endpoint in config.listeners
+        if endpoint.name in told
+    )
+
+
+def mounted_file() -> str | None:
+    """The server.properties that was mounted where apache/kafka's image looks for one."""
+    return MOUNTED_FILE if os.path.exists(MOUNTED_FILE) else None
+
+
+def key_of(variable: str) -> str:
+    """The setting that a `KAFKA_` variable stands for."""
+    name = variable.removeprefix(PREFIX).lower().replace("_", ".")
+    return name.replace("...", "-").replace("..", "_")
+
+
+def variable_of(key: str) -> str:
+    """The variable that stands for a setting."""
+    name = key.replace("_", "__").replace("-", "___").replace(".", "_").upper()
+    return name if name.startswith(OWN_PREFIX) else PREFIX + name
+
+
+# --- settings
+
+
+def _lines(variable: str, value: str) -> dict[str, str]:
+    """The lines of server.properties that a variable amounts to: one, unless its value holds line ends."""
+    from kmini.broker.config import ALIASES, BROKER_KEYS
+    from kmini.broker.ignored_keys import is_ignored
+    from kmini.broker.properties import parse_properties
+    from kmini.storage.config_key import closest
+
+    key = key_of(PREFIX + variable.removeprefix("KAFKA_CFG_").removeprefix(PREFIX))
+    try:
+        lines = parse_properties(f"{key}={value}")
+    except ValueError as error:
+        raise click.UsageError(f"{variable}: {error}") from error
+    for name in lines:
+        if not (name in BROKER_KEYS or name in ALIASES or is_ignored(name)):
+            known = [*map(variable_of, (*BROKER_KEYS, *ALIASES)), *NOT_SETTINGS, *OF_OTHER_IMAGES]
+            raise click.UsageError(f"{variable}: there is no setting {name}{closest(variable_of(name), known)}")
+    return lines
+
+
+def _listen_for_advertised(properties: MutableMapping[str, str]) -> None:
+    """Without listeners: those that are advertised, on every address. One that is advertised without a host, which
+    Apache Kafka takes for the container's name, is told as if it were not: each client what it can reach."""
+    advertised = properties.get("advertised.listeners", "")
+    if advertised and not properties.get("listeners", ""):
+        properties["listeners"] = re.sub("://[^:]*:", "://0.0.0.0:", advertised)
+    if "://:" in advertised:
+        with_host = [endpoint for endpoint in advertised.split(",") if "://:" not in endpoint]
+        properties["advertised.listeners"] = ",".join(with_host)
+
+
+def _take_host_and_port(properties: MutableMapping[str, str], environ: Mapping[str, str]) -> None:
+    """The settings of Kafka before 3.0 that many wurstmeister/kafka files still use."""
+    host = environ.get("KAFKA_ADVERTISED_HOST_NAME", "").strip()
+    port = environ.get("KAFKA_PORT", "").strip()
+    port = port if port.isdigit() else "9092"  # Kubernetes says tcp://10.0.0.1:9092 of a service kafka
+    if host and "listeners" not in properties and "advertised.listeners" not in properties:
+        told_port = environ.get("KAFKA_ADVERTISED_PORT", "").strip() or port
+        properties["advertised.listeners"] = f"PLAINTEXT://{host}:{told_port}"
+        properties["listeners"] = f"PLAINTEXT://:{port}"
+
+
+def _check_roles(properties: Mapping[str, str]) -> None:
+    """One kmini is a whole cluster: refuse to be a part of a larger one, which would look like it and lose records."""
+    roles = {role.strip() for role in properties.get("process.roles", "broker").split(",")}
+    if roles == {"controller"}:
+        raise click.UsageError(
+            "KAFKA_PROCESS_ROLES=controller: kmini needs no controller beside it; remove this service, keep the broker"
+        )
+    voters = [voter for voter in properties.get("controller.quorum.voters", "").split(",") if voter.strip()]
+    if "controller" in roles and len(voters) > 1:
+        raise click.UsageError(
+            f"KAFKA_CONTROLLER_QUORUM_VOTERS names {len(voters)} brokers: several kmini form no cluster, "
+            "each would be one of its own; keep one of them"
+        )
+
+
+# --- topics
+
+
+def _topics(environ: Mapping[str, str], notes: list[str]) -> Iterator[NewTopic]:
+    """The topics of KAFKA_CREATE_TOPICS: `name:partitions:replicas[:cleanup.policy]`, by comma or line end."""
+    for text in _items(environ.get("KAFKA_CREATE_TOPICS", ""), environ.get("KAFKA_CREATE_TOPICS_SEPARATOR", "")):
+        name, *rest = (part.strip() for part in text.split(":"))
+        counts, policies = rest[:2], rest[2:]
+        if len(counts) < 2 or len(policies) > 1 or not all(count.isdecimal() and int(count) for count in counts):
+            raise click.UsageError(
+                f"KAFKA_CREATE_TOPICS: {text}: name:partitions:replicas or name:partitions:replicas:cleanup.policy "
+                "was expected"
+            )
+        if int(counts[1]) > 1:
+            notes.append(f"topic {name} gets 1 replica instead of {counts[1]}: there is one broker")
+        yield NewTopic(name, int(counts[0]), "".join(policies), "KAFKA_CREATE_TOPICS")
+
+
+def _items(text: str, separator: str) -> list[str]:
+    """The single topics. `compact,delete` is one cleanup policy although commas separate topics."""
+    separators = ",\n" if separator.startswith("$") else f",\n{separator}"  # bash's $'\n' is told as it is written
+    items: list[str] = []
+    for item in re.split(f"[{re.escape(separators)}]", text):
+        item = item.strip()
+        if item in ("compact", "delete") and items and items[-1].count(":") == 3:
+            items[-1] += f",{item}"
+        elif item:
+            items.append(item)
+    return items

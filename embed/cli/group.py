@@ -1,0 +1,195 @@
+"""`kmini group`: list, describe, reset and delete consumer groups."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+import click
+
+from kmini.cli.arguments import parse_partitions
+from kmini.cli.asking import ask, bootstrap_option
+from kmini.cli.group_reset import reset
+from kmini.cli.reporting import report
+from kmini.cli.tables import format_option, show
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kmini.client import Client, GroupDescription
+    from kmini.protocol.errors import KafkaError
+    from kmini.protocol.topics import TopicPartition
+
+Row = tuple[object, ...]
+
+OFFSET_COLUMNS = ("group", "topic", "partition", "offset", "end", "lag", "member", "host", "client")
+MEMBER_COLUMNS = ("group", "member", "instance", "host", "client", "partitions")
+STATE_COLUMNS = ("group", "state", "protocol", "assignor", "coordinator", "members")
+
+
+@click.group()
+def group() -> None:
+    """List, describe, reset and delete consumer groups.
+
+    \b
+    kmini group list                                         which groups there are
+    kmini group describe billing                             how far it has come, and who reads what
+    kmini group reset billing orders --to-earliest           what reading again would mean
+    kmini group reset billing orders --to-earliest --execute do it
+    """
+
+
+@group.command("list")
+@click.option("--state", "states", metavar="STATE", multiple=True, help="Only those that are Stable, Empty, ...")
+@click.option("--type", "types", metavar="TYPE", multiple=True, help="Only those that are classic, or consumer.")
+@format_option
+@bootstrap_option
+def list_(states: tuple[str, ...], types: tuple[str, ...], output: str, bootstrap_server: str) -> None:
+    """Print all groups, what they are for and what state they are in.
+
+    \b
+    kmini group list
+    kmini group list --state Empty --format json
+    """
+    groups = ask(bootstrap_server, lambda client: client.list_groups(states=states, types=types))
+    rows = [(group.group_id, group.state or None, group.protocol_type or None, group.type or None) for group in groups]
+    show(("group", "state", "protocol", "type"), rows, output)
+
+
+@group.command()
+@click.argument("names", metavar="[GROUP...]", nargs=-1)
+@click.option("--members", "what", flag_value="members", help="Who is in it, and which partitions everybody has.")
+@click.option("--state", "what", flag_value="state", help="Its state, assignor and coordinator.")
+@click.option("--offsets", "what", flag_value="offsets", default="offsets", help="How far it has come.  [default]")
+@format_option
+@bootstrap_option
+def describe(names: tuple[str, ...], what: str, output: str, bootstrap_server: str) -> None:
+    """Say how far groups have come in every partition, how much is left, and who reads it.
+
+    Lag is what lies between the committed offset and the end of the partition. Without a name, all groups are told.
+
+    \b
+    kmini group describe billing
+    kmini group describe billing --members
+    kmini group describe --state --format json
+    """
+
+    async def work(client: Client) -> tuple[list[Row], dict[str, KafkaError | None]]:
+        from kmini.client import Disconnected
+        from kmini.protocol.errors import KafkaError
+
+        rows: list[Row] = []
+        failures: dict[str, KafkaError | None] = {}
+        for name in names or [group.group_id for group in await client.list_groups()]:
+            try:
+                described = await client.describe_group(name)
+            except Disconnected:
+                raise
+            except KafkaError as error:
+                failures[name] = error
+                continue
+            rows += await _rows_of(client, described, what)
+        return rows, failures
+
+    rows, failures = ask(bootstrap_server, work)
+    columns = {"members": MEMBER_COLUMNS, "state": STATE_COLUMNS, "offsets": OFFSET_COLUMNS}[what]
+    if rows or not failures:
+        show(columns, rows, output)
+    report(failures)
+
+
+async def _rows_of(client: Client, described: GroupDescription, what: str) -> list[Row]:
+    if what == "members":
+        return _member_rows(described)
+    if what == "state":
+        return [_state_row(described)]
+    return await _offset_rows(client, described)
+
+
+def _member_rows(described: GroupDescription) -> list[Row]:
+    return [
+        (described.group_id, m.member_id, m.group_instance_id, m.client_host, m.client_id, m.partitions)
+        for m in sorted(described.members, key=attrgetter("client_id", "member_id"))
+    ]
+
+
+def _state_row(described: GroupDescription) -> Row:
+    coordinator = f"{described.coordinator.address} ({described.coordinator.node_id})"
+    protocol, assignor = described.protocol_type or None, described.protocol or None
+    return described.group_id, described.state, protocol, assignor, coordinator, len(described.members)
+
+
+async def _offset_rows(client: Client, described: GroupDescription) -> list[Row]:
+    """A row for each partition that somebody reads, or of which something is committed."""
+    committed = await client.committed_offsets(described.group_id)
+    owners = {partition: member for member in described.members for partition in member.partitions}
+    partitions = sorted({*committed, *owners})
+    ends = await client.end(await _led(client, partitions))
+    rows: list[Row] = []
+    for at in partitions:
+        offset = committed[at].offset if at in committed else None
+        end, owner = ends.get(at), owners.get(at)
+        lag = None if offset is None or end is None else max(0, end - offset)
+        whose = (owner.member_id, owner.client_host, owner.client_id) if owner else (None, None, None)
+        rows.append((described.group_id, *at, offset, end, lag, *whose))
+    return rows
+
+
+async def _led(client: Client, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+    """Those of the partitions that are there and have a leader: a group may remember topics that are gone."""
+    from kmini.protocol.topics import TopicPartition
+
+    if not partitions:
+        return []
+    metadata = await client.metadata(sorted({partition.topic for partition in partitions}))
+    led = {
+        TopicPartition(topic.name or "", partition.partition_index)
+        for topic in metadata.topics
+        for partition in topic.partitions
+        if partition.leader_id >= 0
+    }
+    return [partition for partition in partitions if partition in led]
+
+
+@group.command()
+@click.argument("names", metavar="GROUP...", nargs=-1, required=True)
+@click.option(
+    "--topic",
+    "topics",
+    metavar="TOPIC[:PARTITION,...]",
+    multiple=True,
+    help="Forget only what is committed here, and keep the group.",
+)
+@bootstrap_option
+def delete(names: tuple[str, ...], topics: tuple[str, ...], bootstrap_server: str) -> None:
+    """Delete groups that nobody is in, and with them how far they have come.
+
+    \b
+    kmini group delete billing
+    kmini group delete billing --topic orders          only its offsets in orders
+    kmini group delete billing --topic orders:0,1      or in two of its partitions
+    """
+    wanted = dict(map(parse_partitions, topics))
+    if not wanted:
+        report(ask(bootstrap_server, lambda client: client.delete_groups(names)))
+        return
+
+    async def work(client: Client) -> dict[str, KafkaError | None]:
+        outcomes: dict[str, KafkaError | None] = {}
+        for name in names:
+            committed = await client.committed_offsets(name)
+            partitions = [at for at in committed if at.topic in wanted and _chosen(wanted[at.topic], at.partition)]
+            if not partitions:
+                raise click.ClickException(f"group {name} has committed nothing there")
+            results: Mapping[TopicPartition, KafkaError | None] = await client.delete_offsets(name, partitions)
+            outcomes.update({f"{name}: {partition}": error for partition, error in results.items()})
+        return outcomes
+
+    report(ask(bootstrap_server, work))
+
+
+def _chosen(partitions: list[int] | None, partition: int) -> bool:
+    return partitions is None or partition in partitions
+
+
+group.add_command(reset)

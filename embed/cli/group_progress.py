@@ -1,0 +1,100 @@
+"""How far `kmini consume --group` has come: read at the start, kept every second and at the end.
+
+The command takes no part in the group as a member would; it commits from outside, which a group allows while nobody is
+in it. What is committed has been printed, so nothing is missed; after a kill some records may be printed twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+if TYPE_CHECKING:
+    from kmini.client import Client, ConsumedRecord
+    from kmini.protocol.topics import TopicPartition
+
+COMMIT_SECONDS = 1.0
+IDLE = ("Empty", "Dead")
+"""States of a group that nobody is in."""
+
+
+async def must_be_idle(client: Client, group: str, why: str) -> None:
+    """End the command, saying why, if somebody is in the group. One that does not exist is idle."""
+    from kmini.protocol.errors import GroupIdNotFound
+
+    try:
+        described = await client.describe_group(group)
+    except GroupIdNotFound:
+        return
+    if described.state not in IDLE:
+        members = len(described.members)
+        who = f"{members} member{'' if members == 1 else 's'}"
+        raise click.ClickException(f"group {group} is {described.state} with {who}: {why}")
+
+
+class GroupProgress:
+    """The offsets that a group is to go on from, moved on record by record."""
+
+    def __init__(self, client: Client, group: str, out: BinaryIO) -> None:
+        self._client = client
+        self._group = group
+        self._out = out
+        self._next: dict[TopicPartition, int] = {}
+        """Of partitions in which something is to be committed."""
+        self._committing: asyncio.Future[None] | None = None
+
+    async def resume(
+        self,
+        start: Mapping[TopicPartition, int],
+        beginning: Mapping[TopicPartition, int],
+        end: Mapping[TopicPartition, int],
+    ) -> Mapping[TopicPartition, int]:
+        """Where to begin: where the group has stopped or, where it has committed nothing, at `start`."""
+        await must_be_idle(self._client, self._group, "its members would not learn what is printed here")
+        committed = await self._client.committed_offsets(self._group)
+        stopped = {at: min(max(beginning[at], found.offset), end[at]) for at, found in committed.items() if at in start}
+        return {**start, **stopped}
+
+    def printed(self, record: ConsumedRecord) -> None:
+        """Raises what has kept the offsets of earlier records from being committed."""
+        from kmini.protocol.topics import TopicPartition
+
+        if self._committing is not None and self._committing.done():
+            self._committing.result()
+        self._next[TopicPartition(record.topic, record.partition)] = record.offset + 1
+
+    def finished(self, end: Mapping[TopicPartition, int]) -> None:
+        """Everything up to these offsets has been printed, also where the last offsets hold no records."""
+        self._next.update(end)
+
+    @asynccontextmanager
+    async def kept(self) -> AsyncIterator[None]:
+        """Commit every second inside of the block, and when it is left in whatever way."""
+        committing = self._committing = asyncio.ensure_future(self._commit_regularly())
+        try:
+            yield
+        finally:
+            committing.cancel()
+            await asyncio.wait([committing])
+            if not committing.cancelled():
+                committing.result()  # it has failed, and so would another commit
+            await self._commit()
+
+    async def _commit_regularly(self) -> None:
+        while True:
+            await asyncio.sleep(COMMIT_SECONDS)
+            await self._commit()
+
+    async def _commit(self) -> None:
+        self._out.flush()  # what cannot be printed must not count as printed
+        moved, self._next = self._next, {}
+        if not moved:
+            return
+        outcomes = await self._client.commit_offsets(self._group, moved)
+        for partition, error in outcomes.items():
+            if error is not None:
+                raise type(error)(f"the offset of {partition} is not kept for group {self._group}")

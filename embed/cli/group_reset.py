@@ -1,0 +1,150 @@
+"""`kmini group reset`: let a group go on from somewhere else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from kmini.cli.arguments import parse_partitions, parse_time
+from kmini.cli.asking import ask, bootstrap_option
+from kmini.cli.group_progress import must_be_idle
+from kmini.cli.reporting import report
+from kmini.cli.tables import format_option, show
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kmini.client import Client, CommittedOffset
+    from kmini.protocol.errors import KafkaError
+    from kmini.protocol.topics import TopicPartition
+
+Topics = dict[str, "list[int] | None"]
+
+
+class Target(NamedTuple):
+    """Where the group shall go on. Exactly one is set."""
+
+    landmark: str | None = None
+    """"earliest" or "latest"."""
+    offset: int | None = None
+    shift_by: int | None = None
+    timestamp_ms: int | None = None
+
+
+class Move(NamedTuple):
+    """What a reset means for one partition."""
+
+    partition: TopicPartition
+    old: int | None
+    """None if nothing was committed."""
+    new: int
+    wanted: int
+    """`new`, unless that lies outside of the partition."""
+
+
+@click.command()
+@click.argument("name", metavar="GROUP")
+@click.argument("topics", metavar="[TOPIC[:PARTITION,...]...]", nargs=-1)
+@click.option("--to-earliest", "landmark", flag_value="earliest", help="Read everything again.")
+@click.option("--to-latest", "landmark", flag_value="latest", help="Skip everything that is there.")
+@click.option("--to-offset", metavar="OFFSET", type=click.IntRange(min=0), help="Go on from this offset.")
+@click.option("--shift-by", metavar="N", type=int, help="Go so many records on or, below 0, back.")
+@click.option("--to-datetime", metavar="TIME", help="Go on from the first record since 2026-01-31T12:00:00Z.")
+@click.option("--execute/--dry-run", default=False, show_default=True, help="Do it, or only show what it would do.")
+@format_option
+@bootstrap_option
+def reset(
+    name: str,
+    topics: tuple[str, ...],
+    landmark: str | None,
+    to_offset: int | None,
+    shift_by: int | None,
+    to_datetime: str | None,
+    execute: bool,
+    output: str,
+    bootstrap_server: str,
+) -> None:
+    """Let a group that nobody is in go on from somewhere else.
+
+    Without topics, wherever the group has committed something. What would lie outside of a partition becomes its first
+    or last offset. A group that does not exist comes into being.
+
+    \b
+    kmini group reset billing --to-earliest                    show what it would do
+    kmini group reset billing orders --to-earliest --execute   read all of orders again
+    kmini group reset billing orders:0,1 --shift-by -100 --execute
+    kmini group reset billing --to-datetime 2026-01-31T12:00:00Z --execute
+    """
+    timestamp_ms = None if to_datetime is None else parse_time("--to-datetime", to_datetime)
+    target = Target(landmark, to_offset, shift_by, timestamp_ms)
+    if sum(field is not None for field in target) != 1:
+        expected = "--to-earliest, --to-latest, --to-offset, --shift-by or --to-datetime"
+        raise click.UsageError(f"exactly one of {expected} was expected")
+    wanted = dict(map(parse_partitions, topics))
+
+    async def work(client: Client) -> tuple[list[Move], Mapping[TopicPartition, KafkaError | None]]:
+        await must_be_idle(client, name, "only an idle one can be reset")
+        moves = await _moves(client, name, wanted, target)
+        if not execute:
+            return moves, {}
+        return moves, await client.commit_offsets(name, {move.partition: move.new for move in moves})
+
+    moves, outcomes = ask(bootstrap_server, work)
+    done = [move for move in moves if outcomes.get(move.partition) is None]
+    show(("group", "topic", "partition", "old", "new"), [(name, *m.partition, m.old, m.new) for m in done], output)
+    for move in moves:
+        if move.wanted != move.new:
+            click.echo(f"kmini: {move.partition} has no offset {move.wanted}: {move.new} is the nearest", err=True)
+    if not execute:
+        click.echo("kmini: nothing has changed: --execute does it", err=True)
+    report({f"{name}: {partition}": error for partition, error in outcomes.items()})
+
+
+async def _moves(client: Client, name: str, topics: Topics, target: Target) -> list[Move]:
+    committed = await client.committed_offsets(name)
+    partitions = await _partitions(client, name, topics, committed)
+    beginning, end = await client.beginning(partitions), await client.end(partitions)
+    wanted = await _wanted(client, target, committed, beginning, end)
+    return [
+        Move(at, committed[at].offset if at in committed else None, min(max(beginning[at], offset), end[at]), offset)
+        for at, offset in wanted.items()
+    ]
+
+
+async def _partitions(
+    client: Client, name: str, topics: Topics, committed: Mapping[TopicPartition, CommittedOffset]
+) -> list[TopicPartition]:
+    """Those that are named, or those of which something is committed."""
+    from kmini.protocol.topics import TopicPartition
+
+    if topics:
+        chosen = []
+        for topic, indexes in topics.items():
+            known = await client.partitions(topic)
+            chosen += known if indexes is None else [TopicPartition(topic, index) for index in indexes]
+        return chosen
+    if not committed:
+        raise click.ClickException(f"group {name} has committed nothing: name the topics to be read")
+    return list(committed)
+
+
+async def _wanted(
+    client: Client,
+    target: Target,
+    committed: Mapping[TopicPartition, CommittedOffset],
+    beginning: Mapping[TopicPartition, int],
+    end: Mapping[TopicPartition, int],
+) -> Mapping[TopicPartition, int]:
+    """Where the target lies in each partition, which may be outside of it."""
+    if target.landmark is not None:
+        return beginning if target.landmark == "earliest" else end
+    if target.offset is not None:
+        return dict.fromkeys(beginning, target.offset)
+    if target.timestamp_ms is not None:
+        found = await client.list_offsets(dict.fromkeys(beginning, target.timestamp_ms))
+        return {partition: at.offset if at.offset >= 0 else end[partition] for partition, at in found.items()}
+    missing = [str(partition) for partition in beginning if partition not in committed]
+    if missing:
+        raise click.ClickException(f"--shift-by: nothing is committed for {', '.join(missing)}")
+    return {partition: committed[partition].offset + (target.shift_by or 0) for partition in beginning}

@@ -1,0 +1,148 @@
+"""`kmini txn`: list, describe and abort transactions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from kmini.cli.arguments import parse_partitions
+from kmini.cli.asking import ask, bootstrap_option
+from kmini.cli.reporting import report
+from kmini.cli.tables import format_option, show
+
+if TYPE_CHECKING:
+    from kmini.client import Client, TransactionDescription
+    from kmini.protocol.errors import KafkaError
+
+Row = tuple[object, ...]
+
+LIST_COLUMNS = ("transaction", "state", "producer", "coordinator")
+COLUMNS = ("transaction", "state", "producer", "epoch", "timeout_ms", "began", "coordinator", "partitions")
+
+
+@click.group()
+def txn() -> None:
+    """List, describe and abort transactions.
+
+    \b
+    kmini txn list --state Ongoing                    which transactions are open
+    kmini txn describe payments                       what takes part in one, and since when
+    kmini txn abort payments                          abort it, and fence its producer
+    kmini txn abort --partition orders:0 --offset 42  abort one that no coordinator knows any more
+    """
+
+
+@txn.command("list")
+@click.option("--state", "states", metavar="STATE", multiple=True, help="Only those that are Ongoing, Empty, ...")
+@format_option
+@bootstrap_option
+def list_(states: tuple[str, ...], output: str, bootstrap_server: str) -> None:
+    """Print all transactional ids, with their state.
+
+    \b
+    kmini txn list
+    kmini txn list --state Ongoing --format json
+    """
+    found = ask(bootstrap_server, lambda client: client.list_transactions(states=states))
+    show(LIST_COLUMNS, found, output)
+
+
+@txn.command()
+@click.argument("names", metavar="[ID...]", nargs=-1)
+@format_option
+@bootstrap_option
+def describe(names: tuple[str, ...], output: str, bootstrap_server: str) -> None:
+    """Say what takes part in transactions, since when they are open, and how long they may be.
+
+    Without a name, all are told.
+
+    \b
+    kmini txn describe payments
+    kmini txn describe --format json
+    """
+
+    async def work(client: Client) -> tuple[list[Row], dict[str, KafkaError | None]]:
+        from kmini.client import Disconnected
+        from kmini.protocol.errors import KafkaError
+
+        rows: list[Row] = []
+        failures: dict[str, KafkaError | None] = {}
+        for name in names or [one.transactional_id for one in await client.list_transactions()]:
+            try:
+                rows.append(_row(await client.describe_transaction(name)))
+            except Disconnected:
+                raise
+            except KafkaError as error:
+                failures[name] = error
+        return rows, failures
+
+    rows, failures = ask(bootstrap_server, work)
+    if rows or not failures:
+        show(COLUMNS, rows, output)
+    report(failures)
+
+
+def _row(described: TransactionDescription) -> Row:
+    coordinator = f"{described.coordinator.address} ({described.coordinator.node_id})"
+    return (
+        described.transactional_id,
+        described.state,
+        described.producer_id,
+        described.producer_epoch,
+        described.timeout_ms,
+        None if described.start_ms < 0 else _moment(described.start_ms),
+        coordinator,
+        sorted(described.partitions),
+    )
+
+
+def _moment(timestamp_ms: int) -> str:
+    from datetime import datetime, timezone
+
+    moment = datetime.fromtimestamp(timestamp_ms / 1000, timezone.utc)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@txn.command()
+@click.argument("names", metavar="[ID...]", nargs=-1)
+@click.option("--partition", metavar="TOPIC:PARTITION", help="The partition in which a transaction hangs.")
+@click.option("--offset", type=click.IntRange(min=0), help="The offset at which it began there.")
+@bootstrap_option
+def abort(names: tuple[str, ...], partition: str | None, offset: int | None, bootstrap_server: str) -> None:
+    """Abort open transactions by their ids; their producers are fenced.
+
+    A transaction that hangs in a partition, because no coordinator knows it any more, is named by the offset at which
+    it began: `kafka-transactions find-hanging` finds it, and so does DescribeProducers.
+
+    \b
+    kmini txn abort payments
+    kmini txn abort --partition orders:0 --offset 42
+    """
+    if bool(names) == (partition is not None) or (partition is None) != (offset is None):
+        raise click.UsageError("either ID... or --partition and --offset was expected")
+    if partition is None:
+        report(ask(bootstrap_server, lambda client: _abort_all(client, names)))
+        return
+    topic, numbers = parse_partitions(partition)
+    if numbers is None or len(numbers) != 1:
+        raise click.UsageError(f"--partition {partition}: one partition was expected, as in orders:0")
+    at, began = (topic, numbers[0]), offset or 0
+    ask(bootstrap_server, lambda client: client.abort_hanging_transaction(at, began))
+
+
+async def _abort_all(client: Client, names: tuple[str, ...]) -> dict[str, KafkaError | None]:
+    from kmini.client import Disconnected
+    from kmini.protocol.errors import KafkaError
+
+    outcomes: dict[str, KafkaError | None] = {}
+    for name in dict.fromkeys(names):
+        try:
+            await client.abort_transaction(name)
+        except Disconnected:
+            raise
+        except KafkaError as error:
+            outcomes[name] = error
+        else:
+            outcomes[name] = None
+    return outcomes

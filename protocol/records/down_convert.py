@@ -1,0 +1,95 @@
+"""Batches made into messages of magic 0 or 1, for clients that read nothing newer.
+
+What a format does not have is lost: headers in both, timestamps in magic 0. Offsets and codecs stay. Control batches
+are left out: clients of that age do not know of transactions, and read aborted records as any others.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import NamedTuple
+
+from ..errors import CorruptMessage, KafkaError, MessageTooLarge, UnsupportedCompressionType
+from .batch import HEADER_SIZE, BatchHeader, iter_batches
+from .compression import Buffer, Codec
+from .legacy import build_messages, build_wrapper
+from .record import iter_records
+
+MAX_RECORDS = 1 << 20
+"""In one batch: that many take some seconds…"""
+_ENOUGH_RECORDS = 1 << 17
+"""…and behind so many no other batch is begun."""
+_MAX_RECORD_BYTES = 8 * 1024 * 1024
+"""Of a record that was compressed; it is held several times over on its way."""
+
+_BEYOND_OFFSETS = 1 << 62
+_CUT_OFF = b"\xff" * 8 + HEADER_SIZE.to_bytes(4, "big")
+"""The beginning of a message, as Apache Kafka fills up answers that became shorter than was announced."""
+
+
+class Converted(NamedTuple):
+    """Messages, and how far they go."""
+
+    records: bytes
+    next_offset: int
+    """Behind the last batch that was converted whole, or left out because it holds nothing for this reader."""
+
+
+def down_convert(batches: Buffer, magic: int, offset: int, *, limit: int) -> Converted:
+    """The whole batches in `batches`, from the one that holds `offset` on, as messages of `magic` or less.
+
+    No more of them than fit into as many bytes as `batches` has, but one if there is one; the last message may be cut
+    off. What is below `offset` is left out where nothing is compressed. Ends before a batch that cannot be converted,
+    and raises if that is the first: UnsupportedCompressionType for zstd, MessageTooLarge for more than MAX_RECORDS, and
+    what `iter_records` raises.
+    """
+    converted = bytearray()
+    next_offset = offset
+    records = 0
+    for position, header in iter_batches(batches):
+        if not header.is_control:
+            if converted and records > _ENOUGH_RECORDS:
+                break
+            try:
+                messages = _converted(batches, position, header, magic, offset, limit)
+            except KafkaError:
+                if converted:
+                    break
+                raise
+            room = len(batches) - len(converted)
+            if converted and len(messages) > room:
+                converted += messages[: room if header.codec == Codec.NONE else 0]
+                break
+            converted += messages
+            records += header.record_count
+        next_offset = header.next_offset
+    return Converted(bytes(converted), next_offset)
+
+
+def is_larger_than(max_bytes: int) -> bytes:
+    """What tells a reader that the next batch has more than `max_bytes`: the beginning of one. Whoever finds nothing
+    else asks for more, or gives up, and does not wait for ever. (From Fetch version 3 on the batch is sent whole.)"""
+    return _CUT_OFF[:max_bytes] if max_bytes > 0 else b""
+
+
+def _converted(batches: Buffer, position: int, header: BatchHeader, magic: int, offset: int, limit: int) -> Buffer:
+    if header.codec == Codec.ZSTD:
+        raise UnsupportedCompressionType("messages are not compressed with zstd, as this batch is")
+    if header.magic <= magic:
+        return memoryview(batches)[position : position + header.size]
+    if not 0 <= header.base_offset < _BEYOND_OFFSETS:
+        raise CorruptMessage(f"no record has offset {header.base_offset}")
+    if header.record_count > MAX_RECORDS:
+        raise MessageTooLarge(f"{header.record_count} records in a batch are too many to convert")
+    append_time = header.max_timestamp if header.is_log_append_time else None
+    records = iter_records(batches, position, header, limit=min(limit, _MAX_RECORD_BYTES))
+    if header.codec != Codec.NONE:
+        first = next((some for some in records if some), None)
+        if first is None:
+            return b""
+        return build_wrapper(chain([first], records), magic, header.codec, log_append_time_ms=append_time)
+    messages = bytearray()
+    for some in records:
+        wanted = [record for record in some if record.offset >= offset]
+        messages += build_messages(wanted, magic, log_append_time_ms=append_time)
+    return messages

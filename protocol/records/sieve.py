@@ -1,0 +1,915 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False
+"""The loops of compaction: keys into a table, and records through a sieve that lets the newest of every key stay.
+
+A second kernel (see kernel.py, which says what a block of records is), loaded by the first cleaning of a log. Compiled
+it takes about 0.1 µs for a record and lets other threads run meanwhile; the same source runs interpreted.
+
+Two ways lead through a log. *Plain* batches of magic 2 (not compressed, not transactional, no control batches) are
+taken many at a time, as they stand in the file: `put_batches`, `sift_batches`. They end before the first batch that is
+none of these, or that asks for a decision which is not theirs. Such a batch is somebody else's: he takes it apart and
+passes on its records in pieces: `put_records`, `select`, `rewrite`.
+
+The caller has verified checksums. What is no record nevertheless is an error, never an access beyond the piece.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+import cython
+
+Bytes = cython.typedef(cython.pointer[cython.const[cython.uchar]])
+Room = cython.typedef(cython.pointer[cython.uchar])
+"""Bytes to read, bytes to write: in C pointers, which know no sizes; interpreted memoryviews."""
+
+# Why something is no record.
+_BAD_NUMBER = cython.declare(cython.int, 1)
+_BAD_LENGTH = cython.declare(cython.int, 2)
+_TOO_LARGE = cython.declare(cython.int, 3)
+_BAD_KEY = cython.declare(cython.int, 4)
+_BAD_VALUE = cython.declare(cython.int, 5)
+_BAD_COUNT = cython.declare(cython.int, 6)
+
+REASONS = {
+    _BAD_NUMBER: "one of its numbers has too many bytes",
+    _BAD_LENGTH: "its length is negative or too short for a record",
+    _TOO_LARGE: "it is larger than a record may be",
+    _BAD_KEY: "its key is longer than the record",
+    _BAD_VALUE: "its value is longer than the record",
+    _BAD_COUNT: "there are not as many records as the batch says",
+}
+
+# What becomes of a record.
+_KEPT = cython.declare(cython.uchar, 0)
+_SUPERSEDED = cython.declare(cython.uchar, 1)
+_EXPIRED = cython.declare(cython.uchar, 2)
+_KEYLESS = cython.declare(cython.uchar, 3)
+
+_SMALLEST_RECORD = cython.declare(cython.longlong, 6)
+_SMALLEST_STORED = cython.declare(cython.Py_ssize_t, 7)
+"""With its length."""
+
+_HEADER = cython.declare(cython.Py_ssize_t, 61)
+_OVERHEAD = cython.declare(cython.longlong, 12)
+_NOT_PLAIN = cython.declare(cython.int, 0x37)
+"""Of the attributes of a batch: a codec, transactional, control."""
+_LOG_APPEND_TIME = cython.declare(cython.int, 0x08)
+_HORIZON = cython.declare(cython.int, 0x40)
+
+NOTE = 4
+"""Numbers in a note about a batch: where it begins, its last offset, its largest timestamp, whether it was changed and
+so needs a new checksum."""
+
+_GROUP = cython.declare(cython.Py_ssize_t, 64)
+"""Records looked up together."""
+
+_SIGN = cython.declare(cython.longlong, 0x80000000)
+_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
+_64_BITS = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
+_NEVER = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
+
+
+def sip_hash_128(secret: bytes, data: bytes) -> bytes:
+    """SipHash-2-4 with a result of 128 bits. `secret` has 16 bytes."""
+    low, high = KeyTable(bytearray(24), secret, 1).hash_of(data)
+    return low.to_bytes(8, "little") + high.to_bytes(8, "little")
+
+
+@cython.final
+@cython.cclass
+class RecordScan:
+    """What is needed of one record, and where in the bytes it is."""
+
+    end: cython.Py_ssize_t
+    attributes: cython.int
+    timestamp_delta: cython.longlong
+    after_timestamp: cython.Py_ssize_t
+    offset_delta: cython.longlong
+    key_at: cython.Py_ssize_t
+    key_length: cython.longlong
+    value_length: cython.longlong
+    error: cython.int
+    max_record_bytes: cython.longlong
+
+    def __init__(self, max_record_bytes: int) -> None:
+        self.max_record_bytes = max_record_bytes
+        self.error = 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _next(self, data: Bytes, position: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.bint:
+        """Look at the record at `position`; False if it is not all there, or is none: then there is an `error`."""
+        at: cython.Py_ssize_t
+        end: cython.Py_ssize_t
+        length: cython.longlong
+        self.error = 0
+        length, at = _number(data, position, size, 35)
+        if at > size:
+            if size - position >= 5:
+                self.error = _BAD_NUMBER
+            return False
+        if length < _SMALLEST_RECORD:
+            self.error = _BAD_LENGTH
+            return False
+        if length > self.max_record_bytes:
+            self.error = _TOO_LARGE
+            return False
+        if length > size - at:
+            return False
+        end = at + length
+        self.end = end
+        self.attributes = data[at]
+        self.timestamp_delta, at = _number(data, at + 1, end, 70)
+        self.after_timestamp = at
+        self.offset_delta, at = _number(data, at, end, 35)
+        self.key_length, at = _number(data, at, end, 35)
+        if at > end:
+            self.error = _BAD_NUMBER
+            return False
+        self.key_at = at
+        if self.key_length > 0:
+            if self.key_length > end - at:
+                self.error = _BAD_KEY
+                return False
+            at += self.key_length
+        self.value_length, at = _number(data, at, end, 35)
+        if at > end or self.value_length > end - at:
+            self.error = _BAD_VALUE
+            return False
+        return True
+
+
+@cython.final
+@cython.cclass
+class KeyTable:
+    """Keys, by their hashes only, and an offset for each: open addressing in memory that the caller gives.
+
+    A slot has three words: the two of a hash, and the offset plus one, so that a word of zero is a free slot. Where a
+    hash would like to be is where its first bits say; otherwise it is in one of the next slots that are not free.
+    """
+
+    capacity = cython.declare(cython.longlong, visibility="readonly")
+    """Beyond so many keys no key is taken."""
+    size = cython.declare(cython.longlong, visibility="readonly")
+    """Keys in the table."""
+    latest_offset = cython.declare(cython.longlong, visibility="public")
+    """Everything up to here has been looked at: what no key in the table supersedes up to here, nothing does."""
+    is_full = cython.declare(cython.bint, visibility="readonly")
+    """A key was turned away."""
+    error = cython.declare(cython.int, visibility="readonly")
+    """0, or why the record at which the last call ended is none: a key of REASONS."""
+
+    slots: cython.ulonglong[::1]
+    slot_count: cython.ulonglong
+    scan: RecordScan
+    low: cython.ulonglong
+    high: cython.ulonglong
+    v0: cython.ulonglong
+    v1: cython.ulonglong
+    v2: cython.ulonglong
+    v3: cython.ulonglong
+    # Of a group of records that are looked up together.
+    lows: cython.ulonglong[::1]
+    highs: cython.ulonglong[::1]
+    offsets: cython.longlong[::1]
+    starts: cython.longlong[::1]
+    seen: cython.ulonglong
+
+    def __init__(self, memory: object, secret: bytes, capacity: int, max_record_bytes: int = 1 << 31) -> None:
+        """`memory`: a writable buffer of zeros, 24 bytes a slot, with more slots than `capacity`. `secret`: 16 bytes
+        that nobody knows who chooses keys."""
+        self.slots = memoryview(memory).cast("B").cast("Q")
+        self.slot_count = len(self.slots) // 3
+        if self.slot_count >= 1 << 32:
+            raise ValueError("the table has too many slots")
+        self.capacity = capacity
+        self.size = self.error = 0
+        self.latest_offset = -1
+        self.is_full = False
+        self.scan = RecordScan(max_record_bytes)
+        k0 = int.from_bytes(secret[:8], "little")
+        k1 = int.from_bytes(secret[8:16], "little")
+        self.lows = array("Q", bytes(8 * 64))
+        self.highs = array("Q", bytes(8 * 64))
+        self.offsets = array("q", bytes(8 * 64))
+        self.starts = array("q", bytes(8 * 64))
+        self.v0 = k0 ^ 0x736F6D6570736575
+        self.v1 = k1 ^ 0x646F72616E646F6D ^ 0xEE
+        self.v2 = k0 ^ 0x6C7967656E657261
+        self.v3 = k1 ^ 0x7465646279746573
+
+    def close(self) -> None:
+        """Let go of the memory: the table holds nothing any more."""
+        self.slots = memoryview(bytearray(48)).cast("Q")
+        self.slot_count = 2
+        self.size = self.capacity = 0
+
+    def hash_of(self, key: bytes) -> tuple:
+        data: cython.const[cython.uchar][::1] = key
+        self._hash(cython.address(data[0]) if cython.compiled else key, 0, len(key))
+        return self.low, self.high
+
+    def put(self, key: bytes, offset: int) -> bool:
+        """Remember the key's offset instead of an earlier one; False if the table is full."""
+        self.hash_of(key)
+        return self._put(offset)
+
+    def get(self, key: bytes) -> int:
+        """The offset of the key; -1 if it is not there."""
+        self.hash_of(key)
+        return self._get()
+
+    def put_records(
+        self, piece: cython.const[cython.uchar][::1], base_offset: cython.longlong, first_offset: cython.longlong
+    ) -> int:
+        """Take the keys of the records in `piece`, from `first_offset` on; return where the last whole record ends.
+
+        Or where the record begins that found the table full, or was no record.
+        """
+        size: cython.Py_ssize_t = len(piece)
+        data: Bytes = cython.address(piece[0]) if cython.compiled else memoryview(piece)
+        position: cython.Py_ssize_t
+        _count: cython.longlong
+        with cython.nogil:
+            position, _count = self._put_records(data, 0, size, base_offset, first_offset)
+        return position
+
+    def put_batches(
+        self,
+        chunk: cython.const[cython.uchar][::1],
+        position: cython.Py_ssize_t,
+        first_offset: cython.longlong,
+        starts: cython.longlong[::1],
+    ) -> tuple[int, int]:
+        """Take the keys of the plain batches from `position` on; return where they end, and how many there were.
+
+        `starts` gets their positions. Ends early if the table is full (the batch is taken in part then, and not
+        counted), at an error, or when `starts` is.
+        """
+        size: cython.Py_ssize_t = len(chunk)
+        data: Bytes = cython.address(chunk[0]) if cython.compiled else memoryview(chunk)
+        room: cython.Py_ssize_t = len(starts)
+        count: cython.Py_ssize_t = 0
+        batch: cython.Py_ssize_t
+        base: cython.longlong
+        last: cython.longlong
+        end: cython.Py_ssize_t
+        records: cython.longlong
+        self.error = 0
+        with cython.nogil:
+            while count < room:
+                batch = _plain_batch(data, position, size)
+                if batch == 0:
+                    break
+                base = _int64(data, position)
+                last = base + _int32(data, position + 23)
+                if last >= first_offset:
+                    end, records = self._put_records(data, position + _HEADER, position + batch, base, first_offset)
+                    if self.is_full or self.error:
+                        break
+                    if end != position + batch or records != _int32(data, position + 57):
+                        self.error = _BAD_COUNT
+                        break
+                    if last > self.latest_offset:
+                        self.latest_offset = last
+                starts[count] = position
+                count += 1
+                position += batch
+        return position, count
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _put_records(
+        self,
+        data: Bytes,
+        position: cython.Py_ssize_t,
+        size: cython.Py_ssize_t,
+        base_offset: cython.longlong,
+        first_offset: cython.longlong,
+    ) -> tuple[cython.Py_ssize_t, cython.longlong]:
+        """Returns where it ended, and how many records there were until then."""
+        done: cython.longlong = 0
+        offset: cython.longlong
+        count: cython.Py_ssize_t
+        number: cython.Py_ssize_t
+        goes_on: cython.bint = True
+        while goes_on:
+            count = 0
+            while count < _GROUP:
+                goes_on = self.scan._next(data, position, size)
+                if not goes_on:
+                    break
+                offset = base_offset + self.scan.offset_delta
+                self.offsets[count] = offset if offset >= first_offset and self.scan.key_length >= 0 else -1
+                self.starts[count] = position
+                self._hash_for(count, data, self.scan.key_at, self.scan.key_length)
+                position = self.scan.end
+                count += 1
+            self._touch(count)
+            for number in range(count):
+                if self.offsets[number] >= 0:
+                    self.low = self.lows[number]
+                    self.high = self.highs[number]
+                    if not self._put(self.offsets[number]):
+                        return self.starts[number], done + number
+            done += count
+        self.error = self.scan.error
+        return position, done
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _hash_for(
+        self, number: cython.Py_ssize_t, data: Bytes, key_at: cython.Py_ssize_t, key_length: cython.longlong
+    ) -> cython.void:
+        """Put down the hash of a record's key, if it has one, as that of record `number` of a group."""
+        if key_length >= 0:
+            self._hash(data, key_at, key_length)
+            self.lows[number] = self.low
+            self.highs[number] = self.high
+        else:
+            self.lows[number] = 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _touch(self, count: cython.Py_ssize_t) -> cython.void:
+        """Have the memory of the first `count` hashes fetched, all at once: it is far away, and would be waited for
+        once for each."""
+        seen: cython.ulonglong = 0
+        number: cython.Py_ssize_t
+        if cython.compiled:
+            for number in range(count):
+                seen |= self.slots[3 * ((self.lows[number] >> 32) * self.slot_count >> 32) + 2]
+            self.seen = seen
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _put(self, offset: cython.longlong) -> cython.bint:
+        if self.size >= self.capacity:
+            self.is_full = True
+            return False
+        at: cython.Py_ssize_t = self._find()
+        if self.slots[at + 2] == 0:
+            self.size += 1
+            self.slots[at] = self.low
+            self.slots[at + 1] = self.high
+        self.slots[at + 2] = offset + 1
+        if offset > self.latest_offset:
+            self.latest_offset = offset
+        return True
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _get(self) -> cython.longlong:
+        found: cython.longlong = self.slots[self._find() + 2]
+        return found - 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _find(self) -> cython.Py_ssize_t:
+        """The slot of the hash at hand, or the free one that it would get."""
+        low: cython.ulonglong = self.low
+        high: cython.ulonglong = self.high
+        end: cython.Py_ssize_t = 3 * self.slot_count
+        at: cython.Py_ssize_t = 3 * ((low >> 32) * self.slot_count >> 32)
+        while self.slots[at + 2] != 0 and (self.slots[at] != low or self.slots[at + 1] != high):
+            at += 3
+            if at == end:
+                at = 0
+        return at
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _hash(self, data: Bytes, at: cython.Py_ssize_t, length: cython.longlong) -> cython.void:
+        """Put the hash of these bytes into `low` and `high`."""
+        v0: cython.ulonglong = self.v0
+        v1: cython.ulonglong = self.v1
+        v2: cython.ulonglong = self.v2
+        v3: cython.ulonglong = self.v3
+        word: cython.ulonglong
+        left: cython.longlong = length
+        while left >= 8:
+            word = _word(data, at)
+            v3 ^= word
+            v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
+            v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
+            v0 ^= word
+            at += 8
+            left -= 8
+        word = length & 0xFF
+        for _ in range(7 - left):
+            word <<= 8
+        while left > 0:
+            left -= 1
+            word = word << 8 | data[at + left]
+        v3 ^= word
+        v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
+        v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
+        v0 ^= word
+        v2 ^= 0xEE
+        for _ in range(4):
+            v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
+        self.low = v0 ^ v1 ^ v2 ^ v3
+        v1 ^= 0xDD
+        for _ in range(4):
+            v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
+        self.high = v0 ^ v1 ^ v2 ^ v3
+
+
+@cython.final
+@cython.cclass
+class Sieve:
+    """Decides which records stay, by a table of keys, and copies those that do.
+
+    A record stays if it lies beyond the offsets that the table knows, or if it has a key that no later record in the
+    table has, and is no tombstone whose time is over. All counts grow from batch to batch.
+    """
+
+    records = cython.declare(cython.longlong, visibility="readonly")
+    """Met in all."""
+    superseded = cython.declare(cython.longlong, visibility="readonly")
+    expired = cython.declare(cython.longlong, visibility="readonly")
+    """Tombstones whose delete horizon has passed."""
+    keyless = cython.declare(cython.longlong, visibility="readonly")
+    tombstones = cython.declare(cython.longlong, visibility="readonly")
+    """That stay, of plain batches."""
+    earliest_horizon = cython.declare(cython.longlong, visibility="readonly")
+    """Of the plain batches with tombstones that stay; 2^63 - 1 if there was none."""
+
+    # Of the batch that `begin` has begun.
+    kept = cython.declare(cython.longlong, visibility="readonly")
+    kept_tombstones = cython.declare(cython.longlong, visibility="readonly")
+    walked = cython.declare(cython.longlong, visibility="readonly")
+    """Records met."""
+    max_timestamp = cython.declare(cython.longlong, visibility="readonly")
+    """Of the records that stay."""
+    error = cython.declare(cython.int, visibility="readonly")
+    """0, or why record number `walked` is none: a key of REASONS."""
+
+    table: KeyTable
+    scan: RecordScan
+    now_ms: cython.longlong
+    tombstone_bit: cython.int
+    base_offset: cython.longlong
+    base_timestamp: cython.longlong
+    keeps_tombstones: cython.bint
+    verdicts: cython.uchar[::1]
+    timestamps: cython.longlong[::1]
+    kinds: cython.uchar[::1]
+    """Of a group of records: 1 is a tombstone, 2 has no key."""
+    new_superseded: cython.longlong
+    new_expired: cython.longlong
+    new_keyless: cython.longlong
+
+    def __init__(self, table: KeyTable, now_ms: int, tombstone_bit: int, max_record_bytes: int = 1 << 31) -> None:
+        """`tombstone_bit`: attributes that make a record a tombstone although it may have a value (KIP-87); or 0."""
+        self.table = table
+        self.scan = RecordScan(max_record_bytes)
+        self.now_ms = now_ms
+        self.tombstone_bit = tombstone_bit
+        self.records = self.superseded = self.expired = self.keyless = self.tombstones = 0
+        self.earliest_horizon = _NEVER
+        self.verdicts = bytearray(0)
+        self.timestamps = array("q", bytes(8 * 64))
+        self.kinds = bytearray(64)
+        self.begin(0, 0, -1)
+
+    def begin(self, base_offset: int, base_timestamp: int, horizon_ms: int) -> None:
+        """A batch begins whose records come in pieces. `horizon_ms` is negative if it has no delete horizon."""
+        self._begin(base_offset, base_timestamp, horizon_ms)
+
+    def select(self, piece: cython.const[cython.uchar][::1]) -> tuple[int, bytearray]:
+        """Decide on the records in `piece`; return where the last whole one ends, and _KEPT or why not for each."""
+        size: cython.Py_ssize_t = len(piece)
+        data: Bytes = cython.address(piece[0]) if cython.compiled else memoryview(piece)
+        verdicts = bytearray(size // _SMALLEST_STORED)
+        before: cython.longlong = self.walked
+        position: cython.Py_ssize_t
+        self.verdicts = verdicts
+        with cython.nogil:
+            position = self._select(data, 0, size)
+        self._count()
+        self.records += self.walked - before
+        self.verdicts = bytearray(0)
+        del verdicts[self.walked - before :]
+        return position, verdicts
+
+    def sift_batches(
+        self,
+        chunk: cython.const[cython.uchar][::1],
+        position: cython.Py_ssize_t,
+        precious: cython.longlong[::1],
+        out: cython.uchar[::1],
+        starts: cython.longlong[::1],
+        notes: cython.longlong[::1],
+    ) -> tuple[int, int, int, int]:
+        """Copy what stays of the plain batches from `position` on to `out`, which is as large as `chunk`.
+
+        Returns where they end, how many they were (`starts` has their positions), how many bytes are in `out`, and how
+        many notes there are of batches in it (see NOTE; there is room for one on every start). Ends early before a
+        batch that needs a delete horizon, at an error, when `starts` is full, and before a batch of which nothing stays
+        and whose last offset is among the `precious` ones, which are in order.
+        """
+        size: cython.Py_ssize_t = len(chunk)
+        data: Bytes = cython.address(chunk[0]) if cython.compiled else memoryview(chunk)
+        room: Room = cython.address(out[0]) if cython.compiled else memoryview(out)
+        most: cython.Py_ssize_t = len(starts)
+        used: cython.Py_ssize_t = 0
+        met: cython.Py_ssize_t = 0
+        count: cython.Py_ssize_t = 0
+        batch: cython.Py_ssize_t
+        end: cython.Py_ssize_t
+        last: cython.longlong
+        horizon: cython.longlong
+        counted: cython.longlong
+        if len(self.verdicts) < size // _SMALLEST_STORED:
+            self.verdicts = bytearray(size // _SMALLEST_STORED)
+        self.error = 0
+        with cython.nogil:
+            while met < most:
+                batch = _plain_batch(data, position, size)
+                if batch == 0:
+                    break
+                last = _int64(data, position) + _int32(data, position + 23)
+                counted = _int32(data, position + 57)
+                horizon = _int64(data, position + 27) if data[position + 22] & _HORIZON else -1
+                self._begin(_int64(data, position), _int64(data, position + 27), horizon)
+                end = self._select(data, position + _HEADER, position + batch)
+                if self.error:
+                    break
+                if end != position + batch or self.walked != counted:
+                    self.error = _BAD_COUNT
+                    break
+                if self.kept_tombstones and horizon < 0 and last <= self.table.latest_offset:
+                    break
+                if self.kept == 0:
+                    if _is_among(precious, last):
+                        break
+                else:
+                    notes[4 * count] = used
+                    notes[4 * count + 1] = last
+                    notes[4 * count + 2] = _int64(data, position + 35)
+                    notes[4 * count + 3] = self.kept < self.walked
+                    if self.kept == self.walked:
+                        used = _copy(data, position, position + batch, room, used)
+                    else:
+                        if not data[position + 22] & _LOG_APPEND_TIME:
+                            notes[4 * count + 2] = self.max_timestamp
+                        used = self._rebuild(data, position, batch, room, used, notes[4 * count + 2])
+                    count += 1
+                self._count()
+                self.records += self.walked
+                if self.kept_tombstones:
+                    self.tombstones += self.kept_tombstones
+                    if 0 <= horizon < self.earliest_horizon:
+                        self.earliest_horizon = horizon
+                starts[met] = position
+                met += 1
+                position += batch
+        return position, met, used, count
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _rebuild(
+        self,
+        data: Bytes,
+        position: cython.Py_ssize_t,
+        size: cython.Py_ssize_t,
+        out: Room,
+        start: cython.Py_ssize_t,
+        max_timestamp: cython.longlong,
+    ) -> cython.Py_ssize_t:
+        """Write the batch without the records that do not stay, but for its checksum; return where it ends."""
+        number: cython.Py_ssize_t = 0
+        at: cython.Py_ssize_t = position + _HEADER
+        end: cython.Py_ssize_t = position + size
+        run: cython.Py_ssize_t = at
+        used: cython.Py_ssize_t = _copy(data, position, at, out, start)
+        while at < end:
+            self.scan._next(data, at, end)
+            if self.verdicts[number] != _KEPT:
+                used = _copy(data, run, at, out, used)
+                run = self.scan.end
+            at = self.scan.end
+            number += 1
+        used = _copy(data, run, end, out, used)
+        _put_int32(out, start + 8, used - start - _OVERHEAD)
+        _put_int32(out, start + 35, max_timestamp >> 32)
+        _put_int32(out, start + 39, max_timestamp)
+        _put_int32(out, start + 57, self.kept)
+        return used
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _begin(
+        self, base_offset: cython.longlong, base_timestamp: cython.longlong, horizon_ms: cython.longlong
+    ) -> cython.void:
+        self.base_offset = base_offset
+        self.base_timestamp = base_timestamp
+        self.keeps_tombstones = horizon_ms < 0 or self.now_ms < horizon_ms
+        self.kept = self.kept_tombstones = self.walked = 0
+        self.new_superseded = self.new_expired = self.new_keyless = 0
+        self.max_timestamp = -1
+        self.error = 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _select(self, data: Bytes, position: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Write a verdict on each record to `verdicts`; return where the last whole record ends."""
+        done: cython.Py_ssize_t = 0
+        count: cython.Py_ssize_t
+        number: cython.Py_ssize_t
+        goes_on: cython.bint = True
+        while goes_on:
+            count = 0
+            while count < _GROUP:
+                goes_on = self.scan._next(data, position, size)
+                if not goes_on:
+                    break
+                self.table._hash_for(count, data, self.scan.key_at, self.scan.key_length)
+                self.table.offsets[count] = self.base_offset + self.scan.offset_delta
+                self.timestamps[count] = _sum(self.base_timestamp, self.scan.timestamp_delta)
+                self.kinds[count] = (self.scan.key_length < 0) << 1 | (
+                    self.scan.value_length < 0 or self.scan.attributes & self.tombstone_bit != 0
+                )
+                position = self.scan.end
+                count += 1
+            self.table._touch(count)
+            for number in range(count):
+                self.verdicts[done + number] = self._verdict(number)
+            done += count
+        self.walked += done
+        self.error = self.scan.error
+        return position
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _verdict(self, number: cython.Py_ssize_t) -> cython.uchar:
+        """On a record of the group, counted."""
+        offset: cython.longlong = self.table.offsets[number]
+        is_tombstone: cython.bint = self.kinds[number] & 1
+        if offset <= self.table.latest_offset:
+            if self.kinds[number] & 2:
+                self.new_keyless += 1
+                return _KEYLESS
+            self.table.low = self.table.lows[number]
+            self.table.high = self.table.highs[number]
+            if offset < self.table._get():
+                self.new_superseded += 1
+                return _SUPERSEDED
+            if is_tombstone and not self.keeps_tombstones:
+                self.new_expired += 1
+                return _EXPIRED
+        if self.kept == 0 or self.timestamps[number] > self.max_timestamp:
+            self.max_timestamp = self.timestamps[number]
+        self.kept += 1
+        self.kept_tombstones += is_tombstone
+        return _KEPT
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _count(self) -> cython.void:
+        """Add a batch, or a piece of one, to the counts."""
+        self.superseded += self.new_superseded
+        self.expired += self.new_expired
+        self.keyless += self.new_keyless
+        self.new_superseded = self.new_expired = self.new_keyless = 0
+
+
+def rewrite(
+    piece: cython.const[cython.uchar][::1], verdicts: bytearray, shift: cython.longlong, fixed_delta: int | None
+) -> bytearray:
+    """The records of `piece` that stay, with `shift` added to their timestamp deltas, or with one delta for all.
+
+    `piece` and `verdicts` are as `select` has seen and given them.
+    """
+    size: cython.Py_ssize_t = len(piece)
+    data: Bytes = cython.address(piece[0]) if cython.compiled else memoryview(piece)
+    scan = RecordScan(_NEVER)
+    out: bytearray = bytearray()
+    head: bytearray = bytearray()
+    position: cython.Py_ssize_t = 0
+    delta: cython.longlong
+    for verdict in verdicts:
+        scan._next(data, position, size)
+        if verdict == _KEPT:
+            if shift == 0 and fixed_delta is None:
+                out += data[position : scan.end]
+            else:
+                delta = _sum(scan.timestamp_delta, shift) if fixed_delta is None else fixed_delta
+                head.clear()
+                head.append(scan.attributes)
+                _append_number(head, delta)
+                _append_number(out, len(head) + scan.end - scan.after_timestamp)
+                out += head
+                out += data[scan.after_timestamp : scan.end]
+        position = scan.end
+    return out
+
+
+@cython.cfunc
+@cython.nogil
+@cython.inline
+@cython.exceptval(check=False)
+def _plain_batch(data: Bytes, position: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """The size of the batch at `position`; 0 if it is not plain, or not all there."""
+    length: cython.longlong
+    if size - position < _HEADER or data[position + 16] != 2 or data[position + 22] & _NOT_PLAIN:
+        return 0
+    length = _int32(data, position + 8) + _OVERHEAD
+    if length < _HEADER or length > size - position or _int32(data, position + 57) <= 0:
+        return 0
+    return length
+
+
+@cython.cfunc
+@cython.nogil
+@cython.inline
+@cython.exceptval(check=False)
+def _is_among(numbers: cython.longlong[::1], number: cython.longlong) -> cython.bint:
+    low: cython.Py_ssize_t = 0
+    high: cython.Py_ssize_t = len(numbers) if not cython.compiled else numbers.shape[0]
+    middle: cython.Py_ssize_t
+    while low < high:
+        middle = (low + high) >> 1
+        if numbers[middle] < number:
+            low = middle + 1
+        elif numbers[middle] > number:
+            high = middle
+        else:
+            return True
+    return False
+
+
+@cython.cfunc
+@cython.nogil
+@cython.inline
+@cython.exceptval(check=False)
+def _number(
+    data: Bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t, most: cython.int
+) -> tuple[cython.longlong, cython.Py_ssize_t]:
+    """The varint (at `most` 35 bits) or varlong (70) at `position`, and where it ends: behind `end` if it is none."""
+    raw: cython.ulonglong
+    byte: cython.ulonglong
+    shift: cython.int
+    if position >= end:
+        return 0, end + 1
+    raw = data[position]
+    position += 1
+    if raw >= 0x80:
+        byte = raw
+        raw &= 0x7F
+        shift = 7
+        while byte >= 0x80:
+            if position >= end or shift >= most:
+                return 0, end + 1
+            byte = data[position]
+            position += 1
+            raw |= (byte & 0x7F) << shift
+            shift += 7
+        if most == 35:
+            raw &= _32_BITS
+        elif not cython.compiled:
+            raw &= _64_BITS
+    return raw >> 1 ^ -(raw & 1), position
+
+
+@cython.cfunc
+@cython.nogil
+@cython.inline
+@cython.exceptval(check=False)
+def _int32(data: Bytes, at: cython.Py_ssize_t) -> cython.longlong:
+    raw: cython.longlong = data[at]
+    raw = raw << 8 | data[at + 1]
+    raw = raw << 8 | data[at + 2]
+    raw = raw << 8 | data[at + 3]
+    return (raw ^ _SIGN) - _SIGN
+
+
+@cython.cfunc
+@cython.nogil
+@cython.inline
+@cython.exceptval(check=False)
+def _int64(data: Bytes, at: cython.Py_ssize_t) -> cython.longlong:
+    high: cython.longlong = _int32(data, at)
+    low: cython.longlong = _int32(data, at + 4) & _32_BITS
+    return high << 32 | low
+
+
+@cython.cfunc
+@cython.nogil
+@cython.inline
+@cython.exceptval(check=False)
+def _put_int32(out: Room, at: cython.Py_ssize_t, value: cython.longlong) -> cython.void:
+    out[at] = value >> 24 & 0xFF
+    out[at + 1] = value >> 16 & 0xFF
+    out[at + 2] = value >> 8 & 0xFF
+    out[at + 3] = value & 0xFF
+
+
+@cython.cfunc
+@cython.nogil
+@cython.inline
+@cython.exceptval(check=False)
+def _copy(
+    data: Bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t, out: Room, at: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
+    """Copy bytes to `out`; return where they end there."""
+    count: cython.Py_ssize_t = end - start
+    number: cython.Py_ssize_t
+    if cython.compiled:
+        for number in range(count):
+            out[at + number] = data[start + number]
+    else:
+        out[at : at + count] = data[start:end]
+    return at + count
+
+
+@cython.cfunc
+@cython.nogil
+@cython.inline
+@cython.exceptval(check=False)
+def _word(data: Bytes, at: cython.Py_ssize_t) -> cython.ulonglong:
+    """Eight bytes, the lowest first."""
+    word: cython.ulonglong = data[at + 7]
+    word = word << 8 | data[at + 6]
+    word = word << 8 | data[at + 5]
+    word = word << 8 | data[at + 4]
+    word = word << 8 | data[at + 3]
+    word = word << 8 | data[at + 2]
+    word = word << 8 | data[at + 1]
+    return word << 8 | data[at]
+
+
+@cython.cfunc
+@cython.nogil
+@cython.inline
+@cython.exceptval(check=False)
+def _sip_round(
+    v0: cython.ulonglong, v1: cython.ulonglong, v2: cython.ulonglong, v3: cython.ulonglong
+) -> tuple[cython.ulonglong, cython.ulonglong, cython.ulonglong, cython.ulonglong]:
+    v0 = _wrapped(v0 + v1)
+    v1 = _rotated(v1, 13) ^ v0
+    v0 = _rotated(v0, 32)
+    v2 = _wrapped(v2 + v3)
+    v3 = _rotated(v3, 16) ^ v2
+    v0 = _wrapped(v0 + v3)
+    v3 = _rotated(v3, 21) ^ v0
+    v2 = _wrapped(v2 + v1)
+    v1 = _rotated(v1, 17) ^ v2
+    return v0, v1, _rotated(v2, 32), v3
+
+
+@cython.cfunc
+@cython.nogil
+@cython.inline
+@cython.exceptval(check=False)
+def _wrapped(word: cython.ulonglong) -> cython.ulonglong:
+    return word if cython.compiled else word & _64_BITS
+
+
+@cython.cfunc
+@cython.nogil
+@cython.inline
+@cython.exceptval(check=False)
+def _rotated(word: cython.ulonglong, bits: cython.int) -> cython.ulonglong:
+    return _wrapped(word << bits | word >> (64 - bits))
+
+
+@cython.cfunc
+@cython.nogil
+@cython.inline
+@cython.exceptval(check=False)
+def _sum(a: cython.ulonglong, b: cython.ulonglong) -> cython.longlong:
+    """a + b in 64 bits, as Java adds."""
+    return a + b if cython.compiled else (a + b + (1 << 63) & _64_BITS) - (1 << 63)
+
+
+@cython.cfunc
+@cython.inline
+def _append_number(out: bytearray, value: cython.longlong) -> object:
+    raw: cython.ulonglong = value & _64_BITS
+    raw = (raw << 1 ^ -(raw >> 63)) & _64_BITS
+    while raw >= 0x80:
+        out.append(raw & 0x7F | 0x80)
+        raw >>= 7
+    out.append(raw)

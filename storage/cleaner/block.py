@@ -1,0 +1,62 @@
+"""The records of one batch that is not plain, a piece at a time, however large they become when decompressed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ...protocol.errors import InvalidRecord
+from ...protocol.records.batch import BatchHeader
+from ...protocol.records.compression import CHUNK_BYTES, decompress_chunks
+from ...protocol.records.record import BATCH_FACTOR, records_of
+from ..filesystem import Buffer
+
+_HELD_BYTES = 4 * 1024 * 1024
+"""A block that is not larger is kept, decompressed, for those who go through it twice."""
+
+
+class Block:
+    """The records of a batch of magic 2. Go through `pieces` as often as needed; the pieces are the same each time."""
+
+    def __init__(self, batch: Buffer, header: BatchHeader, record_limit: int) -> None:
+        self._stored = records_of(batch, 0, header)
+        self._header = header
+        self._limit = record_limit * BATCH_FACTOR
+        self._held: list[Buffer] | None = None
+        self.taken = 0
+        """To be set for each piece by whoever got it: where the last whole record in it ends."""
+
+    def pieces(self) -> Iterator[Buffer]:
+        """Bytes that begin with a record. What is left of one of them begins the next.
+
+        CorruptMessage or InvalidRecord if they cannot be decompressed, InvalidRecord if something is left at the end.
+        """
+        rest = bytearray()
+        for chunk in self._chunks():
+            if rest:
+                rest += chunk
+                yield rest
+                del rest[: self.taken]
+            else:
+                yield chunk
+                if self.taken < len(chunk):
+                    rest += memoryview(chunk)[self.taken :]
+        if rest:
+            raise InvalidRecord(f"the batch of offset {self._header.base_offset} ends within a record")
+
+    def _chunks(self) -> Iterator[Buffer]:
+        if self._held is not None:
+            yield from self._held
+            return
+        held: list[Buffer] | None = []
+        for chunk in decompress_chunks(self._header.codec, self._stored, self._limit):
+            if held is not None:
+                held.append(chunk)
+                if len(held) * CHUNK_BYTES > _HELD_BYTES:
+                    held = None
+            yield chunk
+        self._held = held
+
+    def walk(self, take: Callable[[Buffer], int]) -> None:
+        """Give every piece to `take`, which returns where the last whole record in it ends."""
+        for piece in self.pieces():
+            self.taken = take(piece)

@@ -1,0 +1,123 @@
+"""Reading a segment a buffer at a time: chunks that begin with a batch and hold at least one whole batch.
+
+Checksums are verified here: a cleaning gives every batch that it changes a new one, and must not give a damaged record
+the right to be believed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+
+from ...protocol.errors import CorruptMessage, InvalidRecord
+from ...protocol.records.batch import (
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_AT,
+    SMALLEST_MESSAGE,
+    BatchHeader,
+    batch_size,
+    is_crc_valid,
+    read_header,
+)
+from ...protocol.records.crc import crc32c
+from ..index_file import CorruptIndex
+from ..segment import Segment
+
+_LENGTH = struct.Struct(">i")
+_CRC = struct.Struct(">I")
+_LENGTH_AT = 8
+_CRC_AT = 17
+_CHECKED_FROM = 21
+
+
+class SegmentReader:
+    """Reads one sealed segment. `on_read` is told of every read how many bytes it had; it may raise to stop."""
+
+    def __init__(self, segment: Segment, buffer_bytes: int, on_read: Callable[[int], None]) -> None:
+        self.path = segment.log.path
+        self._log = segment.log
+        self._buffer_bytes = max(buffer_bytes, HEADER_SIZE)
+        self._on_read = on_read
+
+    def chunk_at(self, position: int) -> bytes:
+        """The bytes from `position`, where a batch begins: as many as the buffer has, more if the batch is larger.
+
+        CorruptMessage if the file ends within the batch: a sealed segment ends with a whole one.
+        """
+        left = self._log.size - position
+        chunk = self._log.read_at(position, min(self._buffer_bytes, left))
+        if left < LOG_OVERHEAD + SMALLEST_MESSAGE:
+            raise self.damage(position, "something that is no batch")
+        size = batch_size(chunk)
+        if size > left or size < LOG_OVERHEAD + SMALLEST_MESSAGE:
+            raise self.damage(position, f"a batch of {size} bytes where {left} are left")
+        if size > len(chunk):
+            chunk = self._log.read_at(position, size)
+        self._on_read(len(chunk))
+        return chunk
+
+    def batch_at(self, chunk: bytes, at: int, position: int) -> BatchHeader | None:
+        """The header of the batch at `at` of the chunk that was read at `position`, its checksum verified.
+
+        None if it is not all in the chunk. CorruptMessage if it is damaged.
+        """
+        left = len(chunk) - at
+        if left < LOG_OVERHEAD + SMALLEST_MESSAGE or batch_size(chunk, at) > left:
+            return None
+        if chunk[at + MAGIC_AT] < MAGIC:
+            from ...protocol.records.legacy import read_message_header  # old logs are rare
+
+            header = read_message_header(chunk, at)
+        elif left < HEADER_SIZE or batch_size(chunk, at) < HEADER_SIZE:
+            raise self.damage(position + at, "a batch without room for its header")
+        else:
+            header = read_header(chunk, at)
+        if header.magic > MAGIC or not is_crc_valid(chunk, at, header):
+            raise self.damage(position + at, "a batch with a wrong checksum")
+        return header
+
+    def verify(self, chunk: bytes, starts: array[int], count: int, position: int) -> None:
+        """Verify the checksums of the batches of magic 2 that begin at the first `count` of `starts`."""
+        view = memoryview(chunk)
+        length_at, crc_at = _LENGTH.unpack_from, _CRC.unpack_from
+        for at in islice(starts, count):
+            end = at + LOG_OVERHEAD + length_at(chunk, at + _LENGTH_AT)[0]
+            if crc32c(view[at + _CHECKED_FROM : end]) != crc_at(chunk, at + _CRC_AT)[0]:
+                raise self.damage(position + at, "a batch with a wrong checksum")
+
+    def damage(self, position: int, what: str) -> CorruptMessage:
+        return CorruptMessage(f"{self.path}: there is {what} at position {position}")
+
+    @contextlib.contextmanager
+    def naming(self, position: int) -> Iterator[None]:
+        """Say where the batch is that turns out to be damaged."""
+        try:
+            yield
+        except (CorruptMessage, InvalidRecord) as error:
+            raise self.damage(position, f"a damaged batch ({error})") from error
+
+
+def position_before(segment: Segment, offset: int) -> int:
+    """A position at which a batch begins, at or before the one that holds `offset`."""
+    if offset <= segment.base_offset:
+        return 0
+    try:
+        return segment.offset_index.lookup(offset).position
+    except CorruptIndex:
+        return 0
+
+
+def last_offset(segments: Sequence[Segment]) -> int:
+    """Of the last batch in these segments; -1 if there is none."""
+    last = -1
+    for segment in reversed(segments):
+        if segment.size:
+            for _, header in segment.headers(position_before(segment, segment.next_offset)):
+                last = header.last_offset
+            break
+    return last

@@ -1,0 +1,356 @@
+"""One pass over one log: what is superseded goes, everything else stays where it is.
+
+    log start              first dirty              end                       log end
+        |    clean            |       dirty          |      not cleanable        |
+    ----+---------------------+----------------------+---------------------------+---->  offsets
+                              |<-- keys are mapped ->|
+        |<----------- segments are rewritten ------->|
+
+1. *Map.* The newest offset of every key in the dirty part, in order, until it ends or the map is full. Control batches
+   and aborted data have no keys. What lies beyond the map's reach stays as it is until a later pass.
+2. *Group.* Neighbouring segments that fit into one, from the start of the log to where the map ends.
+3. *Rewrite.* Each group becomes one segment with the base offset of its first. Every batch of it is asked:
+
+    | batch                                           | becomes                                                        |
+    |-------------------------------------------------|----------------------------------------------------------------|
+    | data of an aborted transaction                  | nothing                                                        |
+    | a marker of whose transaction data is left      | itself                                                         |
+    | a marker without, and no delete horizon         | itself, with the horizon now + `delete.retention.ms`           |
+    | a marker without, its horizon at or before now  | nothing                                                        |
+    | data with records that stay                     | those; with a horizon if one of them is a tombstone for the    |
+    |                                                 | first time                                                     |
+
+    | record                                          | stays                                                          |
+    |-------------------------------------------------|----------------------------------------------------------------|
+    | beyond the reach of the map                     | yes                                                            |
+    | without a key                                   | no                                                             |
+    | superseded: the map has a later offset          | no                                                             |
+    | with a value                                    | yes                                                            |
+    | tombstone without a horizon, or now before it   | yes                                                            |
+    | tombstone, its horizon at or before now         | no                                                             |
+    | tombstone of magic 0 or 1                       | if its file is younger than that of the last clean segment     |
+    |                                                 | less `delete.retention.ms`                                     |
+
+   Of some batches the header stays even if no record does: the last one of every active producer, whose sequence it
+   tells; the last marker of a producer that has written nothing else, for its epoch; and the last batch of a group, so
+   that recovery learns from a group that was being swapped in how far it reaches.
+
+Nothing is renumbered. A pass changes nothing that anyone sees: it writes `.cleaned` files, and whoever iterates over
+`Pass.run` swaps each group in (`Segments.replace`) before asking for the next. What it reads are sealed segments, which
+do not change; so it may run in any thread.
+
+Unlike Apache Kafka, a batch gets its horizon only when the map reaches beyond all of it: with a map too small for the
+dirty part, older values of its keys may still be there, and the time to read the tombstone must not run out first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from array import array
+from collections.abc import Iterator, Sequence
+from time import perf_counter
+
+from ...protocol.errors import InvalidRecord
+from ...protocol.records.batch import HEADER_SIZE, MAGIC, BatchHeader
+from ...protocol.records.record import decode_records
+from ..offset_index import MAX_RELATIVE_OFFSET
+from ..segment import Segment
+from .block import Block
+from .chunks import SegmentReader, last_offset
+from .cleaned import NOTE, CleanedGroup, CleanedSegment
+from .keys import KeyMapper
+from .offset_map import OffsetMap
+from .plan import CleanableLog, Limits, Watch
+from .rewrite import Selection, emptied, rebuilt, upgraded
+from .stats import PassReport
+from .transactions import CleanedTransactions
+
+
+class Pass:
+    """A pass over `log` that begins at `now_ms`. Iterate over `run` once."""
+
+    def __init__(self, log: CleanableLog, now_ms: int, limits: Limits, watch: Watch) -> None:
+        self._log = log
+        self._now_ms = now_ms
+        self._limits = limits
+        self._watch = watch
+        self.report = PassReport(log.first_dirty_offset, log.first_dirty_offset, now_ms)
+
+    def run(self) -> Iterator[CleanedGroup]:
+        """Each group, complete and on the disk; swap it in before going on.
+
+        CorruptMessage, naming file and position, if a segment is damaged; MapTooSmall; OSError if the disk refuses;
+        CleaningAborted. What was not swapped in is removed then.
+        """
+        log, report = self._log, self.report
+        began = perf_counter()
+        dirty = log.dirty_segments
+        report.is_horizon_pass = not dirty
+        with contextlib.closing(self._map_for(dirty)) as offset_map:
+            offset_map.reach(log.first_dirty_offset - 1)
+            self._map_keys(dirty, offset_map)
+            report.end_offset = offset_map.latest_offset + 1
+            report.keys, report.map_bytes = len(offset_map), offset_map.size_bytes
+            report.map_utilization = offset_map.utilization
+            rewriter = _Rewriter(log, self._now_ms, self._limits, self._watch, offset_map, report)
+            for sources in self._groups():
+                yield rewriter.rewrite(sources)
+            rewriter.report_counts()
+        report.seconds = perf_counter() - began
+
+    # 1. Map
+
+    def _map_for(self, dirty: Sequence[Segment]) -> OffsetMap:
+        """A map as large as the budget allows, or as the dirty records can need: they have an offset and 7 bytes each.
+        (Of a compressed batch only offsets say how many there may be.)"""
+        offsets = self._log.end_offset - max(self._log.first_dirty_offset, dirty[0].base_offset) if dirty else 0
+        return OffsetMap(offsets, budget_bytes=self._limits.map_bytes, load_factor=self._limits.load_factor)
+
+    def _map_keys(self, dirty: Sequence[Segment], offset_map: OffsetMap) -> None:
+        transactions = CleanedTransactions(self._log.aborted_transactions(dirty))
+        mapper = KeyMapper(offset_map, transactions, self._log.first_dirty_offset, self._limits, self._watch)
+        ends = [*(segment.base_offset for segment in dirty[1:]), self._log.end_offset]
+        for segment, end_offset in zip(dirty, ends, strict=False):
+            self.report.mapped_bytes += mapper.map_segment(segment)
+            if offset_map.is_full:
+                return
+            offset_map.reach(end_offset - 1)  # compaction may have taken the last offsets of the segment
+
+    # 2. Group
+
+    def _groups(self) -> Iterator[list[Segment]]:
+        """The segments up to where the map ends, in runs that fit into one segment by bytes, index bytes and offsets.
+
+        By what they are before cleaning: so what comes out of a run never has to be split.
+        """
+        config = self._log.config
+        rows = [segment for segment in self._log.segments if segment.base_offset < self.report.end_offset]
+        group: list[Segment] = []
+        size = offset_index_size = time_index_size = 0
+        for number, segment in enumerate(rows):
+            following = self._log.segments[number + 1 :]
+            last_offset = (following[0].base_offset if following else self._log.end_offset) - 1
+            fits = (
+                size + segment.size <= config.segment_bytes
+                and offset_index_size + segment.offset_index.size_bytes <= config.segment_index_bytes
+                and time_index_size + segment.time_index.size_bytes <= config.segment_index_bytes
+                and (segment.size == 0 or not group or last_offset - group[0].base_offset <= MAX_RELATIVE_OFFSET)
+            )
+            if group and not fits:
+                yield group
+                group = []
+                size = offset_index_size = time_index_size = 0
+            group.append(segment)
+            size += segment.size
+            offset_index_size += segment.offset_index.size_bytes
+            time_index_size += segment.time_index.size_bytes
+        if group:
+            yield group
+
+
+class _Rewriter:
+    """Writes what is left of groups of segments, one group after the other, in the order of the log."""
+
+    def __init__(
+        self,
+        log: CleanableLog,
+        now_ms: int,
+        limits: Limits,
+        watch: Watch,
+        offset_map: OffsetMap,
+        report: PassReport,
+    ) -> None:
+        self._log = log
+        self._now_ms = now_ms
+        self._limits = limits
+        self._watch = watch
+        self._map = offset_map
+        self._report = report
+        self._transactions = CleanedTransactions(log.aborted_transactions(log.segments))
+        self._sieve = offset_map.sieve.Sieve(offset_map.table, now_ms, log.tombstone_bit, limits.record_bytes)
+        self._plain_sieve = offset_map.sieve.Sieve(offset_map.table, now_ms, log.tombstone_bit)
+        """The one meets pieces of decompressed blocks, the other batches as they are stored."""
+        self._horizon_ms = now_ms + log.config.delete_retention_ms
+        self._legacy_horizon_ms = self._legacy_horizon()
+        self._last_data_offsets = {
+            tail.last_data_offset for tail in log.producers.values() if tail.last_data_offset is not None
+        }
+        self._last_of_group = -1
+        self._precious = array("q")
+        """Last offsets of batches that stay even if they are empty, in order."""
+        self._out = bytearray()
+        count = limits.buffer_bytes // HEADER_SIZE + 1
+        self._starts = array("q", bytes(8 * count))
+        self._notes = array("q", bytes(8 * NOTE * count))
+
+    def _legacy_horizon(self) -> int:
+        """Tombstones of magic 0 and 1 stay in files modified after this. (They have no place for a horizon.)"""
+        clean = [s for s in self._log.segments if s.base_offset < self._log.first_dirty_offset]
+        return clean[-1].modified_ms - self._log.config.delete_retention_ms if clean else 0
+
+    def rewrite(self, sources: Sequence[Segment]) -> CleanedGroup:
+        log, report = self._log, self._report
+        modified_ms = sources[-1].modified_ms
+        self._last_of_group = last_offset(sources)
+        self._precious = array("q", sorted({*self._last_data_offsets, self._last_of_group}))
+        cleaned = CleanedSegment(
+            log.filesystem, log.directory, sources[0].base_offset, log.config, self._now_ms, self._limits.buffer_bytes
+        )
+        try:
+            for segment in sources:
+                self._rewrite_segment(segment, cleaned)
+            written = cleaned.finish(modified_ms)
+        except BaseException:
+            cleaned.discard()
+            raise
+        report.segments_before += len(sources)
+        report.segments_after += 1
+        report.bytes_read += sum(segment.size for segment in sources)
+        report.bytes_written += written.size
+        return CleanedGroup(sources, written)
+
+    def report_counts(self) -> None:
+        """Add what the sieves have counted to the report."""
+        report = self._report
+        for sieve in (self._sieve, self._plain_sieve):
+            report.records_read += sieve.records
+            report.superseded += sieve.superseded
+            report.expired_tombstones += sieve.expired
+            report.keyless_records += sieve.keyless
+            report.tombstones_waiting += sieve.tombstones
+            report.note_horizon(sieve.earliest_horizon)
+
+    def _rewrite_segment(self, segment: Segment, cleaned: CleanedSegment) -> None:
+        reader = SegmentReader(segment, self._limits.buffer_bytes, self._watch.on_bytes)
+        keeps_legacy_tombstones = segment.modified_ms > self._legacy_horizon_ms
+        position = 0
+        while position < segment.size:
+            before = cleaned.size
+            chunk = reader.chunk_at(position)
+            position += self._rewrite_chunk(reader, chunk, position, cleaned, keeps_legacy_tombstones)
+            self._watch.on_bytes(cleaned.size - before)
+
+    def _rewrite_chunk(
+        self, reader: SegmentReader, chunk: bytes, position: int, cleaned: CleanedSegment, keeps_legacy: bool
+    ) -> int:
+        """The whole batches at the start of the chunk; how many bytes they had."""
+        sieve = self._plain_sieve
+        at: int = 0
+        if len(self._out) < len(chunk):
+            self._out = bytearray(len(chunk))
+        out = memoryview(self._out)
+        while True:
+            at, met, used, noted = sieve.sift_batches(chunk, at, self._precious, out, self._starts, self._notes)
+            reader.verify(chunk, self._starts, met, position)
+            if used:
+                cleaned.append_sifted(out[:used], self._notes, noted)
+            header = reader.batch_at(chunk, at, position)
+            if header is None:
+                return at
+            if sieve.error:
+                raise reader.damage(position + at, f"a batch with something that is no record (reason {sieve.error})")
+            if met == len(self._starts):
+                continue
+            with reader.naming(position + at):
+                self._rewrite_batch(header, chunk[at : at + header.size], cleaned, keeps_legacy)
+            at += header.size
+
+    # 3. Rewrite: a batch that is not plain, or that asks for more than leaving records out
+
+    def _rewrite_batch(self, header: BatchHeader, batch: bytes, cleaned: CleanedSegment, keeps_legacy: bool) -> None:
+        if header.is_control:
+            self._rewrite_marker(header, batch, cleaned)
+        elif self._transactions.is_aborted(header):
+            self._report.records_read += header.record_count
+            self._report.aborted_records += header.record_count
+            self._drop(header, cleaned)
+        elif header.magic < MAGIC:
+            self._rewrite_messages(header, batch, cleaned, keeps_legacy)
+        else:
+            self._rewrite_records(header, batch, cleaned)
+
+    def _rewrite_marker(self, header: BatchHeader, batch: bytes, cleaned: CleanedSegment) -> None:
+        is_spent = self._transactions.is_spent(header, batch)
+        cleaned.add_aborted(self._transactions.still_indexed)
+        self._transactions.still_indexed.clear()
+        has_expired = is_spent and header.has_delete_horizon and header.base_timestamp <= self._now_ms
+        if has_expired or header.record_count == 0:
+            self._report.removed_markers += has_expired
+            self._drop(header, cleaned)
+        elif is_spent and not header.has_delete_horizon:
+            self._report.note_horizon(self._horizon_ms)
+            block = Block(batch, header, self._limits.record_bytes)
+            verdicts = bytearray(header.record_count)  # all of them stay
+            everything = Selection([(header.size, verdicts)], header.record_count, header.max_timestamp)
+            changed = rebuilt(self._map.sieve, block, header, everything, delete_horizon_ms=self._horizon_ms)
+            cleaned.append(changed.batch, changed.header)
+        else:
+            if is_spent:
+                self._report.note_horizon(header.base_timestamp)
+            cleaned.append(batch, header)
+
+    def _rewrite_records(self, header: BatchHeader, batch: bytes, cleaned: CleanedSegment) -> None:
+        sieve = self._sieve
+        block = Block(batch, header, self._limits.record_bytes)
+        horizon_ms = header.base_timestamp if header.has_delete_horizon else None
+        sieve.begin(header.base_offset, header.base_timestamp, -1 if horizon_ms is None else horizon_ms)
+        pieces = []
+        for piece in block.pieces():
+            block.taken, verdicts = sieve.select(piece)
+            if sieve.error:
+                raise InvalidRecord(f"record {sieve.walked} is none (reason {sieve.error})")
+            pieces.append((block.taken, verdicts))
+        if sieve.walked != header.record_count:
+            raise InvalidRecord(f"the batch claims {header.record_count} records and holds {sieve.walked}")
+        if not sieve.kept:
+            self._drop(header, cleaned)
+            return
+        gets_horizon = sieve.kept_tombstones and horizon_ms is None and header.last_offset <= self._map.latest_offset
+        new_horizon_ms = self._horizon_ms if gets_horizon else None
+        if sieve.kept_tombstones:
+            self._report.tombstones_waiting += sieve.kept_tombstones
+            if (horizon_ms if horizon_ms is not None else new_horizon_ms) is not None:
+                self._report.note_horizon(horizon_ms if horizon_ms is not None else self._horizon_ms)
+        if sieve.kept == sieve.walked and new_horizon_ms is None:
+            cleaned.append(batch, header)
+            return
+        selection = Selection(pieces, sieve.kept, sieve.max_timestamp)
+        changed = rebuilt(self._map.sieve, block, header, selection, delete_horizon_ms=new_horizon_ms)
+        cleaned.append(changed.batch, changed.header)
+
+    def _rewrite_messages(self, header: BatchHeader, batch: bytes, cleaned: CleanedSegment, keeps_legacy: bool) -> None:
+        report = self._report
+        kept = []
+        for record in decode_records(batch, 0, header, limit=self._limits.record_bytes):
+            report.records_read += 1
+            if record.offset > self._map.latest_offset:
+                kept.append(record)
+            elif record.key is None:
+                report.keyless_records += 1
+            elif record.offset < self._map.get(record.key):
+                report.superseded += 1
+            elif record.value is None and not keeps_legacy:
+                report.expired_tombstones += 1
+            else:
+                report.tombstones_waiting += record.value is None
+                kept.append(record)
+        if kept:
+            changed = upgraded(header, kept)
+            cleaned.append(changed.batch, changed.header)
+        else:
+            self._drop(header, cleaned)
+
+    def _drop(self, header: BatchHeader, cleaned: CleanedSegment) -> None:
+        """Nothing of the batch stays, but perhaps its header."""
+        if header.last_offset == self._last_of_group or self._tells_of_its_producer(header):
+            kept = emptied(header)
+            cleaned.append(kept.batch, kept.header)
+
+    def _tells_of_its_producer(self, header: BatchHeader) -> bool:
+        """Whether a restart could not know without it where an active producer was."""
+        tail = self._log.producers.get(header.producer_id)
+        if tail is None:
+            return False
+        if tail.last_data_offset is not None:
+            return header.last_offset == tail.last_data_offset
+        return header.is_control and header.producer_epoch == tail.epoch

@@ -1,0 +1,87 @@
+"""The newest offset of every key in the dirty part of a log, within a budget of memory.
+
+Only hashes of keys are kept, 24 bytes an entry. Two keys of one hash would lose data: SipHash with 128 bits and a
+secret drawn for each map makes that a matter of chance, about 10^-23 for a hundred million keys, also for someone who
+chooses keys in order to delete those of others.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from typing import Any
+
+from ...protocol.records.load_kernel import load_sieve
+
+ENTRY_BYTES = 24
+
+
+class MapTooSmall(Exception):
+    """The budget has no room for a single key. The message names the setting to raise."""
+
+
+class OffsetMap:
+    """Keys to offsets. Made for one pass, closed after it: then the memory is the system's again."""
+
+    def __init__(self, max_keys: int, *, budget_bytes: int, load_factor: float = 0.9, secret: bytes = b"") -> None:
+        """Room for `max_keys`, the most that the dirty records can need, or for as many as the budget
+        (`log.cleaner.dedupe.buffer.size` by thread) and the load factor (`log.cleaner.io.buffer.load.factor`) allow.
+
+        MapTooSmall if that is none. `secret` is for tests.
+        """
+        affordable = budget_bytes // ENTRY_BYTES
+        if int(affordable * load_factor) < 1:
+            raise MapTooSmall(
+                f"{budget_bytes} bytes filled to {load_factor:.0%} have no room for a key:"
+                " raise log.cleaner.dedupe.buffer.size (shared by log.cleaner.threads) or"
+                " log.cleaner.io.buffer.load.factor"
+            )
+        slots = max(min(affordable, int(max_keys / load_factor) + 2), 2)
+        capacity = min(int(slots * load_factor), slots - 1) or 1
+        self.sieve = load_sieve()
+        self._memory = mmap.mmap(-1, slots * ENTRY_BYTES)
+        self.table: Any = self.sieve.KeyTable(self._memory, secret or os.urandom(16), capacity)
+        """A KeyTable of protocol/records/sieve.py."""
+
+    def __len__(self) -> int:
+        return int(self.table.size)
+
+    @property
+    def capacity(self) -> int:
+        """How many keys it takes."""
+        return int(self.table.capacity)
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self._memory)
+
+    @property
+    def utilization(self) -> float:
+        """The share of its slots that are taken."""
+        return len(self) * ENTRY_BYTES / self.size_bytes
+
+    @property
+    def is_full(self) -> bool:
+        """A key found no room any more: what follows it is for the next pass."""
+        return bool(self.table.is_full)
+
+    @property
+    def latest_offset(self) -> int:
+        """Up to here the log has been looked at. A record beyond it stays, whatever its key."""
+        return int(self.table.latest_offset)
+
+    def reach(self, offset: int) -> None:
+        """There is nothing more to be looked at up to this offset."""
+        self.table.latest_offset = max(self.table.latest_offset, offset)
+
+    def put(self, key: bytes, offset: int) -> bool:
+        """Remember the offset instead of an earlier one; False if there is no room for the key."""
+        return bool(self.table.put(key, offset))
+
+    def get(self, key: bytes) -> int:
+        """-1 for a key that is not there."""
+        return int(self.table.get(key))
+
+    def close(self) -> None:
+        self.table.close()
+        self._memory.close()

@@ -1,0 +1,120 @@
+"""A batch after cleaning: the bytes of what is left of it.
+
+| what is left                       | what is written                                                               |
+|------------------------------------|-------------------------------------------------------------------------------|
+| everything, as it was              | the same bytes (the caller's affair)                                          |
+| some records                       | same header and codec; counts, checksum and, with create time, the largest    |
+|                                    | timestamp anew; an earlier delete horizon stays                               |
+| tombstones, or an emptied marker,  | the same, with a delete horizon for base timestamp, attribute bit 6, and      |
+| for the first time                 | timestamp deltas from the horizon (KIP-534)                                   |
+| nothing, but it must not go        | its header: no records, no codec, no horizon, and the timestamps -1 and       |
+|                                    | largest as before                                                             |
+
+Offsets, sequences, producer and leader epoch are never touched; that the first or last offset of a batch has no record
+is ordinary. Larger deltas may make a batch larger than max.message.bytes; nobody minds who reads. Messages of magic 0
+and 1 become batches of magic 2, as with Kafka 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from ...protocol.records.batch import (
+    CODEC_MASK,
+    DELETE_HORIZON,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    MAGIC,
+    NO_TIMESTAMP,
+    BatchHeader,
+    build_batch,
+    read_header,
+    rewrite_header,
+)
+from ...protocol.records.compression import compress_chunks
+from ...protocol.records.record import Record
+from ..filesystem import Buffer
+from .block import Block
+
+
+class Selection(NamedTuple):
+    """Which records of a batch stay."""
+
+    pieces: list[tuple[int, bytearray]]
+    """For each piece of its block: where the last whole record ends, and a verdict on each record in it."""
+    kept: int
+    """How many records stay."""
+    max_timestamp: int
+    """Theirs."""
+
+
+class Rewritten(NamedTuple):
+    header: BatchHeader
+    batch: Buffer
+
+
+def emptied(header: BatchHeader) -> Rewritten:
+    """The batch without its records, for the sake of its offsets and its producer's sequence."""
+    return _finished(
+        header._replace(
+            magic=MAGIC,
+            attributes=header.attributes & ~(CODEC_MASK | DELETE_HORIZON),
+            base_timestamp=NO_TIMESTAMP,
+            record_count=0,
+        ),
+        b"",
+    )
+
+
+def rebuilt(
+    sieve: Any, block: Block, header: BatchHeader, selection: Selection, *, delete_horizon_ms: int | None = None
+) -> Rewritten:
+    """The batch with the selected records only, at least one; with `delete_horizon_ms` it gets that horizon.
+
+    `sieve` is the module protocol.records.sieve.
+    """
+    attributes, base_timestamp = header.attributes, header.base_timestamp
+    shift, fixed_delta = 0, None
+    if delete_horizon_ms is not None:
+        attributes |= DELETE_HORIZON
+        base_timestamp = delete_horizon_ms
+        if header.is_log_append_time:
+            fixed_delta = header.max_timestamp - delete_horizon_ms
+        else:
+            shift = header.base_timestamp - delete_horizon_ms
+
+    def remaining() -> Iterator[Buffer]:
+        verdicts = iter(selection.pieces)
+        for piece in block.pieces():
+            block.taken, verdict = next(verdicts)
+            yield sieve.rewrite(piece, verdict, shift, fixed_delta)
+
+    return _finished(
+        header._replace(
+            attributes=attributes,
+            base_timestamp=base_timestamp,
+            max_timestamp=header.max_timestamp if header.attributes & LOG_APPEND_TIME else selection.max_timestamp,
+            record_count=selection.kept,
+        ),
+        b"".join(compress_chunks(header.codec, remaining())),
+    )
+
+
+def upgraded(header: BatchHeader, records: Sequence[Record]) -> Rewritten:
+    """These records of a message of magic 0 or 1, at least one, as a batch of magic 2. They have no delete horizon."""
+    batch = build_batch(
+        records,
+        base_offset=records[0].offset,
+        last_offset=records[-1].offset,
+        codec=header.codec,
+        log_append_time_ms=header.max_timestamp if header.is_log_append_time else None,
+    )
+    return Rewritten(read_header(batch), batch)
+
+
+def _finished(header: BatchHeader, block: bytes) -> Rewritten:
+    batch = bytearray(HEADER_SIZE)
+    batch += block
+    return Rewritten(rewrite_header(batch, 0, header._replace(batch_length=len(batch) - LOG_OVERHEAD)), batch)

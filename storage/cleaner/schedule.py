@@ -1,0 +1,227 @@
+"""Which log is cleaned next, and when there is one to be cleaned.
+
+A log is a candidate if its topic is compacted, nothing else is going on with it (states.py) and no pass over it has
+failed. Of the candidates one is picked:
+
+1. Logs with a record that has been waiting longer than `max.compaction.lag.ms` (KIP-354), whatever their dirty ratio:
+   by must-clean ratio, then by dirty ratio. (Apache Kafka cleans them too, but gives them no precedence.)
+2. Logs whose dirty ratio is above `min.cleanable.dirty.ratio`: the dirtiest.
+3. Logs in which the delete horizon of a tombstone or marker has passed (KIP-534), though nothing is dirty: the longest
+   overdue. Such passes of one log are at least the back-off apart, and ten times as long as its last one took. (In
+   Apache Kafka such records wait for the next dirty ones, for ever if there are none.)
+
+A pass that fails makes its log *uncleanable* until the broker starts again: nothing of it was lost, and the others go
+on. The bound of KIP-354 does not hold there; the gauges show it.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ...protocol.errors import KafkaError
+from ...protocol.topics import TopicPartition
+from ..config_key import MAX_LONG
+from ..log import PartitionLog
+from .checkpoint import CleanerCheckpoint
+from .dirtiness import Dirtiness, assess, capture, first_timestamp, next_roll_ms
+from .plan import CleanableLog
+from .states import CleaningStates
+from .stats import NO_HORIZON, CleanerGauges, PassReport
+
+logger = logging.getLogger("kmini.storage.cleaner")
+
+_HORIZON_SPACING = 10
+"""A pass for horizons alone may take a tenth of the time."""
+
+
+class Reason(enum.IntEnum):
+    """Why a log is picked; the greatest goes first."""
+
+    HORIZON = 1
+    DIRTY = 2
+    MUST = 3
+
+
+class Job(NamedTuple):
+    """A log to be cleaned. It is IN_PROGRESS until `Schedule.ended`."""
+
+    partition: TopicPartition
+    log: PartitionLog
+    reason: Reason
+    dirtiness: Dirtiness
+    range: CleanableLog
+
+
+@dataclass
+class _Memory:
+    """What is remembered of a partition's passes."""
+
+    horizon_ms: int | None = None
+    """The earliest delete horizon in the log, or earlier; NO_HORIZON if there is none; None if nobody has looked."""
+    next_horizon_pass_ms: int = 0
+    failure: str | None = None
+
+
+class Schedule:
+    """For the loop. Knows of the logs what it is told in each call, so that nobody has to tell it of changes."""
+
+    def __init__(self, checkpoint: CleanerCheckpoint, *, backoff_ms: int) -> None:
+        self.checkpoint = checkpoint
+        self.backoff_ms = backoff_ms
+        """`log.cleaner.backoff.ms`; may be changed at any time."""
+        self.states = CleaningStates()
+        self.gauges = CleanerGauges()
+        self.last_pick_ms = 0
+        self._memories: dict[TopicPartition, _Memory] = {}
+
+    # Picking
+
+    def pick(self, logs: Mapping[TopicPartition, PartitionLog], now_ms: int) -> Job | None:
+        """The log to clean next, IN_PROGRESS from here on; None if there is none."""
+        self.last_pick_ms = now_ms
+        best: tuple[tuple[float, ...], TopicPartition, Dirtiness] | None = None
+        delay_ms, dirtiest = 0, 0.0
+        for partition, log in self._compacted(logs):
+            dirtiness = self._assess(partition, log, now_ms)
+            if dirtiness is None:
+                continue
+            delay_ms, dirtiest = max(delay_ms, dirtiness.delay_ms), max(dirtiest, dirtiness.ratio)
+            if self.states.is_idle(partition) and not self._memory(partition).failure:
+                rank = self._rank(partition, log, dirtiness, now_ms)
+                if rank is not None and (best is None or rank > best[0]):
+                    best = rank, partition, dirtiness
+        self.gauges.max_compaction_delay_secs = delay_ms / 1000
+        self.gauges.max_dirty_percent = 100 * dirtiest
+        if best is None:
+            return None
+        rank, partition, dirtiness = best
+        return self._job(partition, logs[partition], Reason(int(rank[0])), dirtiness)
+
+    def pick_this(self, partition: TopicPartition, log: PartitionLog, now_ms: int) -> Job | None:
+        """A job for this log, dirty or not; None if it is uncleanable. IllegalTransition unless it is idle."""
+        dirtiness = self._assess(partition, log, now_ms)
+        if dirtiness is None or self._memory(partition).failure:
+            return None
+        return self._job(partition, log, Reason.MUST, dirtiness)
+
+    def _job(self, partition: TopicPartition, log: PartitionLog, reason: Reason, dirtiness: Dirtiness) -> Job:
+        self.states.start(partition)
+        return Job(partition, log, reason, dirtiness, capture(log, dirtiness))
+
+    def _compacted(self, logs: Mapping[TopicPartition, PartitionLog]) -> Iterable[tuple[TopicPartition, PartitionLog]]:
+        return ((partition, log) for partition, log in logs.items() if log.config.is_compacted and log.log_end_offset)
+
+    def _assess(self, partition: TopicPartition, log: PartitionLog, now_ms: int) -> Dirtiness | None:
+        """None if the log cannot even be looked at: then it is uncleanable."""
+        try:
+            return assess(log, self.checkpoint.get(partition), now_ms)
+        except (KafkaError, OSError) as error:
+            if not self._memory(partition).failure:
+                self._fail(partition, error)
+            return None
+
+    def _rank(
+        self, partition: TopicPartition, log: PartitionLog, dirtiness: Dirtiness, now_ms: int
+    ) -> tuple[float, ...] | None:
+        """Larger ones go first; None if there is no reason to clean the log."""
+        if dirtiness.must_clean_bytes:
+            return (Reason.MUST, dirtiness.must_clean_ratio, dirtiness.ratio)
+        if dirtiness.cleanable_bytes and dirtiness.ratio > log.config.min_cleanable_dirty_ratio:
+            return (Reason.DIRTY, dirtiness.ratio)
+        memory = self._memory(partition)
+        if memory.horizon_ms is not None and max(memory.horizon_ms, memory.next_horizon_pass_ms) <= now_ms:
+            return (Reason.HORIZON, now_ms - memory.horizon_ms)
+        return None
+
+    # What comes back
+
+    def ended(self, job: Job, report: PassReport | None, error: BaseException | None, now_ms: int) -> bool:
+        """The worker is done with the job: with a report, or with what failed, or with neither if it was stopped.
+
+        True if the checkpoint moved and is to be written (after what the pass wrote is on the disk).
+        """
+        partition = job.partition
+        was_left_alone = self.states.done(partition)
+        if error is not None:
+            self._fail(partition, error)
+            return False
+        if report is None or not was_left_alone:
+            return False
+        memory = self._memory(partition)
+        memory.horizon_ms = report.earliest_horizon_ms
+        memory.next_horizon_pass_ms = now_ms + max(self.backoff_ms, int(_HORIZON_SPACING * report.seconds * 1000))
+        self.gauges.note_pass(report)
+        self.checkpoint.set(partition, report.end_offset)
+        logger.info("%s: %s", partition, report)
+        return True
+
+    def _fail(self, partition: TopicPartition, error: BaseException) -> None:
+        self._memory(partition).failure = str(error) or type(error).__name__
+        logger.error("%s cannot be cleaned any more until the broker starts again: %s", partition, error)
+
+    def note_horizon(self, partition: TopicPartition, horizon_ms: int | None) -> None:
+        """Somebody has looked for the earliest delete horizon of a log that was not cleaned since the start."""
+        memory = self._memory(partition)
+        if memory.horizon_ms is None:
+            memory.horizon_ms = NO_HORIZON if horizon_ms is None else horizon_ms
+
+    def without_horizon(self, logs: Mapping[TopicPartition, PartitionLog]) -> list[TopicPartition]:
+        """Compacted logs of which nobody knows whether horizons wait in them."""
+        return [p for p, _ in self._compacted(logs) if p not in self._memories or self._memories[p].horizon_ms is None]
+
+    # What others do to logs
+
+    def on_truncation(self, partition: TopicPartition, log: PartitionLog) -> bool:
+        """The log was cut; True if the checkpoint moved and is to be written."""
+        return self.checkpoint.lower(partition, log.segments.active.base_offset)
+
+    def forget_all_but(self, partitions: Iterable[TopicPartition]) -> None:
+        """Logs that are gone: one of the same name begins afresh."""
+        known = set(partitions)
+        self.states.forget_all_but(known)
+        for partition in self._memories.keys() - known:
+            del self._memories[partition]
+            self.checkpoint.remove(partition)
+
+    # Seen from outside
+
+    def failures(self) -> dict[TopicPartition, str]:
+        """Uncleanable partitions, and why."""
+        return {partition: memory.failure for partition, memory in self._memories.items() if memory.failure}
+
+    def uncleanable_bytes(self, logs: Mapping[TopicPartition, PartitionLog], now_ms: int) -> int:
+        """Cleanable bytes of the uncleanable partitions."""
+        found = (self._assess(p, logs[p], now_ms) for p in self.failures() if p in logs)
+        return sum(dirtiness.cleanable_bytes for dirtiness in found if dirtiness is not None)
+
+    def next_due_ms(self, logs: Mapping[TopicPartition, PartitionLog], now_ms: int) -> int | None:
+        """When time alone will next give the cleaner something to do: a roll, a bound, a minimum lag, a horizon. None
+        if that is never. It may be too early, never too late."""
+        times = [time for partition, log in self._compacted(logs) for time in self._times(partition, log)]
+        return min((time for time in times if time > now_ms), default=None)
+
+    def _times(self, partition: TopicPartition, log: PartitionLog) -> Iterable[int]:
+        memory = self._memory(partition)
+        if memory.horizon_ms is not None and memory.horizon_ms < NO_HORIZON:
+            yield max(memory.horizon_ms, memory.next_horizon_pass_ms)
+        roll_ms = next_roll_ms(log)
+        if roll_ms is not None:
+            yield roll_ms
+        config, first_dirty = log.config, self.checkpoint.get(partition) or 0
+        for segment in log.segments:
+            if segment is log.segments.active or segment.next_offset <= first_dirty:
+                continue
+            if config.max_compaction_lag_ms < MAX_LONG:
+                yield first_timestamp(segment) + config.max_compaction_lag_ms + 1
+            if config.min_compaction_lag_ms > 0:
+                yield segment.largest_timestamp + config.min_compaction_lag_ms
+
+    def _memory(self, partition: TopicPartition) -> _Memory:
+        memory = self._memories.get(partition)
+        if memory is None:
+            memory = self._memories[partition] = _Memory()
+        return memory

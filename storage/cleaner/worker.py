@@ -1,0 +1,78 @@
+"""A pass in a thread, and the swaps it asks the loop for.
+
+thread                                   loop
+------                                   ----
+                                         job = schedule.pick(...)
+work = CleaningWork(job, ...)
+work.run(swap)   group is on the disk -> swap_in(job.log, group)
+                 sync the directory   <-
+                 next group ...
+                                         if schedule.ended(job, work.report, work.error, now):
+checkpoint.write(snapshot)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...protocol.errors import KafkaStorageError
+from ..log import PartitionLog
+from .clean import Pass
+from .cleaned import CleanedGroup, discard
+from .plan import CleaningAborted, Limits
+from .schedule import Job
+from .stats import PassReport
+from .throttle import Throttle
+
+
+class CleaningWork:
+    """One job. After `run` there is a `report`, or an `error`, or neither: it was stopped, or the log has changed."""
+
+    def __init__(
+        self, job: Job, now_ms: int, limits: Limits, throttle: Throttle, is_stopped: Callable[[], bool]
+    ) -> None:
+        """`is_stopped` is asked in the thread, now and then: whether the partition is aborted, or the broker ends."""
+        self._job = job
+        self._pass = Pass(job.range, now_ms, limits, self)
+        self._throttle = throttle
+        self._is_stopped = is_stopped
+        self.report: PassReport | None = None
+        self.error: Exception | None = None
+
+    def on_bytes(self, count: int) -> None:
+        if self._is_stopped():
+            raise CleaningAborted
+        self._throttle.on_bytes(count)
+
+    def run(self, swap: Callable[[CleanedGroup], None]) -> None:
+        """Blocks. `swap` returns once the loop has done `swap_in`, and raises what that raised."""
+        log = self._job.range
+        coming = list(log.segments)
+        try:
+            for group in self._pass.run():
+                try:
+                    swap(group)
+                except CleaningAborted:
+                    discard(log.filesystem, group.segment)
+                    raise
+                del coming[: len(group.sources)]
+                log.filesystem.sync_directory(log.directory)
+            self.report = self._pass.report
+        except CleaningAborted:
+            return
+        except KafkaStorageError as error:  # of the swap
+            self.error = error
+        except Exception as error:  # whatever it is, it is this log's alone
+            if not any(segment.is_deleted for segment in coming):  # else the log has changed, and is cleaned anew
+                self.error = error
+
+
+def swap_in(log: PartitionLog, group: CleanedGroup) -> None:
+    """Put the segment in the place of its sources. On the loop. KafkaStorageError if the disk refuses.
+
+    CleaningAborted if they are no longer what they were: the log was truncated, or deleted from.
+    """
+    sealed = [*log.segments][:-1]
+    if not all(source in sealed for source in group.sources):
+        raise CleaningAborted
+    log.replace_segments(group.sources, group.segment)

@@ -1,0 +1,210 @@
+"""Expiry of offsets and groups, and what the deletion of topics leaves of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kmini.broker import topics
+from kmini.broker.broker import Broker
+from kmini.broker.clock import MovableClock
+from kmini.broker.config import BrokerConfig
+from kmini.broker.groups import cleanup
+from kmini.broker.groups.cleanup import expired
+from kmini.broker.groups.group import Group
+from kmini.broker.groups.offsets import CommittedOffset
+from kmini.broker.groups.states import GroupState
+from kmini.protocol.errors import NotCoordinator
+from kmini.protocol.topics import CONSUMER_OFFSETS, TopicPartition
+
+StartBroker = Callable[..., Awaitable[Broker]]
+
+MINUTE_MS = 60_000
+RETENTION_MS = 10
+NOW_MS = 1000
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
+    """One that keeps offsets for 10 minutes, looks every minute, and whose clock can be moved."""
+    properties = {
+        "listeners": "PLAINTEXT://127.0.0.1:0",
+        "offsets.retention.minutes": "10",
+        "offsets.retention.check.interval.ms": str(MINUTE_MS),
+    }
+    broker = Broker(BrokerConfig.parse(properties), str(tmp_path), clock=MovableClock())
+    await broker.start()
+    topics.create_missing(broker, CONSUMER_OFFSETS)
+    yield broker
+    await broker.stop()
+
+
+async def commit(broker: Broker, group_id: str, *places: tuple[str, int], expires_in_ms: int | None = None) -> Group:
+    group = broker.groups.group_for_commit(group_id, "", None, -1, 9)
+    changes = broker.groups.store.changes(group_id)
+    now_ms = broker.clock.now_ms()
+    for topic, partition in places:
+        expires_ms = None if expires_in_ms is None else now_ms + expires_in_ms
+        changes.set(TopicPartition(topic, partition), CommittedOffset(1, -1, "", now_ms, expires_ms))
+    await broker.groups.store.write_offsets(changes, group.offsets)
+    return group
+
+
+async def advance(broker: Broker, minutes: float) -> None:
+    assert isinstance(broker.clock, MovableClock)
+    await broker.clock.advance(int(minutes * MINUTE_MS))
+
+
+def on_disk(broker: Broker) -> dict[str, set[tuple[str, int]]]:
+    return {name: {*group.offsets} for name, group in broker.groups.store.load().items()}
+
+
+async def test_offsets_of_a_simple_consumer_expire_one_by_one_and_then_the_group(broker: Broker) -> None:
+    group = await commit(broker, "g", ("a", 0))
+    await advance(broker, 5)
+    await commit(broker, "g", ("a", 1))
+    await advance(broker, 4.9)
+    assert {*group.offsets} == {("a", 0), ("a", 1)}
+    await advance(broker, 1.2)
+    assert {*group.offsets} == {("a", 1)}
+    assert on_disk(broker) == {"g": {("a", 1)}}
+    await advance(broker, 5)
+    assert broker.groups.groups == {}
+    assert on_disk(broker) == {}
+
+
+async def test_an_offset_may_bring_its_own_time_of_expiry(broker: Broker) -> None:
+    await commit(broker, "short", ("a", 0), expires_in_ms=MINUTE_MS)
+    await commit(broker, "long", ("a", 0), expires_in_ms=60 * MINUTE_MS)
+    await advance(broker, 2.1)
+    assert set(broker.groups.groups) == {"long"}
+    await advance(broker, 30)
+    assert set(on_disk(broker)) == {"long"}
+
+
+async def test_a_group_with_nothing_committed_is_forgotten_at_the_next_look(broker: Broker) -> None:
+    broker.groups.group_for_commit("g", "", None, -1, 9)
+    await advance(broker, 1.1)
+    assert broker.groups.groups == {}
+
+
+async def test_an_offset_that_cannot_be_removed_is_tried_again(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    group = await commit(broker, "g", ("a", 0))
+
+    def refuse(*_: Any) -> None:
+        raise NotCoordinator("for now")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(broker.groups.store.topic, "partition_of", refuse)
+        await advance(broker, 12)
+    assert {*broker.groups.groups["g"].offsets} == {*group.offsets} == {("a", 0)}
+    await advance(broker, 1)
+    assert broker.groups.groups == {}
+
+
+# --- who expires, by the kind of group
+
+
+def a_group(
+    state: GroupState,
+    protocol_type: str | None,
+    *,
+    since_ms: int | None = NOW_MS - RETENTION_MS,
+    subscribed: set[str] | None = None,
+) -> Any:
+    """With an offset that is old, one that is not, and one each that says itself whether it is over."""
+    group = Group("g", since_ms)
+    group.state, group.protocol_type = state, protocol_type
+    times = {
+        "old": CommittedOffset(1, -1, "", NOW_MS - RETENTION_MS),
+        "new": CommittedOffset(1, -1, "", NOW_MS - RETENTION_MS + 1),
+        "over": CommittedOffset(1, -1, "", NOW_MS, NOW_MS),
+        "lasts": CommittedOffset(1, -1, "", 0, NOW_MS + 1),
+    }
+    for topic, committed in times.items():
+        group.offsets.set(TopicPartition(topic, 0), committed)
+    return SimpleNamespace(
+        state=state,
+        protocol_type=protocol_type,
+        state_timestamp_ms=since_ms,
+        offsets=group.offsets,
+        subscribed_topics=lambda: subscribed,
+        is_subscribed_to=lambda topic: protocol_type == "consumer" if subscribed is None else topic in subscribed,
+    )
+
+
+@pytest.mark.parametrize(
+    ("group", "gone"),
+    [
+        (a_group(GroupState.EMPTY, None), {"old", "over"}),
+        (a_group(GroupState.EMPTY, "consumer", subscribed=set()), {"old", "new", "over"}),
+        (a_group(GroupState.EMPTY, "consumer", subscribed=set(), since_ms=NOW_MS - RETENTION_MS + 1), {"over"}),
+        (a_group(GroupState.EMPTY, "consumer", subscribed=set(), since_ms=None), {"old", "over"}),
+        (a_group(GroupState.EMPTY, "connect"), {"old", "new", "over"}),
+        (a_group(GroupState.STABLE, "consumer", subscribed=set()), {"old", "over"}),
+        (a_group(GroupState.STABLE, "consumer", subscribed={"old"}), {"over"}),
+        (a_group(GroupState.STABLE, "consumer", subscribed=None), set()),
+        (a_group(GroupState.STABLE, "connect"), set()),
+        (a_group(GroupState.PREPARING_REBALANCE, "consumer", subscribed=set()), set()),
+        (a_group(GroupState.COMPLETING_REBALANCE, "consumer", subscribed=set()), set()),
+    ],
+)
+def test_what_expires(group: Any, gone: set[str]) -> None:
+    assert {topic for (topic, _), _ in expired(group, NOW_MS, RETENTION_MS)} == gone
+
+
+def test_nothing_expires_that_a_transaction_is_about_to_replace() -> None:
+    group = a_group(GroupState.EMPTY, None)
+    group.offsets.add_pending(1, TopicPartition("old", 0), CommittedOffset(2, -1, "", NOW_MS))
+    assert {topic for (topic, _), _ in expired(group, NOW_MS, RETENTION_MS)} == {"over"}
+
+
+# --- deletion of topics
+
+
+async def test_the_offsets_of_a_deleted_topic_are_forgotten_and_no_others(broker: Broker) -> None:
+    for name in ("a", "b"):
+        topics.create(broker, name, partitions=2)
+    for number in range(20):
+        await commit(broker, f"g{number}", ("a", 0), ("a", 1), ("b", 0))
+    topics.delete(broker, "a")
+    assert all({*group.offsets} == {("b", 0)} for group in broker.groups.groups.values())
+    assert on_disk(broker) == {f"g{number}": {("b", 0)} for number in range(20)}
+
+
+async def test_the_offsets_of_a_new_topic_of_that_name_stay(broker: Broker) -> None:
+    old = topics.create(broker, "a").id
+    group = await commit(broker, "g", ("a", 0))
+    changes = broker.groups.store.changes("g")
+    changes.set(TopicPartition("a", 1), CommittedOffset(1, -1, "", broker.clock.now_ms(), topic_id=bytes(range(16))))
+    changes.set(TopicPartition("a", 2), CommittedOffset(1, -1, "", broker.clock.now_ms(), topic_id=old))
+    await broker.groups.store.write_offsets(changes, group.offsets)
+    topics.delete(broker, "a")
+    assert on_disk(broker) == {"g": {("a", 1)}}
+
+
+async def test_an_offset_committed_while_others_expire_stays(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    group = await commit(broker, "g", *(("a", partition) for partition in range(3)))
+    gone = dict(expired(group, broker.clock.now_ms() + 20 * MINUTE_MS, RETENTION_MS))
+    assert len(gone) == 3
+    await commit(broker, "g", ("a", 1))
+    monkeypatch.setattr(cleanup, "expired", lambda *_: iter([*gone.items()][:2]))
+    await advance(broker, 1.1)
+    assert on_disk(broker) == {"g": {("a", 1), ("a", 2)}}
+
+
+async def test_without_the_topic_of_offsets_there_are_no_groups(broker: Broker) -> None:
+    await commit(broker, "g", ("a", 0))
+    topics.delete(broker, CONSUMER_OFFSETS)
+    assert broker.groups.groups == {}
+    with pytest.raises(NotCoordinator):
+        broker.groups.store.check("g")
+    topics.create(broker, CONSUMER_OFFSETS, partitions=3)
+    assert broker.groups.store.partition_of("my-group") == 1906497762 % 3
+    assert on_disk(broker) == {}
+    await commit(broker, "g", ("a", 0))
+    assert on_disk(broker) == {"g": {("a", 0)}}

@@ -1,0 +1,27 @@
+"""DescribeUserScramCredentials, where nobody has any."""
+
+from __future__ import annotations
+
+import pytest
+
+from kmini.broker.broker import Broker
+from kmini.protocol.errors import NONE, DuplicateResource, ResourceNotFound
+from kmini.protocol.messages import DescribeUserScramCredentialsRequest
+
+User = DescribeUserScramCredentialsRequest.User
+
+
+@pytest.mark.parametrize("users", [None, []])
+async def test_all_who_have_credentials_are_nobody(broker: Broker, ask, users) -> None:
+    answer = await ask(broker, DescribeUserScramCredentialsRequest(users=users))
+    assert (answer.error_code, answer.results) == (NONE, [])
+
+
+async def test_a_user_who_is_asked_for_is_not_found_and_twice_is_a_mistake(broker: Broker, ask) -> None:
+    users = [User(name=name) for name in ("alice", "bob", "alice")]
+    answer = await ask(broker, DescribeUserScramCredentialsRequest(users=users))
+    assert answer.error_code == NONE
+    assert {result.user: result.error_code for result in answer.results} == {
+        "alice": DuplicateResource.code,
+        "bob": ResourceNotFound.code,
+    }

@@ -1,0 +1,466 @@
+"""IncrementalAlterConfigs: what changes, that it is in force and stays, and what is refused, in Kafka's order."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from kmini.broker import topics
+from kmini.broker.broker import Broker
+from kmini.broker.config_changes import MAX_CHANGES, MAX_UNKNOWN_KEYS, MAX_VALUE_LENGTH
+from kmini.protocol.errors import (
+    NONE,
+    InvalidConfig,
+    InvalidRequest,
+    InvalidTopic,
+    KafkaError,
+    KafkaStorageError,
+    PolicyViolation,
+    UnknownTopicOrPartition,
+)
+from kmini.protocol.messages.describe_configs import (
+    BROKER,
+    BROKER_LOGGER,
+    DEFAULT_CONFIG,
+    DYNAMIC_BROKER_CONFIG,
+    DYNAMIC_DEFAULT_BROKER_CONFIG,
+    DYNAMIC_TOPIC_CONFIG,
+    STATIC_BROKER_CONFIG,
+    TOPIC,
+    DescribeConfigsRequest,
+)
+from kmini.protocol.messages.incremental_alter_configs import (
+    APPEND,
+    DELETE,
+    SET,
+    SUBTRACT,
+    IncrementalAlterConfigsRequest,
+)
+from kmini.protocol.messages.list_config_resources import CLIENT_METRICS, GROUP
+from kmini.protocol.topics import TopicPartition
+from kmini.storage.config import LogConfig
+
+Ask = Callable[..., Awaitable[Any]]
+StartBroker = Callable[..., Awaitable[Broker]]
+Change = tuple[str, int, str | None]
+Place = tuple[str, str | None, int]
+
+
+def change(resource_type: int, name: str, *changes: Change) -> IncrementalAlterConfigsRequest.Resource:
+    configs = [
+        IncrementalAlterConfigsRequest.Config(name=key, config_operation=operation, value=value)
+        for key, operation, value in changes
+    ]
+    return IncrementalAlterConfigsRequest.Resource(resource_type=resource_type, resource_name=name, configs=configs)
+
+
+async def alter(
+    ask: Ask,
+    broker: Broker,
+    *resources: IncrementalAlterConfigsRequest.Resource,
+    version: int = 1,
+    validate_only: bool = False,
+) -> list[int]:
+    """The codes of the answers, each of which has a text if it is an error."""
+    request = IncrementalAlterConfigsRequest(resources=list(resources), validate_only=validate_only)
+    responses = (await ask(broker, request, version)).responses
+    assert [(told.resource_type, told.resource_name) for told in responses] == [
+        (resource.resource_type, resource.resource_name) for resource in resources
+    ]
+    for told in responses:
+        assert bool(told.error_message) == (told.error_code != NONE), told
+    return [told.error_code for told in responses]
+
+
+async def places(ask: Ask, broker: Broker, resource_type: int, name: str, key: str) -> list[Place]:
+    """What DescribeConfigs tells about a key: its value in force, and the places that speak of it."""
+    resource = DescribeConfigsRequest.Resource(
+        resource_type=resource_type, resource_name=name, configuration_keys=[key]
+    )
+    request = DescribeConfigsRequest(resources=[resource], include_synonyms=True)
+    (result,) = (await ask(broker, request, 4)).results
+    (config,) = result.configs
+    return [
+        (config.name, config.value, config.config_source),
+        *((place.name, place.value, place.source) for place in config.synonyms),
+    ]
+
+
+def log_config(broker: Broker, topic: str, partition: int = 0) -> LogConfig:
+    return broker.leader_of(TopicPartition(topic, partition)).log.config
+
+
+# --- topics
+
+
+@pytest.mark.parametrize("version", range(2))
+async def test_a_setting_of_a_topic_is_in_force_in_all_its_logs(broker: Broker, ask: Ask, version: int) -> None:
+    topics.create(broker, "t", partitions=2, configs={"segment.bytes": "100"})
+    assert await alter(ask, broker, change(TOPIC, "t", ("retention.ms", SET, " 7 ")), version=version) == [NONE]
+    for partition in range(2):
+        config = log_config(broker, "t", partition)
+        assert (config.retention_ms, config.segment_bytes) == (7, 100)
+    assert await places(ask, broker, TOPIC, "t", "retention.ms") == [
+        ("retention.ms", "7", DYNAMIC_TOPIC_CONFIG),
+        ("retention.ms", "7", DYNAMIC_TOPIC_CONFIG),
+    ]
+
+
+async def test_a_deleted_setting_goes_back_to_its_default(broker: Broker, ask: Ask) -> None:
+    topics.create(broker, "t", configs={"segment.bytes": "100"})
+    assert await alter(ask, broker, change(TOPIC, "t", ("segment.bytes", DELETE, "ignored"))) == [NONE]
+    assert log_config(broker, "t") == LogConfig()
+    assert await alter(ask, broker, change(TOPIC, "t", ("segment.bytes", DELETE, None))) == [NONE], "again"
+    assert await alter(ask, broker, change(TOPIC, "t", ("no.such.key", DELETE, None))) == [NONE], "as in Kafka"
+
+
+async def test_changes_survive_a_restart(start_broker: StartBroker, ask: Ask) -> None:
+    broker = await start_broker()
+    topics.create(broker, "t", configs={"segment.bytes": "100"})
+    codes = await alter(
+        ask,
+        broker,
+        change(TOPIC, "t", ("retention.ms", SET, "7"), ("segment.bytes", DELETE, None)),
+        change(BROKER, "", ("log.retention.bytes", SET, "11")),
+        change(BROKER, "1", ("message.max.bytes", SET, "12")),
+    )
+    assert codes == [NONE] * 3
+    await broker.stop()
+    again = await start_broker()
+    assert log_config(again, "t") == LogConfig(retention_ms=7, retention_bytes=11, max_message_bytes=12)
+    assert again.controller.topics["t"].configs == {"retention.ms": "7"}
+    assert await places(ask, again, BROKER, "1", "log.retention.bytes") == [
+        ("log.retention.bytes", "11", DYNAMIC_DEFAULT_BROKER_CONFIG),
+        ("log.retention.bytes", "11", DYNAMIC_DEFAULT_BROKER_CONFIG),
+        ("log.retention.bytes", "-1", DEFAULT_CONFIG),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "operation", "value", "after"),
+    [
+        (None, APPEND, "compact", "delete,compact"),
+        (None, APPEND, "delete", "delete"),
+        (None, SUBTRACT, "delete", ""),
+        (None, SUBTRACT, "compact", "delete"),
+        ("compact", APPEND, "delete", "compact,delete"),
+        ("compact, delete", APPEND, " delete , compact ", "compact,delete"),
+        ("compact,delete", SUBTRACT, "compact,delete", ""),
+        ("compact,delete", SUBTRACT, "compact", "delete"),
+        ("", APPEND, "compact", "compact"),
+        ("compact", SET, "delete,delete", "delete"),
+        ("compact", SET, "", ""),
+    ],
+)
+async def test_lists_grow_and_shrink(
+    broker: Broker, ask: Ask, before: str | None, operation: int, value: str, after: str
+) -> None:
+    topics.create(broker, "t", configs={} if before is None else {"cleanup.policy": before})
+    assert await alter(ask, broker, change(TOPIC, "t", ("cleanup.policy", operation, value))) == [NONE]
+    assert (await places(ask, broker, TOPIC, "t", "cleanup.policy"))[0] == (
+        "cleanup.policy",
+        after,
+        DYNAMIC_TOPIC_CONFIG,
+    )
+
+
+async def test_validate_only_changes_nothing_and_finds_the_same_errors(broker: Broker, ask: Ask) -> None:
+    topics.create(broker, "t")
+    good, bad = ("retention.ms", SET, "7"), ("retention.ms", SET, "x")
+    assert await alter(ask, broker, change(TOPIC, "t", good), validate_only=True) == [NONE]
+    assert await alter(ask, broker, change(TOPIC, "t", bad), validate_only=True) == [InvalidConfig.code]
+    assert await alter(ask, broker, change(BROKER, "", ("log.retention.ms", SET, "7")), validate_only=True) == [NONE]
+    assert await alter(ask, broker, change(BROKER_LOGGER, "1", ("root", SET, "FATAL")), validate_only=True) == [NONE]
+    assert log_config(broker, "t") == LogConfig()
+    assert broker.controller.topics["t"].configs == broker.controller.broker_configs("") == {}
+    assert logging.getLogger("kmini").level != logging.CRITICAL
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "error"),
+    [
+        ("t", [("retention.ms", SET, "x")], InvalidConfig),
+        ("t", [("retention.ms", SET, "-2")], InvalidConfig),
+        ("t", [("retention.ms", SET, "")], InvalidConfig),
+        ("t", [("cleanup.policy", SET, "burn")], InvalidConfig),
+        ("t", [("cleanup.policy", APPEND, "burn")], InvalidConfig),
+        ("t", [("cleanup.policy", APPEND, "")], InvalidConfig),
+        ("t", [("no.such.key", SET, "1")], InvalidConfig),
+        ("t", [("min.compaction.lag.ms", SET, "2"), ("max.compaction.lag.ms", SET, "1")], InvalidConfig),
+        ("t", [("remote.storage.enable", SET, "true")], InvalidConfig),
+        ("t", [("leader.replication.throttled.replicas", SET, "*" * (MAX_VALUE_LENGTH + 1))], InvalidConfig),
+        ("t", [("retention.ms", APPEND, "1")], InvalidConfig),
+        ("t", [("retention.ms", SUBTRACT, "1")], InvalidConfig),
+        ("t", [("no.such.key", APPEND, "1")], InvalidConfig),
+        ("t", [("retention.ms", 4, "1")], InvalidRequest),
+        ("t", [("retention.ms", -1, "1")], InvalidRequest),
+        ("t", [("retention.ms", SET, None)], InvalidRequest),
+        ("t", [("cleanup.policy", APPEND, None)], InvalidRequest),
+        ("t", [("retention.ms", SET, "1"), ("retention.ms", DELETE, None)], InvalidRequest),
+        ("", [("retention.ms", SET, "1")], InvalidRequest),
+        ("b!", [("retention.ms", SET, "1")], InvalidTopic),
+        ("nope", [("retention.ms", SET, "1")], UnknownTopicOrPartition),
+        ("nope", [], UnknownTopicOrPartition),
+        # the order of the checks
+        ("nope", [("retention.ms", SET, None)], InvalidRequest),
+        ("nope", [("retention.ms", SET, "1"), ("retention.ms", SET, None)], InvalidRequest),
+        ("nope", [("retention.ms", APPEND, "1")], InvalidConfig),
+        ("", [("retention.ms", APPEND, "1")], InvalidConfig),
+        ("b!", [("no.such.key", SET, "1")], InvalidTopic),
+        ("nope", [("no.such.key", SET, "1")], InvalidConfig),
+    ],
+)
+async def test_what_is_wrong_with_a_topics_change(
+    broker: Broker, ask: Ask, name: str, changes: list[Change], error: type[KafkaError]
+) -> None:
+    topics.create(broker, "t", configs={"segment.bytes": "100"})
+    beside = [("retention.bytes", SET, "5")] if changes else []
+    assert await alter(ask, broker, change(TOPIC, name, *beside, *changes)) == [error.code]
+    assert log_config(broker, "t") == LogConfig(segment_bytes=100), "all or nothing"
+
+
+async def test_the_message_names_key_and_value(broker: Broker, ask: Ask) -> None:
+    topics.create(broker, "t")
+    request = IncrementalAlterConfigsRequest(resources=[change(TOPIC, "t", ("retention.ms", SET, "soon"))])
+    (told,) = (await ask(broker, request)).responses
+    assert told.error_message == "retention.ms=soon: must be a whole number"
+
+
+async def test_each_resource_is_a_matter_of_its_own(broker: Broker, ask: Ask) -> None:
+    for name in "abc":
+        topics.create(broker, name)
+    good, bad = ("retention.ms", SET, "7"), ("retention.ms", SET, "x")
+    request = [change(TOPIC, "a", good), change(TOPIC, "b", bad), change(TOPIC, "c", good), change(TOPIC, "c", bad)]
+    codes = await alter(ask, broker, *request)
+    assert codes == [NONE, InvalidConfig.code, InvalidRequest.code, InvalidRequest.code]
+    assert [log_config(broker, name).retention_ms for name in "abc"] == [7, 604_800_000, 604_800_000]
+
+
+async def test_a_disk_that_refuses_leaves_what_is_in_force(
+    broker: Broker, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics.create(broker, "t")
+
+    def refuse(*arguments: object) -> None:
+        raise KafkaStorageError("the disk is full")
+
+    monkeypatch.setattr(broker.controller, "_write_configs", refuse)
+    codes = await alter(
+        ask, broker, change(TOPIC, "t", ("retention.ms", SET, "7")), change(BROKER, "", ("log.retention.ms", SET, "8"))
+    )
+    assert codes == [KafkaStorageError.code] * 2
+    assert log_config(broker, "t") == LogConfig()
+
+
+@pytest.mark.parametrize("resource_type", [0, 1, CLIENT_METRICS, GROUP, 99, -1])
+async def test_other_types_have_no_settings(broker: Broker, ask: Ask, resource_type: int) -> None:
+    assert await alter(ask, broker, change(resource_type, "x", ("interval.ms", SET, "1000"))) == [InvalidRequest.code]
+
+
+# --- brokers
+
+
+async def test_the_place_nearest_to_the_broker_wins(start_broker: StartBroker, ask: Ask) -> None:
+    broker = await start_broker(log_retention_ms=1, log_retention_hours=3)
+    topics.create(broker, "t")
+    topics.create(broker, "own", configs={"retention.ms": "99"})
+
+    def retention() -> tuple[int, int]:
+        return log_config(broker, "t").retention_ms, log_config(broker, "own").retention_ms
+
+    assert await alter(ask, broker, change(BROKER, "", ("log.retention.ms", SET, "2"))) == [NONE]
+    assert retention() == (2, 99)
+    assert await alter(ask, broker, change(BROKER, "1", ("log.retention.ms", SET, "3"))) == [NONE]
+    assert retention() == (3, 99)
+    layers = [
+        ("log.retention.ms", "3", DYNAMIC_BROKER_CONFIG),
+        ("log.retention.ms", "2", DYNAMIC_DEFAULT_BROKER_CONFIG),
+        ("log.retention.ms", "1", STATIC_BROKER_CONFIG),
+        ("log.retention.hours", "3", STATIC_BROKER_CONFIG),
+        ("log.retention.hours", "168", DEFAULT_CONFIG),
+    ]
+    assert (await places(ask, broker, BROKER, "1", "log.retention.ms"))[1:] == layers
+    assert (await places(ask, broker, TOPIC, "t", "retention.ms"))[1:] == layers
+    assert (
+        await places(ask, broker, BROKER, "", "log.retention.ms")
+        == [("log.retention.ms", "2", DYNAMIC_DEFAULT_BROKER_CONFIG)] * 2
+    )
+    await alter(ask, broker, change(BROKER, "1", ("log.retention.ms", DELETE, None)))
+    assert retention() == (2, 99)
+    await alter(ask, broker, change(BROKER, "", ("log.retention.ms", DELETE, None)))
+    assert retention() == (1, 99)
+
+
+async def test_a_topic_made_later_has_the_new_defaults(broker: Broker, ask: Ask) -> None:
+    await alter(ask, broker, change(BROKER, "", ("log.segment.bytes", SET, "100")))
+    topics.create(broker, "t")
+    assert log_config(broker, "t").segment_bytes == 100
+
+
+async def test_settings_of_the_broker_itself_are_in_force(broker: Broker, ask: Ask) -> None:
+    topics.create(broker, "t")
+    settings = [("max.connections", SET, "3"), ("max.connections.per.ip.overrides", SET, "127.0.0.1:2,[::1]:4")]
+    settings += [("producer.id.expiration.ms", SET, "5000")]
+    assert await alter(ask, broker, change(BROKER, "1", *settings)) == [NONE]
+    assert broker.config.max_connections == 3
+    assert broker.config.max_connections_per_ip_overrides == {"127.0.0.1": 2, "::1": 4}
+    topics.create(broker, "later")
+    for name in ("t", "later"):
+        assert broker.leader_of(TopicPartition(name, 0)).log.producers.expiration_ms == 5000
+
+
+@pytest.mark.parametrize("name", ["", "1"])
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ([("num.partitions", SET, "2")], InvalidRequest),
+        ([("log.retention.hours", SET, "2")], InvalidRequest),
+        ([("broker.id", SET, "2")], InvalidRequest),
+        ([("process.roles", SET, "broker")], InvalidRequest),
+        ([("listeners", SET, "PLAINTEXT://127.0.0.1:1")], InvalidRequest),
+        ([("ssl.keystore.location", SET, "/x")], InvalidRequest),
+        ([("log.cleaner.threads", SET, "x")], InvalidRequest),
+        ([("log.retention.ms", SET, "")], InvalidRequest),
+        ([("log.retention.ms", SET, None)], InvalidRequest),
+        ([("log.retention.ms", 9, "1")], InvalidRequest),
+        ([("num.io.threads", SET, "17")], InvalidRequest),
+        ([("num.io.threads", SET, "3")], InvalidRequest),
+        ([("max.connections.per.ip.overrides", SET, "127.0.0.1")], InvalidRequest),
+        ([("max.connections.per.ip.overrides", SET, "127.0.0.1:x")], InvalidRequest),
+        (
+            [("log.cleaner.min.compaction.lag.ms", SET, "2"), ("log.cleaner.max.compaction.lag.ms", SET, "1")],
+            InvalidRequest,
+        ),
+        ([("log.retention.ms", APPEND, "1")], InvalidConfig),
+        ([("no.such.key", APPEND, "1")], InvalidConfig),
+        ([("log.cleanup.policy", APPEND, "burn")], InvalidRequest),
+        ([(f"unknown.{number}", SET, "1") for number in range(MAX_UNKNOWN_KEYS + 1)], PolicyViolation),
+        ([(f"unknown.{number}", DELETE, None) for number in range(MAX_CHANGES + 1)], PolicyViolation),
+    ],
+)
+async def test_what_is_wrong_with_a_brokers_change(
+    broker: Broker, ask: Ask, name: str, changes: list[Change], error: type[KafkaError]
+) -> None:
+    assert await alter(ask, broker, change(BROKER, name, *changes)) == [error.code]
+    assert broker.controller.broker_configs(name) == {}
+
+
+@pytest.mark.parametrize("name", ["2", "x", "-1", " 1"])
+async def test_another_broker_is_not_changed_here(broker: Broker, ask: Ask, name: str) -> None:
+    assert await alter(ask, broker, change(BROKER, name)) == [InvalidRequest.code]
+
+
+async def test_a_value_that_cannot_be_is_refused_also_where_a_stronger_one_hides_it(broker: Broker, ask: Ask) -> None:
+    assert await alter(ask, broker, change(BROKER, "1", ("log.retention.ms", SET, "5"))) == [NONE]
+    assert await alter(ask, broker, change(BROKER, "", ("log.retention.ms", SET, "x"))) == [InvalidRequest.code]
+
+
+async def test_two_layers_that_contradict_each_other_are_refused(broker: Broker, ask: Ask) -> None:
+    codes = await alter(
+        ask,
+        broker,
+        change(BROKER, "", ("log.cleaner.min.compaction.lag.ms", SET, "2")),
+        change(BROKER, "1", ("log.cleaner.max.compaction.lag.ms", SET, "1")),
+    )
+    assert codes == [NONE, InvalidRequest.code]
+
+
+async def test_threads_double_and_halve_step_by_step(broker: Broker, ask: Ask) -> None:
+    for count in (16, 32, 16, 8, 4):
+        assert await alter(ask, broker, change(BROKER, "1", ("num.io.threads", SET, str(count)))) == [NONE]
+    assert broker.config.num_io_threads == 4
+
+
+@pytest.mark.parametrize("name", ["", "1"])
+async def test_keys_that_nobody_knows_are_kept_and_their_values_never_told(broker: Broker, ask: Ask, name: str) -> None:
+    settings = [("my.secret", SET, "a"), ("sasl.jaas.config", SET, "b"), ("listener.name.x.ssl.key.password", SET, "c")]
+    assert await alter(ask, broker, change(BROKER, name, *settings)) == [NONE]
+    source = DYNAMIC_BROKER_CONFIG if name else DYNAMIC_DEFAULT_BROKER_CONFIG
+    for key, _, _ in settings:
+        assert await places(ask, broker, BROKER, name, key) == [(key, None, source)] * 2
+    assert await alter(ask, broker, change(BROKER, name, *((key, DELETE, None) for key, _, _ in settings))) == [NONE]
+    assert broker.controller.broker_configs(name) == {}
+
+
+async def test_a_stored_setting_that_cannot_be_any_more_does_not_stop_the_start(
+    start_broker: StartBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = await start_broker()
+    broker.controller.set_broker_configs("", {"log.retention.ms": "soon", "log.retention.bytes": "9"})
+    await broker.stop()
+    again = await start_broker()
+    assert again.config.log_config == LogConfig(retention_bytes=9)
+    assert "log.retention.ms=soon: must be a whole number" in caplog.text
+
+
+async def test_stored_settings_that_contradict_the_given_ones_do_not_stop_the_start(
+    start_broker: StartBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = await start_broker()
+    broker.controller.set_broker_configs("", {"log.cleaner.max.compaction.lag.ms": "5"})
+    await broker.stop()
+    again = await start_broker(log_cleaner_min_compaction_lag_ms=7)
+    assert again.config.log_config.min_compaction_lag_ms == 7
+    assert "are left out" in caplog.text
+
+
+# --- loggers
+
+
+@pytest.fixture
+def levels() -> Iterator[Callable[[], tuple[str, str]]]:
+    """The levels in force of a logger and of ours above all; put back at the end."""
+    above, below = logging.getLogger("kmini"), logging.getLogger("kmini.topics")
+    before = above.level, below.level
+
+    def names() -> tuple[str, str]:
+        return logging.getLevelName(below.getEffectiveLevel()), logging.getLevelName(above.getEffectiveLevel())
+
+    yield names
+    above.setLevel(before[0])
+    below.setLevel(before[1])
+
+
+async def test_levels_of_loggers_are_set_and_forgotten(
+    broker: Broker, ask: Ask, levels: Callable[[], tuple[str, str]]
+) -> None:
+    changes = change(BROKER_LOGGER, "1", ("root", SET, "ERROR"), ("kmini.topics", SET, "DEBUG"))
+    assert await alter(ask, broker, changes) == [NONE]
+    assert levels() == ("DEBUG", "ERROR")
+    assert (await places(ask, broker, BROKER_LOGGER, "1", "kmini.topics"))[0][1] == "DEBUG"
+    assert await alter(ask, broker, change(BROKER_LOGGER, "1", ("kmini.topics", DELETE, None))) == [NONE]
+    assert levels() == ("ERROR", "ERROR")
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "error"),
+    [
+        ("1", ("root", SET, "LOUD"), InvalidConfig),
+        ("1", ("root", SET, "debug"), InvalidConfig),
+        ("1", ("root", SET, "WARNING"), InvalidConfig),
+        ("1", ("asyncio", SET, "INFO"), InvalidConfig),
+        ("1", ("kmini.nope", DELETE, None), InvalidConfig),
+        ("1", ("root", DELETE, None), InvalidRequest),
+        ("1", ("root", SET, None), InvalidRequest),
+        ("1", ("root", APPEND, "INFO"), InvalidRequest),
+        ("1", ("root", SUBTRACT, "INFO"), InvalidRequest),
+        ("2", ("root", SET, "INFO"), InvalidRequest),
+        ("", ("root", SET, "INFO"), InvalidRequest),
+    ],
+)
+async def test_what_is_wrong_with_a_loggers_change(
+    broker: Broker,
+    ask: Ask,
+    levels: Callable[[], tuple[str, str]],
+    name: str,
+    changes: Change,
+    error: type[KafkaError],
+) -> None:
+    before = levels()
+    assert await alter(ask, broker, change(BROKER_LOGGER, name, ("kmini.topics", SET, "FATAL"), changes)) == [
+        error.code
+    ]
+    assert levels() == before

@@ -1,0 +1,98 @@
+"""Shared by the tests of transactions: a broker, and what one does with it."""
+
+from __future__ import annotations
+
+from kmini.broker import topics
+from kmini.broker.broker import Broker
+from kmini.broker.clock import MovableClock
+from kmini.broker.internal_topic import NOBODY, Producer, stored_batches, stored_records
+from kmini.broker.transactions.records import Entry, decode_entry, decode_key
+from kmini.broker.transactions.states import TransactionState
+from kmini.broker.transactions.transaction import Transaction
+from kmini.protocol.records.batch import build_batch
+from kmini.protocol.records.control import parse_end_transaction_marker
+from kmini.protocol.records.record import Record
+from kmini.protocol.topics import TRANSACTION_STATE, TopicPartition
+from kmini.storage.validation import ValidatedRecords
+
+ORDERS = TopicPartition("orders", 0)
+PARTITIONS = [TopicPartition("orders", number) for number in range(3)]
+
+
+class Bank:
+    """A broker with a topic to write to, and a coordinator."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.coordinator = broker.transactions
+        if broker.controller.topic("orders") is None:
+            topics.create(broker, "orders", partitions=3)
+        self.coordinator.store.topic.coordinator_of("")
+
+    @property
+    def clock(self) -> MovableClock:
+        assert isinstance(self.broker.clock, MovableClock)
+        return self.broker.clock
+
+    async def restart(self) -> Bank:
+        """Stop, and start again over the same directory, at the same time."""
+        await self.broker.stop()
+        broker = Broker(self.broker.config, self.broker.data_dir, clock=self.clock)
+        await broker.start()
+        return Bank(broker)
+
+    # --- what producers do
+
+    async def init(self, name: str = "t", timeout_ms: int = 60_000, claimed: Producer = NOBODY) -> Producer:
+        return await self.coordinator.init_producer_id(name, timeout_ms, claimed)
+
+    async def begin(self, producer: Producer, *partitions: TopicPartition, name: str = "t") -> None:
+        await self.coordinator.add_partitions(name, producer, partitions or (ORDERS,))
+
+    async def end(self, producer: Producer, *, is_commit: bool = True, name: str = "t") -> None:
+        await self.coordinator.end(name, producer, is_commit=is_commit)
+
+    def write(self, producer: Producer, value: bytes, partition: TopicPartition = ORDERS, *, sequence: int = 0) -> int:
+        """Append a record in a transaction, as Produce would; its offset."""
+        batch = build_batch(
+            [Record(0, self.clock.now_ms(), None, value)],
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            base_sequence=sequence,
+            transactional=True,
+        )
+        return self.broker.partitions[partition].append(ValidatedRecords.of(batch), self.clock.now_ms()).first_offset
+
+    # --- what is there
+
+    def transaction(self, name: str = "t") -> Transaction:
+        return self.coordinator.transactions[name]
+
+    def state(self, name: str = "t") -> TransactionState:
+        return self.transaction(name).entry.state
+
+    def stored(self, name: str = "t") -> list[Entry | None]:
+        """What the log has of an id, in order."""
+        entries = []
+        for number in range(self.coordinator.store.topic.partition_count):
+            partition = self.broker.partitions[TopicPartition(TRANSACTION_STATE, number)]
+            for header, batch in stored_batches(partition.log):
+                for record in stored_records(header, batch):
+                    assert record.key is not None
+                    if decode_key(bytes(record.key)) == name:
+                        entries.append(None if record.value is None else decode_entry(bytes(record.value)))
+        return entries
+
+    def markers(self, partition: TopicPartition = ORDERS) -> list[tuple[str, Producer, int]]:
+        """The markers of a partition: how, whose, and of which coordinator epoch."""
+        found = []
+        for header, batch in stored_batches(self.broker.partitions[partition].log):
+            if header.is_control:
+                marker = parse_end_transaction_marker(batch)
+                assert marker is not None
+                outcome = "abort" if marker.is_abort else "commit"
+                found.append((outcome, Producer(header.producer_id, header.producer_epoch), marker.coordinator_epoch))
+        return found
+
+    def last_stable_offset(self, partition: TopicPartition = ORDERS) -> int:
+        return self.broker.partitions[partition].log.last_stable_offset

@@ -1,0 +1,44 @@
+"""A broker on a movable clock whose transactions tests drive by the coordinator's own methods."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from bank import Bank
+
+from kmini.broker.broker import Broker
+from kmini.broker.clock import MovableClock
+from kmini.broker.config import BrokerConfig
+
+OpenBank = Callable[..., Awaitable[Bank]]
+
+
+@pytest.fixture
+async def open_bank(tmp_path: Path) -> AsyncIterator[OpenBank]:
+    """A maker of brokers over this test's data directory, with a topic "orders" of 3 partitions; settings are written
+    with underscores for dots."""
+    banks: list[Bank] = []
+
+    async def start(**settings: object) -> Bank:
+        properties = {name.replace("_", "."): str(value) for name, value in settings.items()}
+        config = BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0", **properties})
+        broker = Broker(config, str(tmp_path), clock=MovableClock())
+        await broker.start()
+        banks.append(Bank(broker))
+        return banks[-1]
+
+    yield start
+    for bank in banks:
+        if bank.broker.server.listeners:
+            await bank.broker.stop()
+
+
+@pytest.fixture
+async def bank(open_bank: OpenBank) -> Bank:
+    return await open_bank()

@@ -1,0 +1,409 @@
+"""From begin to end: what transactions leave in the log, over restarts too, and what happens without being asked."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from bank import ORDERS, PARTITIONS, Bank
+
+from kmini.broker import topics
+from kmini.broker.broker import Broker
+from kmini.broker.internal_topic import Producer
+from kmini.broker.transactions.states import (
+    COMPLETE_ABORT,
+    COMPLETE_COMMIT,
+    EMPTY,
+    ONGOING,
+    PREPARE_ABORT,
+    PREPARE_COMMIT,
+)
+from kmini.protocol.errors import (
+    ConcurrentTransactions,
+    CoordinatorNotAvailable,
+    InvalidProducerEpoch,
+    InvalidProducerIdMapping,
+    InvalidRequest,
+    KafkaError,
+    KafkaStorageError,
+    NotCoordinator,
+    ProducerFenced,
+    TransactionalIdNotFound,
+)
+from kmini.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
+
+OpenBank = Callable[..., Awaitable[Bank]]
+
+DAY_MS = 86_400_000
+
+
+async def test_a_commit_is_decided_written_to_every_partition_and_done(bank: Bank) -> None:
+    producer = await bank.init()
+    await bank.begin(producer, *PARTITIONS)
+    for partition in PARTITIONS:
+        bank.write(producer, b"a", partition)
+    assert [bank.last_stable_offset(partition) for partition in PARTITIONS] == [0, 0, 0]
+    await bank.end(producer)
+    assert [bank.last_stable_offset(partition) for partition in PARTITIONS] == [2, 2, 2]
+    assert [bank.markers(partition) for partition in PARTITIONS] == [[("commit", producer, 0)]] * 3
+    stored = [entry for entry in bank.stored() if entry is not None]
+    assert [entry.state for entry in stored] == [EMPTY, ONGOING, PREPARE_COMMIT, COMPLETE_COMMIT]
+    assert [sorted(entry.partitions) for entry in stored] == [[], PARTITIONS, PARTITIONS, []]
+    assert len({entry.start_ms for entry in stored[1:]}) == 1
+    assert stored[0].start_ms == -1
+
+
+async def test_an_abort_goes_into_the_transaction_index(bank: Bank) -> None:
+    producer = await bank.init()
+    await bank.begin(producer)
+    bank.write(producer, b"a")
+    await bank.end(producer, is_commit=False)
+    assert bank.state() is COMPLETE_ABORT
+    log = bank.broker.partitions[ORDERS].log
+    assert [one[:3] for one in log.aborted_transactions(0, 2)] == [(producer.producer_id, 0, 1)]
+
+
+async def test_partitions_may_be_added_while_it_is_open_and_again_costs_nothing(bank: Bank) -> None:
+    producer = await bank.init()
+    await bank.begin(producer, PARTITIONS[0])
+    began = bank.transaction().entry.start_ms
+    await bank.clock.advance(1000)
+    await bank.begin(producer, PARTITIONS[1])
+    count = len(bank.stored())
+    await bank.begin(producer, *PARTITIONS[:2])
+    assert len(bank.stored()) == count
+    assert bank.transaction().entry.partitions == set(PARTITIONS[:2])
+    assert bank.transaction().entry.start_ms == began
+
+
+async def test_the_next_transaction_begins_at_its_own_time(bank: Bank) -> None:
+    producer = await bank.init()
+    await bank.begin(producer)
+    await bank.end(producer)
+    first = bank.transaction().entry.start_ms
+    await bank.clock.advance(5000)
+    await bank.begin(producer)
+    assert bank.transaction().entry.start_ms >= first + 5000
+
+
+async def test_who_takes_the_id_fences_its_owner_and_aborts_what_is_open(bank: Bank) -> None:
+    zombie = await bank.init()
+    await bank.begin(zombie)
+    bank.write(zombie, b"never seen")
+    with pytest.raises(ConcurrentTransactions):
+        await bank.init()
+    assert bank.markers() == [("abort", zombie._replace(epoch=1), 0)]
+    following = await bank.init()
+    assert following == zombie._replace(epoch=2)
+    for request in (bank.begin(zombie), bank.end(zombie)):
+        with pytest.raises(ProducerFenced):
+            await request
+    with pytest.raises(InvalidProducerEpoch):
+        bank.write(zombie, b"too late", sequence=1)
+
+
+async def test_ids_that_cannot_be_or_are_not_there(bank: Bank) -> None:
+    somebody = Producer(1, 0)
+    for name, error in (("", InvalidRequest), ("x" * 0x8000, InvalidRequest), ("t", InvalidProducerIdMapping)):
+        with pytest.raises(error):
+            await bank.begin(somebody, name=name)
+        with pytest.raises(error):
+            await bank.end(somebody, name=name)
+    with pytest.raises(TransactionalIdNotFound):
+        bank.coordinator.find("t")
+
+
+async def test_without_the_topic_nobody_is_the_coordinator(bank: Bank) -> None:
+    producer = await bank.init()
+    topics.delete(bank.broker, TRANSACTION_STATE)
+    for request in (bank.init(), bank.begin(producer), bank.end(producer)):
+        with pytest.raises(NotCoordinator):
+            await request
+    assert not bank.coordinator.transactions
+
+
+# --- what cannot be stored
+
+
+def refuse_writes(bank: Bank, monkeypatch: pytest.MonkeyPatch, error: type[KafkaError]) -> None:
+    async def refuse(*_: object) -> None:
+        raise error("refused")
+
+    monkeypatch.setattr(bank.coordinator.store, "write", refuse)
+
+
+async def test_what_cannot_be_stored_has_not_happened(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    producer = await bank.init()
+    await bank.begin(producer)
+    before = bank.transaction().entry
+    with monkeypatch.context() as patched:
+        refuse_writes(bank, patched, CoordinatorNotAvailable)
+        for request in (bank.begin(producer, PARTITIONS[1]), bank.end(producer)):
+            with pytest.raises(CoordinatorNotAvailable):
+                await request
+    assert bank.transaction().entry == before
+    assert bank.transaction().pending is None
+    await bank.end(producer)
+    assert bank.state() is COMPLETE_COMMIT
+
+
+async def test_a_fence_that_could_not_be_stored_raises_the_epoch_once(
+    bank: Bank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zombie = await bank.init()
+    await bank.begin(zombie)
+    with monkeypatch.context() as patched:
+        refuse_writes(bank, patched, CoordinatorNotAvailable)
+        for _ in range(3):
+            with pytest.raises(CoordinatorNotAvailable):
+                await bank.init()
+    with pytest.raises(ProducerFenced):
+        await bank.end(zombie)
+    with pytest.raises(ConcurrentTransactions):
+        await bank.init()
+    assert bank.markers() == [("abort", zombie._replace(epoch=1), 0)]
+    assert not bank.transaction().has_failed_fence
+
+
+# --- markers that have to wait
+
+
+async def test_markers_that_are_refused_for_now_are_written_again(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    producer = await bank.init()
+    await bank.begin(producer, *PARTITIONS[:2])
+    partition = bank.broker.partitions[PARTITIONS[1]]
+
+    def refuse(*_: object) -> None:
+        raise KafkaStorageError("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(partition, "append", refuse)
+        await bank.end(producer)  # it is decided, and that is all that is answered
+        assert bank.state() is PREPARE_COMMIT
+        assert bank.transaction().entry.partitions == set(PARTITIONS[:2])
+        assert len(bank.coordinator.markers) == 1
+        with pytest.raises(ConcurrentTransactions):
+            await bank.begin(producer)
+        with pytest.raises(ConcurrentTransactions):
+            await bank.init()
+    await advance_until(bank, lambda: len(bank.coordinator.markers) == 0)
+    assert bank.state() is COMPLETE_COMMIT
+    assert [bank.markers(one) for one in PARTITIONS[:2]] == [[("commit", producer, 0)]] * 2
+
+
+async def advance_until(bank: Bank, condition: Callable[[], bool]) -> None:
+    for _ in range(50):
+        if condition():
+            return
+        await bank.clock.advance(100, liveness=True)
+        await asyncio.sleep(0)  # who paused goes on
+    raise AssertionError("it did not happen")
+
+
+async def test_that_it_is_done_is_stored_again_until_it_is(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    producer = await bank.init()
+    await bank.begin(producer)
+    write = bank.coordinator.store.write
+    refusals = 0
+
+    async def sometimes(name: str, entry: object) -> None:
+        nonlocal refusals
+        if getattr(entry, "state", None) is COMPLETE_COMMIT and refusals < 2:
+            refusals += 1
+            raise CoordinatorNotAvailable("not now")
+        await write(name, entry)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(bank.coordinator.store, "write", sometimes)
+    await bank.end(producer)
+    assert bank.state() is PREPARE_COMMIT
+    await advance_until(bank, lambda: bank.state() is COMPLETE_COMMIT)
+    assert refusals == 2
+    assert len(bank.markers()) == 1
+
+
+async def test_deleted_partitions_need_no_marker(bank: Bank) -> None:
+    producer = await bank.init()
+    topics.create(bank.broker, "gone", partitions=1)
+    await bank.begin(producer, ORDERS, TopicPartition("gone", 0))
+    topics.delete(bank.broker, "gone")
+    await bank.end(producer)
+    assert bank.state() is COMPLETE_COMMIT
+
+
+async def test_somebody_elses_marker_ends_the_sending(bank: Bank) -> None:
+    """As in Apache Kafka: an administrator with a newer coordinator epoch, and the next coordinator goes on."""
+    producer = await bank.init()
+    await bank.begin(producer)
+    bank.write(producer, b"a")
+    from kmini.broker.transactions.markers import Marker, write_markers
+
+    assert await write_markers(bank.broker, Marker(producer, False, 7), [ORDERS]) == {ORDERS: 0}
+    await bank.end(producer)
+    assert bank.state() is PREPARE_COMMIT
+    assert len(bank.coordinator.markers) == 0
+    assert len(bank.markers()) == 1
+
+
+# --- after a restart
+
+
+@pytest.mark.parametrize("state", [PREPARE_COMMIT, PREPARE_ABORT])
+async def test_a_decided_transaction_is_completed_at_the_next_start(
+    open_bank: OpenBank, monkeypatch: pytest.MonkeyPatch, state: object
+) -> None:
+    bank = await open_bank()
+    producer = await bank.init()
+    await bank.begin(producer, *PARTITIONS)
+    bank.write(producer, b"a")
+    with monkeypatch.context() as patched:
+        patched.setattr(bank.coordinator.markers, "send", lambda _: None)
+        await bank.end(producer, is_commit=state is PREPARE_COMMIT)
+    assert bank.state() is state
+    assert bank.markers() == []
+    bank = await bank.restart()
+    try:
+        outcome = "commit" if state is PREPARE_COMMIT else "abort"
+        assert bank.state() is (COMPLETE_COMMIT if state is PREPARE_COMMIT else COMPLETE_ABORT)
+        assert [[name for name, _, _ in bank.markers(one)] for one in PARTITIONS] == [[outcome]] * 3
+        assert bank.last_stable_offset() == 2
+    finally:
+        await bank.broker.stop()
+
+
+@pytest.mark.parametrize("state", [PREPARE_COMMIT, PREPARE_ABORT])
+async def test_a_decided_transaction_survives_a_kill_between_its_markers(
+    open_bank: OpenBank, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, state: object
+) -> None:
+    """One partition has its marker, the others have not: what a kill leaves behind is the files as they are."""
+    bank = await open_bank()
+    producer = await bank.init()
+    await bank.begin(producer, *PARTITIONS)
+    bank.write(producer, b"a")
+
+    def refuse(*_: object) -> None:
+        raise KafkaStorageError("killed here")
+
+    with monkeypatch.context() as patched:
+        for partition in PARTITIONS[1:]:
+            patched.setattr(bank.broker.partitions[partition], "append", refuse)
+        await bank.end(producer, is_commit=state is PREPARE_COMMIT)
+        assert bank.state() is state
+        killed = tmp_path.with_name(tmp_path.name + "-killed")
+        shutil.copytree(tmp_path, killed)
+    broker = Broker(bank.broker.config, str(killed), clock=bank.clock)
+    await broker.start()
+    try:
+        after = Bank(broker)
+        assert after.state() is (COMPLETE_COMMIT if state is PREPARE_COMMIT else COMPLETE_ABORT)
+        assert [len(after.markers(one)) for one in PARTITIONS] == [2, 1, 1]  # the first is told once more
+        assert {name for one in PARTITIONS for name, _, _ in after.markers(one)} == {
+            "commit" if state is PREPARE_COMMIT else "abort"
+        }
+        assert after.last_stable_offset() == 3
+        assert len(broker.partitions[ORDERS].log.aborted_transactions(0, 3)) == (state is PREPARE_ABORT)
+    finally:
+        await broker.stop()
+
+
+async def test_an_open_transaction_goes_on_after_a_restart(open_bank: OpenBank) -> None:
+    bank = await open_bank()
+    producer = await bank.init()
+    await bank.begin(producer)
+    bank.write(producer, b"a")
+    bank = await bank.restart()
+    try:
+        assert bank.state() is ONGOING
+        assert bank.last_stable_offset() == 0
+        bank.write(producer, b"b", sequence=1)
+        await bank.end(producer)
+        assert bank.last_stable_offset() == 3
+    finally:
+        await bank.broker.stop()
+
+
+async def test_an_open_transaction_has_the_rest_of_its_time_after_a_restart(open_bank: OpenBank) -> None:
+    bank = await open_bank()
+    producer = await bank.init(timeout_ms=60_000)
+    await bank.begin(producer)
+    await bank.clock.advance(50_000, liveness=False)  # an outage of so long
+    bank = await bank.restart()
+    try:
+        await bank.clock.advance(20_000, liveness=True)
+        assert bank.state() is COMPLETE_ABORT
+    finally:
+        await bank.broker.stop()
+
+
+async def test_forgotten_ids_stay_forgotten(open_bank: OpenBank) -> None:
+    bank = await open_bank(transactional_id_expiration_ms=DAY_MS)
+    await bank.init("old")
+    await bank.clock.advance(DAY_MS - 1000)
+    await bank.init("young")
+    await bank.clock.advance(2 * 3_600_000)
+    assert set(bank.coordinator.transactions) == {"young"}
+    assert bank.stored("old")[-1] is None
+    bank = await bank.restart()
+    try:
+        assert set(bank.coordinator.transactions) == {"young"}
+    finally:
+        await bank.broker.stop()
+
+
+async def test_below_level_1_of_the_feature_values_have_version_0(open_bank: OpenBank) -> None:
+    bank = await open_bank(kmini_as_version="3.9")
+    producer = await bank.init()
+    await bank.begin(producer)
+    (entry,) = [entry for entry in bank.stored() if entry is not None and entry.state is ONGOING]
+    assert entry.previous_producer_id == -1  # which only later versions tell
+    bank = await bank.restart()
+    try:
+        assert bank.transaction().entry == entry
+        await bank.end(producer)
+    finally:
+        await bank.broker.stop()
+
+
+# --- without being asked
+
+
+async def test_what_is_open_for_too_long_is_aborted_and_its_owner_fenced(bank: Bank) -> None:
+    slow, quick = await bank.init("slow", 60_000), await bank.init("quick", 900_000)
+    await bank.begin(slow, name="slow")
+    await bank.begin(quick, name="quick")
+    bank.write(slow, b"a")
+    await bank.clock.advance(50_000, liveness=True)
+    assert bank.state("slow") is ONGOING
+    await bank.clock.advance(21_000, liveness=True)
+    assert bank.state("slow") is COMPLETE_ABORT
+    assert bank.state("quick") is ONGOING
+    with pytest.raises(ProducerFenced):
+        await bank.end(slow, name="slow")
+    assert bank.last_stable_offset() == 2
+    assert [one.transactional_id for one in bank.coordinator.open_transactions()] == ["quick"]
+
+
+async def test_a_week_of_log_time_aborts_nothing(bank: Bank) -> None:
+    producer = await bank.init(timeout_ms=1000)
+    await bank.begin(producer)
+    await bank.clock.advance(7 * DAY_MS)
+    assert bank.state() is ONGOING
+
+
+async def test_open_transactions_do_not_expire_with_their_id(open_bank: OpenBank) -> None:
+    bank = await open_bank(transactional_id_expiration_ms=DAY_MS)
+    producer = await bank.init()
+    await bank.begin(producer)
+    await bank.clock.advance(3 * DAY_MS)
+    assert bank.state() is ONGOING
+    await bank.end(producer)
+
+
+async def test_offsets_take_part_by_the_partition_that_keeps_the_group(bank: Bank) -> None:
+    producer = await bank.init()
+    bank.broker.groups.store.coordinator_of("g")
+    await bank.coordinator.add_offsets("t", producer, "g")
+    number = bank.broker.groups.store.partition_of("g")
+    assert bank.transaction().entry.partitions == {TopicPartition(CONSUMER_OFFSETS, number)}

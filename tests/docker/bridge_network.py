@@ -1,0 +1,110 @@
+"""A broker in a network like that of a container, with a published port: prints who is told which address, as JSON.
+
+To be run as root in a network namespace of its own (`unshare -n`). A namespace stands for a container, a bridge for
+Docker's, and a proxy from the host's loopback to the container for a published port, as Docker has one.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import ExitStack
+
+NETWORK = "172.31.77"
+PORT = 9092
+
+SERVE = """
+from kmini.broker import port_mapping
+port_mapping.MARKS = ("/proc",)  # what marks a container
+from kmini.cli import kmini
+kmini(["serve", "--env"])
+"""
+
+ASK = """
+import sys
+from kmini.protocol.messages.metadata import MetadataRequest
+from kmini.testing import Wire
+with Wire(sys.argv[1]) as wire:
+    (node,) = wire.ask(MetadataRequest(topics=[]), 9).brokers
+    print(f"{node.host}:{node.port}")
+"""
+
+
+def ip(*arguments: str, inside: int | None = None) -> None:
+    subprocess.run([*_inside(inside), "ip", *arguments], check=True)
+
+
+def _inside(namespace: int | None) -> list[str]:
+    return [] if namespace is None else ["nsenter", "-t", str(namespace), "-n"]
+
+
+def container(number: int, stack: ExitStack) -> int:
+    """A network namespace on the bridge, with the bridge as its gateway; the process that holds it."""
+    holder = stack.enter_context(
+        subprocess.Popen(["unshare", "-n", "sh", "-c", "echo; exec cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    )
+    stack.callback(holder.kill)
+    assert holder.stdout is not None
+    holder.stdout.readline()  # it is there
+    ip("link", "add", f"v{number}", "type", "veth", "peer", "name", f"e{number}")
+    ip("link", "set", f"v{number}", "master", "bridge0", "up")
+    ip("link", "set", f"e{number}", "netns", str(holder.pid))
+    ip("link", "set", "lo", "up", inside=holder.pid)
+    ip("link", "set", f"e{number}", "name", "eth0", inside=holder.pid)
+    ip("addr", "add", f"{NETWORK}.{number}/24", "dev", "eth0", inside=holder.pid)
+    ip("link", "set", "eth0", "up", inside=holder.pid)
+    ip("route", "add", "default", "via", f"{NETWORK}.1", inside=holder.pid)
+    return holder.pid
+
+
+def publish(port: int, target: tuple[str, int]) -> None:
+    """Pass connections to the host's port on to the container, for as long as this process lives."""
+
+    def pump(source: socket.socket, sink: socket.socket) -> None:
+        while data := source.recv(65536):
+            sink.sendall(data)
+        sink.shutdown(socket.SHUT_WR)
+
+    def accept() -> None:
+        while True:
+            outside, _ = listening.accept()
+            inside = socket.create_connection(target)
+            for pair in ((outside, inside), (inside, outside)):
+                threading.Thread(target=pump, args=pair, daemon=True).start()
+
+    listening = socket.create_server(("127.0.0.1", port))
+    threading.Thread(target=accept, daemon=True).start()
+
+
+def told(address: str, inside: int | None = None) -> str:
+    command = [*_inside(inside), sys.executable, "-c", ASK, address]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
+
+
+def main() -> None:
+    with ExitStack() as stack:
+        ip("link", "set", "lo", "up")
+        ip("link", "add", "bridge0", "type", "bridge")
+        ip("addr", "add", f"{NETWORK}.1/24", "dev", "bridge0")
+        ip("link", "set", "bridge0", "up")
+        ours, beside = container(2, stack), container(3, stack)
+        broker = stack.enter_context(
+            subprocess.Popen([*_inside(ours), sys.executable, "-c", SERVE], stdout=subprocess.PIPE, text=True)
+        )
+        stack.callback(broker.terminate)
+        assert broker.stdout is not None
+        assert broker.stdout.readline() == f"127.0.0.1:{PORT}\n"
+        publish(PORT, (f"{NETWORK}.2", PORT))
+        answers = {
+            "the host, through the published port": told(f"127.0.0.1:{PORT}"),
+            "a container beside it": told(f"{NETWORK}.2:{PORT}", beside),
+            "a program in the container": told(f"127.0.0.1:{PORT}", ours),
+        }
+        print(json.dumps(answers))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,263 @@
+"""The image, as far as it can be had without an engine: what its files say, and its programs run outside of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+DOCKER = ROOT / "docker"
+KNOWN = {"FROM", "RUN", "CMD", "LABEL", "EXPOSE", "ENV", "COPY", "USER", "WORKDIR", "STOPSIGNAL", "HEALTHCHECK"}
+
+
+class Instruction(NamedTuple):
+    name: str
+    rest: str
+
+    @property
+    def words(self) -> list[str]:
+        return [word for word in shlex.split(self.rest) if not word.startswith("--")]
+
+    @property
+    def command(self) -> list[str]:
+        """The list in JSON that it ends with."""
+        found: list[str] = json.loads(self.rest[self.rest.index("[") :])
+        return found
+
+
+@pytest.fixture(scope="module")
+def stages() -> dict[str, list[Instruction]]:
+    """The instructions of docker/Dockerfile, by the name of their stage."""
+    text = re.sub(r"^#.*\n", "", (DOCKER / "Dockerfile").read_text(), flags=re.MULTILINE).replace("\\\n", " ")
+    found: dict[str, list[Instruction]] = {}
+    for line in filter(None, map(str.strip, text.splitlines())):
+        instruction = Instruction(*re.split(r"\s+", line, maxsplit=1))
+        if instruction.name == "FROM":
+            current = found[instruction.words[-1]] = []
+        current.append(instruction)
+    return found
+
+
+@pytest.fixture(scope="module")
+def broker_stage(stages: dict[str, list[Instruction]]) -> dict[str, Instruction]:
+    """The last stage, by instruction; of several, the last."""
+    assert list(stages)[-1] == "broker", "what is built without a target"
+    return {instruction.name: instruction for instruction in stages["broker"]}
+
+
+@pytest.fixture(scope="module")
+def compose() -> dict:
+    found: dict = yaml.safe_load((DOCKER / "compose.yaml").read_text())
+    return found
+
+
+# --- what the files say
+
+
+def test_every_instruction_is_one_of_docker(stages: dict[str, list[Instruction]]) -> None:
+    assert {instruction.name for stage in stages.values() for instruction in stage} <= KNOWN
+
+
+def test_what_is_copied_is_there_and_not_ignored(stages: dict[str, list[Instruction]]) -> None:
+    kept = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    for instruction in (one for stage in stages.values() for one in stage if one.name == "COPY"):
+        if source := re.search(r"--from=(\S+)", instruction.rest):
+            assert source[1] in stages
+            continue
+        for path in instruction.words[:-1]:
+            assert (ROOT / path).exists(), path
+            assert path.partition("/")[0] in kept, path
+
+
+def test_the_wheel_is_built_from_every_package(stages: dict[str, list[Instruction]]) -> None:
+    copied = {word for one in stages["build"] if one.name == "COPY" for word in one.words[:-1]}
+    folders = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    assert folders <= copied
+    assert {"pyproject.toml", "setup.py", "README.md", "LICENSE"} <= copied
+
+
+def test_nothing_runs_as_root(stages: dict[str, list[Instruction]]) -> None:
+    for name in ("sample", "broker"):
+        (user,) = (one.rest for one in stages[name] if one.name == "USER")
+        assert int(user) > 0
+
+
+def test_a_command_of_the_users_replaces_ours(stages: dict[str, list[Instruction]]) -> None:
+    assert "ENTRYPOINT" not in {one.name for one in stages["broker"]}
+
+
+def test_the_stack_is_a_broker_a_producer_a_consumer_and_something_to_look_at_them(compose: dict, stages) -> None:
+    services = compose["services"]
+    assert set(services) == {"broker", "producer", "consumer", "ui"}
+    for service in services.values():
+        if build := service.get("build"):
+            assert build["target"] in stages
+            assert (DOCKER / build["context"] / build["dockerfile"]).resolve() == DOCKER / "Dockerfile"
+        if service is not services["broker"]:
+            assert service["depends_on"] == {"broker": {"condition": "service_healthy"}}
+    for name in ("producer", "consumer"):
+        assert (DOCKER / "sample" / services[name]["command"][1]).exists()
+
+
+def test_the_stack_needs_no_listener_settings(compose: dict) -> None:
+    assert not [name for name in compose["services"]["broker"]["environment"] if "LISTENER" in name]
+
+
+def test_the_data_of_the_stack_are_on_its_volume(compose: dict, broker_stage: dict[str, Instruction]) -> None:
+    (volume,) = compose["services"]["broker"]["volumes"]
+    name, _, path = volume.partition(":")
+    assert name in compose["volumes"]
+    assert f"KAFKA_LOG_DIRS={path}" in broker_stage["ENV"].words
+
+
+# --- its programs, outside
+
+
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def image(broker_stage: dict[str, Instruction], tmp_path: Path) -> dict[str, str]:
+    """The environment in the image, but for what would be shared with the machine: the address, and the data."""
+    said = dict(word.partition("=")[::2] for word in broker_stage["ENV"].words)
+    bin_directory = tmp_path / "bin"
+    bin_directory.mkdir()
+    (bin_directory / "kmini").write_text(f'#!/bin/sh\nexec {sys.executable} -m kmini "$@"\n')
+    (bin_directory / "kmini").chmod(0o755)
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]  # the health check has to know it beforehand
+    return {
+        **said,
+        "PATH": f"{bin_directory}:/usr/bin:/bin",
+        "KAFKA_LOG_DIRS": str(tmp_path / "data"),
+        "KAFKA_LISTENERS": f"PLAINTEXT://127.0.0.1:{port}",
+    }
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    started: list[subprocess.Popen[str]] = []
+
+    def start(command: list[str], environ: dict[str, str]) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # what a shell started too
+        process.communicate()
+
+
+def test_the_image_serves_is_healthy_and_stops_as_told(image, broker_stage, start: Start, tmp_path) -> None:
+    environ = {**image, "KAFKA_CREATE_TOPICS": "orders:3:1,profiles:1:1:compact"}
+    check = broker_stage["HEALTHCHECK"].command
+    assert subprocess.run(check, env=environ, capture_output=True, timeout=60, check=False).returncode == 1
+    process = start(broker_stage["CMD"].command, environ)
+    address = process.stdout.readline().strip()
+    finished = subprocess.run(check, env=environ, capture_output=True, text=True, timeout=60, check=False)
+    assert (finished.returncode, finished.stdout) == (0, f"{address} answers\n"), finished.stderr
+    listed = subprocess.run(
+        ["kmini", "topic", "list", "-b", address], env=environ, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert listed.stdout.splitlines() == ["orders", "profiles"]
+    process.send_signal(getattr(signal, broker_stage["STOPSIGNAL"].rest))
+    assert process.wait(timeout=30) == 0
+    assert (tmp_path / "data" / "broker-1" / "orders-2").is_dir()
+
+
+FROM_JAVA = """\
+export KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:32768,BROKER://abc:9093
+{run}
+"""
+FROM_PYTHON = """\
+echo 'clientPort=2181' > zookeeper.properties
+zookeeper-server-start zookeeper.properties &
+export KAFKA_ZOOKEEPER_CONNECT='localhost:2181'
+export KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:32768,BROKER://172.18.0.2:9092
+. {confluent}/bash-config
+{confluent}/configure
+{confluent}/launch
+"""
+LISTENERS_OF_JAVA = {
+    "CLUSTER_ID": "4L6g3nShT-eMCtK--X86sw",
+    "KAFKA_LISTENERS": "PLAINTEXT://127.0.0.1:{port},BROKER://127.0.0.1:0,CONTROLLER://:9094",
+    "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "BROKER:PLAINTEXT,PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "KAFKA_PROCESS_ROLES": "broker,controller",
+    "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+    "KAFKA_NODE_ID": "1",
+}
+LISTENERS_OF_PYTHON = {
+    "KAFKA_LISTENERS": "PLAINTEXT://127.0.0.1:{port},BROKER://127.0.0.1:0",
+    "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "BROKER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    "KAFKA_BROKER_ID": "1",
+}
+
+
+@pytest.mark.parametrize(
+    ("body", "listeners", "awaited"),
+    [
+        (FROM_JAVA, LISTENERS_OF_JAVA, "Transitioning from RECOVERY to RUNNING"),
+        (FROM_PYTHON, LISTENERS_OF_PYTHON, "[KafkaServer id=1] started"),
+    ],
+    ids=["Java", "Python"],
+)
+def test_what_testcontainers_starts_is_our_broker(body, listeners, awaited, image, start: Start, tmp_path) -> None:
+    """Its command waits for a script that says the published port, and then calls what the image starts with."""
+    port = image["KAFKA_LISTENERS"].rpartition(":")[2]
+    confluent = tmp_path / "confluent"
+    confluent.mkdir()
+    for name in ("bash-config", "configure", "launch"):
+        (confluent / name).write_text((DOCKER / "start").read_text() if name == "launch" else "")
+        (confluent / name).chmod(0o755)
+    environ = {
+        **image,
+        **{name: text.replace("{port}", port) for name, text in listeners.items()},
+        "KAFKA_INTER_BROKER_LISTENER_NAME": "BROKER",
+        "KAFKA_OFFSETS_TOPIC_NUM_PARTITIONS": "1",
+        "KAFKA_LOG_FLUSH_INTERVAL_MESSAGES": "9223372036854775807",
+    }
+    script = tmp_path / "testcontainers_start.sh"
+    command = ["sh", "-c", f"cd {tmp_path}; while [ ! -f {script} ]; do sleep 0.1; done; sh {script}"]
+    process = start(command, environ)
+    script.with_suffix(".new").write_text(body.format(run=DOCKER / "start", confluent=confluent))
+    script.with_suffix(".new").rename(script)
+    said = []
+    for line in process.stderr:
+        said.append(line)
+        if awaited in line:
+            break
+    else:
+        pytest.fail("".join(said))
+    check = ["kmini", "health", "-b", f"127.0.0.1:{port}"]
+    assert subprocess.run(check, env=environ, capture_output=True, timeout=60, check=False).returncode == 0
+
+
+def test_the_samples_of_the_stack_understand_each_other(start: Start) -> None:
+    pytest.importorskip("kafka")
+    from kmini import Broker
+
+    with Broker(topics={"orders": 3}) as broker:
+        environ = {**os.environ, "KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap_servers, "COUNT": "3", "PAUSE_S": "0"}
+        producer = start([sys.executable, str(DOCKER / "sample" / "producer.py")], environ)
+        said, errors = producer.communicate(timeout=60)
+        assert (producer.returncode, len(said.splitlines())) == (0, 3), errors
+        consumer = start([sys.executable, str(DOCKER / "sample" / "consumer.py")], environ)
+        said, errors = consumer.communicate(timeout=60)
+        assert (consumer.returncode, len(said.splitlines())) == (0, 3), errors

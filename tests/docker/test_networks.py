@@ -1,0 +1,44 @@
+"""Who is told which address, in networks like those that Docker makes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+NETWORK_SPACE = ["unshare", "-n"]
+
+
+def why_not() -> str:
+    """Why no networks can be made here; empty where they can."""
+    if missing := [tool for tool in ("unshare", "nsenter", "ip") if shutil.which(tool) is None]:
+        return f"there is no {missing[0]}"
+    if not hasattr(os, "geteuid") or os.geteuid() != 0:
+        return "only root can make networks"
+    bridge = [*NETWORK_SPACE, "ip", "link", "add", "bridge0", "type", "bridge"]
+    return "" if subprocess.run(bridge, capture_output=True, check=False).returncode == 0 else "no bridge can be made"
+
+
+def test_each_client_of_a_container_is_told_what_it_can_reach(tmp_path: Path) -> None:
+    if reason := why_not():
+        pytest.skip(reason)
+    script = Path(__file__).with_name("bridge_network.py")
+    finished = subprocess.run(
+        [*NETWORK_SPACE, sys.executable, str(script)],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert json.loads(finished.stdout) == {
+        "the host, through the published port": "localhost:9092",
+        "a container beside it": "172.31.77.2:9092",
+        "a program in the container": "127.0.0.1:9092",
+    }

@@ -1,0 +1,112 @@
+"""What the pages say works: their programs are run, and say what the page says they say."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import apache_kafka
+import pytest
+
+from kmini import Broker
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), ROOT / "docker" / "README.md"])
+ADDRESS = "localhost:9092"
+"""Stands on the pages for a broker."""
+
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!https?://)([^)#]*)(#[^)]*)?\)")
+
+
+class Program(NamedTuple):
+    """A fenced block of a page."""
+
+    page: Path
+    number: int
+    language: str
+    text: str
+    output: str | None
+    """What the block after it says that it prints, if there is one."""
+
+    def __str__(self) -> str:
+        return f"{self.page.stem}-{self.number}"
+
+
+def programs(language: str) -> dict[Path, list[Program]]:
+    """The blocks in a language, by page."""
+    found: dict[Path, list[Program]] = {}
+    for page in PAGES:
+        for number, block in enumerate(FENCE.finditer(page.read_text(encoding="utf-8"))):
+            if block[1] == language:
+                found.setdefault(page, []).append(Program(page, number, *block.groups()))
+    return found
+
+
+def by_name(page: object) -> str:
+    assert isinstance(page, Path)
+    return page.relative_to(ROOT).with_suffix("").as_posix()
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker(topics={"orders": 1}) as running:
+        yield running
+
+
+def check(program: Program, command: list[str], directory: Path, **environment: str) -> None:
+    finished = subprocess.run(
+        command,
+        cwd=directory,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert finished.returncode == 0, f"{program}:\n{finished.stdout}\n{finished.stderr}"
+    if program.output is not None:
+        assert finished.stdout == program.output, program
+
+
+@pytest.mark.parametrize("page", programs("python"), ids=by_name)
+def test_the_python_programs_of_a_page_run(page: Path, broker: Broker, tmp_path: Path) -> None:
+    """One after the other, against one broker; what is a test is run as one."""
+    for program in programs("python")[page]:
+        for client in re.findall("^from (kafka|aiokafka|confluent_kafka)", program.text, re.MULTILINE):
+            pytest.importorskip(client)
+        file = tmp_path / f"test_{program.number}.py"
+        file.write_text(program.text.replace(ADDRESS, broker.bootstrap_servers))
+        is_test = "def test_" in program.text
+        options = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly"] if is_test else []
+        check(program, [sys.executable, *options, str(file)], tmp_path)
+
+
+@pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed")
+def test_kcats_commands_run(broker: Broker, tmp_path: Path) -> None:
+    for program in programs("sh")[ROOT / "docs" / "clients" / "kcat.md"]:
+        check(program, ["sh", "-ec", program.text.replace(ADDRESS, broker.bootstrap_servers)], tmp_path)
+
+
+def test_the_java_program_runs(need_kafka: None, broker: Broker, tmp_path: Path) -> None:
+    (program,) = programs("java")[ROOT / "docs" / "clients" / "java.md"]
+    file = tmp_path / "Orders.java"
+    file.write_text(program.text.replace(ADDRESS, broker.bootstrap_servers))
+    check(program, [*apache_kafka.java_command("-XX:TieredStopAtLevel=1"), str(file)], tmp_path)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=by_name)
+def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
+    for target, anchor in LINK.findall(page.read_text(encoding="utf-8")):
+        linked = (page.parent / target).resolve() if target else page
+        assert linked.exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", linked.read_text(encoding="utf-8"), re.MULTILINE)
+            slugs = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+            assert anchor[1:] in slugs, anchor

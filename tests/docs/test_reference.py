@@ -1,0 +1,81 @@
+"""The pages that are read off tables: committed as they would be written now, and complete."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import click
+import pytest
+
+from kmini.broker.config import BROKER_KEYS, TopicDefault
+from kmini.broker.registry import registered
+from kmini.cli import kmini
+from kmini.storage.config import LogConfig
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@pytest.fixture(scope="module")
+def generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def pages(generator: ModuleType) -> dict[str, str]:
+    written: dict[str, str] = generator.pages()
+    return written
+
+
+def test_the_pages_in_the_repository_are_what_is_written_now(pages: dict[str, str]) -> None:
+    stale = [path for path, text in pages.items() if (ROOT / path).read_text(encoding="utf-8") != text]
+    assert not stale, "run: make docs"
+
+
+def test_every_page_of_reference_is_written(pages: dict[str, str]) -> None:
+    there = {path.relative_to(ROOT).as_posix() for path in (ROOT / "docs" / "reference").iterdir()}
+    assert there <= pages.keys()
+
+
+def test_every_request_that_is_served_is_listed(pages: dict[str, str]) -> None:
+    rows = re.findall(r"^\| (\d+) \| `\w+` \| \d+–\d+", pages["docs/reference/apis.md"], re.MULTILINE)
+    assert [int(key) for key in rows] == sorted(registered())
+
+
+def test_every_setting_is_listed_once_with_what_it_does(pages: dict[str, str]) -> None:
+    rows = re.findall(r"^\| `([\w.]+)` \| \w+ \| .*? \| (\w.+) \|$", pages["docs/reference/configs.md"], re.MULTILINE)
+    assert all(meaning for _, meaning in rows)
+    broker = [name for name, line in BROKER_KEYS.items() if not isinstance(line, TopicDefault)]
+    assert [name for name, _ in rows] == [*broker, *LogConfig.KEYS]
+
+
+def test_every_command_is_listed(pages: dict[str, str]) -> None:
+    def names(command: click.Command, prefix: str) -> list[str]:
+        if not isinstance(command, click.Group):
+            return [prefix]
+        context = click.Context(command)
+        inner = {name: command.get_command(context, name) for name in command.list_commands(context)}
+        return [leaf for name, one in inner.items() if one for leaf in names(one, f"{prefix} {name}")]
+
+    assert re.findall("^## (.*)$", pages["docs/reference/command-line.md"], re.MULTILINE) == names(kmini, "kmini")
+
+
+def test_every_metric_has_a_meaning(pages: dict[str, str]) -> None:
+    rows = re.findall(r"^\| `(k\w+)` \| (\w+) \| (.*) \| (.*) \|$", pages["docs/reference/metrics.md"], re.MULTILINE)
+    assert len(rows) > 15
+    assert all(meaning for *_, meaning in rows)
+    assert ("kafka_network_requestmetrics_errorspersec".removesuffix("persec") + "_total") in {row[0] for row in rows}
+
+
+def test_every_reason_for_a_difference_is_told(pages: dict[str, str]) -> None:
+    for line in (*BROKER_KEYS.values(), *LogConfig.KEYS.values()):
+        if not isinstance(line, TopicDefault):
+            for reason in filter(None, (line.differs, line.no_effect)):
+                assert f"| `{line.name}` | {reason.replace('|', chr(92) + '|')}. |" in pages["docs/differences.md"]

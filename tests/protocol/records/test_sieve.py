@@ -1,0 +1,250 @@
+"""The kernel of compaction: its hash is SipHash, its two forms agree, and what is no record is an error."""
+
+from __future__ import annotations
+
+import random
+from array import array
+from typing import Any
+
+import pytest
+
+from kmini.protocol.records import load_kernel
+from kmini.protocol.records.batch import build_batch, iter_batches
+from kmini.protocol.records.compression import Codec
+from kmini.protocol.records.record import Record, decode_records
+
+SECRET = bytes(range(16))
+INTERPRETED = load_kernel.load("sieve", interpreted=True)
+
+# Of the authors of SipHash (github.com/veorq/SipHash, vectors.h): bytes 0, 1, 2, … of the length given.
+SIP_HASH_128 = {
+    0: "a3817f04ba25a8e66df67214c7550293",
+    1: "da87c1d86b99af44347659119b22fc45",
+    2: "8177228da4a45dc7fca38bdef60affe4",
+    3: "9c70b60c5267a94e5f33b6b02985ed51",
+    4: "f88164c12d9c8faf7d0f6e7c7bcd5579",
+    5: "1368875980776f8854527a07690e9627",
+    6: "14eeca338b208613485ea0308fd7a15e",
+    7: "a1f1ebbed8dbc153c0b84aa61ff08239",
+    15: "5493e99933b0a8117e08ec0f97cfc3d9",
+}
+
+
+@pytest.fixture(params=["compiled", "interpreted"])
+def sieve(request: pytest.FixtureRequest) -> Any:
+    module = load_kernel.load("sieve", interpreted=request.param == "interpreted")
+    if request.param == "compiled" and module.__file__.endswith(".py"):
+        pytest.skip("the kernel is not compiled here")
+    return module
+
+
+@pytest.mark.parametrize("length", SIP_HASH_128)
+def test_the_hash_is_sip_hash_128(sieve: Any, length: int) -> None:
+    assert sieve.sip_hash_128(SECRET, bytes(range(length))).hex() == SIP_HASH_128[length]
+
+
+def test_both_forms_have_one_hash_for_keys_of_every_length(sieve: Any) -> None:
+    dice = random.Random(4)
+    for length in range(70):
+        secret, key = dice.randbytes(16), dice.randbytes(length)
+        assert sieve.sip_hash_128(secret, key) == INTERPRETED.sip_hash_128(secret, key)
+
+
+def test_another_secret_is_another_hash(sieve: Any) -> None:
+    assert sieve.sip_hash_128(bytes(16), b"key") != sieve.sip_hash_128(SECRET, b"key")
+
+
+def test_both_forms_have_the_same_reasons(sieve: Any) -> None:
+    assert sieve.REASONS == INTERPRETED.REASONS
+
+
+class TestKeyTable:
+    def test_the_last_offset_counts(self, sieve: Any) -> None:
+        table = sieve.KeyTable(bytearray(24 * 10), SECRET, 5)
+        assert table.get(b"a") == -1
+        assert table.put(b"a", 0)
+        assert table.put(b"a", 7)
+        assert (table.get(b"a"), table.get(b"b"), table.size, table.latest_offset) == (7, -1, 1, 7)
+
+    def test_a_full_table_turns_every_key_away(self, sieve: Any) -> None:
+        table = sieve.KeyTable(bytearray(24 * 10), SECRET, 2)
+        assert table.put(b"a", 0)
+        assert table.put(b"b", 1)
+        assert not table.put(b"c", 2)
+        assert not table.put(b"a", 3)  # as in Kafka: it would not say how far the log was looked at
+        assert (table.is_full, table.get(b"a"), table.latest_offset) == (True, 0, 1)
+
+    def test_it_does_what_a_dict_does(self, sieve: Any) -> None:
+        dice = random.Random(1)
+        table = sieve.KeyTable(bytearray(24 * 200), SECRET, 199)
+        model: dict[bytes, int] = {}
+        for offset in range(2_000):
+            key = b"%d" % dice.randrange(190)
+            table.put(key, offset)
+            model[key] = offset
+        assert table.size == len(model)
+        assert all(table.get(b"%d" % number) == model.get(b"%d" % number, -1) for number in range(400))
+
+
+def _batches(seed: int, codec: Codec = Codec.NONE, horizons: bool = False) -> bytes:
+    dice = random.Random(seed)
+    offset, data = 0, bytearray()
+    for _ in range(dice.randrange(1, 30)):
+        records = [
+            Record(
+                offset + n,
+                1_000 + dice.randrange(-2_000, 2_000),
+                dice.choice([None, b"", b"%d" % dice.randrange(12), dice.randbytes(200)]),
+                dice.choice([None, b"", b"value" * dice.randrange(60)]),
+                tuple(("name", dice.choice([None, b"x"])) for _ in range(dice.choice([0, 0, 2]))),
+            )
+            for n in range(dice.randrange(1, 20))
+        ]
+        data += build_batch(
+            records,
+            base_offset=offset,
+            codec=codec,
+            delete_horizon_ms=dice.choice([None, 400, 5_000]) if horizons else None,
+            producer_id=dice.choice([-1, 5]),
+            producer_epoch=0,
+            base_sequence=0,
+        )
+        offset += len(records) + dice.choice([0, 0, 3])
+    return bytes(data)
+
+
+def _map(module: Any, chunk: bytes, capacity: int = 1_000) -> Any:
+    table = module.KeyTable(bytearray(24 * 1_100), SECRET, capacity)
+    starts = array("q", bytes(8 * 100))
+    position, count = table.put_batches(chunk, 0, 0, starts)
+    return table, position, count, starts[:count]
+
+
+def _sift(module: Any, table: Any, chunk: bytes, precious: Any = ()) -> tuple[Any, ...]:
+    sieve = module.Sieve(table, 1_000, 0)
+    out = bytearray(len(chunk))
+    starts, notes = array("q", bytes(8 * 100)), array("q", bytes(8 * module.NOTE * 100))
+    position, met, used, noted = sieve.sift_batches(chunk, 0, array("q", precious), memoryview(out), starts, notes)
+    facts = (sieve.records, sieve.superseded, sieve.expired, sieve.keyless, sieve.tombstones, sieve.earliest_horizon)
+    return position, met, bytes(out[:used]), list(notes[: noted * module.NOTE]), facts
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_both_forms_map_and_sift_alike(sieve: Any, seed: int) -> None:
+    chunk = _batches(seed, horizons=True)
+    table, *mapped = _map(sieve, chunk)
+    expected, *also_mapped = _map(INTERPRETED, chunk)
+    assert mapped == also_mapped
+    assert mapped[0] == len(chunk)
+    assert (table.size, table.latest_offset) == (expected.size, expected.latest_offset)
+    for latest_offset in (table.latest_offset, table.latest_offset // 2):
+        table.latest_offset = expected.latest_offset = latest_offset
+        assert _sift(sieve, table, chunk) == _sift(INTERPRETED, expected, chunk)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_sifted_batches_hold_the_records_that_stay(sieve: Any, seed: int) -> None:
+    chunk = b"".join(_rows(_batches(seed, horizons=True), with_horizon=True))
+    table, *_ = _map(sieve, chunk)
+    position, _, out, *_ = _sift(sieve, table, chunk)
+    assert position == len(chunk)
+    newest: dict[bytes, int] = {}
+    expected = []
+    rows = [(header, record) for p, header in iter_batches(chunk) for record in decode_records(chunk, p, header)]
+    for _, record in rows:
+        if record.key is not None:
+            newest[record.key] = record.offset
+    for header, record in rows:
+        is_newest = record.key is not None and newest[record.key] == record.offset
+        if is_newest and (record.value is not None or header.base_timestamp > 1_000):
+            expected.append(record)
+    assert [r for p, header in iter_batches(out) for r in decode_records(out, p, header)] == expected
+
+
+def _rows(chunk: bytes, *, with_horizon: bool) -> list[bytes]:
+    return [
+        chunk[position : position + header.size]
+        for position, header in iter_batches(chunk)
+        if header.has_delete_horizon == with_horizon
+    ]
+
+
+def test_a_batch_that_must_not_go_stops_it(sieve: Any) -> None:
+    first = build_batch([Record(0, 5, None, b"x")])
+    second = build_batch([Record(1, 5, b"a", b"x")], base_offset=1)
+    chunk = bytes(first + second)
+    table, *_ = _map(sieve, chunk)
+    assert _sift(sieve, table, chunk)[:3] == (len(chunk), 2, bytes(second))
+    assert _sift(sieve, table, chunk, precious=[0])[:3] == (0, 0, b"")
+
+
+def test_a_tombstone_without_horizon_stops_it(sieve: Any) -> None:
+    first = build_batch([Record(0, 5, b"a", b"x")])
+    chunk = bytes(first + build_batch([Record(1, 5, b"b", None)], base_offset=1))
+    table, *_ = _map(sieve, chunk)
+    assert _sift(sieve, table, chunk)[:3] == (len(first), 1, bytes(first))
+
+
+@pytest.mark.parametrize("batch", [{"codec": Codec.GZIP}, {"transactional": True}, {"control": True}])
+def test_batches_that_are_not_plain_stop_it(sieve: Any, batch: dict[str, Any]) -> None:
+    first = build_batch([Record(0, 5, b"a", b"x")])
+    chunk = bytes(first + build_batch([Record(1, 5, b"b", b"x")], base_offset=1, **batch))
+    table, position, count, _ = _map(sieve, chunk)
+    assert (position, count) == (len(first), 1)
+    assert _sift(sieve, table, chunk)[:2] == (len(first), 1)
+
+
+def test_half_a_batch_at_the_end_stops_it(sieve: Any) -> None:
+    chunk = _batches(3)
+    (last, _) = list(iter_batches(chunk))[-1]
+    for end in (last + 1, last + 60, last + 61, len(chunk) - 1):
+        _, position, _, _ = _map(sieve, chunk[:end])
+        assert position == last
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_bytes_that_are_no_records_do_no_harm(sieve: Any, seed: int) -> None:
+    dice = random.Random(seed)
+    chunk = bytearray(_batches(seed))
+    starts = [position for position, _ in iter_batches(chunk)]
+    for _ in range(dice.randrange(1, 6)):
+        at = dice.choice(starts) + 61 + dice.randrange(12)
+        if at < len(chunk):
+            chunk[at] = dice.randrange(256)
+    broken = bytes(chunk)
+    table, position, count, _ = _map(sieve, broken)
+    expected, *others = _map(INTERPRETED, broken)
+    assert (position, count, table.error) == (others[0], others[1], expected.error)
+    assert _sift(sieve, table, broken) == _sift(INTERPRETED, expected, broken)
+
+
+class TestPieces:
+    @pytest.mark.parametrize("size", [7, 50, 1_000])
+    def test_records_may_come_in_pieces(self, sieve: Any, size: int) -> None:
+        chunk = _batches(5)
+        for position, header in iter_batches(chunk):
+            block = chunk[position + 61 : position + header.size]
+            table = sieve.KeyTable(bytearray(24 * 1_100), SECRET, 1_000)
+            rest, taken = b"", 0
+            for start in range(0, len(block), size):
+                rest += block[start : start + size]
+                end = table.put_records(rest, header.base_offset, 0)
+                taken += end
+                rest = rest[end:]
+            assert (rest, taken, table.error) == (b"", len(block), 0)
+            keys = {record.key for record in decode_records(chunk, position, header)} - {None}
+            assert table.size == len(keys)
+
+    @pytest.mark.parametrize(("shift", "fixed"), [(0, None), (-4_595, None), (1 << 40, None), (0, -77)])
+    def test_timestamps_move_and_nothing_else(self, sieve: Any, shift: int, fixed: int | None) -> None:
+        records = [Record(n, 1_000 + n, b"k%d" % n, b"v", (("h", None),)) for n in range(5)]
+        batch = build_batch(records)
+        verdicts = bytearray([0, 1, 0, 2, 0])
+        block = sieve.rewrite(bytes(batch[61:]), verdicts, shift, fixed)
+        header = next(iter_batches(batch))[1]
+        rebuilt = bytearray(batch[:61]) + block
+        rebuilt[8:12] = (len(rebuilt) - 12).to_bytes(4, "big")
+        header = header._replace(batch_length=len(rebuilt) - 12, record_count=3)
+        found = decode_records(rebuilt, 0, header)
+        moved = [r._replace(timestamp=1_000 + fixed if fixed is not None else r.timestamp + shift) for r in records]
+        assert found == moved[::2]

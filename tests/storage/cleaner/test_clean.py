@@ -1,0 +1,467 @@
+"""What a pass keeps and what it drops, record by record and batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kmini.protocol.errors import CorruptMessage
+from kmini.protocol.records.batch import build_batch
+from kmini.protocol.records.compression import Codec
+from kmini.protocol.records.legacy import build_messages, build_wrapper
+from kmini.protocol.records.record import Record
+from kmini.storage.cleaner.offset_map import MapTooSmall
+from kmini.storage.cleaner.plan import CleaningAborted, Limits
+
+Bench = Any
+DAY_MS = 86_400_000
+PRODUCER = {"producer_id": 7, "producer_epoch": 0}
+SMALL = Limits(buffer_bytes=100)
+
+pytestmark = pytest.mark.usefixtures("sieve")
+
+
+class TestRecords:
+    def test_the_newest_record_of_every_key_stays_where_it_is(self, bench: Bench) -> None:
+        bench.put(("a", "1"), ("b", "1"))
+        bench.put(("a", "2"), ("c", "1"))
+        report = bench.clean()
+        assert bench.pairs() == [(1, "b", "1"), (2, "a", "2"), (3, "c", "1")]
+        assert (report.records_read, report.superseded, report.records_kept) == (4, 1, 3)
+        assert bench.read_all() == [1, 2, 3]
+
+    def test_the_active_segment_is_left_alone(self, bench: Bench) -> None:
+        bench.put(("a", "1"))
+        bench.roll()
+        bench.put(("a", "2"))
+        bench.put(("a", "3"))
+        bench.clean(roll=False)
+        assert bench.pairs() == [(0, "a", "1"), (1, "a", "2"), (2, "a", "3")]
+
+    def test_keys_of_a_later_pass_supersede_records_of_the_clean_part(self, bench: Bench) -> None:
+        bench.put(("a", "1"), ("b", "1"))
+        bench.clean()
+        bench.put(("a", "2"))
+        bench.clean()
+        assert bench.pairs() == [(1, "b", "1"), (2, "a", "2")]
+
+    def test_a_record_without_a_key_goes(self, bench: Bench) -> None:
+        bench.put((None, "x"), ("a", "1"))
+        assert bench.clean().keyless_records == 1
+        assert bench.pairs() == [(1, "a", "1")]
+
+    def test_an_empty_key_is_a_key(self, bench: Bench) -> None:
+        bench.put(("", "1"), ("", "2"))
+        bench.clean()
+        assert bench.pairs() == [(1, "", "2")]
+
+    def test_headers_and_timestamps_stay(self, bench: Bench) -> None:
+        records = [
+            Record(0, 500, b"a", b"1", (("trace", b"x"), ("null", None))),
+            Record(0, 900, b"b", b"1"),
+            Record(0, 700, b"a", b"2", (("trace", b"y"),)),
+        ]
+        bench.append(build_batch(records))
+        bench.clean()
+        kept = [records[1]._replace(offset=1), records[2]._replace(offset=2)]
+        assert bench.records() == kept
+        assert bench.batches()[0][0].max_timestamp == 900
+
+    def test_the_largest_timestamp_is_that_of_the_records_that_stay(self, bench: Bench) -> None:
+        bench.append(build_batch([Record(0, 900, b"a", b"1"), Record(0, 500, b"b", b"1")]))
+        bench.put(("a", "2"))
+        bench.clean()
+        assert bench.batches()[0][0].max_timestamp == 500
+
+    def test_with_log_append_time_the_timestamp_of_the_batch_stays(self, bench: Bench) -> None:
+        bench.append(build_batch([Record(0, 900, b"a", b"1"), Record(0, 500, b"b", b"1")], log_append_time_ms=5_000))
+        bench.put(("a", "2"))
+        bench.clean()
+        assert bench.records()[0].timestamp == 5_000
+
+    @pytest.mark.parametrize("codec", Codec)
+    def test_compressed_batches_keep_their_codec(self, bench: Bench, codec: Codec) -> None:
+        bench.put(("a", "1"), ("b", "x" * 1_000), codec=codec)
+        bench.put(("a", "2"), codec=codec)
+        bench.clean()
+        assert bench.pairs() == [(1, "b", "x" * 1_000), (2, "a", "2")]
+        assert {header.codec for header, _ in bench.batches()} == {codec}
+
+    @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+    def test_a_batch_that_loses_nothing_is_copied_as_it_is(self, bench: Bench, codec: Codec) -> None:
+        bench.put(("a", "1"), ("b", "1"), codec=codec, **PRODUCER, base_sequence=0)
+        before = bench.batches()
+        bench.clean()
+        assert bench.batches() == before
+
+    @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+    def test_a_batch_larger_than_the_buffer_is_cleaned(self, bench: Bench, codec: Codec) -> None:
+        bench.put(*[(f"{n % 7}", "x" * 50) for n in range(40)], codec=codec)
+        bench.put(("0", "new"), codec=codec)
+        bench.clean(limits=SMALL)
+        assert [(offset, key) for offset, key, _ in bench.pairs()] == [
+            *((33, "5"), (34, "6"), (36, "1"), (37, "2"), (38, "3"), (39, "4"), (40, "0"))
+        ]
+
+    def test_messages_of_old_formats_become_batches(self, bench: Bench) -> None:
+        old = [Record(0, -1, b"a", b"1"), Record(0, -1, b"b", b"1")]
+        for magic in (0, 1):
+            for record in old:
+                at = bench.log.log_end_offset
+                _append_old(bench, build_messages([record._replace(offset=at, timestamp=300)], magic))
+        at = bench.log.log_end_offset
+        pair = [Record(at, 400, b"c", b"1"), Record(at + 1, 500, b"a", b"2")]
+        _append_old(bench, build_wrapper([pair], 1, Codec.GZIP))
+        bench.clean()
+        assert bench.pairs() == [(3, "b", "1"), (4, "c", "1"), (5, "a", "2")]
+        assert [record.timestamp for record in bench.records()] == [300, 400, 500]
+        assert {header.magic for header, _ in bench.batches()} == {2}
+
+
+class TestTheMap:
+    def test_what_has_no_room_stays_for_the_next_pass(self, bench: Bench) -> None:
+        for round_ in range(3):
+            for key in "abcdef":
+                bench.put((key, f"{round_}"))
+        four_keys = Limits(map_bytes=24 * 5, load_factor=0.9)
+        report = bench.clean(limits=four_keys)
+        assert (report.keys, report.end_offset) == (4, 4)
+        assert [offset for offset, _, _ in bench.pairs()] == list(range(18))
+        passes = 0
+        while bench.checkpoint < 18:
+            bench.clean(roll=False, limits=four_keys)
+            passes += 1
+            assert passes < 20
+        newest = {key: (offset, value) for offset, key, value in bench.pairs()}
+        assert newest == {key: (12 + n, "2") for n, key in enumerate("abcdef")}
+
+    def test_no_room_at_all_names_the_setting(self, bench: Bench) -> None:
+        bench.put(("a", "1"))
+        with pytest.raises(MapTooSmall, match=r"log\.cleaner\.dedupe\.buffer\.size"):
+            bench.clean(limits=Limits(map_bytes=24))
+
+    def test_a_gap_in_the_offsets_does_not_stall_the_pass(self, bench: Bench) -> None:
+        bench.put(("a", "1"))
+        bench.log.roll(bench.now_ms, base_offset=100)
+        bench.run_background()
+        bench.log.log_end_offset = 100
+        bench.put(("a", "2"))
+        assert bench.clean().end_offset == 101
+        assert bench.pairs() == [(100, "a", "2")]
+
+
+class TestTombstones:
+    def test_a_tombstone_gets_a_horizon_and_goes_when_it_has_passed(self, bench: Bench) -> None:
+        bench.put(("a", "1"))
+        bench.put(("a", None), ("b", "1"))
+        report = bench.clean()
+        horizon = 1_000 + DAY_MS
+        assert bench.pairs() == [(1, "a", None), (2, "b", "1")]
+        assert bench.horizons() == {1: horizon}
+        assert (report.tombstones_waiting, report.earliest_horizon_ms) == (1, horizon)
+        assert [record.timestamp for record in bench.records()] == [1_000, 1_000]
+
+        bench.now_ms = horizon - 1
+        report = bench.clean()
+        assert report.is_horizon_pass
+        assert [key for _, key, _ in bench.pairs()] == ["a", "b"]
+        bench.now_ms = horizon
+        assert bench.clean().expired_tombstones == 1
+        assert bench.pairs() == [(2, "b", "1")]
+        assert bench.records()[0].timestamp == 1_000
+
+    def test_a_horizon_never_moves(self, make_cleaning_bench: Callable[..., Bench]) -> None:
+        bench = make_cleaning_bench(delete_retention_ms=500)
+        bench.put(("a", None), ("b", None), ("c", "1"))
+        bench.clean()
+        bench.now_ms = 1_200
+        bench.log.config = bench.config.replace(delete_retention_ms=9_000)
+        bench.put(("b", "2"))
+        bench.clean()
+        assert bench.horizons() == {0: 1_500}
+        assert bench.pairs() == [(0, "a", None), (2, "c", "1"), (3, "b", "2")]
+
+    @pytest.mark.parametrize("codec", [Codec.NONE, Codec.SNAPPY])
+    def test_a_horizon_survives_a_restart(self, bench: Bench, codec: Codec) -> None:
+        bench.put(("a", None), ("b", "1"), codec=codec)
+        bench.clean()
+        bench.close()
+        bench.reopen(is_clean=True)
+        assert bench.horizons() == {0: 1_000 + DAY_MS}
+        bench.now_ms = 1_000 + DAY_MS
+        bench.clean()
+        assert bench.pairs() == [(1, "b", "1")]
+
+    def test_with_log_append_time_a_horizon_leaves_timestamps_alone(self, bench: Bench) -> None:
+        bench.append(build_batch([Record(0, 5, b"a", None), Record(0, 6, b"b", b"1")], log_append_time_ms=5_000))
+        bench.clean()
+        assert [record.timestamp for record in bench.records()] == [5_000, 5_000]
+
+    def test_a_batch_may_outgrow_the_largest_message(self, make_cleaning_bench: Callable[..., Bench]) -> None:
+        bench = make_cleaning_bench(max_message_bytes=100)
+        bench.put(*[(f"{n}", None) for n in range(4)])
+        before = len(bench.batches()[0][1])
+        bench.clean()
+        assert len(bench.batches()[0][1]) > max(before, 100)
+        assert bench.read_all() == [0, 1, 2, 3]
+
+    def test_a_batch_beyond_the_reach_of_the_map_gets_no_horizon(self, bench: Bench) -> None:
+        bench.put(("a", "1"))
+        bench.put(("b", "1"), ("a", None))
+        bench.clean(limits=Limits(map_bytes=24 * 3))
+        assert bench.horizons() == {}
+        assert [offset for offset, _, _ in bench.pairs()] == [0, 1, 2]
+
+    def test_an_explicit_tombstone_deletes_although_it_has_a_value(self, bench: Bench) -> None:
+        batch = build_batch([Record(0, 1_000, b"a", b"who deleted it")])
+        batch[62] |= 0x20
+        bench.tombstone_bit = 0x20
+        bench.put(("a", "1"), ("b", "1"))
+        bench.append(_with_crc(batch))
+        bench.clean()
+        assert bench.pairs() == [(1, "b", "1"), (2, "a", "who deleted it")]
+        bench.now_ms += DAY_MS
+        bench.clean()
+        assert bench.pairs() == [(1, "b", "1")]
+
+    def test_tombstones_of_old_formats_stay_while_their_file_is_young(self, bench: Bench) -> None:
+        bench.filesystem.now_ms = 1_000
+        _append_old(bench, build_messages([Record(0, 300, b"a", None)], 1))
+        bench.clean()
+        assert bench.pairs() == [(0, "a", None)]
+        assert bench.horizons() == {}
+
+    def test_and_go_once_a_younger_part_of_the_log_is_clean(self, bench: Bench) -> None:
+        bench.filesystem.now_ms = 1_000
+        bench.put(("z", "1"))
+        bench.roll()
+        _append_old(bench, build_messages([Record(1, 300, b"a", None)], 1))
+        bench.filesystem.now_ms = 1_000 + DAY_MS
+        bench.roll()
+        bench.put(("y", "1"))
+        bench.roll()
+        bench.checkpoint = 3
+        bench.clean()
+        assert bench.pairs() == [(0, "z", "1"), (2, "y", "1")]
+
+
+class TestProducers:
+    def test_the_last_batch_of_a_producer_stays_empty(self, bench: Bench) -> None:
+        bench.put(("a", "1"), **PRODUCER, base_sequence=0)
+        bench.put(("a", "2"), **PRODUCER, base_sequence=1)
+        bench.put(("a", "3"))
+        bench.clean()
+        assert bench.pairs() == [(2, "a", "3")]
+        headers = [header for header, _ in bench.batches()]
+        assert [(h.base_offset, h.record_count, h.base_sequence) for h in headers] == [(1, 0, 1), (2, 1, -1)]
+        bench.reopen()
+        assert bench.put(("a", "2"), **PRODUCER, base_sequence=1).is_duplicate
+        assert bench.put(("a", "4"), **PRODUCER, base_sequence=2).first_offset == 3
+
+    def test_a_producer_that_is_gone_leaves_nothing(self, bench: Bench) -> None:
+        bench.put(("a", "1"), **PRODUCER, base_sequence=0)
+        bench.put(("a", "3"))
+        bench.log.producers.expire(2 * DAY_MS)
+        bench.clean()
+        assert [header.base_offset for header, _ in bench.batches()] == [1]
+
+    def test_the_last_batch_of_a_group_stays_empty(self, bench: Bench) -> None:
+        bench.put(("a", "1"))
+        bench.put((None, "x"))
+        bench.clean()
+        assert [(h.base_offset, h.record_count) for h, _ in bench.batches()] == [(0, 1), (1, 0)]
+
+
+class TestTransactions:
+    def test_aborted_data_goes_at_once_and_its_marker_later(self, bench: Bench) -> None:
+        bench.put(("a", "1"))
+        bench.put(("a", "undone"), **PRODUCER, base_sequence=0, transactional=True)
+        bench.end_transaction(7, abort=True)
+        report = bench.clean()
+        assert bench.pairs() == [(0, "a", "1")]
+        assert (report.aborted_records, bench.markers(), bench.horizons()) == (1, [2], {})
+        assert [entry.last_offset for entry in bench.log.aborted_transactions(0, 3)] == [2]
+
+        bench.log.producers.expire(2 * DAY_MS)
+        bench.put(("z", "1"))
+        bench.clean()
+        assert bench.horizons() == {}  # the emptied batch of its data counts as data; it goes with this pass
+        bench.put(("z", "2"))
+        bench.clean()
+        assert bench.horizons() == {2: 1_000 + DAY_MS}
+        assert bench.log.aborted_transactions(0, 3) == []
+        bench.now_ms += DAY_MS
+        bench.put(("z", "3"))
+        assert bench.clean().removed_markers == 1
+        assert bench.markers() == []
+        assert bench.pairs() == [(0, "a", "1"), (5, "z", "3")]
+
+    def test_the_marker_may_lie_in_a_segment_that_is_not_cleaned(self, bench: Bench) -> None:
+        bench.put(("a", "1"))
+        bench.put(("a", "undone"), **PRODUCER, base_sequence=0, transactional=True)
+        bench.roll()
+        bench.end_transaction(7, abort=True)
+        bench.clean(roll=False)
+        assert bench.pairs() == [(0, "a", "1")]
+
+    def test_undecided_transactions_are_not_cleaned(self, bench: Bench) -> None:
+        bench.put(("a", "1"))
+        bench.roll()
+        bench.put(("a", "2"), **PRODUCER, base_sequence=0, transactional=True)
+        bench.roll()
+        bench.put(("a", "3"))
+        bench.clean()
+        assert bench.checkpoint == 1
+        assert [offset for offset, _, _ in bench.pairs()] == [0, 1, 2]
+
+    def test_a_commit_marker_stays_while_there_is_data(self, bench: Bench) -> None:
+        bench.put(("a", "1"), **PRODUCER, base_sequence=0, transactional=True)
+        bench.end_transaction(7, abort=False)
+        bench.put(("z", "1"))
+        bench.clean()
+        assert (bench.markers(), bench.horizons()) == ([1], {})
+        bench.log.producers.expire(2 * DAY_MS)
+        bench.put(("a", "2"))
+        bench.clean()
+        assert bench.horizons() == {}
+        bench.put(("y", "2"))
+        bench.clean()
+        assert bench.horizons() == {1: 1_000 + DAY_MS}
+        bench.now_ms += DAY_MS
+        bench.clean()
+        assert bench.markers() == []
+
+    def test_transactions_are_followed_across_groups(self, make_cleaning_bench: Callable[..., Bench]) -> None:
+        bench = make_cleaning_bench(segment_bytes=160)
+        bench.put(("a", "1"), **PRODUCER, base_sequence=0, transactional=True)
+        bench.put(("b", "1"))
+        bench.put(("c", "1"))
+        bench.end_transaction(7, abort=True)
+        report = bench.clean()
+        assert report.segments_after > 1
+        assert bench.pairs() == [(1, "b", "1"), (2, "c", "1")]
+        assert bench.markers() == [3]
+        assert [entry.first_offset for entry in bench.log.aborted_transactions(0, 4)] == [0]
+
+
+class TestSegments:
+    def test_small_ones_become_one(self, bench: Bench) -> None:
+        for number in range(5):
+            bench.put((f"{number}", "1"))
+            bench.roll()
+        report = bench.clean()
+        assert (report.segments_before, report.segments_after) == (5, 1)
+        assert bench.base_offsets() == [0, 5]
+
+    def test_none_becomes_larger_than_allowed(self, make_cleaning_bench: Callable[..., Bench]) -> None:
+        bench = make_cleaning_bench(segment_bytes=300)
+        for number in range(30):
+            bench.put((f"{number}", "1"))
+        bench.clean()
+        bench.put(("0", "2"))
+        bench.clean()
+        assert all(segment.size <= 300 for segment in bench.log.segments)
+        assert [key for _, key, _ in bench.pairs()] == [f"{n}" for n in range(1, 30)] + ["0"]
+
+    def test_indexes_find_what_is_left(self, make_cleaning_bench: Callable[..., Bench]) -> None:
+        bench = make_cleaning_bench(index_interval_bytes=200)
+        for number in range(60):
+            bench.put((f"{number % 40}", "x" * 20), timestamp=1_000 + number)
+        bench.clean()
+        segment = bench.log.segments.oldest
+        assert len(segment.offset_index) > 5
+        for offset in range(60):
+            located = segment.locate(offset)
+            expected = max(offset, 20)
+            assert segment.log.read_at(located[0], 8) == expected.to_bytes(8, "big")
+        assert segment.max_timestamp == 1_059
+        bench.close()
+        bench.reopen(is_clean=True)
+        assert bench.read_all() == list(range(20, 60))
+
+    def test_they_are_as_old_as_what_they_were_made_from(self, bench: Bench) -> None:
+        bench.put(("a", "1"), timestamp=-1)
+        bench.filesystem.now_ms = 55_000
+        bench.roll()
+        modified = bench.log.segments.oldest.modified_ms
+        bench.filesystem.now_ms = 77_000
+        bench.clean()
+        assert bench.log.segments.oldest.modified_ms == modified
+
+    def test_snapshots_of_segments_that_are_gone_go_too(self, bench: Bench) -> None:
+        for sequence in range(4):
+            bench.put((f"{sequence}", "1"), **PRODUCER, base_sequence=sequence)
+            bench.roll()
+        assert len(bench.files(".snapshot")) == 4
+        bench.clean()
+        assert bench.files(".snapshot") == ["00000000000000000004.snapshot"]
+
+    def test_nothing_is_left_of_a_pass_that_is_stopped(self, bench: Bench) -> None:
+        class Stop:
+            def on_bytes(self, count: int) -> None:
+                nonlocal left
+                left -= 1
+                if not left:
+                    raise CleaningAborted
+
+        for number in range(20):
+            bench.put((f"{number % 3}", "1"))
+        bench.roll()
+        before, files = bench.batches(), bench.files()
+        for stop_at in (1, 2, 3):  # when mapping, reading, writing
+            left = stop_at
+            with pytest.raises(CleaningAborted):
+                bench.clean(watch=Stop())
+            assert (bench.batches(), bench.files()) == (before, files)
+
+
+class TestDamage:
+    @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+    def test_a_wrong_checksum_ends_the_pass_with_file_and_position(self, bench: Bench, codec: Codec) -> None:
+        bench.put(("a", "1"), codec=codec)
+        bench.put(("b", "2"), codec=codec)
+        bench.roll()
+        log = bench.log.segments.oldest.log
+        second = bench.batches()[0][0].size
+        log.write_at(second + 66, b"!")
+        before = bench.batches()
+        with pytest.raises(CorruptMessage, match=rf"00000000000000000000\.log.* position {second}"):
+            bench.clean()
+        assert bench.batches() == before
+        assert bench.files(".cleaned") == []
+
+    def test_so_does_a_file_that_ends_within_a_batch(self, bench: Bench) -> None:
+        bench.put(("a", "1"))
+        bench.roll()
+        log = bench.log.segments.oldest.log
+        log.truncate(log.size - 1)
+        with pytest.raises(CorruptMessage, match="position 0"):
+            bench.clean()
+
+    def test_so_does_a_record_that_is_none(self, bench: Bench) -> None:
+        batch = build_batch([Record(0, 1_000, b"a", b"1")])
+        batch[61] = 0x7E
+        bench.append(_with_crc(batch))
+        with pytest.raises(CorruptMessage, match="position 0"):
+            bench.clean()
+
+
+def _with_crc(batch: bytearray) -> bytearray:
+    from kmini.protocol.records.batch import read_header, rewrite_header
+
+    rewrite_header(batch, 0, read_header(batch))
+    return batch
+
+
+def _append_old(bench: Bench, messages: bytes) -> None:
+    """As a log of an old Kafka has them."""
+    from kmini.protocol.records.batch import iter_batches
+    from kmini.protocol.records.record import decode_records
+
+    (_, header), *_ = iter_batches(messages)
+    last = decode_records(messages, 0, header)[-1].offset
+    bench.log.segments.active.append(messages, last, header.max_timestamp)
+    bench.log.log_end_offset = bench.log.producers.end_offset = last + 1
+    bench.log.update_high_watermark(last + 1)

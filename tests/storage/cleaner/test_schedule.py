@@ -1,0 +1,245 @@
+"""Which log is cleaned next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kmini.protocol.topics import TopicPartition
+from kmini.storage.cleaner.checkpoint import CleanerCheckpoint
+from kmini.storage.cleaner.schedule import Job, Reason, Schedule
+from kmini.storage.cleaner.states import State
+from kmini.storage.cleaner.stats import PassReport
+from kmini.storage.memory_filesystem import MemoryFileSystem
+
+Bench = Any
+
+DIRECTORY = "/data"
+BACKOFF_MS = 15_000
+
+
+class Logs:
+    """Several logs and the schedule of their cleaning."""
+
+    def __init__(self, make: Callable[..., Bench]) -> None:
+        self._make = make
+        self.benches: dict[TopicPartition, Bench] = {}
+        self.filesystem = MemoryFileSystem()
+        self.filesystem.make_directory(DIRECTORY)
+        self.schedule = Schedule(CleanerCheckpoint(self.filesystem, DIRECTORY), backoff_ms=BACKOFF_MS)
+        self.now_ms = 1_000
+
+    def add(
+        self, name: str, *, clean: int = 0, dirty: int = 0, timestamp: int = 1_000, **config: Any
+    ) -> TopicPartition:
+        """A log with so many segments of one size that are clean, and that are dirty."""
+        partition = TopicPartition(name, 0)
+        bench = self.benches[partition] = self._make(**config)
+        for _ in range(clean + dirty):
+            bench.put(("a", "1"), timestamp=timestamp)
+            bench.roll()
+        if clean:
+            self.schedule.checkpoint.set(partition, clean)
+        return partition
+
+    @property
+    def logs(self) -> dict[TopicPartition, Any]:
+        return {partition: bench.log for partition, bench in self.benches.items()}
+
+    def pick(self) -> Job | None:
+        return self.schedule.pick(self.logs, self.now_ms)
+
+    def picked(self) -> str | None:
+        """The name of what is picked; it is cleaned in no time."""
+        job = self.pick()
+        if job is None:
+            return None
+        self.end(job)
+        return job.partition.topic
+
+    def end(self, job: Job, **report: Any) -> bool:
+        done = PassReport(job.range.first_dirty_offset, job.range.end_offset, **report)
+        return self.schedule.ended(job, done, None, self.now_ms)
+
+
+@pytest.fixture
+def logs(make_cleaning_bench: Callable[..., Bench]) -> Logs:
+    return Logs(make_cleaning_bench)
+
+
+def test_the_dirtiest_goes_first(logs: Logs) -> None:
+    logs.add("half", clean=2, dirty=3)
+    logs.add("all", dirty=3)
+    logs.add("hardly", clean=5, dirty=1)
+    assert [logs.picked(), logs.picked(), logs.picked()] == ["all", "half", None]
+    assert logs.schedule.gauges.max_dirty_percent == pytest.approx(100 / 6)
+
+
+def test_exactly_the_minimum_ratio_is_not_enough(logs: Logs) -> None:
+    logs.add("half", clean=1, dirty=1)
+    assert logs.picked() is None
+
+
+@pytest.mark.parametrize(("ratio", "picked"), [(0.0, "x"), (1.0, None)])
+def test_a_ratio_of_0_is_always_and_of_1_never(logs: Logs, ratio: float, picked: str | None) -> None:
+    logs.add("x", dirty=1, min_cleanable_dirty_ratio=ratio)
+    assert logs.picked() == picked
+    assert logs.picked() is None
+
+
+def test_a_log_that_is_not_compacted_is_left_alone(logs: Logs) -> None:
+    logs.add("x", dirty=1, cleanup_policy=("delete",))
+    logs.add("both", dirty=1, cleanup_policy=("compact", "delete"))
+    assert [logs.picked(), logs.picked()] == ["both", None]
+
+
+def test_records_past_the_bound_go_first_by_must_clean_ratio(logs: Logs) -> None:
+    logs.now_ms = 5_000
+    logs.add("dirtier", dirty=9, timestamp=5_000)
+    logs.add("late", clean=8, dirty=1, timestamp=1_000, max_compaction_lag_ms=100)
+    logs.add("later", clean=4, dirty=1, timestamp=1_000, max_compaction_lag_ms=100)
+    assert [logs.picked(), logs.picked(), logs.picked(), logs.picked()] == ["later", "late", "dirtier", None]
+
+
+def test_the_delay_is_that_of_the_latest_log(logs: Logs) -> None:
+    logs.now_ms = 5_000
+    logs.add("x", dirty=1, timestamp=1_000, max_compaction_lag_ms=500)
+    logs.add("y", dirty=1, timestamp=4_000, max_compaction_lag_ms=500)
+    logs.pick()
+    assert logs.schedule.gauges.max_compaction_delay_secs == 3.5
+
+
+def test_what_is_being_cleaned_or_paused_is_not_picked_again(logs: Logs) -> None:
+    x = logs.add("x", dirty=1)
+    y = logs.add("y", dirty=1)
+    logs.schedule.states.pause(y)
+    job = logs.pick()
+    assert job is not None
+    assert (job.partition, logs.schedule.states[x]) == (x, State.IN_PROGRESS)
+    assert logs.pick() is None
+    logs.schedule.states.resume(y)
+    assert logs.picked() == "y"
+
+
+def test_an_aborted_pass_moves_no_checkpoint(logs: Logs) -> None:
+    x = logs.add("x", dirty=1)
+    job = logs.pick()
+    assert job is not None
+    logs.schedule.states.pause(x)
+    assert not logs.end(job)
+    assert logs.schedule.checkpoint.get(x) is None
+    assert logs.schedule.states[x] is State.PAUSED
+
+
+def test_a_pass_that_fails_costs_its_log_and_no_other(logs: Logs) -> None:
+    x = logs.add("x", dirty=2)
+    logs.add("y", clean=1, dirty=2)
+    job = logs.pick()
+    assert job is not None
+    assert not logs.schedule.ended(job, None, ValueError("no batch at position 7"), logs.now_ms)
+    assert logs.schedule.failures() == {x: "no batch at position 7"}
+    assert logs.schedule.uncleanable_bytes(logs.logs, logs.now_ms) == logs.logs[x].size_bytes
+    assert [logs.picked(), logs.picked()] == ["y", None]
+    assert logs.schedule.pick_this(x, logs.logs[x], logs.now_ms) is None
+
+
+def test_a_log_whose_files_cannot_be_looked_at_is_uncleanable(logs: Logs) -> None:
+    x = logs.add("x", dirty=2, max_compaction_lag_ms=100)
+    logs.benches[x].log.segments.oldest.log.write_at(16, b"\x09")
+    logs.add("y", dirty=1)
+    assert logs.picked() == "y"
+    assert x in logs.schedule.failures()
+
+
+class TestHorizons:
+    def test_a_horizon_that_has_passed_is_reason_enough(self, logs: Logs) -> None:
+        logs.add("x", dirty=1)
+        job = logs.pick()
+        assert job is not None
+        logs.end(job, earliest_horizon_ms=50_000)
+        logs.now_ms = 49_999
+        assert logs.picked() is None
+        logs.now_ms = 50_000
+        job = logs.pick()
+        assert job is not None
+        assert job.reason is Reason.HORIZON
+        logs.end(job)
+        assert logs.picked() is None
+
+    @pytest.mark.parametrize(("seconds", "spacing_ms"), [(0.1, BACKOFF_MS), (3.0, 30_000)])
+    def test_such_passes_of_a_log_keep_their_distance(self, logs: Logs, seconds: float, spacing_ms: int) -> None:
+        logs.add("x", dirty=1)
+        job = logs.pick()
+        assert job is not None
+        logs.end(job, earliest_horizon_ms=1_001, seconds=seconds)
+        logs.now_ms += spacing_ms - 1
+        assert logs.picked() is None
+        logs.now_ms += 1
+        assert logs.picked() == "x"
+
+    def test_after_a_start_somebody_has_to_look_for_them(self, logs: Logs) -> None:
+        x = logs.add("x", clean=1)
+        assert logs.schedule.without_horizon(logs.logs) == [x]
+        assert logs.picked() is None
+        logs.schedule.note_horizon(x, 500)
+        assert logs.schedule.without_horizon(logs.logs) == []
+        assert logs.picked() == "x"
+
+    def test_dirty_logs_go_first(self, logs: Logs) -> None:
+        x = logs.add("x", clean=1)
+        logs.schedule.note_horizon(x, 500)
+        logs.add("y", dirty=1)
+        assert [logs.picked(), logs.picked()] == ["y", "x"]
+
+
+class TestWhatIsDueNext:
+    def test_nothing_is(self, logs: Logs) -> None:
+        logs.add("x", dirty=1)
+        assert logs.schedule.next_due_ms(logs.logs, logs.now_ms) is None
+
+    def test_a_horizon_a_bound_a_roll_a_minimum_lag(self, logs: Logs) -> None:
+        x = logs.add("x", clean=1)
+        logs.schedule.note_horizon(x, 90_000)
+        assert logs.schedule.next_due_ms(logs.logs, 1_000) == 90_000
+        logs.add("bound", dirty=1, max_compaction_lag_ms=80_000)
+        assert logs.schedule.next_due_ms(logs.logs, 1_000) == 81_001
+        roll = logs.add("roll", segment_ms=70_000)
+        logs.benches[roll].put(("a", "1"))
+        assert logs.schedule.next_due_ms(logs.logs, 1_000) == 71_001
+        logs.add("lag", dirty=1, min_compaction_lag_ms=60_000)
+        assert logs.schedule.next_due_ms(logs.logs, 1_000) == 61_000
+        assert logs.schedule.next_due_ms(logs.logs, 61_000) == 71_001
+
+
+class TestTheCheckpoint:
+    def test_is_kafkas_file(self, logs: Logs) -> None:
+        x = logs.add("x", dirty=3)
+        assert logs.picked() == "x"
+        checkpoint = logs.schedule.checkpoint
+        checkpoint.write(checkpoint.snapshot([x]))
+        assert logs.filesystem.read("/data/cleaner-offset-checkpoint") == b"0\n1\nx 0 3\n"
+        assert CleanerCheckpoint(logs.filesystem, DIRECTORY).get(x) == 3
+
+    def test_entries_of_logs_that_are_gone_fall_out(self, logs: Logs) -> None:
+        x = logs.add("x", dirty=3)
+        logs.picked()
+        assert logs.schedule.checkpoint.snapshot([]) == {}
+        logs.schedule.forget_all_but([])
+        assert logs.schedule.checkpoint.get(x) is None
+
+    def test_truncation_lowers_it(self, logs: Logs) -> None:
+        x = logs.add("x", clean=3)
+        log = logs.logs[x]
+        log.truncate_to(1)
+        assert logs.schedule.on_truncation(x, log)
+        assert logs.schedule.checkpoint.get(x) == 1
+        assert not logs.schedule.on_truncation(x, log)
+
+    def test_one_that_cannot_be_read_counts_as_empty(self) -> None:
+        filesystem = MemoryFileSystem()
+        filesystem.make_directory(DIRECTORY)
+        file = filesystem.open("/data/cleaner-offset-checkpoint", create=True)
+        file.append(b"0\n2\nx 0 3\n")
+        assert CleanerCheckpoint(filesystem, DIRECTORY).get(TopicPartition("x", 0)) is None
