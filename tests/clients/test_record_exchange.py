@@ -31,10 +31,10 @@ def written(
     topics: dict[str, Written] = {}
 
     def write(writer: str) -> Written:
+        adapter = client(writer)
         if writer not in topics:
             topics[writer] = topic = Written(topic_names(writer))
             create_topic(server.bootstrap_servers, topic.topic, partitions=len(CODECS))
-            adapter = client(writer)
             for partition, codec in enumerate(CODECS):
                 records = adapter.sayable(make_records(RECORDS, seed=(writer, codec)))
                 offsets = adapter.produce(server.bootstrap_servers, topic.topic, partition, records, codec)

@@ -77,7 +77,7 @@ def kafka_python(options: argparse.Namespace, ending: Ending) -> None:
     )
     consumer.subscribe([options.topic], listener=Listener())
     while not ending.has_come:
-        batches = consumer.poll(timeout_ms=100)
+        batches = consumer.poll(timeout_ms=1_000)  # longer than its start takes: see docs/clients/kafka-python.md
         records = [(record.partition, record.offset) for batch in batches.values() for record in batch]
         if records:
             process(records, consumer.commit, commit_first=options.commit_first)
