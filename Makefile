@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 KAFKA_JARS := .peers/kafka/lib
 OLD_CLIENT := kafka-python-2.0.6
 WORKERS ?= auto
-PACKAGING := pyproject.toml setup.py protocol/records/kernel.py protocol/records/sieve.py
+PACKAGING := pyproject.toml setup.py $(addprefix protocol/records/,kernel.py sieve.py flagging.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help run test lint docs soak bench kafka-jars kafka-39-jars old-client clean
@@ -29,9 +29,10 @@ lint: $(VENV)/installed-lint ## style, types, layer contracts
 docs: $(VENV)/installed ## write the pages that are read off the tables: docs/reference, docs/differences.md, config/
 	$(BIN)/python docs/generate.py
 
-soak: $(VENV)/installed-test kafka-39-jars ## the hostile-input figures at full count, and old versions beside Apache Kafka 3.9
-	KMINI_SOAK=1 $(BIN)/python -m pytest tests/fuzz tests/crash tests/oracle/test_same_answers_old_versions.py \
-	  tests/clients/test_transactions.py -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+soak: $(VENV)/installed-test kafka-jars kafka-39-jars ## hostile input at full count, hundreds of histories cleaned, Apache Kafka 3.9
+	KMINI_SOAK=1 $(BIN)/python -m pytest tests/fuzz tests/crash tests/broker/test_cluster_chaos.py tests/oracle/test_same_answers_old_versions.py \
+	  tests/oracle/test_compaction_differential.py -o faulthandler_timeout=1800 \
+	  tests/clients/test_exactly_once.py -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
 bench: $(VENV)/installed-test kafka-jars ## kmini beside Apache Kafka and other peers
 	$(BIN)/python bench/compare.py $(BENCH_ARGS)

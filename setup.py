@@ -25,9 +25,9 @@ def kernel() -> list[Extension]:
     lean = [] if os.name == "nt" else ["-g0"]  # a tenth of the size with debugging information
     sources = [
         Extension(f"kmini.protocol.records.{name}", [f"protocol/records/{name}.py"], extra_compile_args=lean)
-        for name in ("kernel", "sieve")
+        for name in ("kernel", "sieve", "flagging")
     ]
-    return cythonize(sources, language_level=3, build_dir="build")
+    return cythonize(sources, language_level=3, build_dir="build", include_path=["protocol/records"])
 
 
 setup(ext_modules=kernel(), cmdclass={"build_ext": OptionalBuildExt})

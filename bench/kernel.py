@@ -16,7 +16,7 @@ from kmini.protocol.records import batch, load_kernel, record
 from kmini.protocol.records.batch import build_batch, read_header
 from kmini.protocol.records.compression import Codec
 from kmini.protocol.records.crc import crc32c
-from kmini.protocol.records.record import Record, check_records, decode_records
+from kmini.protocol.records.record import TOMBSTONE_HEADER, Record, check_records, decode_records
 
 ROUNDS = 15
 
@@ -42,7 +42,7 @@ def use_kernel(*, interpreted: bool) -> str | None:
 
 
 def main(count: int) -> None:
-    print(f"{'':<24}{'ns/record':>12}{'M records/s':>14}{'MB/s':>10}{'x checksum':>12}")
+    print(f"{'':<30}{'ns/record':>12}{'M records/s':>14}{'MB/s':>10}{'x checksum':>12}")
     for value_bytes in (100, 1000):
         print(f"{value_bytes} bytes a record")
         records = [Record(0, 1_700_000_000_000 + n // 50, None, text(n, value_bytes)) for n in range(count)]
@@ -64,6 +64,24 @@ def main(count: int) -> None:
             stored = build_batch(records, codec=codec)
             taken = best_of(lambda stored=stored: check_records(stored, 0, read_header(stored)))  # type: ignore[misc]
             show(f"check, {codec.name.lower()}", taken, floor, count, len(plain))
+        for interpreted in (False, True):
+            measure_flags(records, floor, interpreted=interpreted)
+
+
+def measure_flags(records: list[Record], floor: float, *, interpreted: bool) -> None:
+    """What the tombstone flag (KIP-87) costs: looking for it, and writing it where records have the header alone."""
+    module = load_kernel.load("flagging", interpreted=interpreted)
+    if not interpreted and module.__file__.endswith(".py"):
+        return
+    form = "interpreted" if interpreted else "compiled"
+    plain = bytes(build_batch(records)[61:])
+    named = bytes(build_batch([r._replace(headers=((TOMBSTONE_HEADER, b""),)) for r in records])[61:])
+    marks = module.marks_of(named)[1]
+    for name, work, block in (
+        ("look for flags", lambda: module.marks_of(plain), plain),
+        ("write flags", lambda: module.flagged(named, marks), named),
+    ):
+        show(f"{name}, {form}", best_of(work), floor, len(records), len(block))
 
 
 def text(number: int, size: int) -> bytes:
@@ -74,7 +92,7 @@ def text(number: int, size: int) -> bytes:
 def show(name: str, seconds: float, floor: float, count: int, size: int) -> None:
     rate = count / seconds / 1e6
     print(
-        f"  {name:<22}{seconds / count * 1e9:>12.1f}{rate:>14.2f}{size / seconds / 1e6:>10.0f}{seconds / floor:>12.1f}"
+        f"  {name:<28}{seconds / count * 1e9:>12.1f}{rate:>14.2f}{size / seconds / 1e6:>10.0f}{seconds / floor:>12.1f}"
     )
 
 

@@ -75,9 +75,36 @@ class Turn:
         self._ends = time.perf_counter() + _TURN_S
 
 
+class Naps:
+    """The periodic tasks that have nothing to do before a certain time, unless something changes."""
+
+    def __init__(self) -> None:
+        self._napping: set[Periodic] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._napping)
+
+    def add(self, task: "Periodic") -> None:
+        self._napping.add(task)
+
+    def discard(self, task: "Periodic") -> None:
+        self._napping.discard(task)
+
+    def end(self) -> None:
+        """Something has changed: they run at their next beat, and see."""
+        napping, self._napping = self._napping, set()
+        for task in napping:
+            task.wake()
+
+
 class Periodic:
     """Runs a task every `interval_ms` of log time (or liveness), the first time after `delay_ms`. A failed run is
-    logged; the next one comes."""
+    logged; the next one comes.
+
+    With `naps` it skips the beats at which it can have no effect, so that a test may move the clock by a month:
+    `next_effect_ms` is asked after each run when the next one can have any, as things are; None is never. Whoever
+    changes things ends the naps.
+    """
 
     def __init__(
         self,
@@ -88,34 +115,65 @@ class Periodic:
         interval_ms: int,
         delay_ms: int | None = None,
         liveness: bool = False,
+        next_effect_ms: Callable[[], int | None] | None = None,
+        naps: Naps | None = None,
     ) -> None:
         self._clock = clock
         self._name = name
         self._task = task
         self._interval_ms = interval_ms
         self._liveness = liveness
+        self._next_effect_ms = next_effect_ms
+        self._naps = naps
+        self._is_over = False
         first_ms = interval_ms if delay_ms is None else delay_ms
-        self._due_ms = self._now_ms() + first_ms
-        self._timer: Timer | None = clock.call_later(first_ms, self._run, liveness=liveness)
+        self._beat_ms = self._due_ms = self._now_ms() + first_ms
+        """The next beat, which may be skipped, and when the timer is set to."""
+        self._timer: Timer | None = None
+        self._set_timer(self._due_ms)
 
     def _now_ms(self) -> int:
         return self._clock.liveness_ms() if self._liveness else self._clock.now_ms()
 
     async def _run(self) -> None:
+        if self._naps is not None:
+            self._naps.discard(self)
+        effect_ms: int | None = 0
         try:
             await self._task()
+            if self._next_effect_ms is not None:
+                effect_ms = self._next_effect_ms()
         except Exception:
             log.exception("%s failed; it runs again in %d ms", self._name, self._interval_ms)
-        if self._timer is not None:
+        if not self._is_over:
             # Keep the beat, whatever a run takes; beats that were missed are not made up for.
-            now_ms = self._now_ms()
-            self._due_ms = max(self._due_ms + self._interval_ms, now_ms)
-            self._timer = self._clock.call_later(self._due_ms - now_ms, self._run, liveness=self._liveness)
+            self._beat_ms = max(self._due_ms + self._interval_ms, self._now_ms())
+            if self._naps is not None and (effect_ms is None or effect_ms > self._beat_ms):
+                self._naps.add(self)
+            self._set_timer(None if effect_ms is None else self._beat_at(effect_ms))
 
-    def cancel(self) -> None:
+    def _beat_at(self, time_ms: int) -> int:
+        """The first of the beats to come that is not before this time."""
+        return self._beat_ms + max(-((self._beat_ms - time_ms) // self._interval_ms), 0) * self._interval_ms
+
+    def _set_timer(self, due_ms: int | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        if due_ms is None:
             self._timer = None
+        else:
+            delay_ms = max(due_ms - self._now_ms(), 0)
+            self._timer = self._clock.call_later(delay_ms, self._run, liveness=self._liveness)
+            self._due_ms = due_ms
+
+    def wake(self) -> None:
+        """Run at the next beat, which a nap would have skipped."""
+        if not self._is_over:
+            self._set_timer(self._beat_at(self._now_ms()))
+
+    def cancel(self) -> None:
+        self._is_over = True
+        self._set_timer(None)
 
 
 class Deferred:

@@ -12,12 +12,34 @@ time.
 
 import asyncio
 import heapq
+import re
 import time
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from itertools import count
 
 Callback = Callable[[], "Awaitable[None] | None"]
 """What a timer runs. An awaitable it returns is driven to its end; `MovableClock.advance` waits for it."""
+
+
+Duration = int | str | timedelta
+"""Milliseconds, or numbers with units: "7d", "1h30m", "250ms"."""
+
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+_WHOLE = re.compile(rf"(?:{_PART.pattern})+")
+
+
+def milliseconds(duration: Duration) -> int:
+    """How long a duration is. ValueError, which names the units, for a text that is none."""
+    if isinstance(duration, timedelta):
+        return duration // timedelta(milliseconds=1)
+    if isinstance(duration, int):
+        return duration
+    text = duration.replace(" ", "")
+    if not _WHOLE.fullmatch(text):
+        raise ValueError(f"{duration!r} is no duration: it is numbers with units ({', '.join(_UNITS_MS)}), as in 1h30m")
+    return round(sum(float(number) * _UNITS_MS[unit] for number, unit in _PART.findall(text)))
 
 
 class Timer:
@@ -84,13 +106,19 @@ class Clock:
 class MovableClock(Clock):
     """A clock for tests: the wall clock, plus what `advance` has added to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, ahead_ms: int = 0) -> None:
+        """Log time begins so far ahead of the wall clock."""
         super().__init__()
-        self._ahead_ms = 0
+        self._ahead_ms = ahead_ms
         self._liveness_ahead_ms = 0
         self._timers: list[Timer] = []
         self._liveness_timers: list[Timer] = []
         self._prune_at = 64
+
+    @property
+    def ahead_ms(self) -> int:
+        """How far log time is ahead of the wall clock."""
+        return self._ahead_ms
 
     def now_ms(self) -> int:
         return super().now_ms() + self._ahead_ms
@@ -113,11 +141,13 @@ class MovableClock(Clock):
             heapq.heapify(timers)
         self._prune_at = 2 * max(len(self._timers), len(self._liveness_timers)) + 64
 
-    async def advance(self, duration_ms: int, *, liveness: bool = False) -> None:
-        """Move log time by `duration_ms`, and liveness too if asked; return when everything that fell due has run.
+    async def advance(self, duration: Duration, *, liveness: bool = False) -> None:
+        """Move log time by `duration`, and liveness too if asked; return when everything that fell due has run.
 
-        A timer sees the clock at its own due time, and timers set on the way run as well.
+        A timer sees the clock at its own due time, and timers set on the way run as well. ValueError for what is no
+        duration, or a negative one.
         """
+        duration_ms = milliseconds(duration)
         if duration_ms < 0:
             raise ValueError(f"the clock moves forward only, not by {duration_ms} ms")
         await self._advance_log_time(self.now_ms() + duration_ms)

@@ -1,9 +1,9 @@
 """The settings of a broker: one table, Kafka's names and defaults, from which everything about settings is read.
 
 `differs=` says why a line is not Kafka's, `no_effect=` why a value that is accepted changes nothing. Keys that begin
-with `kmini.` are our own. The settings that give topics
-their defaults (`log.retention.ms`, `message.max.bytes`, ...) are not repeated here: they are the `broker=` column of
-the table of topic settings in `storage/config.py`. Keys of Kafka's without meaning here stand in `ignored_keys.py`.
+with `kmini.` are our own. The settings that give topics their defaults (`log.retention.ms`, `message.max.bytes`, ...)
+are not repeated here: they are the `broker=` column of the table of topic settings in `storage/config.py`. Keys of
+Kafka's without meaning here stand in `ignored_keys.py`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ..storage.config_key import (
     LIST,
     LONG,
     MAX_INT,
+    PASSWORD,
     READ_ONLY,
     SHORT,
     STRING,
@@ -39,10 +40,12 @@ from ..storage.config_key import (
 )
 from .ignored_keys import is_ignored
 from .listeners import ADDRESSES, ENDPOINTS, HOST_LIMITS, NOT_EMPTY, PROTOCOL_MAP, REACHABLE, Endpoint, check_listeners
+from .replica_selection import LEADER_ONLY, RACK_AWARE
+from .security.settings import check_security, is_listener_setting
 
 log = logging.getLogger("kmini.config")
 
-ALONE = "there is one broker"
+ONE_FETCHER = "one connection to each leader is enough in one process"
 NO_KIP_848 = "the consumer protocol of KIP-848 is not offered"
 SAME_BROKER = "the coordinator is asked within the broker, and never is busy"
 NO_PURGATORY_LIST = "what has completed leaves the purgatory at once"
@@ -124,13 +127,46 @@ class BrokerConfig(Settings):
         "Threads for work that must not hold the event loop: decompression, forcing to disk, deleting.",
         dynamic=CLUSTER_WIDE, no_effect="they come as they are needed, a few for each processor")
     request_timeout_ms: int = key(INT, 30_000, at_least(0),
-        "How long brokers wait for each other's answers.",
-        no_effect=ALONE)
+        "How long brokers wait for each other's answers.")
     kmini_as_version: str | None = key(STRING, None, one_of("3.9", "4.3"),
         "The release of Apache Kafka whose requests and versions are served, and no others. Without it: the floors of"
         " 3.9 and the tops of 4.3.")
     kmini_max_decompressed_message_bytes: int = key(INT, 67_108_864, at_least(1024),
         "The most that one record may be after decompression; a batch with more is refused with INVALID_RECORD.")
+
+    inter_broker_listener_name: str | None = key(STRING, None, ANY,
+        "The listener through which brokers reach each other; without it, the first of security.inter.broker.protocol.",
+        section="Security")
+    security_inter_broker_protocol: str = key(STRING, "PLAINTEXT",
+        one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+        "The security protocol of brokers among each other, where inter.broker.listener.name says nothing.")
+    sasl_mechanism_inter_broker_protocol: str = key(STRING, "PLAIN", ANY,
+        "The SASL mechanism of brokers among each other.",
+        differs="Kafka's GSSAPI is not offered, and Kafka can change it while it runs")
+    sasl_enabled_mechanisms: tuple[str, ...] = key(LIST, ("SCRAM-SHA-256", "SCRAM-SHA-512"), ANY,
+        "How clients may authenticate at listeners of SASL_PLAINTEXT: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512. With "
+        "listener.name.<listener>. before it, at that listener.",
+        differs="Kafka's GSSAPI is not offered, and Kafka can change it while it runs")
+    sasl_jaas_config: str | None = key(PASSWORD, None, ANY,
+        "The users of PLAIN, as options user_<name>=\"<password>\" of Kafka's PlainLoginModule. With "
+        "listener.name.<listener>.plain. before it, those of that listener.",
+        differs="Kafka takes it with the listener and the mechanism before it only, and can change it while it runs; "
+        "a password would be stored then")
+    sasl_server_max_receive_size: int = key(INT, 524_288, at_least(0),
+        "The largest request before authentication.")
+    connections_max_reauth_ms: int = key(LONG, 0, at_least(0),
+        "How long an authentication holds until the client has to repeat it; 0 for ever.")
+    connection_failed_authentication_delay_ms: int = key(INT, 100, at_least(0),
+        "How long the answer to a failed authentication is held back.")
+    kmini_authentication_timeout_ms: int = key(INT, 30_000, at_least(1),
+        "How long a connection may take to authenticate before it is closed.")
+    authorizer_class_name: str = key(STRING, "", ANY,
+        "org.apache.kafka.metadata.authorizer.StandardAuthorizer, Kafka's name, turns access rules on: kmini's own "
+        "authorizer decides alike.")
+    super_users: str = key(STRING, "", ANY,
+        "Who may do everything, separated by semicolons: User:alice;User:bob.")
+    allow_everyone_if_no_acl_found: bool = key(BOOLEAN, False, ANY,
+        "Whether a resource that no rule is about is open to everybody.")
 
     auto_create_topics_enable: bool = key(BOOLEAN, True, ANY,
         "Whether a topic that a client asks for by name comes into being, if the client allows it.",
@@ -142,11 +178,9 @@ class BrokerConfig(Settings):
     default_replication_factor: int = key(INT, 1, at_least(1),
         "Replicas of a topic that is created without saying how many.")
     auto_leader_rebalance_enable: bool = key(BOOLEAN, True, ANY,
-        "Whether leadership returns to each partition's first replica by itself.",
-        no_effect=ALONE)
+        "Whether leadership returns to each partition's first replica by itself.")
     leader_imbalance_check_interval_seconds: int = key(LONG, 300, at_least(1),
-        "How often that is looked at.",
-        no_effect=ALONE)
+        "How often that is looked at.")
     max_request_partition_size_limit: int = key(INT, 2000, at_least(1),
         "How many partitions one DescribeTopicPartitions answer holds.")
 
@@ -207,25 +241,23 @@ class BrokerConfig(Settings):
         no_effect=NO_PURGATORY_LIST)
     num_replica_fetchers: int = key(INT, 1, at_least(1),
         "Connections to each leader that followers fetch over.",
-        dynamic=CLUSTER_WIDE, no_effect=ALONE)
+        dynamic=CLUSTER_WIDE, no_effect=ONE_FETCHER)
     replica_fetch_min_bytes: int = key(INT, 1, at_least(0),
-        "How much a follower waits for.",
-        no_effect=ALONE)
+        "How much a follower waits for.")
     replica_fetch_max_bytes: int = key(INT, 1_048_576, at_least(0),
-        "How much a follower fetches of one partition at a time.",
-        no_effect=ALONE)
+        "How much a follower fetches of one partition at a time.")
     replica_fetch_response_max_bytes: int = key(INT, 10_485_760, at_least(0),
-        "How much a follower fetches at a time.",
-        no_effect=ALONE)
+        "How much a follower fetches at a time.")
     replica_fetch_wait_max_ms: int = key(INT, 500, at_least(0),
-        "How long a follower's fetch waits at most.",
-        no_effect=ALONE)
+        "How long a follower's fetch waits at most.")
     replica_fetch_backoff_ms: int = key(INT, 1000, at_least(0),
-        "How long a follower pauses a partition after an error.",
-        no_effect=ALONE)
+        "How long a follower pauses a partition after an error.")
+    broker_session_timeout_ms: int = key(INT, 9_000, ANY,
+        "A broker that the others have not heard of for so long counts as dead.")
+    replica_selector_class: str | None = key(STRING, None, one_of(RACK_AWARE, LEADER_ONLY),
+        "Kafka's name of RackAwareReplicaSelector lets consumers with client.rack read from a replica in their rack.")
     replica_lag_time_max_ms: int = key(LONG, 30_000, at_least(1),
-        "A follower that has not caught up for so long leaves the ISR.",
-        no_effect=ALONE)
+        "A follower that has not caught up for so long leaves the ISR.")
 
     group_initial_rebalance_delay_ms: int = key(INT, 0, at_least(0),
         "How long an empty group waits for more members after the first.",
@@ -330,6 +362,8 @@ class BrokerConfig(Settings):
     """What was set so for this broker alone: the strongest."""
     static: BrokerConfig | None
     """What the broker was started with, if something was set while it ran."""
+    per_listener: Mapping[str, str]
+    """What `parse` was given for single listeners, as text, passwords among it."""
 
     def __init__(
         self,
@@ -339,11 +373,13 @@ class BrokerConfig(Settings):
         for_all: Mapping[str, str] | None = None,
         for_this: Mapping[str, str] | None = None,
         static: BrokerConfig | None = None,
+        per_listener: Mapping[str, str] | None = None,
         **values: Any,
     ) -> None:
         super().__init__(**values)
         mine = vars(self)
         mine.update(log_config=log_config or LogConfig(), given=given or {}, static=static)
+        mine.update(per_listener=per_listener or {})
         mine.update(for_all=for_all or {}, for_this=for_this or {})
 
     @classmethod
@@ -353,13 +389,17 @@ class BrokerConfig(Settings):
         Raises ConfigError for a value that breaks its rule, and for a key that neither kmini nor Kafka knows. Keys of
         Kafka's without meaning here are accepted, and named in one line of the log.
         """
-        given, without_effect = {}, []
+        given, per_listener, without_effect = {}, {}, []
         for name, text in properties.items():
             line = BROKER_KEYS.get(name)
+            if is_listener_setting(name):
+                per_listener[name] = text.strip()
+                continue
             if line is not None or name in ALIASES:
                 given[name] = text.strip()
             elif not is_ignored(name):
-                raise ConfigError(f"{shorten(name)}={shorten(text)}: {_what_is_wrong_with(name)}")
+                shown = "[hidden]" if "jaas" in name or "password" in name else shorten(text)
+                raise ConfigError(f"{shorten(name)}={shown}: {_what_is_wrong_with(name)}")
             if line.no_effect if line else name not in ALIASES:
                 without_effect.append(name)
         for alias, name in ALIASES.items():
@@ -370,7 +410,8 @@ class BrokerConfig(Settings):
             log.info("settings of Apache Kafka that have no effect here: %s", ", ".join(without_effect))
         try:
             values = {line.attribute: line.parse(given[line.name]) for line in cls.KEYS.values() if line.name in given}
-            return cls(log_config=_log_config_of(given), given=given, **values)._checked()
+            config = cls(log_config=_log_config_of(given), given=given, per_listener=per_listener, **values)
+            return config._checked()
         except ValueError as error:
             raise ConfigError(str(error)) from None
 
@@ -408,7 +449,9 @@ class BrokerConfig(Settings):
             raise ValueError(f"group.min.session.timeout.ms={low}: must be at most group.max.session.timeout.ms={high}")
         if broken := self.log_config.broken_rule("log.cleaner."):
             raise ValueError(broken)
-        return self.replace(listeners=listeners, advertised_listeners=advertised)
+        config = self.replace(listeners=listeners, advertised_listeners=advertised)
+        check_security(config)
+        return config
 
     @property
     def data_dir(self) -> str | None:

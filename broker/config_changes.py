@@ -20,17 +20,25 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..protocol.errors import InvalidConfig, InvalidRequest, KafkaError, PolicyViolation, UnknownTopicOrPartition
+from ..protocol.errors import (
+    InvalidConfig,
+    InvalidRequest,
+    KafkaError,
+    KafkaStorageError,
+    PolicyViolation,
+    UnknownTopicOrPartition,
+)
 from ..protocol.messages.describe_configs import BROKER, BROKER_LOGGER, TOPIC
 from ..protocol.messages.incremental_alter_configs import APPEND, DELETE, SET, SUBTRACT
 from ..protocol.topics import TopicPartition, validate_topic_name
 from ..storage.config import LogConfig, topic_key
 from ..storage.config_key import LIST, READ_ONLY, ConfigKey, shorten, split_list
-from . import log_levels
+from . import elections, log_levels
 from .background import Turn
 from .config import ALIASES, BROKER_KEYS, BrokerConfig
 from .ignored_keys import PER_LISTENER, can_be_changed, is_ignored
-from .topics import log_config
+from .topics import live, log_config
+from .topology import NO_LEADER
 
 if TYPE_CHECKING:
     from .broker import Broker
@@ -83,7 +91,7 @@ async def alter(
     With `replaces`, settings that are not mentioned go back to their defaults.
     """
     times_named = Counter((alteration.resource_type, alteration.resource_name) for alteration in alterations)
-    defaults = broker.config.log_config
+    defaults = {host: host.config.log_config for host in live(broker)}
     outcomes: list[KafkaError | None] = []
     turn = Turn()
     for alteration in alterations:
@@ -97,9 +105,22 @@ async def alter(
             outcomes.append(error.with_traceback(None))  # which would keep every frame until the answer
         else:
             outcomes.append(None)
-    if broker.config.log_config is not defaults:
-        await _put_defaults_in_force(broker)
+    for host, before in defaults.items():
+        if host.config.log_config is not before:
+            await _put_defaults_in_force(host)
+    if not validate_only:
+        _elect_unclean(broker)
     return outcomes
+
+
+def _elect_unclean(broker: Broker) -> None:
+    """What nobody leads gets a leader where unclean elections are allowed now."""
+    controller = broker.controller
+    if any(state.leader == NO_LEADER for topic in controller.topics.values() for state in topic.partitions):
+        try:
+            elections.settle(controller, broker.is_unclean_election_allowed)
+        except KafkaStorageError as error:  # the next broker that comes or goes tries again
+            log.error("partitions without a leader stay so: %s", error.message)
 
 
 def _alter(broker: Broker, alteration: Alteration, *, replaces: bool, validate_only: bool) -> None:
@@ -142,7 +163,8 @@ def _alter_topic(broker: Broker, name: str, changes: Sequence[Change], *, replac
 def set_topic_configs(broker: Broker, topic: Topic, configs: Mapping[str, str]) -> None:
     """Replace a topic's settings by others that were checked. Raises KafkaStorageError; then nothing has changed."""
     broker.controller.set_topic_configs(topic, configs)
-    _put_in_force(broker, topic.name)
+    for host in live(broker):
+        _put_in_force(host, topic.name)
 
 
 async def _put_defaults_in_force(broker: Broker) -> None:
@@ -164,7 +186,9 @@ def _put_in_force(broker: Broker, name: str) -> None:
         partition_log = broker.logs.get(TopicPartition(name, number))
         if partition_log is not None:
             partition_log.config = config
-    broker.cleaner.ask()  # it may be compacted from now on, or sooner
+            if not config.is_compacted:
+                broker.cleaner.abort(partition_log.topic_partition)
+    broker.settings_changed()
 
 
 def _changed(
@@ -227,8 +251,10 @@ def _alter_broker(broker: Broker, name: str, changes: Sequence[Change], *, repla
     _check_thread_counts(config, broker.config)
     if not validate_only:
         controller.set_broker_configs(name, configs)
-        broker.config = config
-        broker.logs.set_producer_id_expiration_ms(config.producer_id_expiration_ms)
+        for host in [broker] if name else live(broker):
+            host.config = config if host is broker else stored_config(host.config, controller)
+            host.logs.set_producer_id_expiration_ms(host.config.producer_id_expiration_ms)
+            host.settings_changed()
 
 
 def _check_names(configs: Mapping[str, str]) -> None:
@@ -245,6 +271,8 @@ def _check_names(configs: Mapping[str, str]) -> None:
 def _is_fixed(name: str) -> bool:
     if line := BROKER_KEYS.get(name):
         return line.dynamic == READ_ONLY
+    if name.endswith(".sasl.jaas.config"):  # it holds passwords, which are not stored as they are
+        return True
     return name in ALIASES or (is_ignored(name) and not can_be_changed(name) and name not in PER_LISTENER)
 
 

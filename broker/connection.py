@@ -12,13 +12,16 @@ import time
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, cast
 
-from ..protocol.errors import KafkaError, MalformedMessage, UnknownServerError
-from ..protocol.framing import NEED_DATA, Frame, ServerConnection
+from ..protocol.errors import IllegalSaslState, KafkaError, MalformedMessage, UnknownServerError
+from ..protocol.framing import NEED_DATA, Frame, ServerConnection, frame_of
 from ..protocol.schema import Response
 from .background import Turn, resume
 from .context import Context
 from .peer_log import PeerLog
 from .registry import Handler
+from .security.exchange import AuthenticationFailed
+from .security.resources import ANONYMOUS, Principal
+from .security.sasl import SaslSession
 
 if TYPE_CHECKING:
     from .server import Listener, Server
@@ -51,7 +54,15 @@ class Connection(asyncio.BufferedProtocol):
         """Whether the peer sent something, or read what we sent, since the server last looked."""
         self.idle_since_ms = 0
         """When the server last saw that it was active, in liveness time."""
-        self._framing = ServerConnection(server.max_request_bytes)
+        self.principal: Principal = ANONYMOUS
+        """Who the peer is, as far as it has shown."""
+        self.sasl = None if listener.sasl is None else SaslSession(server.broker, listener.sasl, self)
+        """How it authenticates; None where nobody has to."""
+        self.gate = self.sasl
+        """Who is asked what may be served; None once that is everything."""
+        self._framing = ServerConnection(
+            server.max_request_bytes if listener.sasl is None else listener.sasl.max_receive_bytes
+        )
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self.in_service: asyncio.Task[None] | None = None
@@ -71,9 +82,13 @@ class Connection(asyncio.BufferedProtocol):
             peer_log.warning("refused a connection from %s: %s", self.peer[0], refusal)
             self._closing = True
             self._transport.abort()
+        elif self.sasl is not None:
+            self.sasl.begin()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._closing = True
+        if self.sasl is not None:
+            self.sasl.end()
         self.server.unregister(self)
         if self.waiting is not None:
             self.waiting.cancel()
@@ -84,7 +99,7 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, count: int) -> None:
         self.was_active = True
         self._framing.buffer_updated(count)
-        if self.in_service is None:
+        if self.in_service is None and not self.server.is_suspended:
             self._serve()
         elif self._framing.pending_bytes > _PIPELINED_BYTES:
             self._set_reading(False)
@@ -108,12 +123,22 @@ class Connection(asyncio.BufferedProtocol):
         """Whether the peer is gone, or will be: nothing is answered any more."""
         return self._closing
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether its request waits, and nothing has ended the wait."""
+        return self.waiting is not None and not self.waiting.done()
+
     def close(self) -> None:
         """Send what is written and hang up; a request that waits is abandoned."""
         self._closing = True
         if self.waiting is not None:
             self.waiting.cancel()
         self._transport.close()
+
+    def go_on(self) -> None:
+        """Serve what has come while the server was suspended."""
+        if self.in_service is None:
+            self._serve()
 
     def trim(self) -> None:
         """Give back the receive buffer of a connection on which nothing is going on."""
@@ -124,13 +149,60 @@ class Connection(asyncio.BufferedProtocol):
         self._closing = True
         self._transport.abort()
 
+    # --- authentication
+
+    def authenticated(self, principal: Principal, *, for_good: bool) -> None:
+        """The peer has shown who it is: its requests are served; if not `for_good`, until that expires."""
+        self.principal = principal
+        self._framing.allow(self.server.max_request_bytes)
+        self.gate = None if for_good else self.sasl
+
+    def close_after_answer(self) -> None:
+        """Hang up once the answer is out that is about to be given."""
+        self._loop.call_soon(self.close)
+
+    def _refuse_entry(self, session: SaslSession, frame: Frame, handler: Handler | None) -> None:
+        """Hang up on a request that came too early or too late; in the middle of an exchange, with a word."""
+        header = frame.header
+        if session.has_failed:  # which was said, and logged
+            frame.release()
+            self.close()
+            return
+        if session.is_exchanging and handler is not None and header.api_version <= handler.max_version:
+            response = _error_response(handler, header.api_version, IllegalSaslState())
+            if response is not None:
+                self._send(header.correlation_id, header.api_version, response)
+        self._drop(frame, session.why_not)
+
+    def _take_token(self, session: SaslSession) -> bool:
+        """Serve a bare token of SASL; False if there is no whole one yet."""
+        token = self._framing.next_token()
+        if token is NEED_DATA:
+            return False
+        try:
+            answer = session.evaluate(token)
+        except AuthenticationFailed as failure:
+            self.in_service = self._loop.create_task(self._fail_authentication(session, failure))
+        else:
+            self._transport.writelines(frame_of(answer, ()))
+        return True
+
+    async def _fail_authentication(self, session: SaslSession, failure: AuthenticationFailed) -> None:
+        await session.wait_after_failure(failure)
+        self.close()
+
     # --- serving
 
     def _serve(self) -> None:
         """Answer what has arrived, until input is missing, a request has to wait, or others are due."""
         turn = Turn()
-        while not (self._closing or self._write_paused or self.in_service is not None):
+        while not (self._closing or self._write_paused or self.in_service is not None or self.server.is_suspended):
             try:
+                if self.gate is not None and self.gate.takes_tokens:
+                    if self._take_token(self.gate):
+                        continue
+                    self._set_reading(True)
+                    return
                 frame = self._framing.next_frame()
             except MalformedMessage as error:
                 self._drop(None, error)
@@ -151,6 +223,9 @@ class Connection(asyncio.BufferedProtocol):
     def _begin(self, frame: Frame) -> None:
         header = frame.header
         handler = self.server.handlers.get(header.api_key)
+        if self.gate is not None and not self.gate.admits(header.api_key):
+            self._refuse_entry(self.gate, frame, handler)
+            return
         if handler is None or not handler.min_version <= header.api_version <= handler.max_version:
             self._refuse_version(frame, handler)
             return

@@ -8,6 +8,7 @@ from .purgatory import Operation
 if TYPE_CHECKING:
     from .broker import Broker
     from .connection import Connection
+    from .security.guards_topics import FetchAccess
 
 T = TypeVar("T")
 
@@ -17,6 +18,9 @@ class Context:
 
     __slots__ = ("broker", "client_id", "connection", "version")
 
+    access: "FetchAccess | None" = None
+    """What a fetch may read; None for everything."""
+
     def __init__(self, broker: "Broker", connection: "Connection", version: int, client_id: str | None) -> None:
         self.broker = broker
         self.connection = connection
@@ -24,9 +28,9 @@ class Context:
         self.client_id = client_id
         """What the client calls itself; null is allowed, and nothing is believed of it."""
 
-    def advertised(self) -> tuple[str, int]:
-        """The host and port at which this client should come back."""
-        return self.broker.server.address_for(self.connection)
+    def advertised(self) -> "dict[int, tuple[str, int]]":
+        """The host and port at which this client should come to each live broker that it can reach, by node id."""
+        return self.broker.server.addresses_for(self.connection)
 
     async def wait(self, operation: Operation, *, timeout_ms: int) -> bool:
         """Wait in the purgatory; the wait ends with the connection. True if `operation` completed, False if time ran

@@ -75,7 +75,7 @@ class FetchSession:
     @property
     def is_privileged(self) -> bool:
         """Followers' sessions stay before those of consumers."""
-        return self.reader.replica_id >= 0
+        return self.reader.is_follower
 
     def changed(self, key: Hashable) -> None:
         """A partition has news."""
@@ -143,7 +143,7 @@ class FetchSession:
         """The partitions that may have something to say, as they are now."""
         pending = list(self.pending)
         for wanted in pending:
-            if wanted.error is not None or not wanted.is_led_here():
+            if wanted.error is not None or not wanted.is_served_here():
                 self._by_partition.pop(wanted.topic_partition, None)
                 wanted.resolve()
                 if wanted.topic_partition is not None:
@@ -158,16 +158,16 @@ class FetchSession:
             if _tell(wanted, answer):
                 told.append(wanted)
                 news.append(answer)
-            self._put_back(wanted, bool(answer.records))
+            self._put_back(wanted, answer)
         return told, news
 
-    def _put_back(self, wanted: Wanted, has_records: bool) -> None:
+    def _put_back(self, wanted: Wanted, answer: Answer) -> None:
         if wanted not in self.pending:  # it was forgotten while it was read
             return
-        if has_records:
+        if answer.records:
             del self.pending[wanted]
             self.pending[wanted] = None
-        elif _is_at_rest(wanted):
+        elif not answer.is_urgent and _is_at_rest(wanted):
             del self.pending[wanted]
             self._broker.purgatory.listen(wanted.topic_partition, self)
 
@@ -175,7 +175,7 @@ class FetchSession:
         """The partitions were answered in full, as a session's first request is."""
         for wanted, answer in zip(read, answers, strict=True):
             _tell(wanted, answer)
-            self._put_back(wanted, bool(answer.records))
+            self._put_back(wanted, answer)
 
 
 def _tell(wanted: Wanted, answer: Answer) -> bool:
@@ -190,7 +190,7 @@ def _tell(wanted: Wanted, answer: Answer) -> bool:
         log.high_watermark != wanted.sent_high_watermark
         or log.log_start_offset != wanted.sent_log_start_offset
         or bool(answer.records)
-        or answer.diverging is not None
+        or answer.is_urgent
     )
     wanted.sent_high_watermark, wanted.sent_log_start_offset = log.high_watermark, log.log_start_offset
     return is_new
@@ -198,7 +198,7 @@ def _tell(wanted: Wanted, answer: Answer) -> bool:
 
 def _is_at_rest(wanted: Wanted) -> bool:
     """Whether there is nothing to tell until something changes."""
-    if wanted.error is not None or not wanted.is_led_here():
+    if wanted.error is not None or not wanted.is_served_here():
         return False
     assert wanted.partition is not None
     log, offset = wanted.partition.log, wanted.asked.fetch_offset
@@ -207,7 +207,6 @@ def _is_at_rest(wanted: Wanted) -> bool:
         and offset >= wanted.limit_offset
         and log.high_watermark == wanted.sent_high_watermark
         and log.log_start_offset == wanted.sent_log_start_offset
-        and wanted.asked.last_fetched_epoch < 0
     )
 
 
@@ -261,7 +260,7 @@ class FetchSessions:
         if not wanted or self.partition_count + len(wanted) > MAX_PARTITIONS:
             return None
         now_ms = self._clock.liveness_ms()
-        if len(self._sessions) >= self._slots and not self._evict(len(wanted), reader.replica_id >= 0, now_ms):
+        if len(self._sessions) >= self._slots and not self._evict(len(wanted), reader.is_follower, now_ms):
             return None
         session_id = _random_id()
         while session_id == NO_SESSION or session_id in self._sessions:

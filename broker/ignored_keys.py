@@ -22,27 +22,24 @@ def _names(text: str) -> frozenset[str]:
 
 FAMILIES = (
     Family(
-        "there is no security yet; a listener that needs it is refused, so nothing is silently open",
+        "of security there are SASL's PLAIN and SCRAM, and access rules; a listener that needs more is refused, so "
+        "nothing is silently open",
         ("sasl.", "ssl.", "listener.name.", "delegation.token.", "security.", "authorizer.", "principal.",
          "password.encoder."),
-        _names("""
-            allow.everyone.if.no.acl.found super.users
-            connection.failed.authentication.delay.ms connections.max.reauth.ms
-        """),
     ),
     Family(
-        "one controller lives in the broker's process: there is no quorum, no ZooKeeper and no second broker",
-        ("controller.", "metadata.", "zookeeper.", "process.", "initial.broker.", "broker.heartbeat.",
-         "broker.session."),
+        "the controller lives in the process of its brokers, which know at once who starts and who dies: there is no "
+        "quorum and no ZooKeeper",
+        ("controller.", "metadata.", "zookeeper.", "process.", "initial.broker.", "broker.heartbeat."),
         _names("""
             broker.id.generation.enable reserved.broker.max.id
             controlled.shutdown.enable controlled.shutdown.max.retries controlled.shutdown.retry.backoff.ms
             early.start.listeners server.max.startup.time.ms
-            inter.broker.listener.name inter.broker.protocol.version
+            inter.broker.protocol.version
             leader.imbalance.per.broker.percentage unclean.leader.election.interval.ms
             log.dir.failure.timeout.ms
             num.replica.alter.log.dirs.threads
-            replica.selector.class replica.socket.receive.buffer.bytes replica.socket.timeout.ms
+            replica.socket.receive.buffer.bytes replica.socket.timeout.ms
             socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
         """),
     ),

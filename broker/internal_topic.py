@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ..protocol.errors import (
     CoordinatorNotAvailable,
@@ -28,17 +28,12 @@ from ..protocol.errors import (
     UnknownTopicOrPartition,
 )
 from ..protocol.records.batch import (
-    HEADER_SIZE,
-    MAGIC,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
-    BatchHeader,
     build_batch,
 )
-from ..protocol.records.compression import Codec
-from ..protocol.records.load_kernel import RecordReader
-from ..protocol.records.record import Record, decode_records
+from ..protocol.records.record import Record
 from ..protocol.topics import TopicPartition
 from ..protocol.uuids import ZERO_UUID
 from ..storage.log import PartitionLog
@@ -52,13 +47,13 @@ if TYPE_CHECKING:
     from .partition import Partition
 
 log = logging.getLogger("kmini.internal_topics")
+T = TypeVar("T")
 
 KeyValue = tuple[bytes, bytes | None]
 """A record to be written; without a value it says that there is nothing any more."""
 
-
-LONGEST_KEY = 0x7FFF
-"""In bytes: the length of a name in a key is an int16."""
+MAX_NAME_BYTES = 0x7FFF
+"""Of a group id, a transactional id, or whatever else has a name in a record: its length is an int16 there."""
 
 
 class Producer(NamedTuple):
@@ -86,7 +81,7 @@ _remembered_hash = lru_cache(4096)(java_hash)
 def partition_for(key: str, partitions: int) -> int:
     """The partition, of so many, that a group or a transactional id is kept in. What no record has room for is kept
     nowhere: whoever asks for it is refused later, and does not get the time that a hash of it would take."""
-    if len(key) > LONGEST_KEY:
+    if len(key) > MAX_NAME_BYTES:
         return 0
     hashed = _remembered_hash(key) if len(key) <= 128 else java_hash(key)
     return 0 if hashed == -(1 << 31) else abs(hashed) % partitions
@@ -148,9 +143,41 @@ class InternalTopic:
             raise CoordinatorNotAvailable(f"partition {number} of {self.name} has no leader")
         return topic.partitions[number].leader
 
-    def partitions(self) -> Iterator[Partition]:
+    def coordinator_broker(self, key: str) -> Broker:
+        """The broker that coordinates a key. Raises CoordinatorNotAvailable where it cannot be reached, or there is
+        none."""
+        topic = self._broker.controller.topic(self.name)
+        number = self.number_of(key)
+        if topic is None or number >= len(topic.partitions):
+            raise CoordinatorNotAvailable(f"there is no partition {number} of {self.name}")
+        coordinator = self._broker.peer(topic.partitions[number].leader)
+        if coordinator is None:
+            raise CoordinatorNotAvailable(f"the leader of partition {number} of {self.name} cannot be reached")
+        return coordinator
+
+    # --- reading
+
+    def load(self, replay: Callable[[PartitionLog], Mapping[str, T]], number: int | None = None) -> dict[str, T]:
+        """By key, what `replay` finds in the partitions that this broker leads, or in one of them. Blocks.
+
+        A key that belongs to another partition now, because the number of them has changed, is logged and left out.
+        """
+        loaded: dict[str, T] = {}
+        for partition in self._partitions_held(number):
+            topic_partition = partition.topic_partition
+            found = replay(partition.log)
+            mine = {key: kept for key, kept in found.items() if self.number_of(key) == topic_partition.partition}
+            if strangers := len(found) - len(mine):
+                log.warning(
+                    "%d keys in %s belong elsewhere since the number of partitions changed: left out",
+                    *(strangers, topic_partition),
+                )
+            loaded.update(mine)
+        return loaded
+
+    def _partitions_held(self, only: int | None) -> Iterator[Partition]:
         """Those that this broker leads, and that hold anything."""
-        for number in range(self.partition_count):
+        for number in range(self.partition_count) if only is None else (only,):
             partition = self._broker.partitions.get(TopicPartition(self.name, number))
             if partition is not None and partition.log.log_end_offset:
                 yield partition
@@ -246,30 +273,3 @@ class _Nobody:
     """Waits for replicas in nobody's name: what was written stays written when its client leaves."""
 
     waiting: asyncio.Future[bool] | None = None
-
-
-# --- reading
-
-
-def stored_batches(partition_log: PartitionLog) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """The batches of a partition, from its start. Blocks; what cannot be read is logged and left out."""
-    start = partition_log.log_start_offset
-    for segment in partition_log.segments.since(start):
-        try:
-            position = segment.position_of(start) if segment.base_offset < start else 0
-            for _, header, batch in segment.batches(position):
-                yield header, batch
-        except (KafkaError, OSError) as error:
-            log.error("%s cannot be read to its end: %s", partition_log.topic_partition, error)
-
-
-def stored_records(header: BatchHeader, batch: memoryview) -> list[Record]:
-    """The records of a batch. Nearly all that we have written ourselves are not compressed, and hold one. Raises
-    ValueError or KafkaError."""
-    if header.magic == MAGIC and header.codec == Codec.NONE and not header.is_log_append_time:
-        reader = RecordReader(batch[HEADER_SIZE:])
-        records: list[Record] = reader.records(
-            Record._make, header.record_count, header.base_offset, header.base_timestamp, None
-        )
-        return records
-    return decode_records(batch, 0, header)

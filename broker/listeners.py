@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ..storage.config_key import MAX_INT, ConfigType, Rule, shorten, split_list
 
-OFFERED_PROTOCOLS = ("PLAINTEXT",)
+OFFERED_PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")

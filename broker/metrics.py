@@ -58,6 +58,10 @@ class Metrics:
         self.started = time.monotonic()
         self.topics: dict[str, TopicMetrics] = {}
         self.requests: dict[int, RequestMetrics] = {}
+        self.replication_bytes_in = self.replication_bytes_out = 0
+        """What this broker fetched as a follower, and what followers fetched from it."""
+        self.isr_shrinks = self.isr_expands = self.failed_isr_updates = 0
+        """How often it left followers out, or took one in, as a leader, and how often that failed."""
         self._of_deleted_topics = TopicMetrics()
 
     def produced(self, topic: str, messages: int, size: int) -> None:
@@ -68,13 +72,16 @@ class Metrics:
         counted.bytes_in += size
 
     def fetched(self, wanted: "Iterable[Wanted]", answers: "Iterable[Answer]") -> None:
-        """The partitions of a Fetch request were read."""
+        """The partitions of a Fetch request were read: for a consumer, or for a follower."""
         for one, answer in zip(wanted, answers):  # noqa: B905 (they are of the same length, and this is the hot path)
             if not answer.error_code and one.topic_partition is not None:
                 topic = one.topic_partition.topic
                 counted = self.topics.get(topic) or self._new_topic(topic)
                 counted.fetch_requests += 1
-                counted.bytes_out += len(answer.records)
+                if one.reader.is_follower:
+                    self.replication_bytes_out += len(answer.records)
+                else:
+                    counted.bytes_out += len(answer.records)
 
     def request(self, api_key: int, seconds: float) -> None:
         """A request was answered, after `seconds`."""
@@ -123,12 +130,17 @@ class _Snapshot:
         self._broker = broker
 
     def collect(self) -> "Iterator[Metric]":
+        from .replication_metrics import replication_readings  # nobody needs it before
+
         yield from _traffic(self._broker.metrics)
         yield from _requests(self._broker.metrics)
         yield from _logs(self._broker)
+        yield from _cleaner(self._broker)
         yield from _groups(self._broker)
         yield from _transactions(self._broker)
         yield from _broker_state(self._broker)
+        for reading in replication_readings(self._broker):
+            yield _metric(reading.mbean, reading.about, [_Sample(reading.value, reading.labels)])
 
 
 class _Sample(NamedTuple):
@@ -221,6 +233,70 @@ def _logs(broker: "Broker") -> "Iterator[Metric]":
         yield _metric(f"kafka.log:type=Log,name={name}", about, map(_Sample, values, (labels for _, labels in logs)))
 
 
+def _cleaner(broker: "Broker") -> "Iterator[Metric]":
+    """As they are now; in Apache Kafka most are as the cleaner found them when it last looked."""
+    cleaner = broker.cleaner
+    passes, standing = cleaner.schedule.last_passes, cleaner.standing()
+    directory = {"logDirectory": broker.log_dir}
+    for mbean, about, value, labels in (
+        (
+            "type=LogCleaner,name=max-compaction-delay-secs",
+            "For how long the record that waits longest has waited for compaction beyond max.compaction.lag.ms.",
+            standing.max_compaction_delay_secs,
+            {},
+        ),
+        (
+            "type=LogCleaner,name=max-buffer-utilization-percent",
+            "How full the map of keys was, in the last pass of each thread.",
+            passes.max_buffer_utilization_percent,
+            {},
+        ),
+        (
+            "type=LogCleaner,name=cleaner-recopy-percent",
+            "Of the bytes that these passes have read, those they wrote again.",
+            passes.recopy_percent,
+            {},
+        ),
+        (
+            "type=LogCleaner,name=max-clean-time-secs",
+            "How long the longest of them took.",
+            passes.max_clean_time_secs,
+            {},
+        ),
+        (
+            "type=LogCleaner,name=DeadThreadCount",
+            "Threads of the cleaner that an error has ended; they begin again with its next look.",
+            cleaner.dead_threads,
+            {},
+        ),
+        (
+            "type=LogCleanerManager,name=max-dirty-percent",
+            "The share of the dirtiest log that is not cleaned.",
+            standing.max_dirty_percent,
+            {},
+        ),
+        (
+            "type=LogCleanerManager,name=uncleanable-partitions-count",
+            "Partitions whose cleaning has failed; they are left alone until the broker starts again.",
+            standing.uncleanable_partitions,
+            directory,
+        ),
+        (
+            "type=LogCleanerManager,name=uncleanable-bytes",
+            "Bytes of them that could be cleaned.",
+            standing.uncleanable_bytes,
+            directory,
+        ),
+        (
+            "type=LogCleanerManager,name=time-since-last-run-ms",
+            "Since the cleaner last looked for something to clean: when something had changed, or fell due.",
+            broker.clock.now_ms() - cleaner.last_look_ms,
+            {},
+        ),
+    ):
+        yield _metric(f"kafka.log:{mbean}", about, [_Sample(value, labels)])
+
+
 _GROUPS = (
     (GroupState.PREPARING_REBALANCE, "Groups whose members are joining."),
     (GroupState.COMPLETING_REBALANCE, "Groups that wait for their leader's assignment."),
@@ -276,14 +352,9 @@ def _transactions(broker: "Broker") -> "Iterator[Metric]":
 def _broker_state(broker: "Broker") -> "Iterator[Metric]":
     topics = broker.controller.topics.values()
     partitions = [state for topic in topics for state in topic.partitions]
-    mine = [state for state in partitions if broker.config.node_id in state.replicas]
-    under_replicated = sum(len(state.isr) < len(state.replicas) for state in mine)
     for mbean, about, value in (
         ("kafka.controller:type=KafkaController,name=GlobalTopicCount", "Topics of the cluster.", len(topics)),
         ("kafka.controller:type=KafkaController,name=GlobalPartitionCount", "Their partitions.", len(partitions)),
-        ("kafka.server:type=ReplicaManager,name=PartitionCount", "Partitions of this broker.", len(mine)),
-        ("kafka.server:type=ReplicaManager,name=LeaderCount", "Partitions it leads.", len(broker.partitions)),
-        ("kafka.server:type=ReplicaManager,name=UnderReplicatedPartitions", "Some not in sync.", under_replicated),
         (
             "kafka.server:type=DelayedOperationPurgatory,name=PurgatorySize",
             "Requests that wait for something.",

@@ -1,22 +1,29 @@
 """One partition as this broker serves it: its log, and what being its leader means."""
 
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..protocol.errors import (
     FencedLeaderEpoch,
+    KafkaError,
     NotEnoughReplicas,
     OffsetOutOfRange,
     PolicyViolation,
     UnknownLeaderEpoch,
 )
-from ..protocol.topics import TopicPartition
 from ..storage.log import AppendInfo, PartitionLog
 from ..storage.producer_state import Origin
+from . import elections
 from .background import in_thread
+from .replicas import UNKNOWN, Replica, Replicas
 
 if TYPE_CHECKING:
     from ..storage.validation import ValidatedRecords
+    from .broker import Broker
+    from .controller import PartitionState
+
+log = logging.getLogger("kmini.replication")
 
 NO_EPOCH = -1
 """In place of the leader epoch of a client that does not know one."""
@@ -25,37 +32,58 @@ HIGH_WATERMARK = -1
 """The offset that stands for the high watermark in a DeleteRecords request."""
 
 
-class Partition:
-    """The leader's view of a partition.
+def check_leader_epoch(epoch: int, current: int) -> None:
+    """Refuse `epoch` unless it is the current one, or NO_EPOCH. Raises FencedLeaderEpoch, UnknownLeaderEpoch."""
+    if epoch in (NO_EPOCH, current):
+        return
+    if epoch < current:
+        raise FencedLeaderEpoch(f"leader epoch {epoch} ended; it is {current} now")
+    raise UnknownLeaderEpoch(f"leader epoch {epoch} has not begun; it is {current}")
 
-    With one broker the log is its only replica, so the high watermark is the log end offset after every append and the
-    low watermark is the log start offset; the rules are written for any number of replicas, and replication adds to
-    `replica_log_start_offsets`.
+
+class Partition:
+    """The leader's view of a partition: its log, its followers, and what all of them have.
+
+    The high watermark is the smallest log end offset of the replicas in sync, and the low watermark the smallest log
+    start offset of the live ones. Of a partition with one replica both are the log's own.
     """
 
-    def __init__(self, log: PartitionLog, leader_epoch: int, on_change: Callable[[TopicPartition], None]) -> None:
+    def __init__(self, broker: "Broker", log: PartitionLog, state: "PartitionState") -> None:
+        """`state` names this broker as the leader."""
         self.log = log
-        self.leader_epoch = leader_epoch
         self.topic_partition = log.topic_partition
-        self.replica_count = 1
-        self.in_sync_count = 1
-        self._on_change = on_change
+        self.state = state
+        """As the controller has it."""
+        self.leader_epoch = state.leader_epoch
+        self.replicas = Replicas(self._followers(broker, state), state.isr, broker.clock.liveness_ms())
+        self._broker = broker
+        self._epoch_start_offset = 0
+
+    @staticmethod
+    def _followers(broker: "Broker", state: "PartitionState") -> list[int]:
+        return [node_id for node_id in state.replicas if node_id != broker.config.node_id]
 
     def become_leader(self) -> None:
-        """Start this leader epoch at the log end, before any append; everything in the only replica is committed."""
+        """Start this leader epoch at the log end, before any append; what is in the only replica is committed."""
         self.log.assign_leader_epoch(self.leader_epoch)
-        self.log.update_high_watermark(self.log.log_end_offset)
+        self._epoch_start_offset = self.log.log_end_offset
+        self._advance_high_watermark()
+
+    def update(self, state: "PartitionState") -> None:
+        """The controller has changed who replicates the partition, or who is in sync; the leader and its epoch stay."""
+        is_live = self._broker.controller.is_live
+        died = [node_id for node_id in self.state.isr if node_id not in state.isr and not is_live(node_id)]
+        self.state = state
+        self.replicas.assign(self._followers(self._broker, state), died=died)
+        self._advance_high_watermark()
+        self._broker.changed(self.topic_partition)
 
     def check_leader_epoch(self, epoch: int) -> None:
         """Refuse a client whose idea of the leader is older or newer than ours; -1 means that it has none.
 
         Raises FencedLeaderEpoch, UnknownLeaderEpoch (KIP-320).
         """
-        if epoch in (NO_EPOCH, self.leader_epoch):
-            return
-        if epoch < self.leader_epoch:
-            raise FencedLeaderEpoch(f"leader epoch {epoch} ended; it is {self.leader_epoch} now")
-        raise UnknownLeaderEpoch(f"leader epoch {epoch} has not begun; it is {self.leader_epoch}")
+        check_leader_epoch(epoch, self.leader_epoch)
 
     def check_min_isr(self) -> None:
         """Raise NotEnoughReplicas where acks=-1 could not be honoured: fewer replicas in sync than
@@ -63,15 +91,27 @@ class Partition:
 
         The effective minimum is never more than there are replicas, so one broker always suffices for one replica.
         """
-        needed = min(self.log.config.min_insync_replicas, self.replica_count)
-        if self.in_sync_count < needed:
-            raise NotEnoughReplicas(f"{self.in_sync_count} of {needed} replicas are in sync")
+        if self.is_under_min_isr:
+            raise NotEnoughReplicas(f"{len(self.state.isr)} of {self._effective_min_isr} replicas are in sync")
+
+    @property
+    def is_under_min_isr(self) -> bool:
+        """Whether fewer replicas are in sync than `min.insync.replicas` wants."""
+        return len(self.state.isr) < self._effective_min_isr
+
+    @property
+    def _effective_min_isr(self) -> int:
+        return min(self.log.config.min_insync_replicas, len(self.state.replicas))
 
     def append(self, validated: "ValidatedRecords", now_ms: int, origin: Origin = Origin.CLIENT) -> AppendInfo:
-        """Append as the leader, move the high watermark, and wake whoever waits for either. Raises KafkaError."""
+        """Append as the leader, move the high watermark, and wake whoever waits for either. Raises KafkaError, and
+        NotLeaderOrFollower where somebody else has become the leader since this was looked up."""
+        self._broker.check_is_led_here(self)
+        if self.replicas:
+            self.replicas.leader_moves_on(self.log.log_end_offset, self._broker.clock.liveness_ms())
         appended = self.log.append_as_leader(validated, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin)
-        self.log.update_high_watermark(self.log.log_end_offset)
-        self._on_change(self.topic_partition)
+        self._advance_high_watermark()
+        self._broker.changed(self.topic_partition)
         return appended
 
     async def flush(self) -> None:
@@ -95,14 +135,97 @@ class Partition:
             raise OffsetOutOfRange(f"offset {offset} is not between 0 and the high watermark {self.log.high_watermark}")
         if self.log.raise_log_start_offset(target):
             self.log.delete_segments_below_log_start()
-            self._on_change(self.topic_partition)
+            self._broker.changed(self.topic_partition)
         return target
+
+    # --- followers
+
+    @property
+    def has_caught_up(self) -> bool:
+        """Whether the high watermark has reached what there was when this leader was elected."""
+        return self.log.high_watermark >= self._epoch_start_offset
+
+    def _advance_high_watermark(self) -> bool:
+        """Raise it to what every replica in sync has, and those that are about to join them. Frozen while fewer are in
+        sync than `min.insync.replicas`: nothing may be shown that one more failure could take back."""
+        end = self.log.log_end_offset
+        if not self.replicas:
+            return self.log.update_high_watermark(end)
+        if len(self.state.isr) < self._effective_min_isr:
+            return False
+        now_ms = self._broker.clock.liveness_ms()
+        for replica in self.replicas:
+            if replica.node_id in self.state.isr or self._is_about_to_join(replica, now_ms):
+                end = min(end, replica.log_end_offset)
+        return self.log.update_high_watermark(end)
+
+    def _is_about_to_join(self, replica: Replica, now_ms: int) -> bool:
+        max_lag_ms = self._broker.config.replica_lag_time_max_ms
+        return self._broker.controller.is_live(replica.node_id) and replica.is_caught_up(
+            self.log.log_end_offset, now_ms, max_lag_ms
+        )
+
+    def follower_fetched(self, node_id: int, offset: int, log_start_offset: int) -> None:
+        """A follower asks for what is from `offset` on, and tells where its log starts: it has what lies between."""
+        replica = self.replicas.get(node_id)
+        if replica is None:
+            return
+        started_at = replica.log_start_offset
+        replica.fetched(offset, log_start_offset, self.log.log_end_offset, self._broker.clock.liveness_ms())
+        # With records that were deleted here it may not lead: it would show them again (KIP-107).
+        has_deleted = log_start_offset == UNKNOWN or log_start_offset >= self.log.log_start_offset
+        if (
+            node_id not in self.state.isr
+            and offset >= max(self.log.high_watermark, self._epoch_start_offset)
+            and has_deleted
+            and self._broker.controller.is_live(node_id)
+        ):
+            self._alter_isr((*self.state.isr, node_id))
+        has_moved = self._advance_high_watermark()
+        if has_moved or log_start_offset != started_at:
+            self._broker.changed(self.topic_partition)
+
+    def follower_left(self, node_id: int) -> None:
+        """A follower is live no more; that the controller has also changed who is in sync is not said."""
+        self.replicas.forget(node_id)
+        self._advance_high_watermark()
+        self._broker.changed(self.topic_partition)
+
+    def shrink_isr(self) -> None:
+        """Leave out the followers that have not kept up (replica.lag.time.max.ms)."""
+        now_ms, end = self._broker.clock.liveness_ms(), self.log.log_end_offset
+        max_lag_ms = self._broker.config.replica_lag_time_max_ms
+        lagging = {
+            replica.node_id
+            for replica in self.replicas
+            if replica.node_id in self.state.isr and not replica.is_caught_up(end, now_ms, max_lag_ms)
+        }
+        if lagging:
+            self._alter_isr(tuple(node_id for node_id in self.state.isr if node_id not in lagging))
+
+    def _alter_isr(self, isr: tuple[int, ...]) -> None:
+        """Have the controller change who is in sync; `update` follows before this returns."""
+        if self._broker.is_cut_off:
+            return
+        grows, metrics = len(isr) > len(self.state.isr), self._broker.metrics
+        try:
+            elections.alter_isr(self._broker.controller, self.topic_partition, self.leader_epoch, isr)
+        except KafkaError as error:  # the next fetch, or the next look, tries again
+            metrics.failed_isr_updates += 1
+            log.error("the replicas in sync of %s cannot be changed: %s", self.topic_partition, error.message)
+        else:
+            metrics.isr_expands += grows
+            metrics.isr_shrinks += not grows
 
     @property
     def low_watermark(self) -> int:
-        """The smallest log start offset among the live replicas: below it the data is gone everywhere."""
+        """The smallest log start offset among the live replicas: below it the data is gone everywhere (KIP-107)."""
         return min(self.replica_log_start_offsets())
 
     def replica_log_start_offsets(self) -> Iterator[int]:
-        """The log start offset of every live replica, in the ISR or not."""
+        """The log start offset of every live replica, in the ISR or not; -1 of one that has not told its own."""
         yield self.log.log_start_offset
+        for replica in self.replicas:
+            # Who is cut off does not hear of deaths either, and must not take itself for the last one.
+            if self._broker.is_cut_off or self._broker.controller.is_live(replica.node_id):
+                yield replica.log_start_offset

@@ -32,9 +32,7 @@ class Handler(NamedTuple):
 _handlers: dict[int, Handler] = {}
 
 
-def handles(
-    request: type[R], *, versions: str | None = None, advertised_min: int | None = None
-) -> Callable[[HandlerFunction[R]], HandlerFunction[R]]:
+def handles(request: type[R], *, versions: str | None = None) -> Callable[[HandlerFunction[R]], HandlerFunction[R]]:
     """Bind a coroutine to a request, in `versions` ("3-13"; by default all that the message has).
 
     Raises ValueError when the API has a handler already.
@@ -44,9 +42,7 @@ def handles(
     def bind(function: HandlerFunction[R]) -> HandlerFunction[R]:
         if request.api_key in _handlers:
             raise ValueError(f"{request.name} is handled twice")
-        _handlers[request.api_key] = Handler(
-            request, function, low, high, low if advertised_min is None else advertised_min
-        )
+        _handlers[request.api_key] = Handler(request, function, low, high, advertised_min=low)
         return function
 
     return bind

@@ -14,11 +14,17 @@ from .event_loop import descriptors_for_connections
 from .listeners import Endpoint
 from .port_mapping import PortMapping, read_routes
 from .registry import served
+from .security.authorizer import authorizer_of
+from .security.guarding import guarded
+from .security.settings import SaslSettings, sasl_settings
 
 if TYPE_CHECKING:
     from .broker import Broker
 
 log = logging.getLogger("kmini.server")
+
+GRACE_MS = 1_000
+"""So long requests that are being worked on may take when the broker stops."""
 
 
 class PortTaken(Exception):
@@ -32,6 +38,8 @@ class Listener(NamedTuple):
     host: str
     port: int
     advertised: tuple[str, int] | None = None
+    sasl: SaslSettings | None = None
+    """How clients have to authenticate; None where they need not."""
 
     @property
     def address(self) -> str:
@@ -44,9 +52,16 @@ class Server:
 
     def __init__(self, broker: "Broker") -> None:
         self.broker = broker
+        self.authorizer = authorizer_of(broker)
+        """Who decides on what clients may do; None where everybody may do everything."""
         self.handlers = served(broker.release)
+        if self.authorizer is not None:
+            self.handlers = guarded(self.handlers, self.authorizer)
         self.max_request_bytes: int = broker.config.socket_request_max_bytes
         self.listeners: list[Listener] = []
+        self._is_closed = False
+        self.is_suspended = False
+        """Whether no request is begun: what comes waits, as at a process that was stopped with SIGSTOP."""
         self.connections: set[Connection] = set()
         self._port_mapping = read_routes() if broker.config.kmini_mapped_listeners else PortMapping("")
         self._per_host: Counter[str] = Counter()
@@ -69,25 +84,26 @@ class Server:
         for name, listening in opened:
             _set_buffers(listening, config.socket_send_buffer_bytes, config.socket_receive_buffer_bytes)
             host, port = address_of(listening.getsockname())
-            listener = Listener(name, host, port, config.advertised_listeners.get(name))
+            listener = Listener(name, host, port, config.advertised_listeners.get(name), sasl_settings(config, name))
             self.listeners.append(listener)
             self._servers.append(
                 await loop.create_server(lambda listener=listener: Connection(self, listener), sock=listening)  # type: ignore[misc]
             )
         self._watch_idle()
 
-    async def stop(self, *, grace_ms: int = 1_000) -> None:
-        """Accept nobody, let requests that are being worked on finish for `grace_ms`, end those that wait, hang up."""
+    async def stop(self) -> None:
+        """Accept nobody, let requests that are being worked on finish for GRACE_MS, end those that wait, hang up."""
+        self._is_closed = True
         if self._idle_timer is not None:
             self._idle_timer.cancel()
         for server in self._servers:
             server.close()
         for connection in list(self.connections):
-            if connection.waiting is not None or connection.in_service is None:
+            if connection.is_waiting or connection.in_service is None:
                 connection.close()
         working = [connection.in_service for connection in self.connections if connection.in_service is not None]
         if working:
-            await asyncio.wait(working, timeout=grace_ms / 1000)
+            await asyncio.wait(working, timeout=GRACE_MS / 1000)
         for connection in list(self.connections):
             connection.abort()
         for server in self._servers:
@@ -95,11 +111,38 @@ class Server:
         self._servers.clear()
         self.listeners.clear()
 
+    async def kill(self) -> None:
+        """End everything at once, as the end of a process does."""
+        self._is_closed = True
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        for server in self._servers:
+            server.close()
+        working = [connection.in_service for connection in self.connections if connection.in_service is not None]
+        for connection in list(self.connections):
+            connection.abort()
+        for task in working:
+            task.cancel()
+        if working:
+            await asyncio.wait(working)
+        for server in self._servers:
+            await server.wait_closed()
+        self._servers.clear()
+        self.listeners.clear()
+
+    def resume(self) -> None:
+        """Serve again after `is_suspended`."""
+        self.is_suspended = False
+        for connection in list(self.connections):
+            connection.go_on()
+
     def register(self, connection: Connection) -> str | None:
         """Take a new connection in; or say why not."""
         self.connections.add(connection)
         host = connection.peer[0]
         self._per_host[host] += 1
+        if self._is_closed:
+            return "it was accepted just when the listener closed"
         config = self.broker.config
         if len(self.connections) > config.max_connections:
             return f"max.connections is {config.max_connections}"
@@ -117,7 +160,19 @@ class Server:
         if not self._per_host[host]:
             del self._per_host[host]
 
-    def address_for(self, connection: Connection) -> tuple[str, int]:
+    def addresses_for(self, connection: Connection) -> dict[int, tuple[str, int]]:
+        """Where this client should come to each live broker, by node id: to its listener of the same name."""
+        broker, addresses = self.broker, {}
+        for registered in broker.controller.brokers:
+            if registered.node_id == broker.config.node_id:
+                addresses[registered.node_id] = self._address_for(connection)
+            elif registered.host is not None:
+                found = registered.host.address_for(connection.listener.name, connection.arrived_at[0])
+                if found is not None:
+                    addresses[registered.node_id] = found
+        return addresses
+
+    def _address_for(self, connection: Connection) -> tuple[str, int]:
         """The host and port at which this client should come back: `advertised.listeners`, else where it arrived, which
         is the host's published port if it came through one (`port_mapping.py`)."""
         if connection.listener.advertised is not None:
@@ -126,6 +181,10 @@ class Server:
         if mapped and self._port_mapping.was_passed_by(connection.peer[0], connection.arrived_at[0]):
             return mapped
         return connection.arrived_at
+
+    def listener(self, name: str) -> Listener | None:
+        """Our listener of this name, if there is one."""
+        return next((listener for listener in self.listeners if listener.name == name), None)
 
     def _watch_idle(self) -> None:
         """Close connections that were silent for `connections.max.idle.ms`; look often enough to be late by a quarter

@@ -47,7 +47,7 @@ class Setting(NamedTuple):
     @property
     def is_sensitive(self) -> bool:
         """Whether the value is kept back: of an unknown key nobody knows whether it is a secret."""
-        return self.key is None
+        return self.key is None or self.key.is_secret
 
     @property
     def source(self) -> int:

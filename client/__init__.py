@@ -20,6 +20,7 @@ from .delete_records import DeleteRecordsResult
 from .errors import Disconnected, NoBrokerAnswers
 from .groups import CommittedOffset, GroupDescription, GroupListing, GroupMember
 from .produce import ProduceResult, record
+from .sasl import Sasl
 from .topics import NewTopic
 from .transactions import TransactionDescription, TransactionListing
 
@@ -41,6 +42,7 @@ __all__ = [
     "NewTopic",
     "NoBrokerAnswers",
     "ProduceResult",
+    "Sasl",
     "TransactionDescription",
     "TransactionListing",
     "parse_addresses",

@@ -34,6 +34,7 @@ from .groups import (
 )
 from .offsets import OffsetAndTimestamp, list_offset
 from .produce import ALL_IN_SYNC, ProduceResult, produce
+from .sasl import Sasl
 from .topics import NewTopic, Outcomes, create_partitions, create_topics, delete_topics
 from .transactions import (
     TransactionDescription,
@@ -62,9 +63,11 @@ class Client:
         client_id: str = "kmini",
         timeout_ms: int = 30_000,
         settings: ConnectionSettings | None = None,
+        sasl: Sasl | None = None,
     ) -> None:
+        """`sasl` says who to be at brokers that ask; `settings` are instead of `client_id` and `sasl`."""
         addresses = parse_addresses(bootstrap_servers) if isinstance(bootstrap_servers, str) else bootstrap_servers
-        self.cluster = Cluster(addresses, settings or ConnectionSettings(client_id=client_id))
+        self.cluster = Cluster(addresses, settings or ConnectionSettings(client_id=client_id, sasl=sasl))
         self.timeout_ms = timeout_ms
 
     async def __aenter__(self) -> Client:

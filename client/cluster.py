@@ -1,7 +1,7 @@
 """The brokers as one cluster: who leads what, a connection to each, and what to do when either changes.
 
-Leaders are looked up once and believed until a broker says otherwise. `at_leader`, `at_controller` and
-`at_coordinator` are where requests are retried: a retriable error makes them forget whom they asked, pause, look up
+Leaders are looked up once and believed until a broker says otherwise. Requests are retried in `at_leader`,
+`at_controller`, `at_coordinator` and `at_broker`: a retriable error makes them forget whom they asked, pause, look up
 again and try again, until the deadline.
 """
 
@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
-from ..protocol.errors import KafkaError, LeaderNotAvailable, UnknownTopicOrPartition
+from ..protocol.errors import BrokerNotAvailable, KafkaError, LeaderNotAvailable, UnknownTopicOrPartition
 from ..protocol.messages.find_coordinator import GROUP, FindCoordinatorRequest, FindCoordinatorResponse
 from ..protocol.messages.metadata import MetadataRequest, MetadataResponse
 from ..protocol.topics import TopicPartition
@@ -93,10 +93,10 @@ class Cluster:
         if task is None or (task.done() and not _has_open(task)):
             task = asyncio.ensure_future(Connection.open(address, self.settings))
             self._connections[address] = task
-        try:
-            return await asyncio.wait_for(asyncio.shield(task), deadline.remaining_ms / 1000)
-        except asyncio.TimeoutError:
-            raise Disconnected(f"{address} does not answer") from None
+        await asyncio.wait([task], timeout=deadline.remaining_ms / 1000)
+        if not task.done():
+            raise Disconnected(f"{address} does not answer")
+        return task.result()
 
     def _address_of(self, node_id: int) -> Address:
         address = self.brokers.get(node_id)
@@ -153,8 +153,13 @@ class Cluster:
         while True:
             obstacles = await self._obstacles(wanted, deadline, create_missing)
             for partition in wanted:
-                if partition not in obstacles:
-                    by_leader[self._leaders[partition]].append(partition)
+                if partition in obstacles:
+                    continue
+                leader = self._leaders.get(partition, -1)
+                if leader >= 0:
+                    by_leader[leader].append(partition)
+                else:  # somebody else has just found out that it is none any more
+                    obstacles[partition] = LeaderNotAvailable(f"{partition} has no leader at the moment")
             wanted = []
             for partition, obstacle in obstacles.items():
                 doubted = patience if partition.topic in self._topic_ids else creation_patience
@@ -238,6 +243,27 @@ class Cluster:
         if self._controller_id not in self.brokers:
             return await self.any_connection(deadline)
         return await self.connection(self._controller_id, deadline)
+
+    async def at_broker(self, node_id: int, deadline: Deadline, attempt: Callable[[Connection], Awaitable[T]]) -> T:
+        """What `attempt`, given the shared connection to this broker, returns; retried as in `at_leader`."""
+        backoff = Backoff(deadline)
+        while True:
+            try:
+                if node_id not in self.brokers:
+                    await self.refresh((), deadline)
+                if node_id not in self.brokers:
+                    raise BrokerNotAvailable(f"there is no broker {node_id} among the live ones")
+                return await attempt(await self.connection(node_id, deadline))
+            except KafkaError as error:
+                if not error.retriable or not await backoff.pause():
+                    raise
+
+    async def at_every_broker(self, deadline: Deadline, attempt: Callable[[Connection], Awaitable[T]]) -> dict[int, T]:
+        """What `attempt` returns at each live broker, by node id; retried at each as in `at_leader`."""
+        await self.refresh((), deadline)
+        node_ids = list(self.brokers)
+        answers = await asyncio.gather(*(self.at_broker(node_id, deadline, attempt) for node_id in node_ids))
+        return dict(zip(node_ids, answers, strict=True))
 
     async def at_coordinator(
         self, key: str, deadline: Deadline, attempt: Callable[[Connection], Awaitable[T]], *, key_type: int = GROUP

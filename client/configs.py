@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple, TypeVar
 
-from ..protocol.errors import BrokerNotAvailable, KafkaError, NotController, UnknownTopicOrPartition
+from ..protocol.errors import KafkaError, NotController, UnknownTopicOrPartition
 from ..protocol.messages.describe_configs import BROKER, TOPIC, DescribeConfigsRequest, DescribeConfigsResponse
 from ..protocol.messages.incremental_alter_configs import (
     DELETE,
@@ -15,7 +15,7 @@ from ..protocol.messages.incremental_alter_configs import (
 )
 from .cluster import Cluster
 from .connection import Connection
-from .deadline import Backoff, Deadline
+from .deadline import Deadline
 from .errors import check, error_of
 
 T = TypeVar("T")
@@ -130,14 +130,4 @@ async def _at(
     """What `attempt` returns at this broker, or at the controller; tried again after retriable errors."""
     if node_id is None:
         return await cluster.at_controller(deadline, attempt)
-    backoff = Backoff(deadline)
-    while True:
-        try:
-            if node_id not in cluster.brokers:
-                await cluster.refresh((), deadline)
-            if node_id not in cluster.brokers:
-                raise BrokerNotAvailable(f"there is no broker {node_id} among the live ones")
-            return await attempt(await cluster.connection(node_id, deadline))
-        except KafkaError as error:
-            if not error.retriable or not await backoff.pause():
-                raise
+    return await cluster.at_broker(node_id, deadline, attempt)

@@ -12,7 +12,7 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ..protocol.errors import MalformedMessage, RequestTimedOut, UnsupportedVersion
 from ..protocol.framing import ClientConnection
@@ -20,6 +20,7 @@ from ..protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResp
 from ..protocol.schema import Request
 from .address import Address
 from .errors import Disconnected, check
+from .sasl import Sasl, authenticate
 
 if TYPE_CHECKING:
     import ssl
@@ -39,7 +40,9 @@ class ConnectionSettings(NamedTuple):
     """For connecting and all the steps together."""
     tls: ssl.SSLContext | None = None
     set_up: tuple[Callable[[Connection], Awaitable[None]], ...] | None = None
-    """`(negotiate_versions,)` if not given. Authentication will be a step after it."""
+    """`(negotiate_versions,)` if not given; authentication, if there is any, comes after them."""
+    sasl: Sasl | None = None
+    """Who to be."""
 
 
 class Connection(asyncio.Protocol):
@@ -77,16 +80,23 @@ class Connection(asyncio.Protocol):
             await loop.create_connection(lambda: connection, address.host, address.port, ssl=settings.tls)
             for step in settings.set_up if settings.set_up is not None else (negotiate_versions,):
                 await step(connection)
+            if settings.sasl is not None:
+                await authenticate(connection, settings.sasl)
 
+        connecting = asyncio.ensure_future(connect())
         try:
-            await asyncio.wait_for(connect(), timeout_ms / 1000)
-        except asyncio.TimeoutError:
-            await connection.close()
-            raise Disconnected(f"{address} does not answer") from None
+            # Before Python 3.12 wait_for swallows a cancellation that comes just when it is done.
+            await asyncio.wait([connecting], timeout=timeout_ms / 1000)
+            if not connecting.done():
+                raise Disconnected(f"{address} does not answer")
+            connecting.result()
         except OSError as error:
             await connection.close()
             raise Disconnected(f"cannot connect to {address}: {_reason(error)}") from error
         except BaseException:
+            if not connecting.done():
+                connecting.cancel()
+                await asyncio.wait([connecting])
             await connection.close()
             raise
         return connection
@@ -151,8 +161,7 @@ class Connection(asyncio.Protocol):
     # --- what asyncio calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's are none by their class
 
     def data_received(self, data: bytes) -> None:
         try:

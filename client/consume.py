@@ -178,11 +178,9 @@ async def fetch(
     offsets: Mapping[TopicPartition, int],
     *,
     max_wait_ms: int = MAX_WAIT_MS,
-    min_bytes: int = 1,
-    max_bytes: int = MAX_BYTES,
     timeout_ms: int,
 ) -> dict[TopicPartition, Fetched | KafkaError]:
-    """Ask one leader for records from these offsets on; it answers when there are `min_bytes`, or after `max_wait_ms`.
+    """Ask one leader for records from these offsets on; it answers when there are any, or after `max_wait_ms`.
 
     Each partition has its own outcome. Raises what `Connection.send` does, and an error of the whole answer.
     """
@@ -192,9 +190,7 @@ async def fetch(
         topic.partitions.append(
             FetchRequest.Topic.Partition(partition=index, fetch_offset=offset, partition_max_bytes=PARTITION_MAX_BYTES)
         )
-    request = FetchRequest(
-        max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes, topics=list(topics.values())
-    )
+    request = FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=MAX_BYTES, topics=list(topics.values()))
     response: FetchResponse = await connection.send(request, timeout_ms=max_wait_ms + timeout_ms)
     check(response.error_code)
     answers = {

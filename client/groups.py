@@ -29,7 +29,7 @@ from ..protocol.schema import Request
 from ..protocol.topics import TopicPartition
 from .cluster import Cluster, Coordinator
 from .connection import Connection
-from .deadline import Backoff, Deadline
+from .deadline import Deadline
 from .errors import NoBrokerAnswers, check, error_of
 from .topics import Outcomes
 
@@ -41,8 +41,8 @@ ASK_ELSEWHERE = (CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordina
 LAST_VERSION_WITH_NAMES = 9
 """Of OffsetCommit and OffsetFetch. Later ones know topics by id only, and a group may have offsets of deleted ones."""
 
-DEAD = "Dead"
 EMPTY = "Empty"
+DEAD = "Dead"
 """The states of a group that nobody is in; below DescribeGroups v6 one that does not exist is called dead."""
 
 
@@ -79,6 +79,11 @@ class GroupDescription(NamedTuple):
     coordinator: Coordinator
     members: tuple[GroupMember, ...]
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody is in it, so that offsets may be committed and deleted from outside."""
+        return self.state in (EMPTY, DEAD)
+
 
 class CommittedOffset(NamedTuple):
     """How far a group has come in a partition."""
@@ -99,22 +104,13 @@ async def list_groups(
     """See `Client.list_groups`."""
     request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
 
-    async def listed_by(node_id: int) -> list[GroupListing]:
-        backoff = Backoff(deadline)
-        while True:
-            try:
-                connection = await cluster.connection(node_id, deadline)
-                response: ListGroupsResponse = await connection.send(request, timeout_ms=deadline.remaining_ms)
-                check(response.error_code)
-            except KafkaError as error:
-                if not error.retriable or not await backoff.pause():
-                    raise
-                continue
-            return [GroupListing(g.group_id, g.protocol_type, g.group_state, g.group_type) for g in response.groups]
+    async def attempt(connection: Connection) -> list[GroupListing]:
+        response: ListGroupsResponse = await connection.send(request, timeout_ms=deadline.remaining_ms)
+        check(response.error_code)
+        return [GroupListing(g.group_id, g.protocol_type, g.group_state, g.group_type) for g in response.groups]
 
-    await cluster.refresh((), deadline)
-    answers = await asyncio.gather(*map(listed_by, list(cluster.brokers)))
-    return sorted({group.group_id: group for answer in answers for group in answer}.values())
+    answers = await cluster.at_every_broker(deadline, attempt)
+    return sorted({group.group_id: group for answer in answers.values() for group in answer}.values())
 
 
 async def describe_group(cluster: Cluster, group_id: str, deadline: Deadline) -> GroupDescription:

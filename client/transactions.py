@@ -6,11 +6,10 @@ partition knows of its producers of the partition's leader. Producing in transac
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..protocol.errors import InvalidTxnState, KafkaError
+from ..protocol.errors import InvalidTxnState
 from ..protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 from ..protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 from ..protocol.messages.find_coordinator import TRANSACTION
@@ -20,7 +19,7 @@ from ..protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteT
 from ..protocol.topics import TopicPartition
 from .cluster import Cluster, Coordinator
 from .connection import Connection
-from .deadline import Backoff, Deadline
+from .deadline import Deadline
 from .errors import check
 
 
@@ -56,25 +55,18 @@ async def list_transactions(
     """See `Client.list_transactions`."""
     request = ListTransactionsRequest(state_filters=list(states))
 
-    async def listed_by(node_id: int) -> list[TransactionListing]:
-        backoff = Backoff(deadline)
-        while True:
-            try:
-                connection = await cluster.connection(node_id, deadline)
-                response: ListTransactionsResponse = await connection.send(request, timeout_ms=deadline.remaining_ms)
-                check(response.error_code)
-            except KafkaError as error:
-                if not error.retriable or not await backoff.pause():
-                    raise
-                continue
-            return [
-                TransactionListing(one.transactional_id, one.transaction_state, one.producer_id, node_id)
-                for one in response.transaction_states
-            ]
+    async def attempt(connection: Connection) -> list[ListTransactionsResponse.TransactionState]:
+        response: ListTransactionsResponse = await connection.send(request, timeout_ms=deadline.remaining_ms)
+        check(response.error_code)
+        return list(response.transaction_states)
 
-    await cluster.refresh((), deadline)
-    answers = await asyncio.gather(*map(listed_by, list(cluster.brokers)))
-    return sorted({one.transactional_id: one for answer in answers for one in answer}.values())
+    answers = await cluster.at_every_broker(deadline, attempt)
+    listings = {
+        one.transactional_id: TransactionListing(one.transactional_id, one.transaction_state, one.producer_id, node_id)
+        for node_id, answer in answers.items()
+        for one in answer
+    }
+    return sorted(listings.values())
 
 
 async def describe_transaction(cluster: Cluster, transactional_id: str, deadline: Deadline) -> TransactionDescription:

@@ -10,7 +10,7 @@ import importlib.util
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from inspect import cleandoc
 from pathlib import Path
 from types import ModuleType
@@ -96,7 +96,9 @@ def configs() -> str:
             sections.append(f"### {line.section}\n")
         rows.append(_setting(line))
     _end_section(sections, rows)
-    topic_rows = [(*_setting(line), ", ".join(f"`{name}`" for name in line.broker_keys)) for line in _topic_keys()]
+    topic_rows = [
+        (*_setting(line), ", ".join(f"`{name}`" for name in line.broker_keys)) for line in LogConfig.KEYS.values()
+    ]
     return (
         f"{NOTE}# Settings\n\n"
         "Names, meanings and defaults are Apache Kafka's; **differs** says where and why one is not. They are given in "
@@ -114,10 +116,6 @@ def _end_section(sections: list[str], rows: list[tuple[str, ...]]) -> None:
     if rows:
         sections.append(_table(("setting", "type", "default", "meaning"), rows))
         rows.clear()
-
-
-def _topic_keys() -> Iterable[ConfigKey]:
-    return LogConfig.KEYS.values()
 
 
 def _setting(line: ConfigKey) -> tuple[str, ...]:
@@ -219,7 +217,7 @@ def _commands(group: click.Group, context: click.Context) -> Iterator[str]:
 
 
 def _command(command: click.Command, context: click.Context) -> str:
-    usage = " ".join([context.command_path, *(piece for piece in command.collect_usage_pieces(context))])
+    usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
     text = f"## {context.command_path}\n\n```\n{usage}\n```\n\n{_help(command.help or '')}\n"
     rows = [_option(option) for option in command.params if isinstance(option, click.Option) and not option.hidden]
     return f"{text}\n{_table(('option', ''), rows)}" if rows else text
@@ -270,6 +268,10 @@ def differences() -> str:
         "answers of both, request by request: what is not in it is the same, or a bug.\n\n"
         "## Answers\n\n"
         f"{_answers()}\n"
+        "## The log cleaner\n\n"
+        "What it does without being asked; each line has its test. What a pass makes of a log is the same: that is "
+        "compared with Apache Kafka's cleaner, history by history.\n\n"
+        f"{_table(('what', 'here', 'in Apache Kafka', 'why'), _cleaner())}\n"
         "## Requests that are accepted and change nothing\n\n"
         "`AlterClientQuotas`: quotas are checked, stored and told by Apache Kafka's rules, and nobody is slowed down. "
         "`UnregisterBroker` refuses a broker that runs; Apache Kafka unregisters it, and its partitions have no leader "
@@ -304,6 +306,11 @@ def _answers() -> str:
     return _table(("request", "asked", "field", "here", "in Apache Kafka", "why"), rows)
 
 
+def _cleaner() -> Iterator[tuple[str, ...]]:
+    for one in _oracle().CLEANER:
+        yield one.what, one.ours, one.theirs, f"{one.reason}."
+
+
 def _oracle() -> ModuleType:
     spec = importlib.util.spec_from_file_location("oracle_differences", ROOT / "tests" / "oracle" / "differences.py")
     assert spec is not None
@@ -329,7 +336,8 @@ def _one_line(text: str) -> str:
     return re.sub(r"\s+", " ", text).strip()
 
 
-def write(pages: Callable[[], dict[str, str]] = pages) -> None:
+def write() -> None:
+    """Write the pages that are not as they should be, and name them."""
     for path, text in pages().items():
         file = ROOT / path
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -9,15 +9,29 @@ with Broker(topics={"orders": 3}) as broker:
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kmini.embedded import AsyncBroker, Broker, PartitionOffsets
+    from kmini.cluster import AsyncCluster, Cluster, ReplicaOffsets
+    from kmini.embedded import AsyncBroker, AsyncClock, AsyncTopic, Broker, Clock, PartitionOffsets, Topic
 
-__all__ = ["AsyncBroker", "Broker", "PartitionOffsets"]
+__all__ = [
+    "AsyncBroker",
+    "AsyncClock",
+    "AsyncCluster",
+    "AsyncTopic",
+    "Broker",
+    "Clock",
+    "Cluster",
+    "PartitionOffsets",
+    "ReplicaOffsets",
+    "Topic",
+]
+
+_OF_CLUSTERS = ("AsyncCluster", "Cluster", "ReplicaOffsets")
 
 
 def __getattr__(name: str) -> Any:
     """Import the embedded broker when it is asked for: the command line does without."""
     if name in __all__:
-        from kmini import embedded
+        from importlib import import_module
 
-        return getattr(embedded, name)
+        return getattr(import_module("kmini.cluster" if name in _OF_CLUSTERS else "kmini.embedded"), name)
     raise AttributeError(f"module 'kmini' has no attribute {name!r}")

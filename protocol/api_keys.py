@@ -104,8 +104,3 @@ API_NAMES: dict[int, str] = {
 }
 
 API_KEYS: dict[str, int] = {name: key for key, name in API_NAMES.items()}
-
-
-def api_name(api_key: int) -> str:
-    """Kafka's name of an API; "Unknown(n)" for a key that Kafka does not have."""
-    return API_NAMES.get(api_key) or f"Unknown({api_key})"

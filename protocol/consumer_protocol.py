@@ -1,8 +1,9 @@
 """What consumers tell each other through the classic group protocol, in the bytes of JoinGroup and SyncGroup.
 
 The coordinator passes these bytes on unread. Whoever does want to read them (which topics a member subscribes to, which
-partitions it has) uses `read_subscription` and `read_assignment`. A version in front says how to read on; of a newer
-version than ours the part that we know is read, as Kafka does, because versions only ever add at the end.
+partitions it has) uses `read_subscription`, `read_assignment` and `subscribed_topics`. A version in front says how to
+read on; of a newer version than ours the part that we know is read, as Kafka does, because versions only ever add at
+the end.
 """
 
 from .errors import MalformedMessage
@@ -36,6 +37,16 @@ class ConsumerProtocolSubscription(Message, versions="0-3"):
     rack_id: NullableString = field(since=3, default=None)
 
 
+class SubscribedTopics(Message, versions="0"):
+    """What a subscription of any version begins with."""
+
+    ignores_trailing_bytes = True
+    memory_per_byte = 64
+    """The coordinator reads what it has taken and stored already, be it tens of thousands of topics."""
+
+    topics: Array[String]
+
+
 class ConsumerProtocolAssignment(Message, versions="0-3"):
     """What a member gets. All versions look the same: v1, v2 and v3 keep step with the subscription."""
 
@@ -54,6 +65,14 @@ def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
     """Raises MalformedMessage if it is none."""
     version = _version(metadata, ConsumerProtocolSubscription.max_version)
     return ConsumerProtocolSubscription.decode(metadata[VERSION_BYTES:], version)
+
+
+def subscribed_topics(metadata: bytes) -> set[str]:
+    """The topics of a subscription, whatever version it says it has; the rest of it may be damaged.
+
+    Raises MalformedMessage if it is none; nobody has to keep to this protocol.
+    """
+    return set(SubscribedTopics.decode(metadata[VERSION_BYTES:], 0).topics)
 
 
 def read_assignment(assignment: bytes) -> ConsumerProtocolAssignment:

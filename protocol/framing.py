@@ -94,6 +94,10 @@ class FrameReader:
         """…and lies in the present buffer."""
         self._small_frames = 0
 
+    def allow(self, max_frame_bytes: int) -> None:
+        """Let frames be so large from now on: those of a peer that has said who it is."""
+        self._max_frame_bytes = max_frame_bytes
+
     @property
     def pending_bytes(self) -> int:
         """Bytes that have arrived and are not part of a frame handed out: what a peer has sent ahead."""
@@ -225,6 +229,15 @@ class ServerConnection(FrameReader):
         except MalformedMessage as error:
             header, position = _beginning_of_header(content, error), len(content)
         return Frame(header, content[position:], self)
+
+    def next_token(self) -> bytes | Literal[_NeedData.NEED_DATA]:
+        """The next frame as bare bytes, without a header: what SASL sends after a SaslHandshake of version 0."""
+        content = self._next_content()
+        if content is None:
+            return NEED_DATA
+        token = bytes(content)
+        self._release()
+        return token
 
     def receive_data(self, data: Buffer) -> None:
         """`get_buffer` and `buffer_updated` in one, for input that is in another buffer already."""

@@ -35,7 +35,6 @@ from .config_key import (
     shorten,
 )
 
-ONE_REPLICA = "a partition has one replica, which is always in sync"
 NO_TIERS = "there is no tiered storage"
 NO_QUOTAS = "there are no quotas"
 
@@ -73,8 +72,7 @@ class LogConfig(Settings):
         broker="min.insync.replicas")
     unclean_leader_election_enable: bool = key(BOOLEAN, False, ANY,
         "Whether a replica that is not in sync may become leader when no other is left, losing records.",
-        broker="unclean.leader.election.enable",
-        no_effect=ONE_REPLICA)
+        broker="unclean.leader.election.enable")
 
     message_timestamp_type: str = key(STRING, "CreateTime", one_of("CreateTime", "LogAppendTime"),
         "Whose clock records carry: the producer's or the broker's.",
@@ -136,6 +134,13 @@ class LogConfig(Settings):
     min_cleanable_dirty_ratio: float = key(DOUBLE, 0.5, between(0, 1),
         "A log is compacted when more than this share of it is not yet compacted.",
         broker="log.cleaner.min.cleanable.ratio")
+
+    kmini_tombstone_flag_enable: bool = key(BOOLEAN, False, ANY,
+        "Whether a record may be a tombstone although it has a value: with the header kmini.tombstone, or bit 5 of its"
+        " attributes. Each brings the other, and a null value both (KIP-87).")
+    kmini_tombstone_null_refuse: bool = key(BOOLEAN, False, ANY,
+        "With kmini.tombstone.flag.enable: whether a null value that is not flagged is refused with INVALID_RECORD"
+        " instead of being flagged. Old producers, who cannot flag it, may still send one.")
 
     remote_storage_enable: bool = key(BOOLEAN, False, exactly(False),
         "Tiered storage, which is not offered here.")

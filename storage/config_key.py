@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 MAX_INT = 2**31 - 1
 MAX_LONG = 2**63 - 1
 
+_SHOWN_LENGTH = 100
+"""Characters that messages show of what a client sent."""
+
 
 class ConfigType(NamedTuple):
     """How a value is written. `parse` takes the trimmed text and raises ValueError saying what was expected."""
@@ -83,6 +86,8 @@ SHORT = ConfigType("short", 4, _integer_parser(16), str)
 LONG = ConfigType("long", 5, _integer_parser(64), str)
 DOUBLE = ConfigType("double", 6, _parse_double, _text_of_double)
 LIST = ConfigType("list", 7, split_list, ",".join)
+PASSWORD = ConfigType("password", 9, str, str)
+"""A text that nobody is shown: it has no text of its own in answers, messages or files."""
 SET = ConfigType("list", 7, _parse_set, ",".join)
 """A list in which repetitions mean nothing, and an item has at least one character (KIP-1161)."""
 
@@ -197,12 +202,18 @@ class ConfigKey:
             if not self.rule.allows(value):
                 raise ValueError(self.rule.text)
         except ValueError as error:
-            raise ValueError(f"{self.name}={shorten(text)}: {error}") from None
+            shown = "[hidden]" if self.is_secret else shorten(text)
+            raise ValueError(f"{self.name}={shown}: {error}") from None
         return value
 
+    @property
+    def is_secret(self) -> bool:
+        """Whether its value is for nobody to see."""
+        return self.type is PASSWORD
+
     def text(self, value: Any) -> str | None:
-        """`value` as it would be written in a properties file; None for no value."""
-        return None if value is None else self.type.text(value)
+        """`value` as it would be written in a properties file; None for no value, and for a secret."""
+        return None if value is None or self.is_secret else self.type.text(value)
 
     def __repr__(self) -> str:
         return f"<{self.name}: {self.type.name} = {self.text(self.default)}>"
@@ -276,14 +287,14 @@ class Settings:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        changed = (line for line in self.KEYS.values() if self.value_of(line) != line.default)
+        changed = (line for line in self.KEYS.values() if self.value_of(line) != line.default and not line.is_secret)
         return f"{type(self).__name__}({', '.join(f'{k.attribute}={self.value_of(k)!r}' for k in changed)})"
 
 
-def shorten(text: str, limit: int = 100) -> str:
+def shorten(text: str) -> str:
     """`text` on one line, escaped and cut: it may come from a client."""
     shown = text if text.isprintable() else ascii(text)[1:-1]
-    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+    return shown if len(shown) <= _SHOWN_LENGTH else shown[: _SHOWN_LENGTH - 1] + "…"
 
 
 def closest(name: str, known: Iterable[str]) -> str:

@@ -26,6 +26,7 @@ from ..protocol.records.control import ControlType, control_type
 from ..protocol.records.crc import crc32c
 from ..protocol.records.legacy import SMALLEST, read_message_header
 from ..protocol.records.record import check_records, decode_records
+from ..protocol.records.tombstones import FLAG, marked_pieces
 from .dump_report import Damage, Dump, File, Part, Source, Span, count, time_of
 
 MAX_RECORD_BYTES = 256 * 1024 * 1024
@@ -49,7 +50,8 @@ class Found(NamedTuple):
 
 
 def dump_log(source: Source, base_offset: int, *, records: bool = False) -> Dump:
-    """The segment's batches, each a line; with `records` their records too, each a line under its batch."""
+    """The segment's batches, each a line; with `records` their records too, each a line under its batch. Those with the
+    tombstone flag (KIP-87) bear the mark `tombstone`, whether or not their topic has it."""
     yield File(source.path, f"segment from offset {base_offset}, {count(source.size, 'byte')}")
     for found in walk(source, base_offset):
         if found.header is not None:
@@ -202,17 +204,28 @@ def _dump_records(source: Source, position: int, header: BatchHeader, wanted: bo
         if not wanted and not header.is_control:
             check_records(batch, 0, header, limit=MAX_RECORD_BYTES)
             return
+        flags = iter(_flags(batch, header))
         for record in decode_records(batch, 0, header, limit=MAX_RECORD_BYTES):
+            is_flagged = next(flags, 0) & FLAG
             if header.is_control:
                 yield Part("control", {"offset": record.offset, **_control(record.key, record.value)}, depth=2)
                 continue
             fields: dict[str, object] = {"offset": record.offset, "time": time_of(record.timestamp)}
             fields |= {"key": record.key, "value": record.value}
+            if is_flagged:
+                fields["tombstone"] = True
             if record.headers:
                 fields["headers"] = record.headers
             yield Part("record", fields, depth=2)
     except (InvalidRecord, CorruptMessage) as error:
         yield Damage(source.path, position, f"the batch from offset {header.base_offset}: {error.message}")
+
+
+def _flags(batch: bytes, header: BatchHeader) -> Iterator[int]:
+    """The mark of each record (tombstones.py), where the format has any."""
+    if header.magic == MAGIC:
+        for _, marks in marked_pieces(batch, 0, header, MAX_RECORD_BYTES):
+            yield from marks
 
 
 def _control(key: bytes | None, value: bytes | None) -> dict[str, object]:

@@ -12,6 +12,8 @@ from typing import NamedTuple
 from .filesystem import FileSystem
 
 _BLOCK = 1 << 20
+_SHOWN_BYTES = 200
+"""Of a key, a value or a header; `shown` counts what it leaves out."""
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
@@ -118,13 +120,13 @@ def time_of(timestamp_ms: int) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def shown(data: bytes | None, limit: int = 200) -> str:
+def shown(data: bytes | None) -> str:
     """Bytes for people: text in quotes, anything else in hexadecimal, what is long cut and counted."""
     if data is None:
         return "null"
     import json
 
-    part = data[:limit]
+    part = data[:_SHOWN_BYTES]
     try:
         text = json.dumps(part.decode(), ensure_ascii=False) if part.decode().isprintable() else f"0x{part.hex()}"
     except UnicodeDecodeError:

@@ -8,9 +8,9 @@ from struct import Struct
 from ..protocol.records.crc import crc32c
 from ..protocol.uuids import parse_uuid
 from .dump_report import Damage, Dump, File, Note, Part, Source, Span, count, shown, time_of
+from .producer_snapshot import ENTRY, ProducerEntry, entry_of
 
 _PREFIX = Struct(">hIi")
-_ENTRY = Struct(">qhiqiqiq")
 _SNAPSHOT_VERSION = 1
 _CRC_AT, _COUNT_AT = 2, 6
 
@@ -22,7 +22,7 @@ _CHECKPOINT_VERSION = "0"
 def dump_snapshot(source: Source, offset: int) -> Dump:
     """What was known of each producer below `offset`."""
     data = source.read(0, source.size)
-    whole = max(0, len(data) - _PREFIX.size) // _ENTRY.size
+    whole = max(0, len(data) - _PREFIX.size) // ENTRY.size
     yield File(source.path, f"producers before offset {offset}, {count(whole, 'entry')}")
     if len(data) < _PREFIX.size:
         yield Damage(source.path, 0, f"{count(len(data), 'byte')} are too few for a snapshot")
@@ -35,31 +35,22 @@ def dump_snapshot(source: Source, offset: int) -> Dump:
         yield Damage(source.path, _CRC_AT, f"the CRC is {actual:08x}, it says {crc:08x}")
     if announced != whole:
         yield Damage(source.path, _COUNT_AT, f"{announced} entries are announced, {whole} are there")
-    for fields in _ENTRY.iter_unpack(memoryview(data)[_PREFIX.size : _PREFIX.size + whole * _ENTRY.size]):
-        yield Part("producer", _producer(*fields))
-    rest = (len(data) - _PREFIX.size) % _ENTRY.size
+    for fields in ENTRY.iter_unpack(memoryview(data)[_PREFIX.size : _PREFIX.size + whole * ENTRY.size]):
+        yield Part("producer", _producer(entry_of(*fields)))
+    rest = (len(data) - _PREFIX.size) % ENTRY.size
     if rest:
         yield Damage(source.path, len(data) - rest, f"a rest of {count(rest, 'byte')} is no whole entry")
 
 
-def _producer(
-    producer_id: int,
-    epoch: int,
-    last_sequence: int,
-    last_offset: int,
-    offset_delta: int,
-    timestamp: int,
-    coordinator_epoch: int,
-    transaction_first_offset: int,
-) -> dict[str, object]:
-    fields: dict[str, object] = {"producer": producer_id, "epoch": epoch}
-    if last_offset >= 0:
-        fields |= {"last_sequence": last_sequence, "last_batch": Span(last_offset - offset_delta, last_offset)}
-    fields["time"] = time_of(timestamp)
-    if coordinator_epoch >= 0:
-        fields["coordinator_epoch"] = coordinator_epoch
-    if transaction_first_offset >= 0:
-        fields["open_transaction_since"] = transaction_first_offset
+def _producer(entry: ProducerEntry) -> dict[str, object]:
+    fields: dict[str, object] = {"producer": entry.producer_id, "epoch": entry.epoch}
+    for last in entry.batches:
+        fields |= {"last_sequence": last.last_sequence, "last_batch": Span(last.first_offset, last.last_offset)}
+    fields["time"] = time_of(entry.last_timestamp)
+    if entry.coordinator_epoch >= 0:
+        fields["coordinator_epoch"] = entry.coordinator_epoch
+    if entry.transaction_first_offset is not None:
+        fields["open_transaction_since"] = entry.transaction_first_offset
     return fields
 
 

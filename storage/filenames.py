@@ -91,14 +91,6 @@ def parse_segment_file(name: str) -> SegmentFile | None:
     return None if match is None else SegmentFile(int(match[1]), match[2], match[3])
 
 
-def without_suffix(path: str) -> str:
-    """The final name of a file named with DELETED, CLEANED or SWAP."""
-    for suffix in (DELETED, CLEANED, SWAP):
-        if path.endswith(suffix):
-            return path[: -len(suffix)]
-    return path
-
-
 def partition_directory(topic_partition: TopicPartition) -> str:
     return f"{topic_partition.topic}-{topic_partition.partition}"
 

@@ -84,16 +84,6 @@ class LeaderEpochs:
         self.entries = ()
         return changed
 
-    def epoch_at(self, offset: int) -> int:
-        """The epoch in which the record at `offset` was written; -1 if unknown."""
-        count = bisect_right(self.entries, offset, key=_start_offset)
-        return self.entries[count - 1].epoch if count else UNDEFINED_EPOCH
-
-    def previous_epoch(self, epoch: int) -> int:
-        """The greatest known epoch below `epoch`; -1 if there is none."""
-        count = bisect_left(self.entries, epoch, key=_epoch)
-        return self.entries[count - 1].epoch if count else UNDEFINED_EPOCH
-
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """Where `epoch` ended, as (epoch, end offset): the question of OffsetsForLeaderEpoch.
 

@@ -20,6 +20,8 @@ together as well as those of a wrapper. Asked is, in Kafka 3.9's order:
 |                  | otherwise: not in a message that claims log append time? | INVALID_TIMESTAMP                 |
 | the batch        | no larger than max.message.bytes?                        | MESSAGE_TOO_LARGE                 |
 
+With the tombstone flag a null value is flagged on the way (tombstone_flag.py): these producers cannot do it themselves.
+
 What follows the last whole message is left out; a set without any is no error, and stores nothing. Offsets mean
 nothing: some old clients number the messages in a wrapper wrongly, and every record gets its own anyway.
 """
@@ -162,7 +164,7 @@ class _Conversion:
             batch, rewrite_header(batch, 0, header), self._now_ms if self._is_stamped_here else NO_TIMESTAMP
         )
 
-    def _blocks(self) -> Iterator[bytearray]:
+    def _blocks(self) -> Iterator[Buffer]:
         """The records as a batch has them, some at a time."""
         for records in self._accepted():
             first = self._count
@@ -170,7 +172,12 @@ class _Conversion:
                 self._base_timestamp = self._max_timestamp = records[0].timestamp
             self._count += len(records)
             self._max_timestamp = max(self._max_timestamp, max(record.timestamp for record in records))
-            yield encode_records(records, range(first, self._count), self._base_timestamp)
+            block = encode_records(records, range(first, self._count), self._base_timestamp)
+            if self._config.kmini_tombstone_flag_enable:
+                from .tombstone_flag import flagged_messages  # few topics have it
+
+                block = flagged_messages(block)
+            yield block
 
     def _accepted(self) -> Iterator[list[Record]]:
         """The records, each found to be fine, some at a time. Raises for the first message that holds another."""

@@ -11,7 +11,7 @@ from threading import Lock
 
 from ..protocol.errors import KafkaStorageError
 from ..protocol.topics import TopicPartition
-from ..protocol.uuids import ZERO_UUID, random_uuid
+from ..protocol.uuids import random_uuid
 from . import checkpoints, filenames
 from .background import BackgroundWork, Deletions
 from .checkpoints import CorruptCheckpoint
@@ -180,14 +180,6 @@ class LogManager:
 
     def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
         return self.logs.get(topic_partition)
-
-    @property
-    def logs_without_metadata(self) -> list[PartitionLog]:
-        """Logs whose directory does not say of which topic they are: half-made ones, or of a Kafka before topic ids.
-
-        The broker knows what to do with each: `assign_topic_id` or `remove`.
-        """
-        return [log for log in self.logs.values() if log.topic_id == ZERO_UUID]
 
     def create(self, topic_partition: TopicPartition, topic_id: bytes, config: LogConfig) -> PartitionLog:
         """Make the directory of a new partition and its empty log. KafkaStorageError if the disk refuses.

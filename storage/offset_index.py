@@ -85,15 +85,6 @@ class OffsetIndex(IndexFile):
             return OffsetPosition(self.base_offset, 0)
         return OffsetPosition(self.base_offset + offsets[entry], positions[entry])
 
-    def first_at_position(self, position: int) -> OffsetPosition | None:
-        """The first entry whose position is at or beyond `position`: bounds from above the offsets read up to there."""
-        self._ensure_loaded()
-        offsets, positions = self._columns
-        entry = bisect_left(positions, position, hi=len(offsets))
-        if entry == len(offsets):
-            return None
-        return OffsetPosition(self.base_offset + offsets[entry], positions[entry])
-
     def entries(self) -> list[OffsetPosition]:
         self._ensure_loaded()
         base = self.base_offset

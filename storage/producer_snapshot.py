@@ -24,7 +24,8 @@ NO_OFFSET = -1
 _VERSION = 1
 _PREFIX = Struct(">hI")
 _COUNT = Struct(">i")
-_ENTRY = Struct(">qhiqiqiq")
+ENTRY = Struct(">qhiqiqiq")
+"""The fields of one producer, as `entry_of` takes them."""
 
 
 class SnapshotCorrupt(Exception):
@@ -84,7 +85,7 @@ def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
     for entry in entries:
         last = entry.batches[-1] if entry.batches else CachedBatch(NO_SEQUENCE, NO_OFFSET, 0, -1)
         first_offset = entry.transaction_first_offset
-        body += _ENTRY.pack(
+        body += ENTRY.pack(
             entry.producer_id,
             entry.epoch,
             last.last_sequence,
@@ -110,12 +111,12 @@ def decode_snapshot(data: bytes) -> list[ProducerEntry]:
     if crc != crc32c(memoryview(data)[_PREFIX.size :]):
         raise SnapshotCorrupt("the checksum does not match")
     (count,) = _COUNT.unpack_from(data, _PREFIX.size)
-    if count < 0 or len(data) != header_size + count * _ENTRY.size:
+    if count < 0 or len(data) != header_size + count * ENTRY.size:
         raise SnapshotCorrupt(f"{len(data)} bytes do not hold {count} entries")
-    return [_entry(*fields) for fields in _ENTRY.iter_unpack(memoryview(data)[header_size:])]
+    return [entry_of(*fields) for fields in ENTRY.iter_unpack(memoryview(data)[header_size:])]
 
 
-def _entry(
+def entry_of(
     producer_id: int,
     epoch: int,
     last_sequence: int,
@@ -125,6 +126,7 @@ def _entry(
     coordinator_epoch: int,
     transaction_first_offset: int,
 ) -> ProducerEntry:
+    """What the fields of an ENTRY say."""
     return ProducerEntry(
         producer_id,
         epoch,

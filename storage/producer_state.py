@@ -108,10 +108,6 @@ class ProducerStates:
         """For DescribeProducers and `kmini log dump`."""
         return list(self._entries.values())
 
-    def has_open_transaction(self, producer_id: int) -> bool:
-        entry = self._entries.get(producer_id)
-        return entry is not None and entry.transaction_first_offset is not None
-
     def has_transaction_since(self, timestamp: int) -> bool:
         """Whether a transaction is open of which nothing was written after `timestamp`, in record time."""
         return any(self._entries[producer_id].last_timestamp < timestamp for producer_id in self._ongoing.values())

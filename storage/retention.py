@@ -32,6 +32,23 @@ def expired_segments(
     return count
 
 
+def next_expiry_ms(
+    segments: Iterable[Segment], config: LogConfig, log_start_offset: int, high_watermark: int
+) -> int | None:
+    """When there will be segments to remove if nothing changes but the time; 0 if there are; None if there will be
+    none."""
+    row = list(segments)
+    if below_start_offset(row, log_start_offset):
+        return 0
+    if not config.is_deletable:
+        return None
+    if beyond_size(row, config.retention_bytes, high_watermark):
+        return 0
+    if config.retention_ms < 0 or not _oldest_while(lambda segment: segment is row[0], row, high_watermark):
+        return None
+    return row[0].largest_timestamp + config.retention_ms + 1
+
+
 def below_start_offset(segments: Iterable[Segment], log_start_offset: int) -> int:
     """How many of the oldest segments no reader may see: those whose successor begins at or below the log start offset.
 

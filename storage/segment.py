@@ -143,11 +143,6 @@ class Segment:
         return self._max_timestamp
 
     @property
-    def max_timestamp_offset(self) -> int:
-        """The last offset of the first batch that has the largest timestamp; the base offset if none has one."""
-        return self._max_timestamp_offset if self.max_timestamp != NO_TIMESTAMP else self.base_offset
-
-    @property
     def largest_timestamp(self) -> int:
         """What retention goes by: the largest timestamp, or the file's modification time where records have none."""
         return self.max_timestamp if self.max_timestamp >= 0 else self.modified_ms

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from operator import attrgetter
 
@@ -22,6 +22,18 @@ ANOTHER_SEGMENT = 2**63 - 1
 logger = logging.getLogger("kmini.storage")
 
 _base_offset = attrgetter("base_offset")
+
+
+def aborted_transactions(segments: Iterable[Segment], offset: int, end_offset: int) -> list[AbortedTransaction]:
+    """What is said of the offsets from `offset` to below `end_offset` in the indexes of neighbouring segments, of which
+    the first holds `offset`: those are asked until one knows that later ones cannot say more."""
+    found: list[AbortedTransaction] = []
+    for segment in segments:
+        some, is_all = segment.transaction_index.collect(offset, end_offset)
+        found += some
+        if is_all:
+            break
+    return found
 
 
 class Segments:
@@ -88,13 +100,7 @@ class Segments:
     def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
         """The transactions that were aborted and have records from `offset` to below `end_offset`, or could have, by
         their markers. A marker may lie in a later segment, also beyond `end_offset`."""
-        found: list[AbortedTransaction] = []
-        for segment in self.since(offset):
-            some, is_all = segment.transaction_index.collect(offset, end_offset)
-            found += some
-            if is_all:
-                break
-        return found
+        return aborted_transactions(self.since(offset), offset, end_offset)
 
     # Coming
 

@@ -18,6 +18,7 @@ else sees. It asks, in Kafka's order:
 | every record  | a key, if the topic is compacted?                         | INVALID_RECORD                    |
 |               | CreateTime: a timestamp near to now, if it has one?       | INVALID_TIMESTAMP                 |
 |               | otherwise: not in a batch that claims log append time?    | INVALID_TIMESTAMP                 |
+|               | with the tombstone flag: see tombstone_flag.py            | INVALID_RECORD                    |
 | what is kept  | no larger than max.message.bytes, if it had to be rebuilt? | MESSAGE_TOO_LARGE                |
 
 What can be put right is put right: a wrong max timestamp, attributes that only a broker may set, another codec than the
@@ -40,6 +41,7 @@ from ..protocol.errors import (
     UnknownServerError,
 )
 from ..protocol.records.batch import (
+    ATTRIBUTES_AT,
     CODEC_MASK,
     HEADER_SIZE,
     LOG_APPEND_TIME,
@@ -53,9 +55,9 @@ from ..protocol.records.batch import (
     read_header,
     rewrite_header,
 )
-from ..protocol.records.compression import Codec, compress_chunks, decompress_chunks
+from ..protocol.records.compression import Codec, compress_chunks
 from ..protocol.records.load_kernel import IS_COMPILED
-from ..protocol.records.record import RecordFacts, check_records, decode_records, records_of, suspect_records
+from ..protocol.records.record import RecordFacts, check_records, decode_records, suspect_records
 from .config import LogConfig
 from .filesystem import Buffer
 
@@ -65,13 +67,17 @@ MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
 _CHEAP_BYTES = 1280 * 1024 if IS_COMPILED else 32 * 1024
 """Uncompressed: a batch of the default max.message.bytes is checked in a fraction of a millisecond, and in a few where
 its records are as small as can be. A thread costs more, and leaves the receive buffer busy while more comes in."""
+_CHEAP_FLAGGED_BYTES = 256 * 1024 if IS_COMPILED else 8 * 1024
+"""The same where every record may get a header, and the batch with it another block (tombstone_flag.py)."""
 _CHEAP_COMPRESSED_BYTES = 512
+_CHEAP_COMPRESSED_RECORDS = 1_000
 """Little enough that not even a decompression bomb of this size takes more than some milliseconds."""
+_RECORD_COUNT_AT = 57
 _MAX_RENUMBERED = 65_536
 _MAX_RENUMBERED_BYTES = 1024 * 1024
 """Records, and their bytes if they were compressed, of a batch whose offset deltas are put right. They are held as
 objects meanwhile: a header of two bytes takes some sixty."""
-_MAX_ERRORS = 1_000
+MAX_ERRORS = 1_000
 """Refused records that are named in an answer…"""
 _MAX_SUSPECTS = 100_000
 """…found among so many of which it is not clear at once."""
@@ -104,10 +110,13 @@ class ValidatedRecords(NamedTuple):
         return cls(batch, read_header(batch))
 
 
-def is_cheap(records: Buffer) -> bool:
+def is_cheap(records: Buffer, *, has_tombstone_flag: bool = False) -> bool:
     """Whether `validate` may run on the loop: these records take it a millisecond or so, whatever is in them."""
     size = len(records)
-    return size <= _CHEAP_COMPRESSED_BYTES or (size <= _CHEAP_BYTES and not records[22] & CODEC_MASK)
+    if size >= HEADER_SIZE and records[ATTRIBUTES_AT] & CODEC_MASK:
+        count = int.from_bytes(records[_RECORD_COUNT_AT:HEADER_SIZE], "big")
+        return size <= _CHEAP_COMPRESSED_BYTES and count <= _CHEAP_COMPRESSED_RECORDS
+    return size <= (_CHEAP_FLAGGED_BYTES if has_tombstone_flag else _CHEAP_BYTES)
 
 
 def validate(
@@ -128,7 +137,7 @@ def validate(
     is_stamped_here = config.message_timestamp_type == "LogAppendTime"
     if not _is_fine(header, facts, config, now_ms):
         errors = _record_errors(records, header, config, now_ms, max_decompressed_bytes)
-        raise _refusal(list(islice(errors, _MAX_ERRORS)))
+        raise refusal(list(islice(errors, MAX_ERRORS)))
 
     attributes = header.attributes & _STORED_ATTRIBUTES
     if is_stamped_here:
@@ -138,7 +147,12 @@ def validate(
         max_timestamp = header.max_timestamp if header.is_log_append_time else facts.max_timestamp
         log_append_time_ms = NO_TIMESTAMP
     codec = stored_codec(config, header.codec)
-    if codec != header.codec or not facts.is_sequential:
+    must_be_rebuilt = codec != header.codec or not facts.is_sequential
+    if config.kmini_tombstone_flag_enable:
+        from .tombstone_flag import must_be_flagged  # few topics have it
+
+        must_be_rebuilt |= must_be_flagged(records, header, config, max_decompressed_bytes)
+    if must_be_rebuilt:
         stored = header._replace(attributes=attributes & ~CODEC_MASK | codec, max_timestamp=max_timestamp)
         records, header = _rebuild(records, header, stored, facts, config, max_decompressed_bytes)
     elif attributes != header.attributes or max_timestamp != header.max_timestamp:
@@ -247,7 +261,8 @@ def _record_errors(
             yield suspect.number, InvalidTimestamp, "only a broker sets log append time"
 
 
-def _refusal(errors: Sequence[tuple[int, type[RecordsRefused], str]]) -> RecordsRefused:
+def refusal(errors: Sequence[tuple[int, type[RecordsRefused], str]]) -> RecordsRefused:
+    """What is raised for records that have these numbers in their batch, and faults. A producer is told of each."""
     if not errors:
         return InvalidTimestamp("records refused, behind very many without a timestamp", [])
     error = InvalidTimestamp if any(kind is InvalidTimestamp for _, kind, _ in errors) else InvalidRecord
@@ -258,38 +273,61 @@ def _refusal(errors: Sequence[tuple[int, type[RecordsRefused], str]]) -> Records
 def _rebuild(
     records: Buffer, header: BatchHeader, stored: BatchHeader, facts: RecordFacts, config: LogConfig, limit: int
 ) -> tuple[bytearray, BatchHeader]:
-    """The batch with the codec that the header `stored` asks for, and offset deltas 0, 1, 2, …"""
-    level = compression_level(config, stored.codec)
-    if facts.is_sequential and not header.is_log_append_time:  # the block is right as it is
-        batch = bytearray(HEADER_SIZE)
-        chunks = decompress_chunks(header.codec, records_of(records, 0, header), limit)
-        for piece in compress_chunks(stored.codec, chunks, level):
-            batch += piece
-            if len(batch) > config.max_message_bytes:
-                raise MessageTooLarge(f"stored, the batch has more than max.message.bytes={config.max_message_bytes}")
-        stored = rewrite_header(batch, 0, stored._replace(batch_length=len(batch) - LOG_OVERHEAD))
-    else:
-        if header.record_count > _MAX_RENUMBERED:
-            raise InvalidRecord("the offset deltas are not 0, 1, 2, …, and the records are too many to renumber")
-        batch = build_batch(
-            [
-                record._replace(offset=0)
-                for record in decode_records(records, 0, header, limit=min(limit, _MAX_RENUMBERED_BYTES))
-            ],
-            codec=stored.codec,
-            level=level,
-            producer_id=stored.producer_id,
-            producer_epoch=stored.producer_epoch,
-            base_sequence=stored.base_sequence,
-            transactional=stored.is_transactional,
-            log_append_time_ms=stored.max_timestamp if stored.is_log_append_time else None,
-        )
-        stored = read_header(batch)
+    """The batch with the codec that the header `stored` asks for, and offset deltas 0, 1, 2, …
+
+    Its records have no attributes, as in Kafka, or with the tombstone flag what that asks for.
+    """
+    from ..protocol.records.tombstones import cleared_pieces, flagged_pieces
+
+    if facts.is_sequential and not header.is_log_append_time:
+        pieces_of = flagged_pieces if config.kmini_tombstone_flag_enable else cleared_pieces
+        return _stored(pieces_of(records, 0, header, limit), stored, config)
+    if header.record_count > _MAX_RENUMBERED:
+        raise InvalidRecord("the offset deltas are not 0, 1, 2, …, and the records are too many to renumber")
+    limit = min(limit, _MAX_RENUMBERED_BYTES)
+    if not config.kmini_tombstone_flag_enable:
+        batch = _renumbered(records, header, stored, stored.codec, config, limit)
+        return batch, read_header(batch)
+    # A record that is decoded has lost its attributes, but not the header that says the same.
+    plain = header._replace(attributes=header.attributes & ~CODEC_MASK)
+    records, header = _stored(flagged_pieces(records, 0, header, limit), plain, config)
+    batch = _renumbered(records, header, stored, Codec.NONE, config, len(records))
+    plain = read_header(batch)
+    stored = plain._replace(attributes=plain.attributes | stored.codec)
+    return _stored(flagged_pieces(batch, 0, plain, len(batch)), stored, config)
+
+
+def _stored(block: Iterator[Buffer], header: BatchHeader, config: LogConfig) -> tuple[bytearray, BatchHeader]:
+    """The batch with this header, which says the codec, and this block, which comes in pieces."""
+    batch = bytearray(HEADER_SIZE)
+    for piece in compress_chunks(header.codec, block, compression_level(config, header.codec)):
+        batch += piece
+        _check_size(batch, config)
+    return batch, rewrite_header(batch, 0, header._replace(batch_length=len(batch) - LOG_OVERHEAD))
+
+
+def _renumbered(
+    records: Buffer, header: BatchHeader, stored: BatchHeader, codec: int, config: LogConfig, limit: int
+) -> bytearray:
+    batch = build_batch(
+        [record._replace(offset=0) for record in decode_records(records, 0, header, limit=limit)],
+        codec=codec,
+        level=compression_level(config, codec),
+        producer_id=stored.producer_id,
+        producer_epoch=stored.producer_epoch,
+        base_sequence=stored.base_sequence,
+        transactional=stored.is_transactional,
+        log_append_time_ms=stored.max_timestamp if stored.is_log_append_time else None,
+    )
+    _check_size(batch, config)
+    return batch
+
+
+def _check_size(batch: Buffer, config: LogConfig) -> None:
     if len(batch) > config.max_message_bytes:
         raise MessageTooLarge(
-            f"stored, the batch has {len(batch)} bytes; max.message.bytes is {config.max_message_bytes}"
+            f"stored, the batch has more than max.message.bytes={config.max_message_bytes}: {len(batch)} so far"
         )
-    return batch, stored
 
 
 def continuing_batches(records: Buffer, log_end_offset: int, leader_epoch: int | None) -> list[tuple[int, BatchHeader]]:

@@ -37,6 +37,13 @@ def packages_on_disk() -> dict[str, str]:
     return found
 
 
+def test_the_client_tells_brokers_the_version_of_the_package() -> None:
+    from kmini.client.connection import SOFTWARE_VERSION
+
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        assert tomllib.load(file)["project"]["version"] == SOFTWARE_VERSION
+
+
 def test_the_package_list_is_what_lies_on_disk(setuptools_table: dict[str, object]) -> None:
     assert sorted(setuptools_table["packages"]) == sorted(packages_on_disk())  # type: ignore[call-overload]
     assert setuptools_table["package-dir"] == packages_on_disk()

@@ -73,10 +73,29 @@ def expired(group: Group, now_ms: int, retention_ms: int) -> Iterator[tuple[Topi
 
 
 def _is_over(committed: CommittedOffset, empty_since_ms: int | None, now_ms: int, retention_ms: int) -> bool:
+    return now_ms >= _over_ms(committed, empty_since_ms, retention_ms)
+
+
+def _over_ms(committed: CommittedOffset, empty_since_ms: int | None, retention_ms: int) -> int:
     if committed.expire_timestamp_ms is not None:
-        return now_ms >= committed.expire_timestamp_ms
-    since_ms = committed.commit_timestamp_ms if empty_since_ms is None else empty_since_ms
-    return now_ms - since_ms >= retention_ms
+        return committed.expire_timestamp_ms
+    return (committed.commit_timestamp_ms if empty_since_ms is None else empty_since_ms) + retention_ms
+
+
+def next_expiry_ms(coordinator: GroupCoordinator, retention_ms: int) -> int | None:
+    """When `expire` may next have an effect if no group changes: never too late, but too early where offsets are kept
+    for who is subscribed, or for a transaction. None if it will have none."""
+    earliest: int | None = None
+    for group in coordinator.groups.values():
+        if not group.offsets and group.state is EMPTY:
+            return 0
+        is_left = group.protocol_type is not None and group.state is EMPTY
+        empty_since_ms = group.state_timestamp_ms if is_left else None
+        for partitions in group.offsets.by_topic.values():
+            for committed in partitions.values():
+                over_ms = _over_ms(committed, empty_since_ms, retention_ms)
+                earliest = over_ms if earliest is None else min(earliest, over_ms)
+    return earliest
 
 
 async def forget_topics(coordinator: GroupCoordinator, topic_ids: Mapping[str, bytes]) -> None:

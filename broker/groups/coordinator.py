@@ -17,6 +17,7 @@ from ...protocol.errors import (
     IllegalGeneration,
     InconsistentGroupProtocol,
     InvalidGroupId,
+    InvalidRequest,
     InvalidSessionTimeout,
     KafkaError,
     NotCoordinator,
@@ -25,7 +26,7 @@ from ...protocol.errors import (
 )
 from ...protocol.topics import CONSUMER_OFFSETS
 from ..failures import kafka_error
-from .cleanup import expire, forget_topics
+from .cleanup import expire, forget_topics, next_expiry_ms
 from .group import Group, refused
 from .joins import Joins, Refused
 from .member import Joining, JoinResult, SyncResult
@@ -35,7 +36,6 @@ from .states import DEAD, EMPTY, HEARTBEAT, PREPARING, STABLE, SYNC, Sync, can_r
 if TYPE_CHECKING:
     from ..clock import Clock
     from ..config import BrokerConfig
-    from .loading import LoadedGroup
     from .store import GroupStore
 
 GROUP_ID_NOT_FOUND_SINCE = 9
@@ -75,20 +75,22 @@ class GroupCoordinator:
 
     # --- life
 
-    def load(self, stored: Mapping[str, LoadedGroup]) -> None:
-        """Begin with what was stored: members have their session time-out to be heard of."""
-        for group_id, (metadata, offsets) in stored.items():
+    def load(self, number: int | None = None) -> None:
+        """Begin with what is stored in the partitions that this broker leads, or in the one that it leads from now on:
+        members have their session time-out to be heard of."""
+        for group_id, (metadata, offsets) in self.store.load(number).items():
             group = self.groups[group_id] = Group.restored(group_id, metadata, offsets)
             for member in group.members.values():
                 self._rebalancer.hear_of(member, group)
             if len(group.members) > self._config.group_max_size:
                 self._rebalancer.begin(group, "group.max.size has become smaller than the group")
 
-    def unload(self) -> None:
-        """Have no groups any more: they are another broker's, or nobody's."""
-        for group in self.groups.values():
-            self._rebalancer.kill(group, NotCoordinator)
-        self.groups.clear()
+    def unload(self, number: int | None = None) -> None:
+        """Have no groups any more, or none of one partition: they are another broker's, or nobody's."""
+        for group_id, group in list(self.groups.items()):
+            if number is None or self.store.partition_of(group_id) == number:
+                self._rebalancer.kill(group, NotCoordinator)
+                del self.groups[group_id]
 
     async def stop(self) -> None:
         """Let nothing more happen to any group, and wait for what is being written."""
@@ -105,6 +107,10 @@ class GroupCoordinator:
     async def expire_offsets(self) -> None:
         """Forget the offsets, and the groups, whose time is over."""
         await expire(self, self._clock.now_ms(), self._config.offsets_retention_minutes * 60_000)
+
+    def next_expiry_ms(self) -> int | None:
+        """Before this, in log time, `expire_offsets` has no effect, unless a group changes; None if it never has."""
+        return next_expiry_ms(self, self._config.offsets_retention_minutes * 60_000)
 
     @property
     def completed_rebalances(self) -> int:
@@ -146,6 +152,8 @@ class GroupCoordinator:
             config.group_min_session_timeout_ms <= joining.session_timeout_ms <= config.group_max_session_timeout_ms
         ):
             raise Refused(InvalidSessionTimeout, member_id)
+        if not joining.can_be_kept:
+            raise Refused(InvalidRequest, member_id)
         group = self.groups.get(group_id)
         if group is None:
             try:

@@ -10,20 +10,22 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ...protocol.consumer_protocol import PROTOCOL_TYPE, subscribed_topics
 from ...protocol.errors import (
     NONE,
     FencedInstanceId,
     GroupIdNotFound,
     IllegalGeneration,
     KafkaError,
+    MalformedMessage,
     NonEmptyGroup,
     RebalanceInProgress,
     UnknownMemberId,
 )
-from .consumer_protocol import PROTOCOL_TYPE, subscribed_topics
+from ...protocol.records.batch import NO_TIMESTAMP
 from .member import JoinedMember, JoinResult, Member
 from .offsets import CommittedOffsets
-from .records import NO_TIMESTAMP, GroupMetadata
+from .records import GroupMetadata
 from .states import COMMIT, COMPLETING, DEAD, EMPTY, PREVIOUS, STABLE, GroupState
 
 if TYPE_CHECKING:
@@ -350,7 +352,7 @@ class Group:
         if self._topics is None and self.members:
             try:
                 self._topics = set().union(*map(subscribed_topics, self._subscriptions))
-            except ValueError:
+            except MalformedMessage:
                 return None
         return self._topics or set()
 

@@ -32,6 +32,9 @@ MOST_PROTOCOLS_KEPT = 16
 MOST_RESERVED_IDS = 10_000
 """That a group may have given out and not seen again. Kafka has no limit, and nothing but time takes them back."""
 
+MOST_OF_A_NAME = 1_000
+"""Characters of a client id that stand in a member id."""
+
 
 class Refused(Exception):
     """A JoinGroup that ends with an error."""
@@ -210,6 +213,6 @@ def _known(member: Member | None) -> Member:
 
 
 def _new_member_id(joining: Joining) -> str:
-    """A member id; it begins with what tells people whose it is."""
+    """A member id; it begins with what tells people whose it is, but is never too long for an answer."""
     whose = joining.client_id if joining.instance_id is None else joining.instance_id
-    return f"{whose}-{format_hyphenated(random_uuid())}"
+    return f"{whose[:MOST_OF_A_NAME]}-{format_hyphenated(random_uuid())}"

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from ..internal_topic import MAX_NAME_BYTES
 
 if TYPE_CHECKING:
     from ..clock import Timer
+
+T = TypeVar("T")
 
 
 class Joining(NamedTuple):
@@ -28,6 +32,12 @@ class Joining(NamedTuple):
     """Whether it can be told to come back with a member id (v4, KIP-394)."""
     skips_assignment: bool = True
     """Whether it can be a leader who need not assign (v9, KIP-814)."""
+
+    @property
+    def can_be_kept(self) -> bool:
+        """Whether a record has room for its names. Flexible versions of a request have room for longer ones."""
+        names = (self.instance_id or "", self.protocol_type, *self.protocols)
+        return all(len(name.encode()) <= MAX_NAME_BYTES for name in names)
 
 
 class JoinedMember(NamedTuple):
@@ -157,23 +167,24 @@ class Member:
     def answer_join(self, result: JoinResult) -> bool:
         """Answer the JoinGroup that waits; say whether there was one. To be called by the group, which counts."""
         waiting, self.join = self.join, None
-        if waiting is None:
-            return False
-        if not waiting.done():
-            waiting.set_result(result)
-        return True
+        return _answer(waiting, result)
 
     def answer_sync(self, result: SyncResult) -> bool:
         """Answer the SyncGroup that waits; say whether there was one."""
         waiting, self.sync = self.sync, None
-        if waiting is None:
-            return False
-        if not waiting.done():
-            waiting.set_result(result)
-        return True
+        return _answer(waiting, result)
 
     def forget_timer(self) -> None:
         """Nobody waits for a sign of life any more."""
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
+
+
+def _answer(waiting: asyncio.Future[T] | None, result: T) -> bool:
+    """Say whether somebody waited; whose connection was lost is not told."""
+    if waiting is None:
+        return False
+    if not waiting.done():
+        waiting.set_result(result)
+    return True

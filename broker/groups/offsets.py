@@ -8,8 +8,6 @@ from typing import NamedTuple
 from ...protocol.topics import TopicPartition
 from ...protocol.uuids import ZERO_UUID
 
-NO_LEADER_EPOCH = -1
-
 
 class CommittedOffset(NamedTuple):
     """How far a group has come in a partition."""

@@ -18,17 +18,17 @@ import struct
 from typing import NamedTuple
 
 from ...protocol.primitives import Array, Bytes, Int32, NullableString, String, Timestamp
+from ...protocol.records.batch import NO_LEADER_EPOCH, NO_TIMESTAMP
 from ...protocol.schema import Message, Struct, field
 from ...protocol.uuids import ZERO_UUID
-from .offsets import NO_LEADER_EPOCH, CommittedOffset
+from ..internal_records import CorruptRecord
+from .offsets import CommittedOffset
 
 OFFSET = 1
 """The key type of a committed offset; 0 is read for one too."""
 OFFSET_KEYS = (b"\0\1", b"\0\0")
 """What keys of committed offsets begin with."""
 GROUP = 2
-
-NO_TIMESTAMP = -1
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
@@ -79,10 +79,6 @@ class OffsetPlace(NamedTuple):
 
     group_id: str
     topic: str
-
-
-class CorruptRecord(ValueError):
-    """A record that is none of those that its key or its version announces."""
 
 
 def offset_key_prefix(group_id: str, topic: str) -> bytes:

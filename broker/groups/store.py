@@ -8,7 +8,6 @@ asked is answered when every in-sync replica has it (acks=-1), within `offsets.c
 from __future__ import annotations
 
 import gc
-import logging
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -17,23 +16,17 @@ from ...protocol.errors import InvalidGroupId, UnknownServerError
 from ...protocol.records.batch import HEADER_SIZE
 from ...protocol.topics import CONSUMER_OFFSETS, TopicPartition
 from ..background import Turn
-from ..internal_topic import InternalTopic, KeyValue
+from ..internal_topic import MAX_NAME_BYTES, InternalTopic, KeyValue
 from .loading import LoadedGroup, replay
 from .offsets import CommittedOffset, CommittedOffsets
 from .records import GroupMetadata, encode_group, encode_offset, group_key, offset_key, offset_key_prefix
 
 if TYPE_CHECKING:
     from ..broker import Broker
-    from ..partition import Partition
-
-log = logging.getLogger("kmini.groups")
-
-MAX_GROUP_ID_BYTES = 0x7FFF
-"""What a key in the log has room for."""
 
 _RECORD_OVERHEAD = 16
 """The most that a record has besides key and value."""
-_LONGEST_KEY = 0x7FFF + 512
+_LONGEST_KEY = MAX_NAME_BYTES + 512
 """A group id, a topic name, and what goes with them."""
 
 
@@ -59,7 +52,8 @@ class OffsetChanges:
         return bool(self.records) and self._room < _LONGEST_KEY
 
     def set(self, topic_partition: TopicPartition, committed: CommittedOffset) -> None:
-        """Raises UnknownServerError, as in Apache Kafka, if they are more than a batch can take."""
+        """Raises UnknownServerError, as in Apache Kafka, if they are more than a batch can take, or the group id is
+        more than a key can."""
         self._add(topic_partition, committed, encode_offset(committed))
 
     def remove(self, topic_partition: TopicPartition) -> None:
@@ -69,6 +63,8 @@ class OffsetChanges:
     def _add(self, topic_partition: TopicPartition, committed: CommittedOffset | None, value: bytes | None) -> None:
         topic, partition = topic_partition
         if topic != self._topic:
+            if len(self.group_id.encode()) > MAX_NAME_BYTES:
+                raise UnknownServerError("a record has no room for this group id")
             self._topic, self._prefix = topic, offset_key_prefix(self.group_id, topic)
         key = offset_key(self._prefix, partition)
         self._room -= len(key) + (0 if value is None else len(value)) + _RECORD_OVERHEAD
@@ -112,31 +108,17 @@ class GroupStore:
         """
         if not group_id and not allow_empty:
             raise InvalidGroupId("a group has a name")
-        if len(group_id.encode()) > MAX_GROUP_ID_BYTES:
-            raise InvalidGroupId(f"the name of a group has at most {MAX_GROUP_ID_BYTES} bytes")
+        if len(group_id.encode()) > MAX_NAME_BYTES:
+            raise InvalidGroupId(f"the name of a group has at most {MAX_NAME_BYTES} bytes")
         self.topic.partition_of(group_id)
 
     # --- reading
 
-    def load(self) -> dict[str, LoadedGroup]:
-        """The groups in the partitions that this broker leads. For the start, before anyone is served: it takes a
-        fraction of a second for 100,000 offsets."""
-        groups: dict[str, LoadedGroup] = {}
+    def load(self, number: int | None = None) -> dict[str, LoadedGroup]:
+        """The groups in the partitions that this broker leads, or in one of them. Blocks, for a fraction of a second
+        where there are 100,000 offsets."""
         with _no_garbage():
-            for partition in self.topic.partitions():
-                groups.update(self._groups_of(partition))
-        return groups
-
-    def _groups_of(self, partition: Partition) -> dict[str, LoadedGroup]:
-        found = replay(partition.log)
-        number = partition.topic_partition.partition
-        groups = {group_id: group for group_id, group in found.items() if self.partition_of(group_id) == number}
-        if strangers := len(found) - len(groups):
-            log.warning(
-                "%d groups in %s belong elsewhere since the number of partitions changed: left out",
-                *(strangers, partition.topic_partition),
-            )
-        return groups
+            return self.topic.load(replay, number)
 
     # --- writing
 

@@ -35,6 +35,11 @@ class TransactionalOffsets:
             for producer_id in group.offsets.pending_producers:
                 self._note(group_id, producer_id)
 
+    def unload(self, number: int) -> None:
+        """The groups of a partition are another broker's."""
+        for key in [key for key in self._groups if key[0] == number]:
+            del self._groups[key]
+
     def partition_of(self, group_id: str) -> Partition:
         """The partition that a group is kept in. Raises NotCoordinator."""
         return self._topic.partition_of(group_id)

@@ -6,12 +6,17 @@ no part in it. The rules are in `config_changes.py`.
 
 from __future__ import annotations
 
-from ...protocol.errors import NONE
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from ...protocol.errors import NONE, KafkaError
 from ...protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from ...protocol.messages.incremental_alter_configs import SET
 from ..config_changes import Alteration, Change, alter
 from ..context import Context
 from ..registry import handles
+
+R = TypeVar("R")
 
 
 @handles(AlterConfigsRequest)
@@ -26,14 +31,17 @@ async def alter_configs(request: AlterConfigsRequest, context: Context) -> Alter
         for resource in request.resources
     ]
     outcomes = await alter(context.broker, alterations, replaces=True, validate_only=request.validate_only)
-    return AlterConfigsResponse(
-        responses=[
-            AlterConfigsResponse.Resource(
-                error_code=error.code if error else NONE,
-                error_message=error.message if error else None,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-            for resource, error in zip(request.resources, outcomes, strict=True)
-        ]
-    )
+    return AlterConfigsResponse(responses=told(AlterConfigsResponse.Resource, alterations, outcomes))
+
+
+def told(kind: Callable[..., R], alterations: Sequence[Alteration], outcomes: Sequence[KafkaError | None]) -> list[R]:
+    """What became of each resource, as the `kind` of an answer that tells it."""
+    return [
+        kind(
+            error_code=error.code if error else NONE,
+            error_message=error.message if error else None,
+            resource_type=alteration.resource_type,
+            resource_name=alteration.resource_name,
+        )
+        for alteration, error in zip(alterations, outcomes, strict=True)
+    ]

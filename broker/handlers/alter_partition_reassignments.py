@@ -1,18 +1,11 @@
 """AlterPartitionReassignments, versions 0 and 1: give partitions other replicas (KIP-455, KIP-860).
 
-One broker has nothing to move: what is assigned can be asked for, and anything else names a broker that there is not.
+An assignment is accepted and goes on by itself; ListPartitionReassignments tells what is under way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from ...protocol.errors import (
-    NONE,
-    InvalidReplicaAssignment,
-    NoReassignmentInProgress,
-    RequestTimedOut,
-)
+from ...protocol.errors import NONE, RequestTimedOut
 from ...protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -21,6 +14,7 @@ from ...protocol.topics import TopicPartition
 from ..background import Turn
 from ..context import Context
 from ..failures import kafka_error
+from ..reassignments import reassign
 from ..registry import handles
 
 
@@ -28,7 +22,7 @@ from ..registry import handles
 async def alter_partition_reassignments(
     request: AlterPartitionReassignmentsRequest, context: Context
 ) -> AlterPartitionReassignmentsResponse:
-    """Judge each assignment by itself."""
+    """Begin each reassignment, or say why not."""
     refusal = RequestTimedOut("the request allows no time") if request.timeout_ms <= 0 else None
     turn = Turn()
     topics = []
@@ -42,7 +36,12 @@ async def alter_partition_reassignments(
             try:
                 if refusal is not None:
                     raise refusal
-                _check(context, topic_partition, partition.replicas)
+                reassign(
+                    context.broker.controller,
+                    topic_partition,
+                    partition.replicas,
+                    may_change_count=request.allow_replication_factor_change,
+                )
             except Exception as failure:
                 error = kafka_error(failure, f"the reassignment of {topic_partition}")
                 answer.error_code, answer.error_message = error.code, error.message
@@ -53,18 +52,3 @@ async def alter_partition_reassignments(
         error_code=refusal.code if refusal else NONE,
         responses=topics,
     )
-
-
-def _check(context: Context, topic_partition: TopicPartition, replicas: Sequence[int] | None) -> None:
-    """Raise KafkaError unless the partition has these replicas; null asks to call off what was never begun."""
-    context.broker.check_partition_exists(topic_partition)
-    if replicas is None:
-        raise NoReassignmentInProgress(f"{topic_partition} is not being reassigned")
-    if not replicas:
-        raise InvalidReplicaAssignment("the assignment names no broker")
-    if len(set(replicas)) < len(replicas):
-        raise InvalidReplicaAssignment(f"the assignment names a broker twice: {replicas[:10]}")
-    controller = context.broker.controller
-    missing = next((node_id for node_id in replicas if not controller.is_live(node_id)), None)
-    if missing is not None:
-        raise InvalidReplicaAssignment(f"there is no broker {missing}")

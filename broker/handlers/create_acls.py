@@ -1,18 +1,59 @@
-"""CreateAcls, versions 0 to 3: SECURITY_DISABLED for every rule, Kafka's answer without an authorizer."""
+"""CreateAcls, versions 0 to 3: add access rules, each for itself (KIP-140, KIP-290).
+
+A rule that there is already is created once more without effect. SECURITY_DISABLED without an authorizer.
+"""
 
 from __future__ import annotations
 
-from ...protocol.errors import SecurityDisabled
+from ...protocol.errors import InvalidRequest, KafkaError, PolicyViolation, SecurityDisabled
 from ...protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from ..context import Context
 from ..registry import handles
+from ..security.acls import AclBinding, check_can_be_created
 from .describe_acls import NO_AUTHORIZER, check_known
+
+MAX_ACLS = 100_000
+"""How many rules a cluster may have. Kafka sets no limit."""
+
+Result = CreateAclsResponse.Result
 
 
 @handles(CreateAclsRequest)
 async def create_acls(request: CreateAclsRequest, context: Context) -> CreateAclsResponse:
-    """Refuse each rule."""
+    """Add those that mean something."""
     for rule in request.creations:
         check_known(rule.resource_type, rule.resource_pattern_type, rule.operation, rule.permission_type)
-    refusal = CreateAclsResponse.Result(error_code=SecurityDisabled.code, error_message=NO_AUTHORIZER)
-    return CreateAclsResponse(results=[refusal] * len(request.creations))
+    if context.broker.server.authorizer is None:
+        refusal = Result(error_code=SecurityDisabled.code, error_message=NO_AUTHORIZER)
+        return CreateAclsResponse(results=[refusal] * len(request.creations))
+    controller = context.broker.controller
+    accepted: list[AclBinding] = []
+    results: list[Result] = []
+    for rule in request.creations:
+        acl = AclBinding(
+            rule.resource_type,
+            rule.resource_pattern_type,
+            rule.resource_name,
+            rule.principal,
+            rule.host,
+            rule.operation,
+            rule.permission_type,
+        )
+        try:
+            _check(acl, len(controller.acls) + len(accepted))
+        except KafkaError as error:
+            results.append(Result(error_code=error.code, error_message=error.message))
+        else:
+            accepted.append(acl)
+            results.append(Result())
+    controller.create_acls(accepted)
+    return CreateAclsResponse(results=results)
+
+
+def _check(acl: AclBinding, count: int) -> None:
+    try:
+        check_can_be_created(acl)
+    except ValueError as error:
+        raise InvalidRequest(str(error)) from None
+    if count >= MAX_ACLS:
+        raise PolicyViolation(f"there are {count} access rules, and no more can be kept")

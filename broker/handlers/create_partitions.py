@@ -1,7 +1,7 @@
 """CreatePartitions, versions 0 to 3: more partitions for topics, each topic by itself (KIP-195).
 
 When the answer goes out, the new partitions have their leaders and take records. `timeout_ms` therefore has no meaning
-here. The rules are `topics.plan_partitions`, in the order in which Kafka has them.
+here. The rules are `topic_plans.plan_partitions`, in the order in which Kafka has them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import Counter
 
 from ...protocol.errors import NONE, InvalidRequest, KafkaError, UnknownTopicOrPartition
 from ...protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
-from .. import topics
+from .. import topic_plans, topics
 from ..background import Turn
 from ..context import Context
 from ..registry import handles
@@ -21,7 +21,7 @@ async def create_partitions(request: CreatePartitionsRequest, context: Context) 
     """Let each topic grow, or say why not."""
     broker = context.broker
     times_named = Counter(wish.name for wish in request.topics)
-    room = topics.MAX_NEW_PARTITIONS
+    room = topic_plans.MAX_NEW_PARTITIONS
     outcomes: dict[str, KafkaError | None] = {}
     turn = Turn()
     for wish in request.topics:
@@ -34,7 +34,7 @@ async def create_partitions(request: CreatePartitionsRequest, context: Context) 
             if topic is None:
                 raise UnknownTopicOrPartition("there is no topic of this name")
             assignment = None if wish.assignments is None else [assigned.broker_ids for assigned in wish.assignments]
-            new = topics.plan_partitions(broker, topic, wish.count, assignment, room)
+            new = topic_plans.plan_partitions(broker, topic, wish.count, assignment, room)
             room -= len(new)
             if not request.validate_only:
                 await topics.add_partitions(broker, topic, new)

@@ -1,7 +1,7 @@
 """CreateTopics, versions 0 to 7: each topic by itself, all that can be made in one transaction.
 
 When the answer goes out, every partition has its leader and takes records: clients need not wait for metadata to
-spread. `timeout_ms` therefore has no meaning here. The rules are `topics.plan`, in the order in which Kafka has them.
+spread. `timeout_ms` therefore has no meaning here. The rules are `topic_plans.plan`, in Kafka's order.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import Counter
 
 from ...protocol.errors import InvalidRequest, KafkaError, TopicAlreadyExists
 from ...protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from .. import topics
+from .. import topic_plans, topics
 from ..context import Context
 from ..controller import Topic
 from ..registry import handles
@@ -41,14 +41,14 @@ async def create_topics(request: CreateTopicsRequest, context: Context) -> Creat
 async def _plan_all(request: CreateTopicsRequest, context: Context) -> dict[str, Topic | KafkaError]:
     """For every name, the topic to make or why there will be none."""
     times_named = Counter(wish.name for wish in request.topics)
-    room = topics.MAX_NEW_PARTITIONS
+    room = topic_plans.MAX_NEW_PARTITIONS
     outcomes: dict[str, Topic | KafkaError] = {}
     for turn, wish in enumerate(request.topics, 1):
         if times_named[wish.name] > 1:
             outcomes[wish.name] = InvalidRequest(f"{wish.name} stands in the request {times_named[wish.name]} times")
             continue
         try:
-            topic = topics.plan(
+            topic = topic_plans.plan(
                 context.broker,
                 wish.name,
                 partitions=wish.num_partitions,

@@ -1,4 +1,7 @@
-"""DeleteAcls, versions 0 to 3: SECURITY_DISABLED for every filter, Kafka's answer without an authorizer."""
+"""DeleteAcls, versions 0 to 3: remove the access rules that filters match (KIP-140, KIP-290).
+
+Every filter tells what it matched, also what another one has matched too. SECURITY_DISABLED without an authorizer.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,45 @@ from ...protocol.errors import SecurityDisabled
 from ...protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from ..context import Context
 from ..registry import handles
+from ..security.acls import AclBinding, AclFilter
 from .describe_acls import NO_AUTHORIZER, check_known
+
+Result = DeleteAclsResponse.FilterResult
 
 
 @handles(DeleteAclsRequest)
 async def delete_acls(request: DeleteAclsRequest, context: Context) -> DeleteAclsResponse:
-    """Refuse each filter."""
+    """Find what each filter matches, then delete it all at once."""
     for f in request.filters:
         check_known(f.resource_type_filter, f.pattern_type_filter, f.operation, f.permission_type)
-    refusal = DeleteAclsResponse.FilterResult(error_code=SecurityDisabled.code, error_message=NO_AUTHORIZER)
-    return DeleteAclsResponse(filter_results=[refusal] * len(request.filters))
+    if context.broker.server.authorizer is None:
+        refusal = Result(error_code=SecurityDisabled.code, error_message=NO_AUTHORIZER)
+        return DeleteAclsResponse(filter_results=[refusal] * len(request.filters))
+    controller = context.broker.controller
+    matched = [controller.acls.matching(_filter(asked)) for asked in request.filters]
+    controller.delete_acls(acl for acls in matched for acl in acls)
+    return DeleteAclsResponse(filter_results=[Result(matching_acls=[_told(acl) for acl in acls]) for acls in matched])
+
+
+def _filter(asked: DeleteAclsRequest.Filter) -> AclFilter:
+    return AclFilter(
+        asked.resource_type_filter,
+        asked.pattern_type_filter,
+        asked.resource_name_filter,
+        asked.principal_filter,
+        asked.host_filter,
+        asked.operation,
+        asked.permission_type,
+    )
+
+
+def _told(acl: AclBinding) -> Result.Acl:
+    return Result.Acl(
+        resource_type=acl.resource_type,
+        resource_name=acl.resource_name,
+        pattern_type=acl.pattern_type,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission_type,
+    )

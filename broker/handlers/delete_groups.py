@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...protocol.errors import NONE, KafkaError
+from ...protocol.errors import NONE
 from ...protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from ..background import Turn
 from ..context import Context
@@ -25,8 +25,6 @@ async def delete_groups(request: DeleteGroupsRequest, context: Context) -> Delet
 async def _delete(group_id: str, context: Context) -> int:
     try:
         await context.broker.groups.delete(group_id)
-    except KafkaError as error:
-        return error.code
     except Exception as error:
         return kafka_error(error, "the deletion of a group").code
     return NONE

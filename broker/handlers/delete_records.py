@@ -51,6 +51,7 @@ class Deletion:
         self.error: KafkaError | None = None
         self._broker = context.broker
         self._offset = offset
+        self._outcome: tuple[int, int] | None = None
         try:
             self._start()
         except Exception as error:
@@ -64,8 +65,15 @@ class Deletion:
         self._offset = self._partition.delete_records(self._offset)
 
     def is_pending(self) -> bool:
-        """Whether it has neither failed nor reached every live replica (step 4)."""
-        return self.error is None and self._lost() is None and self._partition.low_watermark < self._offset
+        """Whether it has neither failed nor reached every live replica (step 4). What it has come to then stays its
+        outcome, whatever happens while the request waits for others."""
+        if self._outcome is None:
+            error = self.error or self._lost()
+            if error is not None:
+                self._outcome = -1, error.code
+            elif (low_watermark := self._partition.low_watermark) >= self._offset:
+                self._outcome = low_watermark, NONE
+        return self._outcome is None
 
     def _lost(self) -> KafkaError | None:
         """Why this broker can no longer say when the replicas have followed, if so."""
@@ -78,24 +86,23 @@ class Deletion:
     def outcome(self) -> tuple[int, int]:
         """The low watermark and error code to answer. A time-out tells how far the slowest replica got; what was
         deleted stays so."""
-        error = self.error or self._lost()
-        if error is not None:
-            return -1, error.code
-        return self._partition.low_watermark, RequestTimedOut.code if self.is_pending() else NONE
+        self.is_pending()
+        return self._outcome or (self._partition.low_watermark, RequestTimedOut.code)
 
 
 class DelayedDelete(Operation):
     """Complete when no deletion is pending: each has failed, or all its live replicas have followed."""
 
     def __init__(self, deletions: list[Deletion]) -> None:
-        self._deletions = deletions
+        self._pending = deletions
 
     @property
     def keys(self) -> list[TopicPartition]:
-        return [deletion.topic_partition for deletion in self._deletions]
+        return [deletion.topic_partition for deletion in self._pending]
 
     def is_complete(self) -> bool:
-        return not any(deletion.is_pending() for deletion in self._deletions)
+        self._pending = [deletion for deletion in self._pending if deletion.is_pending()]
+        return not self._pending
 
 
 async def persist(context: Context, deletions: list[Deletion]) -> None:

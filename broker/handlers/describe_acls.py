@@ -1,4 +1,7 @@
-"""DescribeAcls, versions 0 to 3: SECURITY_DISABLED, Kafka's answer without an authorizer; user interfaces expect it."""
+"""DescribeAcls, versions 0 to 3: the access rules that a filter matches (KIP-140, KIP-290).
+
+SECURITY_DISABLED without an authorizer; user interfaces expect it.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,51 @@ from ...protocol.messages.describe_acls import DescribeAclsRequest, DescribeAcls
 from ..connection import CloseConnection
 from ..context import Context
 from ..registry import handles
+from ..security.acls import AclFilter
 
 NO_AUTHORIZER = "no authorizer is configured"
 
 UNKNOWN = 0
 """The type, pattern, operation or permission that clients take a number they do not know for. Kafka hangs up on it."""
 
+Resource = DescribeAclsResponse.Resource
+
 
 @handles(DescribeAclsRequest)
 async def describe_acls(request: DescribeAclsRequest, context: Context) -> DescribeAclsResponse:
-    """Refuse."""
+    """Tell them, by resource."""
     check_known(request.resource_type_filter, request.pattern_type_filter, request.operation, request.permission_type)
-    return DescribeAclsResponse(error_code=SecurityDisabled.code, error_message=NO_AUTHORIZER)
+    if context.broker.server.authorizer is None:
+        return DescribeAclsResponse(error_code=SecurityDisabled.code, error_message=NO_AUTHORIZER)
+    wanted = AclFilter(
+        request.resource_type_filter,
+        request.pattern_type_filter,
+        request.resource_name_filter,
+        request.principal_filter,
+        request.host_filter,
+        request.operation,
+        request.permission_type,
+    )
+    resources: dict[tuple[int, int, str], Resource] = {}
+    for acl in context.broker.controller.acls.matching(wanted):
+        resource = resources.setdefault(
+            acl[:3],
+            Resource(
+                resource_type=acl.resource_type,
+                resource_name=acl.resource_name,
+                pattern_type=acl.pattern_type,
+                acls=[],
+            ),
+        )
+        resource.acls.append(
+            Resource.Acl(
+                principal=acl.principal,
+                host=acl.host,
+                operation=acl.operation,
+                permission_type=acl.permission_type,
+            )
+        )
+    return DescribeAclsResponse(resources=list(resources.values()))
 
 
 def check_known(*codes: int) -> None:

@@ -23,13 +23,15 @@ async def describe_cluster(request: DescribeClusterRequest, context: Context) ->
     if request.endpoint_type != BROKERS:
         return _refusal(UnsupportedEndpointType(f"there is no endpoint type {request.endpoint_type}"))
     controller = context.broker.controller
-    host, port = context.advertised()
+    addresses = context.advertised()
     return DescribeClusterResponse(
         cluster_id=controller.cluster_id,
         controller_id=controller.controller_id,
         brokers=[
             DescribeClusterResponse.Broker(broker_id=broker.node_id, host=host, port=port, rack=broker.rack)
             for broker in controller.brokers
+            if broker.node_id in addresses
+            for host, port in [addresses[broker.node_id]]
         ],
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED_FOR

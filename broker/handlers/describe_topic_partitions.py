@@ -9,18 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...protocol.errors import NONE, InvalidRequest, InvalidTopic, LeaderNotAvailable, UnknownTopicOrPartition
+from ...protocol.errors import InvalidRequest
 from ...protocol.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
 )
-from ...protocol.topics import is_internal, validate_topic_name
+from ...protocol.topics import is_internal
 from ..acl_operations import TOPIC_OPERATIONS
 from ..background import Turn
 from ..context import Context
 from ..controller import Controller, PartitionState
 from ..registry import handles
+from ..topic_descriptions import described_partition, why_missing
 
 
 @handles(DescribeTopicPartitionsRequest)
@@ -65,7 +66,7 @@ async def _page(names: Iterable[str], first: int, room: int, controller: Control
         described = DescribeTopicPartitionsResponse.Topic(name=name, topic_authorized_operations=TOPIC_OPERATIONS)
         page.topics.append(described)
         if topic is None:
-            described.error_code = _why_missing(name)
+            described.error_code = why_missing(name)
         else:
             end = min(first + room, len(topic.partitions))
             described.topic_id, described.is_internal = topic.id, is_internal(name)
@@ -80,25 +81,10 @@ async def _page(names: Iterable[str], first: int, room: int, controller: Control
     return page
 
 
-def _why_missing(name: str) -> int:
-    try:
-        validate_topic_name(name)
-    except InvalidTopic as error:
-        return error.code
-    return UnknownTopicOrPartition.code
-
-
 def _partition(
     number: int, state: PartitionState, controller: Controller
 ) -> DescribeTopicPartitionsResponse.Topic.Partition:
-    return DescribeTopicPartitionsResponse.Partition(
-        error_code=NONE if state.leader >= 0 else LeaderNotAvailable.code,
-        partition_index=number,
-        leader_id=state.leader,
-        leader_epoch=state.leader_epoch,
-        replica_nodes=list(state.replicas),
-        isr_nodes=list(state.isr),
-        eligible_leader_replicas=[],
-        last_known_elr=[],
-        offline_replicas=[node_id for node_id in state.replicas if not controller.is_live(node_id)],
-    )
+    """As Metadata tells it; with nobody outside of the ISR who could be elected."""
+    described = described_partition(DescribeTopicPartitionsResponse.Partition, number, state, controller)
+    described.eligible_leader_replicas, described.last_known_elr = [], []
+    return described

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import groupby
-from operator import attrgetter
-
 from ...protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 from ..background import Turn
 from ..context import Context
@@ -46,8 +43,5 @@ def _describe(transactional_id: str, context: Context) -> DescribeTransactionsRe
         transaction_start_time_ms=entry.start_ms,
         producer_id=entry.producer_id,
         producer_epoch=entry.producer_epoch,
-        topics=[
-            Answer.Topic(topic=name, partitions=[number for _, number in its])
-            for name, its in groupby(sorted(entry.partitions), attrgetter("topic"))
-        ],
+        topics=[Answer.Topic(topic=name, partitions=numbers) for name, numbers in entry.by_topic()],
     )

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials, version 0 (KIP-554): nobody has a password, because nobody has to log in."""
+"""DescribeUserScramCredentials, version 0 (KIP-554): who has which mechanisms and iterations, and nothing secret."""
 
 from __future__ import annotations
 
@@ -12,18 +12,33 @@ from ...protocol.messages.describe_user_scram_credentials import (
 from ..context import Context
 from ..registry import handles
 
+Result = DescribeUserScramCredentialsResponse.Result
+
 
 @handles(DescribeUserScramCredentialsRequest)
 async def describe_user_scram_credentials(
     request: DescribeUserScramCredentialsRequest, context: Context
 ) -> DescribeUserScramCredentialsResponse:
-    """Say of each user asked for that there are no credentials."""
-    users = Counter(user.name for user in request.users or ())
-    return DescribeUserScramCredentialsResponse(results=[_result(name, times) for name, times in users.items()])
+    """Describe the users asked for, or all that have credentials."""
+    described: dict[str, list[Result.Credential]] = {}
+    for (user, mechanism), credential in sorted(context.broker.controller.scram_credentials.items()):
+        described.setdefault(user, []).append(Result.Credential(mechanism=mechanism, iterations=credential.iterations))
+    if not request.users:
+        return DescribeUserScramCredentialsResponse(
+            results=[Result(user=user, credential_infos=credentials) for user, credentials in described.items()]
+        )
+    asked = Counter(user.name for user in request.users)
+    return DescribeUserScramCredentialsResponse(
+        results=[_result(name, times, described.get(name, [])) for name, times in asked.items()]
+    )
 
 
-def _result(name: str, times_asked: int) -> DescribeUserScramCredentialsResponse.Result:
-    error: KafkaError = ResourceNotFound("the user has no SCRAM credentials")
+def _result(name: str, times_asked: int, credentials: list[Result.Credential]) -> Result:
+    error: KafkaError
     if times_asked > 1:
         error = DuplicateResource("the user is named twice")
-    return DescribeUserScramCredentialsResponse.Result(user=name, error_code=error.code, error_message=error.message)
+    elif not credentials:
+        error = ResourceNotFound("the user has no SCRAM credentials")
+    else:
+        return Result(user=name, credential_infos=credentials)
+    return Result(user=name, error_code=error.code, error_message=error.message)

@@ -1,14 +1,17 @@
 """ElectLeaders, versions 0 to 2: give partitions their preferred leader back, or any at all (KIP-460).
 
-One broker leads every partition it has, and is the only replica: no election is ever needed. Before version 1 only
-preferred leaders can be asked for.
+A preferred leader is the first replica, if it is live and in sync; an unclean election takes any live replica where
+nobody leads, and may lose what it lacks. Before version 1 only preferred leaders can be asked for.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...protocol.errors import NONE, ElectionNotNeeded, InvalidRequest, KafkaError, RequestTimedOut
 from ...protocol.messages.elect_leaders import PREFERRED, UNCLEAN, ElectLeadersRequest, ElectLeadersResponse
 from ...protocol.topics import TopicPartition
+from .. import elections
 from ..background import Turn
 from ..context import Context
 from ..registry import handles
@@ -16,29 +19,33 @@ from ..registry import handles
 
 @handles(ElectLeadersRequest)
 async def elect_leaders(request: ElectLeadersRequest, context: Context) -> ElectLeadersResponse:
-    """Say of each partition why nothing happens. Of all of them (null) only the topics are told, as in Kafka."""
+    """Hold the elections. Of all partitions (null) those that need none are not told, as in Kafka."""
     refusal = _refusal(request)
-    error_code = refusal.code if refusal else NONE
-    wanted = request.topic_partitions
-    if wanted is None:
-        topics = [] if refusal else list(context.broker.controller.topics)
-        results = [ElectLeadersResponse.ReplicaElectionResult(topic=name, partition_result=[]) for name in topics]
-        return ElectLeadersResponse(error_code=error_code, replica_election_results=results)
+    wanted: list[tuple[str, Sequence[int]]]
+    if request.topic_partitions is None:
+        topics = {} if refusal else dict(context.broker.controller.topics)
+        wanted = [(topic.name, range(len(topic.partitions))) for topic in topics.values()]
+    else:
+        wanted = [(topic.topic, topic.partitions) for topic in request.topic_partitions]
     turn = Turn()
     results = []
-    for topic in wanted:
+    for name, numbers in wanted:
         outcomes = []
-        for number in topic.partitions:
+        for number in numbers:
             if turn.is_over:
                 await turn.next()
-            error = refusal or _outcome(context, TopicPartition(topic.topic, number))
+            error = refusal or _elect(context, TopicPartition(name, number), request.election_type)
+            if request.topic_partitions is None and isinstance(error, ElectionNotNeeded):
+                continue
             outcomes.append(
                 ElectLeadersResponse.PartitionResult(
-                    partition_id=number, error_code=error.code, error_message=error.message
+                    partition_id=number,
+                    error_code=error.code if error else NONE,
+                    error_message=error.message if error else None,
                 )
             )
-        results.append(ElectLeadersResponse.ReplicaElectionResult(topic=topic.topic, partition_result=outcomes))
-    return ElectLeadersResponse(error_code=error_code, replica_election_results=results)
+        results.append(ElectLeadersResponse.ReplicaElectionResult(topic=name, partition_result=outcomes))
+    return ElectLeadersResponse(error_code=refusal.code if refusal else NONE, replica_election_results=results)
 
 
 def _refusal(request: ElectLeadersRequest) -> KafkaError | None:
@@ -50,9 +57,10 @@ def _refusal(request: ElectLeadersRequest) -> KafkaError | None:
     return None
 
 
-def _outcome(context: Context, topic_partition: TopicPartition) -> KafkaError:
+def _elect(context: Context, topic_partition: TopicPartition, election_type: int) -> KafkaError | None:
+    """Hold one election; the reason if nothing came of it."""
     try:
-        context.broker.check_partition_exists(topic_partition)
+        elections.elect(context.broker.controller, topic_partition, is_unclean=election_type == UNCLEAN)
     except KafkaError as error:
         return error
-    return ElectionNotNeeded(f"{topic_partition} has its preferred leader")
+    return None

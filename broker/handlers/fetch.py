@@ -18,11 +18,14 @@ from ...protocol.messages.fetch import FetchRequest, FetchResponse
 from ..background import Turn
 from ..context import Context
 from ..fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession
+from ..partition import Partition
 from ..reading import Answer, DelayedFetch, Reader, Wanted, is_enough, read_all
 from ..registry import handles
+from ..replica_selection import LEADER, RACK_AWARE
 
 BATCHES_SINCE = 4
 STORAGE_ERROR_SINCE = 6
+FOLLOWERS_SINCE = 11
 TOPIC_IDS_SINCE = 13
 
 UNKNOWN_TOPICS = (UnknownTopicOrPartition.code, UnknownTopicId.code)
@@ -37,7 +40,13 @@ async def fetch(request: FetchRequest, context: Context) -> FetchResponse:
 
         return await fetch_messages(request, context)
     sessions = context.broker.fetch_sessions
-    reader = Reader.of(request, names_topics_by_id=context.version >= TOPIC_IDS_SINCE)
+    reader = Reader.of(
+        request,
+        names_topics_by_id=context.version >= TOPIC_IDS_SINCE,
+        access=context.access,
+        may_read_followers=context.version >= FOLLOWERS_SINCE,
+        rack=request.rack_id if context.broker.config.replica_selector_class == RACK_AWARE else "",
+    )
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         if request.session_id != NO_SESSION:
             sessions.close(request.session_id)
@@ -55,6 +64,8 @@ async def _fetch_all(request: FetchRequest, reader: Reader, context: Context) ->
     wanted = await resolve(request, reader, context)
     limit = _max_bytes(request, context)
     answers = await read_all(wanted, limit)
+    if reader.is_follower:
+        note_fetched(wanted, answers)
     if must_wait(wanted, answers, request):
         await context.wait(DelayedFetch(wanted, request.min_bytes), timeout_ms=request.max_wait_ms)
         answers = await read_all(wanted, limit)
@@ -74,6 +85,8 @@ async def _fetch_news(session: FetchSession, request: FetchRequest, context: Con
     limit = _max_bytes(request, context)
     wanted = session.to_read()
     answers = await read_all(wanted, limit)
+    if session.reader.is_follower:
+        note_fetched(wanted, answers)
     if must_wait(session, answers, request):
         delayed = DelayedFetch(session.pending, request.min_bytes, session)
         await context.wait(delayed, timeout_ms=request.max_wait_ms)
@@ -108,6 +121,15 @@ async def resolve(request: FetchRequest, reader: Reader, context: Context) -> li
 def must_wait(wanted: "list[Wanted] | FetchSession", answers: Iterable[Answer], request: FetchRequest) -> bool:
     """Whether an answer now would be too little; who wants nothing waits for nothing."""
     return request.max_wait_ms > 0 and len(wanted) > 0 and not is_enough(answers, request.min_bytes)
+
+
+def note_fetched(wanted: Iterable[Wanted], answers: Iterable[Answer]) -> None:
+    """Have the partitions know how far the follower is that has just asked for these, unless its log has parted from
+    ours."""
+    for one, answer in zip(wanted, answers, strict=True):
+        if not answer.error_code and answer.diverging is None and isinstance(one.partition, Partition):
+            asked = one.asked
+            one.partition.follower_fetched(one.reader.replica_id, asked.fetch_offset, asked.log_start_offset)
 
 
 def response(wanted: Iterable[Wanted], answers: Iterable[Answer]) -> FetchResponse:
@@ -149,6 +171,8 @@ def _partition_response(wanted: Wanted, answer: Answer) -> FetchResponse.Topic.P
         aborted_transactions=_skipped(answer) if wanted.reader.is_read_committed else None,
         records=answer.records,
     )
+    if answer.preferred_replica != LEADER:
+        response.preferred_read_replica = answer.preferred_replica
     if answer.diverging:
         response.diverging_epoch = FetchResponse.Topic.Partition.EpochEndOffset(
             epoch=answer.diverging[0], end_offset=answer.diverging[1]

@@ -9,7 +9,7 @@ Share groups (KIP-932) are not served: INVALID_REQUEST, in version 6 too.
 
 from __future__ import annotations
 
-from ...protocol.errors import NONE, InvalidRequest, KafkaError
+from ...protocol.errors import NONE, CoordinatorNotAvailable, InvalidRequest, KafkaError
 from ...protocol.messages.find_coordinator import (
     GROUP,
     TRANSACTION,
@@ -49,10 +49,17 @@ async def find_coordinator(request: FindCoordinatorRequest, context: Context) ->
 def _find(key: str, key_type: int, context: Context) -> FindCoordinatorResponse.Coordinator:
     try:
         node_id = _node_of(key, key_type, context)
+        host, port = _address_of(node_id, context)
     except KafkaError as error:
         return Coordinator(key=key, error_code=error.code, error_message=error.message)
-    host, port = context.advertised()
     return Coordinator(key=key, node_id=node_id, host=host, port=port, error_code=NONE)
+
+
+def _address_of(node_id: int, context: Context) -> tuple[str, int]:
+    address = context.advertised().get(node_id)
+    if address is None:
+        raise CoordinatorNotAvailable(f"broker {node_id} cannot be reached now")
+    return address
 
 
 def _node_of(key: str, key_type: int, context: Context) -> int:

@@ -7,7 +7,6 @@ A broker's empty name stands for all brokers. Client metrics and groups have no 
 
 from __future__ import annotations
 
-from ...protocol.errors import NONE
 from ...protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
@@ -15,6 +14,7 @@ from ...protocol.messages.incremental_alter_configs import (
 from ..config_changes import Alteration, Change, alter
 from ..context import Context
 from ..registry import handles
+from .alter_configs import told
 
 
 @handles(IncrementalAlterConfigsRequest)
@@ -32,13 +32,5 @@ async def incremental_alter_configs(
     ]
     outcomes = await alter(context.broker, alterations, replaces=False, validate_only=request.validate_only)
     return IncrementalAlterConfigsResponse(
-        responses=[
-            IncrementalAlterConfigsResponse.Resource(
-                error_code=error.code if error else NONE,
-                error_message=error.message if error else None,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-            for resource, error in zip(request.resources, outcomes, strict=True)
-        ]
+        responses=told(IncrementalAlterConfigsResponse.Resource, alterations, outcomes)
     )

@@ -4,8 +4,9 @@ From version 4 on a new dynamic member is told its id before it is one (KIP-394)
 a member static (KIP-345); version 9 lets a leader that came back know that it need not assign (KIP-814). In version 0
 the rebalance time-out is the session time-out.
 
-A member that supports more than 64 protocols, or one too many that want very much, is refused; Apache Kafka has no
-limit. As there, a lost connection ends the wait but not the membership.
+A member that supports more than 64 protocols, or one too many that want very much, is refused, and so is one with a
+name of more than 32,767 bytes (INVALID_REQUEST); Apache Kafka refuses none of them at this point. As there, a lost
+connection ends the wait but not the membership.
 """
 
 from __future__ import annotations

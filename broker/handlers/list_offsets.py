@@ -11,6 +11,8 @@ from functools import partial
 from ...protocol.errors import (
     NONE,
     InvalidRequest,
+    LeaderNotAvailable,
+    OffsetNotAvailable,
     UnsupportedVersion,
 )
 from ...protocol.messages.list_offsets import (
@@ -45,6 +47,10 @@ SINCE_VERSION = {
 """From which version a negative timestamp has its meaning (KIP-734, KIP-405, KIP-1005, KIP-1023)."""
 
 TIMESTAMPS_SINCE = 1
+OFFSET_NOT_AVAILABLE_SINCE = 5
+CONSUMER = -1
+"""As a replica id."""
+
 UNKNOWN = (-1, -1, -1)
 """Timestamp, offset and leader epoch of an answer that found nothing."""
 
@@ -87,7 +93,7 @@ async def _answer(
             raise UnsupportedVersion(f"timestamp {asked.timestamp} has no meaning in version {context.version}")
         partition = context.broker.leader_of(topic_partition)
         partition.check_leader_epoch(asked.current_leader_epoch)
-        timestamp, offset, leader_epoch = await look_up(partition, asked.timestamp, request.isolation_level, context)
+        timestamp, offset, leader_epoch = await look_up(partition, asked.timestamp, request, context)
     except Exception as error:
         error_code = kafka_error(error, f"the look-up in {topic_partition}").code
     return ListOffsetsResponse.Topic.Partition(
@@ -99,11 +105,18 @@ async def _answer(
     )
 
 
-async def look_up(partition: Partition, timestamp: int, isolation_level: int, context: Context) -> tuple[int, int, int]:
-    """Timestamp, offset and leader epoch of what `timestamp` asks for; UNKNOWN where the log holds no such record."""
+async def look_up(
+    partition: Partition, timestamp: int, request: ListOffsetsRequest, context: Context
+) -> tuple[int, int, int]:
+    """Timestamp, offset and leader epoch of what `timestamp` asks for; UNKNOWN where the log holds no such record.
+
+    Raises OffsetNotAvailable while a new leader does not know yet where the high watermark is (KIP-207).
+    """
     log = partition.log
+    end = _end_for(log, request)
     if timestamp == LATEST:
-        return -1, _end_for(log, isolation_level), partition.leader_epoch
+        _check_end_is_known(partition, request, context)
+        return -1, end, partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         first = log.leader_epochs.earliest_entry
         reaches_start = first is not None and first.start_offset <= log.log_start_offset
@@ -119,14 +132,25 @@ async def look_up(partition: Partition, timestamp: int, isolation_level: int, co
             found = await _search(batch, timestamp, log.log_start_offset, context)
             if found is not None:
                 break
-    if found is None or found.offset >= _end_for(log, isolation_level):
+    if found is None:
+        return UNKNOWN
+    if found.offset >= end:
+        _check_end_is_known(partition, request, context)
         return UNKNOWN
     return found.timestamp, found.offset, found.leader_epoch
 
 
-def _end_for(log: PartitionLog, isolation_level: int) -> int:
-    """The first offset that a reader at this isolation level may not have."""
-    return log.last_stable_offset if isolation_level == READ_COMMITTED else log.high_watermark
+def _end_for(log: PartitionLog, request: ListOffsetsRequest) -> int:
+    """The first offset that this reader may not have. Replicas, and those who debug them, may have everything."""
+    if request.replica_id != CONSUMER:
+        return log.log_end_offset
+    return log.last_stable_offset if request.isolation_level == READ_COMMITTED else log.high_watermark
+
+
+def _check_end_is_known(partition: Partition, request: ListOffsetsRequest, context: Context) -> None:
+    if request.replica_id == CONSUMER and not partition.has_caught_up:
+        error = OffsetNotAvailable if context.version >= OFFSET_NOT_AVAILABLE_SINCE else LeaderNotAvailable
+        raise error("the high watermark has not reached the start of the leader's epoch yet")
 
 
 async def _search(batch: StoredBatch, timestamp: int, offset: int, context: Context) -> TimestampedOffset | None:

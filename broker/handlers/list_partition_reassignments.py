@@ -1,4 +1,4 @@
-"""ListPartitionReassignments, version 0 (KIP-455): none, because one broker has nothing to move."""
+"""ListPartitionReassignments, version 0 (KIP-455): the partitions whose replicas are being changed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from ...protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsResponse,
 )
 from ..context import Context
+from ..reassignments import under_way
 from ..registry import handles
 
 
@@ -14,5 +15,20 @@ from ..registry import handles
 async def list_partition_reassignments(
     request: ListPartitionReassignmentsRequest, context: Context
 ) -> ListPartitionReassignmentsResponse:
-    """Tell that nothing is under way, of whatever is asked."""
-    return ListPartitionReassignmentsResponse()
+    """Tell what is under way of what is asked for; null asks for everything."""
+    asked = None
+    if request.topics is not None:
+        asked = {(topic.name, number) for topic in request.topics for number in topic.partition_indexes}
+    topics: dict[str, ListPartitionReassignmentsResponse.Topic] = {}
+    for (name, number), state in under_way(context.broker.controller):
+        if asked is None or (name, number) in asked:
+            topic = topics.setdefault(name, ListPartitionReassignmentsResponse.Topic(name=name, partitions=[]))
+            topic.partitions.append(
+                ListPartitionReassignmentsResponse.Partition(
+                    partition_index=number,
+                    replicas=list(state.replicas),
+                    adding_replicas=list(state.adding),
+                    removing_replicas=list(state.removing),
+                )
+            )
+    return ListPartitionReassignmentsResponse(topics=list(topics.values()))

@@ -11,25 +11,18 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from ...protocol.errors import (
-    NONE,
-    InvalidRequest,
-    InvalidTopic,
-    KafkaError,
-    LeaderNotAvailable,
-    UnknownTopicId,
-    UnknownTopicOrPartition,
-)
+from ...protocol.errors import InvalidRequest, KafkaError, UnknownTopicId, UnknownTopicOrPartition
 from ...protocol.messages.metadata import NOT_ASKED_FOR, MetadataRequest, MetadataResponse
-from ...protocol.topics import is_internal, validate_topic_name
+from ...protocol.topics import is_internal
 from ...protocol.uuids import ZERO_UUID
-from .. import topics
+from .. import topic_plans, topics
 from ..acl_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from ..background import Turn
 from ..context import Context
-from ..controller import Controller, Topic
+from ..controller import Topic
 from ..peer_log import PeerLog
 from ..registry import handles
+from ..topic_descriptions import described_partition, why_missing
 
 peer_log = PeerLog(logging.getLogger("kmini.metadata"))
 
@@ -92,7 +85,7 @@ async def _by_name(names: list[str], request: MetadataRequest, context: Context)
         if turn.is_over:
             await turn.next()
         if broker.controller.topic(name) is None:
-            errors[name] = _why_missing(name)
+            errors[name] = why_missing(name)
     if request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
         await _create([name for name, code in errors.items() if code == UnknownTopicOrPartition.code], context)
     found = [topic for name in unique if (topic := broker.controller.topic(name))]
@@ -102,22 +95,14 @@ async def _by_name(names: list[str], request: MetadataRequest, context: Context)
     return answers + [MetadataResponse.Topic(error_code=error_code, name=name) for name, error_code in errors.items()]
 
 
-def _why_missing(name: str) -> int:
-    try:
-        validate_topic_name(name)
-    except InvalidTopic as error:
-        return error.code
-    return UnknownTopicOrPartition.code
-
-
 async def _create(names: list[str], context: Context) -> None:
     """Make the topics that can be. The others stay unknown, as in Kafka; the log tells why."""
     broker = context.broker
     planned: list[Topic] = []
-    room = topics.MAX_NEW_PARTITIONS
+    room = topic_plans.MAX_NEW_PARTITIONS
     for turn, name in enumerate(names, 1):
         try:
-            topic = topics.plan_missing(broker, name, room=room)
+            topic = topic_plans.plan_missing(broker, name, room=room)
         except KafkaError as error:
             peer_log.warning("topic %s cannot be created automatically: %s", name, error.message)
         else:
@@ -141,7 +126,10 @@ async def _describe(found: Sequence[Topic], request: MetadataRequest, context: C
                 name=topic.name,
                 topic_id=topic.id,
                 is_internal=is_internal(topic.name),
-                partitions=_partitions(topic, controller),
+                partitions=[
+                    described_partition(MetadataResponse.Topic.Partition, number, state, controller)
+                    for number, state in enumerate(topic.partitions)
+                ],
                 topic_authorized_operations=operations,
             )
         )
@@ -150,28 +138,15 @@ async def _describe(found: Sequence[Topic], request: MetadataRequest, context: C
     return answers
 
 
-def _partitions(topic: Topic, controller: Controller) -> list[MetadataResponse.Topic.Partition]:
-    return [
-        MetadataResponse.Topic.Partition(
-            error_code=NONE if state.leader >= 0 else LeaderNotAvailable.code,
-            partition_index=number,
-            leader_id=state.leader,
-            leader_epoch=state.leader_epoch,
-            replica_nodes=list(state.replicas),
-            isr_nodes=list(state.isr),
-            offline_replicas=[node_id for node_id in state.replicas if not controller.is_live(node_id)],
-        )
-        for number, state in enumerate(topic.partitions)
-    ]
-
-
 def _response(answers: list[MetadataResponse.Topic], request: MetadataRequest, context: Context) -> MetadataResponse:
     controller = context.broker.controller
-    host, port = context.advertised()
+    addresses = context.advertised()
     return MetadataResponse(
         brokers=[
             MetadataResponse.Broker(node_id=broker.node_id, host=host, port=port, rack=broker.rack)
             for broker in controller.brokers
+            if broker.node_id in addresses
+            for host, port in [addresses[broker.node_id]]
         ],
         cluster_id=controller.cluster_id,
         controller_id=controller.controller_id,

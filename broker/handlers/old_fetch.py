@@ -8,12 +8,10 @@ answer the beginning of a message, not nothing: the reader asks for more, or say
 leaves nothing, we read on behind the transaction markers: the reader gets, or waits for, what comes after them.
 """
 
-from functools import partial
-
 from ...protocol.errors import NONE, UnsupportedCompressionType
 from ...protocol.messages.fetch import FetchRequest, FetchResponse
 from ...protocol.records.batch import iter_batches
-from ...protocol.records.down_convert import Converted, down_convert, is_larger_than
+from ...protocol.records.down_convert import Converted, down_convert, sign_of_a_larger_batch
 from ..background import Turn
 from ..context import Context
 from ..failures import kafka_error
@@ -32,7 +30,7 @@ _READ_BYTES = 1024 * 1024
 
 async def fetch_messages(request: FetchRequest, context: Context) -> FetchResponse:
     """Read now; if that is less than `min_bytes` and nothing failed, wait for more and read again."""
-    wanted = await resolve(request, Reader.of(request, names_topics_by_id=False), context)
+    wanted = await resolve(request, Reader.of(request, names_topics_by_id=False, access=context.access), context)
     answers = await _read_all(wanted, request, context)
     if must_wait(wanted, answers, request):
         await context.wait(DelayedFetch(wanted, request.min_bytes), timeout_ms=request.max_wait_ms)
@@ -68,7 +66,8 @@ async def _read(one: Wanted, left: int, whole_first_batch: bool, context: Contex
     answer = _read_some(one, left, whole_first_batch)
     while answer.records:
         try:
-            converted = await _convert(answer.records, asked.fetch_offset, context)
+            has_flag = led is not None and led.log.config.kmini_tombstone_flag_enable
+            converted = await _convert(answer.records, asked.fetch_offset, context, has_flag)
         except Exception as error:
             return Answer(kafka_error(error, f"converting {one.topic_partition} at {asked.fetch_offset}").code)
         if converted.records or converted.next_offset <= asked.fetch_offset:
@@ -77,7 +76,7 @@ async def _read(one: Wanted, left: int, whole_first_batch: bool, context: Contex
         answer = _read_some(one, left, whole_first_batch)
     if led is None or answer.error_code or asked.fetch_offset >= one.limit_offset or asked.partition_max_bytes > left:
         return answer
-    return Answer(NONE, is_larger_than(asked.partition_max_bytes))
+    return Answer(NONE, sign_of_a_larger_batch(asked.partition_max_bytes))
 
 
 def _read_some(one: Wanted, left: int, whole_first_batch: bool) -> Answer:
@@ -87,16 +86,18 @@ def _read_some(one: Wanted, left: int, whole_first_batch: bool) -> Answer:
     return one.read(left, whole_first_batch=whole_first_batch)  # there may be a batch that is larger
 
 
-async def _convert(batches: bytes | memoryview, offset: int, context: Context) -> Converted:
-    """Convert them; elsewhere where it may take its time, and one at a time what may take long."""
+async def _convert(batches: bytes | memoryview, offset: int, context: Context, has_flag: bool) -> Converted:
+    """Convert them; elsewhere where it may take its time, and one at a time what may take long.
+
+    These readers know tombstones by their null values: where the topic has the flag, explicit ones (KIP-87) get one.
+    """
     broker = context.broker
     magic = int(context.version >= MAGIC_1_SINCE)
-    work = partial(_down_convert, batches, magic, offset)
+
+    def work(limit: int) -> Converted:
+        return down_convert(batches, magic, offset, limit=limit, without_flagged_values=has_flag)
+
     limit = broker.config.kmini_max_decompressed_message_bytes
     if len(batches) > _CHEAP_BYTES or any(header.codec for _, header in iter_batches(batches)):
         return await broker.long_work.run(work, limit, context.connection)
     return work(limit)
-
-
-def _down_convert(batches: bytes | memoryview, magic: int, offset: int, limit: int) -> Converted:
-    return down_convert(batches, magic, offset, limit=limit)

@@ -5,19 +5,16 @@ ever minded. A set without one whole message is no error, stores nothing, and ha
 says what is asked of the messages.
 """
 
-from functools import partial
-
 from ...protocol.errors import InvalidRecord
 from ...protocol.primitives import Buffer
-from ...protocol.records.batch import MAGIC, BatchHeader
-from ...storage.config import LogConfig
+from ...protocol.records.batch import MAGIC
+from ...protocol.records.compression import Codec
 from ...storage.legacy_validation import first_message, is_cheap, validate_messages
 from ...storage.log import AppendInfo
 from ...storage.validation import ValidatedRecords
-from ..background import in_thread
 from ..context import Context
 from ..partition import Partition
-from .produce import flush, validate_and_append
+from .produce import checked_elsewhere, validate_and_append
 
 NOTHING_APPENDED = AppendInfo(-1, -1, -1)
 
@@ -32,29 +29,19 @@ async def append_messages(partition: Partition, records: Buffer | None, context:
         return NOTHING_APPENDED
     if first.magic == MAGIC:
         return await validate_and_append(partition, messages, context)
-    now_ms = context.broker.clock.now_ms()
-    validated = await _validated(messages, first, partition, now_ms, context)
+    broker = context.broker
+    config = partition.log.config
+    now_ms = broker.clock.now_ms()
+
+    def check(limit: int) -> ValidatedRecords:
+        return validate_messages(messages, config, now_ms, max_decompressed_bytes=limit)
+
+    if is_cheap(messages, first):
+        validated = check(broker.config.kmini_max_decompressed_message_bytes)
+    else:
+        validated = await checked_elsewhere(check, partition, context, is_compressed=first.codec != Codec.NONE)
     appended = partition.append(validated, now_ms)
     if partition.log.flush_is_due:
-        await flush(partition)
-    context.broker.metrics.produced(partition.topic_partition.topic, validated.record_count, len(messages))
+        await partition.flush()
+    broker.metrics.produced(partition.topic_partition.topic, validated.record_count, len(messages))
     return appended
-
-
-async def _validated(
-    messages: memoryview, first: BatchHeader, partition: Partition, now_ms: int, context: Context
-) -> ValidatedRecords:
-    """The batch that the messages become; made elsewhere where that may take its time, and one at a time where
-    something has to be decompressed."""
-    broker = context.broker
-    work = partial(_validate, messages, partition.log.config, now_ms)
-    limit = broker.config.kmini_max_decompressed_message_bytes
-    if is_cheap(messages, first):
-        return work(limit)
-    validated = await (broker.long_work.run(work, limit, context.connection) if first.codec else in_thread(work, limit))
-    broker.check_is_led_here(partition)
-    return validated
-
-
-def _validate(messages: memoryview, config: LogConfig, now_ms: int, limit: int) -> ValidatedRecords:
-    return validate_messages(messages, config, now_ms, max_decompressed_bytes=limit)

@@ -6,6 +6,7 @@ instead of batches (old_produce.py). From version 13 topics are named by id (KIP
 """
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from ...protocol.errors import (
     InvalidTopic,
     KafkaError,
     MessageTooLarge,
+    NotEnoughReplicasAfterAppend,
     NotLeaderOrFollower,
     RecordListTooLarge,
     RequestTimedOut,
@@ -90,7 +92,7 @@ async def produce(request: ProduceRequest, context: Context) -> ProduceResponse 
         delayed = DelayedProduce(outcomes, context)
         if not delayed.is_complete():
             await context.wait(delayed, timeout_ms=request.timeout_ms)
-        outcomes = [delayed.outcome(outcome) for outcome in outcomes]
+        outcomes = delayed.outcomes()
     if 0 < purgatory.released - released <= SERVED_FIRST:
         await asyncio.sleep(0)
     return _response(request, outcomes)
@@ -156,20 +158,18 @@ async def validate_and_append(
     broker = context.broker
     config = partition.log.config
     now_ms = broker.clock.now_ms()
-    limit = broker.config.kmini_max_decompressed_message_bytes
-    check = partial(_validate, records, config, now_ms)
-    if is_cheap(records):
-        validated = check(limit)
+    if is_cheap(records, has_tombstone_flag=config.kmini_tombstone_flag_enable):
+        limit = broker.config.kmini_max_decompressed_message_bytes
+        validated = validate(records, config, now_ms, max_decompressed_bytes=limit)
     else:
-        is_compressed = records[ATTRIBUTES_AT] & CODEC_MASK
-        elsewhere = broker.long_work.run(check, limit, context.connection) if is_compressed else in_thread(check, limit)
-        validated = await elsewhere
-        broker.check_is_led_here(partition)
+        check = partial(_validate, records, config, now_ms)
+        is_compressed = records[ATTRIBUTES_AT] & CODEC_MASK != 0
+        validated = await checked_elsewhere(check, partition, context, is_compressed=is_compressed)
         if transaction is not None:  # it may have ended meanwhile
             await transaction.check(broker, partition, context.version)
     appended = partition.append(validated, now_ms)
     if partition.log.flush_is_due:
-        await flush(partition)
+        await partition.flush()
     if not appended.is_duplicate:
         broker.metrics.produced(partition.topic_partition.topic, validated.record_count, len(records))
     return appended
@@ -179,11 +179,21 @@ def _validate(records: memoryview, config: LogConfig, now_ms: int, limit: int) -
     return validate(records, config, now_ms, max_decompressed_bytes=limit)
 
 
-async def flush(partition: Partition) -> None:
-    """fsync before anyone is told (flush.messages). Raises KafkaStorageError."""
-    work = partition.log.flush_work()
-    await in_thread(work.run)
-    work.finish()
+async def checked_elsewhere(
+    check: Callable[[int], ValidatedRecords], partition: Partition, context: Context, *, is_compressed: bool
+) -> ValidatedRecords:
+    """`check`, given the most bytes that a record may have: in a thread, and one at a time what is to be decompressed.
+
+    Raises what it raises, and NotLeaderOrFollower or UnknownTopicOrPartition if the partition moved meanwhile.
+    """
+    broker = context.broker
+    limit = broker.config.kmini_max_decompressed_message_bytes
+    if is_compressed:
+        validated = await broker.long_work.run(check, limit, context.connection)
+    else:
+        validated = await in_thread(check, limit)
+    broker.check_is_led_here(partition)
+    return validated
 
 
 def _check_batch(records: Buffer | None, version: int) -> memoryview:
@@ -209,36 +219,44 @@ def _check_batch(records: Buffer | None, version: int) -> memoryview:
 
 
 class DelayedProduce(Operation):
-    """Complete when the high watermark has passed every append of the request."""
+    """Complete when the high watermark has passed every append of the request. What is known of an append by then stays
+    so: with a replica that leaves later, it has nothing to do."""
 
     def __init__(self, outcomes: list[Outcome], context: Context) -> None:
         self._broker = context.broker
-        self._appends = [outcome for outcome in outcomes if outcome.appended is not None]
+        self._outcomes = outcomes
+        self._pending = [number for number, outcome in enumerate(outcomes) if outcome.appended is not None]
 
     @property
     def keys(self) -> list[TopicPartition]:
-        return [outcome.partition.topic_partition for outcome in self._appends if outcome.partition is not None]
+        appended = [self._outcomes[number].partition for number in self._pending]
+        return [partition.topic_partition for partition in appended if partition is not None]
 
     def is_complete(self) -> bool:
-        return not any(self._is_pending(outcome) for outcome in self._appends)
+        pending = []
+        for number in self._pending:
+            outcome = self._outcomes[number]
+            partition, appended = outcome.partition, outcome.appended
+            if partition is None or appended is None:
+                continue
+            if not self._broker.is_led_here(partition):
+                self._fail(number, NotLeaderOrFollower("leadership moved while the append waited"))
+            elif partition.log.high_watermark <= appended.last_offset:
+                pending.append(number)
+            elif partition.is_under_min_isr:
+                self._fail(number, NotEnoughReplicasAfterAppend("replicas fell out of sync while the append waited"))
+        self._pending = pending
+        return not pending
 
-    def _is_pending(self, outcome: Outcome) -> bool:
-        partition, appended = outcome.partition, outcome.appended
-        if partition is None or appended is None or not self._broker.is_led_here(partition):
-            return False
-        return partition.log.high_watermark <= appended.last_offset
+    def _fail(self, number: int, error: KafkaError) -> None:
+        self._outcomes[number] = self._outcomes[number]._replace(appended=None, error=error)
 
-    def outcome(self, outcome: Outcome) -> Outcome:
-        """The outcome after the wait: what is still pending timed out, and stays in the log."""
-        if outcome.partition is None or outcome.appended is None:
-            return outcome
-        if not self._broker.is_led_here(outcome.partition):
-            return outcome._replace(
-                appended=None, error=NotLeaderOrFollower("leadership moved while the append waited")
-            )
-        if self._is_pending(outcome):
-            return outcome._replace(appended=None, error=RequestTimedOut("the replicas did not follow in time"))
-        return outcome
+    def outcomes(self) -> list[Outcome]:
+        """The outcomes after the wait: what is still pending timed out, and stays in the log."""
+        self.is_complete()
+        for number in self._pending:
+            self._fail(number, RequestTimedOut("the replicas did not follow in time"))
+        return self._outcomes
 
 
 def _response(request: ProduceRequest, outcomes: list[Outcome]) -> ProduceResponse:

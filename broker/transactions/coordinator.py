@@ -13,18 +13,20 @@ from typing import TYPE_CHECKING, Any
 from ...protocol.errors import (
     NONE,
     ConcurrentTransactions,
+    CoordinatorLoadInProgress,
     InvalidProducerIdMapping,
     InvalidTransactionTimeout,
     KafkaError,
     TransactionAbortable,
     TransactionalIdNotFound,
 )
+from ...protocol.records.batch import NO_PRODUCER_EPOCH, NO_TIMESTAMP
 from ...protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
 from ..background import Turn
 from ..internal_topic import Producer
 from ..peer_log import PeerLog
 from .markers import Markers
-from .records import NO_EPOCH, NO_TIMESTAMP, Entry
+from .records import Entry
 from .states import (
     ADD,
     COMPLETED,
@@ -60,22 +62,26 @@ class TransactionCoordinator:
 
     # --- life
 
-    def load(self) -> None:
-        """Begin with what is stored, and go on ending what was being ended. What is open has the rest of its time."""
+    def load(self, number: int | None = None) -> None:
+        """Begin with what is stored in the partitions that this broker leads, or in the one that it leads from now on,
+        and go on ending what was being ended. What is open has the rest of its time."""
         now_ms, liveness_ms = self._broker.clock.now_ms(), self._broker.clock.liveness_ms()
-        for transactional_id, entry in self.store.load().items():
+        loaded = self.store.load(number)
+        for transactional_id, entry in loaded.items():
             transaction = self.transactions[transactional_id] = Transaction(transactional_id, entry)
             if entry.state is ONGOING:
                 transaction.began_ms = liveness_ms - max(now_ms - entry.start_ms, 0)
                 self._open[transactional_id] = transaction
-        for transaction in list(self.transactions.values()):
-            if transaction.entry.state in COMPLETED:
-                self.markers.send(transaction)
+        for transactional_id in loaded:
+            if self.transactions[transactional_id].entry.state in COMPLETED:
+                self.markers.send(self.transactions[transactional_id])
 
-    def unload(self) -> None:
-        """Know of nothing any more: it is another broker's, or nobody's."""
-        self.transactions.clear()
-        self._open.clear()
+    def unload(self, number: int | None = None) -> None:
+        """Know of nothing any more, or of nothing in one partition: it is another broker's, or nobody's."""
+        for transactional_id in list(self.transactions):
+            if number is None or self.store.topic.number_of(transactional_id) == number:
+                del self.transactions[transactional_id]
+                self._open.pop(transactional_id, None)
 
     async def stop(self) -> None:
         """Let nothing more happen; the next start goes on."""
@@ -131,7 +137,7 @@ class TransactionCoordinator:
     def _create(self, transactional_id: str, timeout_ms: int) -> Transaction:
         """An id that nobody has used yet. It is stored with its first epoch."""
         producer_id = self._broker.controller.next_producer_id()
-        entry = Entry(producer_id, NO_EPOCH, timeout_ms, EMPTY, last_update_ms=self._broker.clock.now_ms())
+        entry = Entry(producer_id, NO_PRODUCER_EPOCH, timeout_ms, EMPTY, last_update_ms=self._broker.clock.now_ms())
         transaction = self.transactions[transactional_id] = Transaction(transactional_id, entry)
         return transaction
 
@@ -140,7 +146,7 @@ class TransactionCoordinator:
         entry = transaction.entry
         if action is Init.REPEAT:
             return Producer(entry.producer_id, entry.producer_epoch), transaction.last_epoch
-        last_epoch = entry.producer_epoch if claim is Claim.OWNER else NO_EPOCH
+        last_epoch = entry.producer_epoch if claim is Claim.OWNER else NO_PRODUCER_EPOCH
         if transaction.is_exhausted:
             return Producer(self._broker.controller.next_producer_id(), 0), last_epoch
         return Producer(entry.producer_id, entry.producer_epoch + 1), last_epoch
@@ -208,7 +214,7 @@ class TransactionCoordinator:
         if not transaction.has_failed_fence:
             epoch = min(transaction.entry.producer_epoch + 1, MAX_EPOCH)
             transaction.entry = transaction.entry._replace(producer_epoch=epoch)
-        transaction.last_epoch = NO_EPOCH
+        transaction.last_epoch = NO_PRODUCER_EPOCH
         try:
             await self._decide(transaction, PREPARE_ABORT)
         except KafkaError:
@@ -222,7 +228,14 @@ class TransactionCoordinator:
         if transaction is None:
             self.store.check(transactional_id)
             raise InvalidProducerIdMapping("nobody was given this transactional id")
+        if not self.has_settled(transactional_id):
+            raise CoordinatorLoadInProgress("what was loaded is not on all replicas yet, and may be lost again")
         return transaction
+
+    def has_settled(self, transactional_id: str) -> bool:
+        """Whether all that was loaded of an id is on the replicas, so that nothing answered by it can be taken back.
+        Raises NotCoordinator."""
+        return self.store.topic.partition_of(transactional_id).has_caught_up
 
     async def move(self, transaction: Transaction, state: TransactionState, **changes: Any) -> None:
         """Store a change, then have it count. Raises what the store does, and then nothing has changed."""
@@ -282,6 +295,21 @@ class TransactionCoordinator:
                 await self._forget(transaction)
             except KafkaError as error:
                 log.warning("%s could not be forgotten: %s", transaction, error)
+
+    def next_time_out_ms(self) -> int | None:
+        """Before this, in liveness time, `abort_timed_out` has no effect, unless a transaction begins; None: never."""
+        if any(transaction.pending is not None for transaction in self.transactions.values()):
+            return 0  # what is being written may be the beginning of one
+        times = (transaction.began_ms + transaction.entry.timeout_ms + 1 for transaction in self._open.values())
+        return min(times, default=None)
+
+    def next_id_expiry_ms(self) -> int | None:
+        """Before this, in log time, `expire_ids` has no effect, unless something is written; None: never."""
+        if any(transaction.pending is not None for transaction in self.transactions.values()):
+            return 0
+        entries = (transaction.entry for transaction in self.transactions.values())
+        last_ms = min((entry.last_update_ms for entry in entries if entry.state in RESTING), default=None)
+        return None if last_ms is None else last_ms + self._broker.config.transactional_id_expiration_ms
 
     async def _forget(self, transaction: Transaction) -> None:
         transaction.begin(DEAD)

@@ -172,6 +172,10 @@ class Markers:
 
     async def _write_all(self, transaction: Transaction) -> bool:
         """Write the marker to every partition; False if the transaction is somebody else's now."""
+        while self._coordinator.has(transaction) and not self._coordinator.has_settled(transaction.transactional_id):
+            await self._pause()  # the decision was loaded, and may be lost again: nobody must learn of it yet
+        if not self._coordinator.has(transaction):
+            return False
         entry = transaction.entry
         marker = Marker(
             Producer(entry.producer_id, entry.producer_epoch),
@@ -194,18 +198,22 @@ class Markers:
         return True
 
     async def _write(self, marker: Marker, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Have the leader of each partition write the marker: the one place that knows of brokers."""
+        """Have the leader of each partition write the marker. All of them are in this process."""
         codes: dict[TopicPartition, int] = {}
-        here: list[TopicPartition] = []
+        by_leader: dict[int, list[TopicPartition]] = {}
         for topic_partition in partitions:
             topic = self._broker.controller.topic(topic_partition.topic)
             if topic is None or topic_partition.partition >= len(topic.partitions):
                 codes[topic_partition] = NONE  # it was deleted
-            elif topic.partitions[topic_partition.partition].leader == self._broker.config.node_id:
-                here.append(topic_partition)
             else:
-                codes[topic_partition] = NotLeaderOrFollower.code
-        codes.update(await write_markers(self._broker, marker, here))
+                leader = topic.partitions[topic_partition.partition].leader
+                by_leader.setdefault(leader, []).append(topic_partition)
+        for node_id, led in by_leader.items():
+            broker = self._broker.peer(node_id)
+            if broker is None:
+                codes.update(dict.fromkeys(led, NotLeaderOrFollower.code))
+            else:
+                codes.update(await write_markers(broker, marker, led))
         return codes
 
     async def _complete(self, transaction: Transaction) -> None:

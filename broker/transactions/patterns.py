@@ -1,15 +1,19 @@
 """Regular expressions that a peer may send: matched in time that grows with the text, whatever the expression.
 
-Apache Kafka uses RE2 for these. Python's `re` would try out every way in which an expression may match, which for some
-take longer than the world; so only its parser is used, and all ways are followed at once (Thompson's construction).
-Classes such as \\d are of ASCII, as in RE2; what RE2 has not (looking ahead or behind, back references), or what needs
-too many states, is refused.
+ListTransactions has one for transactional ids (KIP-1152), and Apache Kafka uses RE2 for it. Python's `re` would try out
+every way in which an expression may match, which for some takes longer than the world, and the standard library has
+nothing else; so only its parser (which is private) is used, and all ways are followed at once (Thompson's
+construction).
+
+Classes such as \\d are of ASCII, as in RE2; what RE2 has not (looking ahead or behind, back references), what it
+understands otherwise ([[:alpha:]]), or what is too large, is refused.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -22,6 +26,11 @@ else:
     import sre_parse as parser
 
 MAX_STATES = 1_000
+MAX_PARTS = 10_000
+"""Of an expression, as often as they are repeated, the members of a class included: what it takes to build the states,
+and at the most to take one character of a text. No expression has more characters either."""
+
+_TOO_LARGE = "the regular expression is too large"
 
 Test = Callable[[str], bool]
 
@@ -58,13 +67,18 @@ class Pattern:
     def __init__(self, expression: str) -> None:
         """Raises InvalidRegularExpression."""
         self._states: list[State] = []
+        self._parts = 0
+        if len(expression) > MAX_PARTS:
+            raise InvalidRegularExpression(_TOO_LARGE)
         try:
-            parsed = parser.parse(expression)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")  # of sets in sets, which Python does not know yet
+                parsed = parser.parse(expression)
             if parsed.state.flags & ~re.UNICODE:
                 raise InvalidRegularExpression("flags are not served")
             self._end = self._add(None)
             self._start = self._sequence(parsed, self._end)
-        except (re.error, RecursionError, OverflowError) as error:
+        except (re.error, RecursionError, OverflowError, ValueError, Warning) as error:
             raise InvalidRegularExpression(f"no regular expression: {error}") from error
 
     async def matches(self, text: str, turn: Turn) -> bool:
@@ -102,11 +116,17 @@ class Pattern:
 
     def _add(self, test: Test | None, *following: int, place: str | None = None) -> int:
         if len(self._states) == MAX_STATES:
-            raise InvalidRegularExpression("the regular expression is too large")
+            raise InvalidRegularExpression(_TOO_LARGE)
         self._states.append(State(test, list(following), place))
         return len(self._states) - 1
 
+    def _count(self, parts: int) -> None:
+        self._parts += parts
+        if self._parts > MAX_PARTS:
+            raise InvalidRegularExpression(_TOO_LARGE)
+
     def _sequence(self, parts: Any, following: int) -> int:
+        self._count(1 + len(parts))
         for operation, argument in reversed(list(parts)):
             following = self._part(str(operation), argument, following)
         return following
@@ -124,6 +144,8 @@ class Pattern:
             return self._add(None, *[self._sequence(each, following) for each in argument[1]])
         if operation == "AT" and str(argument) in _PLACES:
             return self._add(None, following, place=_PLACES[str(argument)])
+        if operation == "IN":
+            self._count(len(argument))
         return self._add(_test(operation, argument), following)
 
     def _repeated(self, least: int, most: Any, inner: Any, following: int) -> int:

@@ -7,20 +7,17 @@ Both are read.
 """
 
 import struct
-from collections.abc import Iterable
 from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
 
 from ...protocol.errors import MalformedMessage
 from ...protocol.primitives import Array, Int8, Int16, Int32, Int64, NullableArray, String, Timestamp
+from ...protocol.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP
 from ...protocol.schema import Message, Struct, field
 from ...protocol.topics import TopicPartition
+from ..internal_records import CorruptRecord
 from .states import EMPTY, STORED, TransactionState
-
-NO_PRODUCER_ID = -1
-NO_EPOCH = -1
-NO_TIMESTAMP = -1
 
 _INT16 = struct.Struct(">h")
 _KEY = struct.Struct(">hh")
@@ -45,6 +42,12 @@ class Entry(NamedTuple):
     previous_producer_id: int = NO_PRODUCER_ID
     """The one before the last change, which as a rule is the same."""
 
+    def by_topic(self) -> list[tuple[str, list[int]]]:
+        """The partitions by the names of their topics; both in order."""
+        return [
+            (name, [number for _, number in its]) for name, its in groupby(sorted(self.partitions), attrgetter("topic"))
+        ]
+
 
 class TransactionValue(Message, versions="0-1", flexible="1+"):
     """An entry as it is in the log."""
@@ -58,7 +61,7 @@ class TransactionValue(Message, versions="0-1", flexible="1+"):
     next_producer_id: Int64 = field(since=1, default=NO_PRODUCER_ID, tag=1)
     """With which the producer goes on afterwards; under `transaction.version` 2 only, like the next two."""
     producer_epoch: Int16
-    next_producer_epoch: Int16 = field(since=1, default=NO_EPOCH, tag=3)
+    next_producer_epoch: Int16 = field(since=1, default=NO_PRODUCER_EPOCH, tag=3)
     transaction_timeout_ms: Int32
     transaction_status: Int8
     transaction_partitions: NullableArray[Topic]
@@ -66,10 +69,6 @@ class TransactionValue(Message, versions="0-1", flexible="1+"):
     last_update_timestamp_ms: Timestamp
     start_timestamp_ms: Timestamp
     client_transaction_version: Int16 = field(since=1, default=0, tag=2)
-
-
-class CorruptRecord(ValueError):
-    """A record that is none of those that its key or its version announces."""
 
 
 def encode_key(transactional_id: str) -> bytes:
@@ -100,18 +99,15 @@ def encode_entry(entry: Entry, version: int) -> bytes:
         producer_epoch=entry.producer_epoch,
         transaction_timeout_ms=entry.timeout_ms,
         transaction_status=entry.state,
-        transaction_partitions=None if entry.state is EMPTY else _by_topic(entry.partitions),
+        transaction_partitions=None if entry.state is EMPTY else _topics(entry),
         last_update_timestamp_ms=entry.last_update_ms,
         start_timestamp_ms=entry.start_ms,
     )
     return _INT16.pack(version) + b"".join(value.encode(version))
 
 
-def _by_topic(partitions: Iterable[TopicPartition]) -> list[TransactionValue.Topic]:
-    return [
-        TransactionValue.Topic(topic=name, partition_ids=[number for _, number in its])
-        for name, its in groupby(sorted(partitions), attrgetter("topic"))
-    ]
+def _topics(entry: Entry) -> list[TransactionValue.Topic]:
+    return [TransactionValue.Topic(topic=name, partition_ids=numbers) for name, numbers in entry.by_topic()]
 
 
 def decode_entry(value: bytes) -> Entry:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
-from ...protocol.errors import InvalidRequest, KafkaError
+from ...protocol.errors import InvalidRequest
+from ...protocol.records.record import Record
 from ...protocol.topics import TRANSACTION_STATE
-from ..internal_topic import InternalTopic, stored_batches, stored_records
-from .records import CorruptRecord, Entry, decode_entry, decode_key, encode_entry, encode_key
+from ...storage.log import PartitionLog
+from ..internal_records import last_records, take_in
+from ..internal_topic import MAX_NAME_BYTES, InternalTopic
+from .records import Entry, decode_entry, decode_key, encode_entry, encode_key
 
 if TYPE_CHECKING:
     from ..broker import Broker
-    from ..partition import Partition
-
-log = logging.getLogger("kmini.transactions")
-
-MAX_ID_BYTES = 0x7FFF
-"""What a key in the log has room for."""
 
 FLEXIBLE_SINCE = 1
 """The level of the feature `transaction.version` from which on values have version 1."""
@@ -40,8 +36,8 @@ class TransactionStore:
         partition is led elsewhere or there is none."""
         if not transactional_id:
             raise InvalidRequest("a transactional id cannot be empty")
-        if len(transactional_id.encode()) > MAX_ID_BYTES:
-            raise InvalidRequest(f"a transactional id has at most {MAX_ID_BYTES} bytes")
+        if len(transactional_id.encode()) > MAX_NAME_BYTES:
+            raise InvalidRequest(f"a transactional id has at most {MAX_NAME_BYTES} bytes")
         self.topic.partition_of(transactional_id)
 
     def epoch_of(self, transactional_id: str) -> int:
@@ -58,48 +54,22 @@ class TransactionStore:
             timeout_ms=self._broker.config.request_timeout_ms,
         )
 
-    def load(self) -> dict[str, Entry]:
-        """The ids in the partitions that this broker leads. For the start, before anyone is served."""
-        found: dict[str, Entry] = {}
-        for partition in self.topic.partitions():
-            number = partition.topic_partition.partition
-            mine = {}
-            strangers = 0
-            for transactional_id, entry in _replay(partition).items():
-                if self.topic.number_of(transactional_id) == number:
-                    mine[transactional_id] = entry
-                else:
-                    strangers += 1
-            if strangers:
-                log.warning(
-                    "%d transactional ids in %s belong elsewhere since the number of partitions changed: left out",
-                    *(strangers, partition.topic_partition),
-                )
-            found.update(mine)
-        return found
+    def load(self, number: int | None = None) -> dict[str, Entry]:
+        """The ids in the partitions that this broker leads, or in one of them. Blocks."""
+        return self.topic.load(_replay, number)
 
 
-def _replay(partition: Partition) -> dict[str, Entry]:
+def _replay(partition_log: PartitionLog) -> dict[str, Entry]:
     """The last entry of every id in a partition. Blocks; what cannot be read is logged and left out."""
-    latest: dict[bytes, tuple[int, bytes | None]] = {}
-    start = partition.log.log_start_offset
-    for header, batch in stored_batches(partition.log):
-        if header.is_control:
-            continue
-        try:
-            for record in stored_records(header, batch):
-                if record.key is not None and record.offset >= start:
-                    latest[record.key] = (record.offset, record.value)
-        except (KafkaError, ValueError) as error:
-            log.error("%s: the batch at %d is left out: %s", partition.topic_partition, header.base_offset, error)
     entries: dict[str, Entry] = {}
-    for key, (offset, value) in latest.items():
-        if value is None:
-            continue
-        try:
-            transactional_id = decode_key(key)
-            if transactional_id is not None:
-                entries[transactional_id] = decode_entry(value)
-        except CorruptRecord as error:
-            log.error("%s: the record at %d is left out: %s", partition.topic_partition, offset, error)
+
+    def add(key: bytes, record: Record) -> None:
+        if record.value is None:
+            return
+        transactional_id = decode_key(key)
+        if transactional_id is not None:
+            entries[transactional_id] = decode_entry(record.value)
+
+    latest, _ = last_records(partition_log)
+    take_in(partition_log, latest, add)
     return entries

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ...protocol.errors import ConcurrentTransactions, InvalidProducerIdMapping, ProducerFenced
+from ...protocol.records.batch import NO_PRODUCER_EPOCH
 from ..internal_topic import NOBODY, Producer
-from .records import NO_EPOCH, Entry
+from .records import Entry
 from .states import PREVIOUS, Claim, TransactionState
 
 MAX_EPOCH = 0x7FFF
@@ -21,7 +22,7 @@ class Transaction:
         self.transactional_id = transactional_id
         self.entry = entry
         """What is stored. Replaced when a change is, and not before."""
-        self.last_epoch = NO_EPOCH
+        self.last_epoch = NO_PRODUCER_EPOCH
         """The epoch before the present one, if its owner had it raised: they may ask again. Not stored."""
         self.pending: TransactionState | None = None
         """The state that is being stored. Nothing else may change meanwhile."""
@@ -59,7 +60,7 @@ class Transaction:
         entry = self.entry
         if producer == NOBODY:
             return Claim.NEWCOMER
-        if entry.producer_epoch == NO_EPOCH:
+        if entry.producer_epoch == NO_PRODUCER_EPOCH:
             return Claim.OWNER
         if producer.producer_id != entry.producer_id:
             was_replaced = producer.producer_id == entry.previous_producer_id and producer.epoch >= EXHAUSTED_EPOCH

@@ -50,7 +50,8 @@ def verify(
         return
     topic_partition = partition.topic_partition
     try:
-        code = broker.transactions.verify(transactional_id, producer, [topic_partition])[topic_partition]
+        coordinator = broker.transactions.store.topic.coordinator_broker(transactional_id)
+        code = coordinator.transactions.verify(transactional_id, producer, [topic_partition])[topic_partition]
     except KafkaError as error:
         raise as_told(error) from error
     if code != NONE:
@@ -64,7 +65,8 @@ async def join(broker: Broker, transactional_id: str, producer: Producer, partit
     if is_open(partition, producer):
         return
     try:
-        await broker.transactions.add_partitions(transactional_id, producer, [partition.topic_partition])
+        coordinator = broker.transactions.store.topic.coordinator_broker(transactional_id)
+        await coordinator.transactions.add_partitions(transactional_id, producer, [partition.topic_partition])
     except ConcurrentTransactions:
         raise
     except KafkaError as error:

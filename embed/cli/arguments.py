@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 import click
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 MAX_PARTITION = 2**31 - 1
+
+
+def changes_options(command: F) -> F:
+    """The options of commands that change settings: `configs` and `deletions` for `parse_changes`, and `dry_run`."""
+    for option in (
+        click.option("--dry-run", is_flag=True, help="Only let the broker say whether it would."),
+        click.option(
+            "-d", "--delete-config", "deletions", metavar="KEY", multiple=True, help="Give a setting back its default."
+        ),
+        click.option(
+            "-c", "--config", "configs", metavar="KEY=VALUE", multiple=True, help="Give a setting this value."
+        ),
+    ):
+        command = option(command)
+    return command
 
 
 def parse_time(option: str, text: str, *, expected: str = "a time like 2026-01-31T12:00:00Z") -> int:
@@ -19,11 +39,11 @@ def parse_time(option: str, text: str, *, expected: str = "a time like 2026-01-3
 
 
 def parse_setting(option: str, text: str) -> tuple[str, str]:
-    """KEY=VALUE, of which the value may be empty."""
+    """KEY=VALUE, of which the value may be empty; spaces around either do not count."""
     key, separator, value = text.partition("=")
-    if not separator or not key:
+    if not separator or not key.strip():
         raise click.UsageError(f"{option} {text}: KEY=VALUE was expected")
-    return key, value
+    return key.strip(), value.strip()
 
 
 def parse_changes(settings: tuple[str, ...], deletions: tuple[str, ...]) -> dict[str, str | None]:
@@ -34,6 +54,19 @@ def parse_changes(settings: tuple[str, ...], deletions: tuple[str, ...]) -> dict
             raise click.UsageError(f"{key} is named twice")
         changes[key] = value
     return changes
+
+
+def read_properties(path: str) -> dict[str, str]:
+    """The lines of a properties file."""
+    from kmini.broker.properties import parse_properties
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            return parse_properties(file.read())
+    except OSError as error:
+        raise click.UsageError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise click.UsageError(f"{path} is no properties file: {error}") from error
 
 
 def parse_partitions(text: str) -> tuple[str, list[int] | None]:

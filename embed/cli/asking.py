@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 if TYPE_CHECKING:
-    from kmini.client import Client
+    from kmini.client import Client, Sasl
     from kmini.protocol.errors import KafkaError
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
-bootstrap_option = click.option(
+_SASL = "kmini.sasl"
+"""Where a command's context keeps who to be."""
+
+address_option = click.option(
     "-b",
     "--bootstrap-server",
     "--bootstrap-servers",
@@ -25,6 +29,28 @@ bootstrap_option = click.option(
     show_default=True,
     help="The broker to ask; several separated by commas.",
 )
+
+
+def _remember_sasl(context: click.Context, parameter: click.Parameter, path: str | None) -> None:
+    if path is not None:
+        from kmini.cli.command_config import read_command_config, sasl_of
+
+        context.meta[_SASL] = sasl_of(path, read_command_config(path))
+
+
+def bootstrap_option(command: F) -> F:
+    """Which broker to ask, and who to be there: what every command needs that asks one."""
+    with_config = click.option(
+        "--command-config",
+        metavar="FILE",
+        envvar="KMINI_COMMAND_CONFIG",
+        expose_value=False,
+        callback=_remember_sasl,
+        help="Settings of the client, as a properties file: security.protocol, sasl.mechanism, sasl.jaas.config.",
+    )
+    return address_option(with_config(command))
+
+
 timeout_option = click.option(
     "--timeout-ms",
     metavar="MS",
@@ -41,14 +67,19 @@ def ask(
     *,
     timeout_ms: int = 30_000,
     client_id: str = "kmini-cli",
+    sasl: Sasl | None = None,
 ) -> T:
     """What `work` returns, given a client that is closed afterwards; a KafkaError it raises ends the command."""
     from kmini.client import Client, NoBrokerAnswers
     from kmini.protocol.errors import KafkaError
 
+    context = click.get_current_context(silent=True)
+    if sasl is None and context is not None:
+        sasl = context.meta.get(_SASL)
+
     async def asking() -> T:
         try:
-            client = Client(bootstrap_server, client_id=client_id, timeout_ms=timeout_ms)
+            client = Client(bootstrap_server, client_id=client_id, timeout_ms=timeout_ms, sasl=sasl)
         except ValueError as error:
             raise click.UsageError(f"--bootstrap-server: {error}") from error
         async with client:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kmini.cli.arguments import parse_changes
+from kmini.cli.arguments import changes_options, parse_changes
 from kmini.cli.asking import ask, bootstrap_option
 from kmini.cli.reporting import report
 from kmini.cli.tables import format_option, show
@@ -54,11 +54,7 @@ def describe(kind: str, name: str, all_: bool, output: str, bootstrap_server: st
 @config.command()
 @click.argument("kind", metavar="topic|broker", type=click.Choice(KINDS))
 @click.argument("name", metavar="[NAME]", default="")
-@click.option("-c", "--config", "configs", metavar="KEY=VALUE", multiple=True, help="Give a setting this value.")
-@click.option(
-    "-d", "--delete-config", "deletions", metavar="KEY", multiple=True, help="Give a setting back its default."
-)
-@click.option("--dry-run", is_flag=True, help="Only let the broker say whether it would.")
+@changes_options
 @bootstrap_option
 def alter(
     kind: str,

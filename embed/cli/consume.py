@@ -12,7 +12,7 @@ import click
 from kmini.cli.arguments import parse_time
 from kmini.cli.asking import ask, bootstrap_option, timeout_option
 from kmini.cli.group_progress import GroupProgress
-from kmini.cli.tables import json_text
+from kmini.cli.tables import json_text, time_of
 
 if TYPE_CHECKING:
     from kmini.client import Client, ConsumedRecord
@@ -151,7 +151,7 @@ def _print(record: ConsumedRecord, printing: Printing, out: BinaryIO) -> None:
         out.write(_as_json(record))
         return
     if printing.with_timestamps:
-        out.write(f"{_time(record.timestamp)}\t".encode())
+        out.write(f"{time_of(record.timestamp)}\t".encode())
     if printing.with_headers:
         pairs = (
             name.encode() + b"=" + (printing.null_marker if value is None else value) for name, value in record.headers
@@ -169,14 +169,3 @@ def _as_json(record: ConsumedRecord) -> bytes:
     fields["key"], fields["value"] = json_text(record.key), json_text(record.value)
     fields["headers"] = [[name, json_text(value)] for name, value in record.headers]
     return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
-
-
-def _time(timestamp_ms: int) -> str:
-    """A timestamp as ISO 8601 in UTC; as a number where no calendar reaches."""
-    from datetime import datetime, timedelta, timezone
-
-    try:
-        moment = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(milliseconds=timestamp_ms)
-    except OverflowError:
-        return str(timestamp_ms)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

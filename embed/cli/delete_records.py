@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kmini.cli import Sentences
+from kmini.cli.arguments import MAX_PARTITION
 from kmini.cli.asking import ask, bootstrap_option, reads, timeout_option
+from kmini.cli.command_config import read_command_config, sasl_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from kmini.client import Sasl
+
 MAX_OFFSET = 2**63 - 1
-MAX_PARTITION = 2**31 - 1
+MAX_TIMEOUT_MS = 2**31 - 1
 
 JSON_SHAPE = '{"partitions": [{"topic": "orders", "partition": 0, "offset": 3}], "version": 1}'
 
@@ -62,7 +66,7 @@ def delete_records(
 def kafka_delete_data(bootstrap_server: str, command_config: str | None, offset_json_file: str) -> None:
     """Delete the records before given offsets (KIP-107).
 
-    Of the client's settings request.timeout.ms, default.api.timeout.ms and client.id are heeded.
+    Of the client's settings request.timeout.ms, default.api.timeout.ms, client.id and those of SASL are heeded.
 
     \b
     kafka-delete-data --bootstrap-server 127.0.0.1:9092 --offset-json-file offsets.json
@@ -70,16 +74,25 @@ def kafka_delete_data(bootstrap_server: str, command_config: str | None, offset_
     offsets = _read_offsets(offset_json_file)
     if not offsets:
         raise click.UsageError(f"{offset_json_file} names no partition")
-    settings = _read_settings(command_config) if command_config else {}
-    _delete(bootstrap_server, offsets, _timeout_ms(settings), client_id=settings.get("client.id", "kafka-delete-data"))
+    settings = read_command_config(command_config) if command_config else {}
+    _delete(
+        bootstrap_server,
+        offsets,
+        _timeout_ms(settings),
+        client_id=settings.get("client.id", "kafka-delete-data"),
+        sasl=sasl_of(command_config or "", settings),
+    )
 
 
-def _delete(bootstrap_server: str, offsets: Offsets, timeout_ms: int, *, client_id: str) -> None:
+def _delete(
+    bootstrap_server: str, offsets: Offsets, timeout_ms: int, *, client_id: str, sasl: Sasl | None = None
+) -> None:
     results = ask(
         bootstrap_server,
         lambda client: client.delete_records_before(offsets, timeout_ms),
         timeout_ms=timeout_ms,
         client_id=client_id,
+        sasl=sasl,
     )
     for (topic, partition), (low_watermark, error) in results.items():
         click.echo(f"{topic} {partition} {low_watermark if error is None else reads(error)}")
@@ -146,29 +159,13 @@ def _parse_entry(path: str, number: int, entry: Any) -> tuple[tuple[str, int], i
         raise click.UsageError(f"{path}: partition {number} of the list: {expected} was expected") from None
 
 
-def _read_settings(path: str) -> dict[str, str]:
-    from kmini.broker.properties import parse_properties
-
-    try:
-        with open(path, encoding="utf-8") as file:
-            settings = parse_properties(file.read())
-    except OSError as error:
-        raise click.UsageError(f"cannot read {path}: {error.strerror}") from error
-    except ValueError as error:
-        raise click.UsageError(f"{path} is no properties file: {error}") from error
-    protocol = settings.get("security.protocol", "PLAINTEXT")
-    if protocol.upper() != "PLAINTEXT":
-        raise click.UsageError(f"{path}: security.protocol={protocol} is not offered yet, only PLAINTEXT")
-    return settings
-
-
 def _timeout_ms(settings: Mapping[str, str]) -> int:
     """The time for the whole call. Kafka's admin client gives it 60 s, and each request in it 30."""
     for key in ("request.timeout.ms", "default.api.timeout.ms"):
         text = settings.get(key)
         if text is not None:
             try:
-                return max(1, _whole(text, 0, MAX_PARTITION))
+                return max(1, _whole(text, 0, MAX_TIMEOUT_MS))
             except ValueError:
                 raise click.UsageError(f"{key}={text}: a number of milliseconds was expected") from None
     return 30_000

@@ -75,6 +75,8 @@ class NewTopic(NamedTuple):
     cleanup_policy: str = ""
     asked_by: str = "--topic"
     """What to name when it cannot be created."""
+    replicas: int = -1
+    """-1 for `default.replication.factor`."""
 
     @property
     def configs(self) -> dict[str, str]:
@@ -134,7 +136,7 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
     _take_host_and_port(properties, environ)
     _check_roles(properties)
     notes: list[str] = []
-    topics = list(_topics(environ, notes))
+    topics = list(_topics(environ))
     level = environ.get("KAFKA_LOG4J_ROOT_LOGLEVEL", "").strip().upper()
     return Environment(
         properties,
@@ -249,7 +251,7 @@ def _check_roles(properties: Mapping[str, str]) -> None:
 # --- topics
 
 
-def _topics(environ: Mapping[str, str], notes: list[str]) -> Iterator[NewTopic]:
+def _topics(environ: Mapping[str, str]) -> Iterator[NewTopic]:
     """The topics of KAFKA_CREATE_TOPICS: `name:partitions:replicas[:cleanup.policy]`, by comma or line end."""
     for text in _items(environ.get("KAFKA_CREATE_TOPICS", ""), environ.get("KAFKA_CREATE_TOPICS_SEPARATOR", "")):
         name, *rest = (part.strip() for part in text.split(":"))
@@ -259,9 +261,7 @@ def _topics(environ: Mapping[str, str], notes: list[str]) -> Iterator[NewTopic]:
                 f"KAFKA_CREATE_TOPICS: {text}: name:partitions:replicas or name:partitions:replicas:cleanup.policy "
                 "was expected"
             )
-        if int(counts[1]) > 1:
-            notes.append(f"topic {name} gets 1 replica instead of {counts[1]}: there is one broker")
-        yield NewTopic(name, int(counts[0]), "".join(policies), "KAFKA_CREATE_TOPICS")
+        yield NewTopic(name, int(counts[0]), "".join(policies), "KAFKA_CREATE_TOPICS", int(counts[1]))
 
 
 def _items(text: str, separator: str) -> list[str]:

@@ -10,7 +10,7 @@ import click
 from kmini.cli.arguments import parse_partitions
 from kmini.cli.asking import ask, bootstrap_option
 from kmini.cli.group_reset import reset
-from kmini.cli.reporting import report
+from kmini.cli.reporting import each, report
 from kmini.cli.tables import format_option, show
 
 if TYPE_CHECKING:
@@ -75,27 +75,16 @@ def describe(names: tuple[str, ...], what: str, output: str, bootstrap_server: s
     """
 
     async def work(client: Client) -> tuple[list[Row], dict[str, KafkaError | None]]:
-        from kmini.client import Disconnected
-        from kmini.protocol.errors import KafkaError
+        wanted = names or [group.group_id for group in await client.list_groups()]
+        described, outcomes = await each(wanted, client.describe_group)
+        rows = [row for group in described.values() for row in await _rows_of(client, group, what)]
+        return rows, outcomes
 
-        rows: list[Row] = []
-        failures: dict[str, KafkaError | None] = {}
-        for name in names or [group.group_id for group in await client.list_groups()]:
-            try:
-                described = await client.describe_group(name)
-            except Disconnected:
-                raise
-            except KafkaError as error:
-                failures[name] = error
-                continue
-            rows += await _rows_of(client, described, what)
-        return rows, failures
-
-    rows, failures = ask(bootstrap_server, work)
+    rows, outcomes = ask(bootstrap_server, work)
     columns = {"members": MEMBER_COLUMNS, "state": STATE_COLUMNS, "offsets": OFFSET_COLUMNS}[what]
-    if rows or not failures:
+    if rows or not any(outcomes.values()):
         show(columns, rows, output)
-    report(failures)
+    report(outcomes)
 
 
 async def _rows_of(client: Client, described: GroupDescription, what: str) -> list[Row]:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from kmini.protocol.topics import TopicPartition
 
 COMMIT_SECONDS = 1.0
-IDLE = ("Empty", "Dead")
-"""States of a group that nobody is in."""
 
 
 async def must_be_idle(client: Client, group: str, why: str) -> None:
@@ -30,7 +28,7 @@ async def must_be_idle(client: Client, group: str, why: str) -> None:
         described = await client.describe_group(group)
     except GroupIdNotFound:
         return
-    if described.state not in IDLE:
+    if not described.is_idle:
         members = len(described.members)
         who = f"{members} member{'' if members == 1 else 's'}"
         raise click.ClickException(f"group {group} is {described.state} with {who}: {why}")

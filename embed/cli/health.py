@@ -11,7 +11,7 @@ import struct
 
 import click
 
-from kmini.cli.asking import bootstrap_option
+from kmini.cli.asking import address_option
 
 API_VERSIONS = 18
 CORRELATION_ID = 0x6B6D696E
@@ -23,7 +23,7 @@ class Unhealthy(Exception):
 
 
 @click.command()
-@bootstrap_option
+@address_option
 @click.option(
     "--env", "from_environment", is_flag=True, help="Ask the broker that kmini serve --env started in this container."
 )

@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from kmini.cli.asking import reads
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from kmini.protocol.errors import KafkaError
+
+T = TypeVar("T")
+
+
+async def each(
+    names: Iterable[str], work: Callable[[str], Awaitable[T]]
+) -> tuple[dict[str, T], dict[str, KafkaError | None]]:
+    """What `work` returns, one name after the other, and of each name what went wrong, or None. A broker that is gone
+    (Disconnected) ends it: nothing would work any more."""
+    from kmini.client import Disconnected
+    from kmini.protocol.errors import KafkaError
+
+    results: dict[str, T] = {}
+    outcomes: dict[str, KafkaError | None] = {}
+    for name in dict.fromkeys(names):
+        try:
+            results[name] = await work(name)
+        except Disconnected:
+            raise
+        except KafkaError as error:
+            outcomes[name] = error
+        else:
+            outcomes[name] = None
+    return results, outcomes
 
 
 def report(outcomes: Mapping[str, KafkaError | None], tolerated: str = "") -> None:

@@ -1,6 +1,7 @@
-"""`kmini serve`: a broker in the foreground.
+"""`kmini serve`: a broker in the foreground, or several.
 
-The first line on stdout is the address clients connect to, printed once they can; everything else goes to stderr.
+The first line on stdout is the address clients connect to, printed once they can; of several brokers each has its line,
+printed once all can be reached. Everything else goes to stderr.
 Nothing heavy is imported before the arguments are known to be good, and no client ever.
 """
 
@@ -9,28 +10,42 @@ from __future__ import annotations
 import errno
 import gc
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import click
 
+from kmini.cli.arguments import parse_setting, read_properties
 from kmini.cli.environment import NO_ENVIRONMENT, Environment, NewTopic, complete, mounted_file, read_environment
 
 if TYPE_CHECKING:
     import asyncio
 
     from kmini.broker.broker import Broker
+    from kmini.broker.cluster import Cluster
     from kmini.broker.config import BrokerConfig
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
+
+MAX_PORT = 65535
+MAX_BROKERS = 100
+"""More of them in one process would be a mistake of who asked for them."""
 
 
 @click.command()
 @click.argument("properties_file", metavar="[server.properties]", required=False, type=click.Path(dir_okay=False))
 @click.option("-c", "--config", "settings", metavar="KEY=VALUE", multiple=True, help="A setting, by Kafka's name.")
 @click.option("--host", metavar="HOST", help="Listen on this address.  [default: 127.0.0.1]")
-@click.option("--port", metavar="PORT", type=click.IntRange(0, 65535), help="0 takes any free one.  [default: 9092]")
+@click.option("--port", metavar="PORT", type=click.IntRange(0, MAX_PORT), help="0 takes any free one.  [default: 9092]")
+@click.option(
+    "--brokers",
+    "count",
+    metavar="NUMBER",
+    type=click.IntRange(1, MAX_BROKERS),
+    default=1,
+    help="So many brokers, on PORT and the ports after it.  [default: 1]",
+)
 @click.option(
     "--data-dir", metavar="DIR", help="Keep the data here.  [default: a temporary directory, removed at the end]"
 )
@@ -44,7 +59,11 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 @click.option(
     "--as-version", metavar="RELEASE", help="Serve the requests and versions of Apache Kafka 3.9 or 4.3, and no others."
 )
-@click.option("--port-file", metavar="FILE", help="Write the port here once clients can connect; removed at the end.")
+@click.option(
+    "--port-file",
+    metavar="FILE",
+    help="Write the port here once clients can connect, of each broker on its line; removed at the end.",
+)
 @click.option("--log-level", type=click.Choice(LOG_LEVELS), help="What to say on stderr.  [default: info]")
 @click.option(
     "--env", "from_environment", is_flag=True, help="Be a container: take KAFKA_* variables, listen on every address."
@@ -54,6 +73,7 @@ def serve(
     settings: tuple[str, ...],
     host: str | None,
     port: int | None,
+    count: int,
     data_dir: str | None,
     topics: tuple[str, ...],
     as_version: str | None,
@@ -64,13 +84,15 @@ def serve(
     """Run a broker until it is stopped (Ctrl-C, or SIGTERM).
 
     Settings come from server.properties, then from the environment if --env says so, then from -c, then from the
-    options, the later ones winning; names and meanings are Kafka's. The first line on stdout is the address.
+    options, the later ones winning; names and meanings are Kafka's. The first line on stdout is the address; with
+    --brokers, each has a line. Topics have as many replicas as default.replication.factor says, which is 1.
 
     \b
     kmini serve                                     for a try: 127.0.0.1:9092, nothing kept
     kmini serve --data-dir data --topic orders:3    with data that stay, and a topic
     kmini serve --port 0 --port-file port           for scripts: any free port
     kmini serve -c log.retention.ms=60000           with a setting of Kafka's
+    kmini serve --brokers 3 -c default.replication.factor=3    a cluster, and a replica on each
     """
     new_topics = [_parse_topic(text) for text in topics]
     environment = read_environment(os.environ) if from_environment else NO_ENVIRONMENT
@@ -82,15 +104,19 @@ def serve(
     _log_to_stderr(log_level or environment.log_level or "info")
     environment.say()
     config = _config(properties, host, port)
+    configs = [config] if count == 1 else _configs(config, count)
     with _data_directory(config) as directory:
-        _run(config, directory, [*environment.topics, *new_topics], port_file, environment)
+        _run(configs, directory, [*environment.topics, *new_topics], port_file, environment)
 
 
 def _run(
-    config: BrokerConfig, directory: str, topics: list[NewTopic], port_file: str | None, environment: Environment
+    configs: Sequence[BrokerConfig],
+    directory: str,
+    topics: list[NewTopic],
+    port_file: str | None,
+    environment: Environment,
 ) -> None:
-    """Serve until told to stop; what keeps the broker from starting becomes a sentence."""
-    from kmini.broker.broker import Broker
+    """Serve until told to stop; what keeps a broker from starting becomes a sentence."""
     from kmini.broker.controller import ControllerError
     from kmini.broker.event_loop import new_event_loop, raise_descriptor_limit
     from kmini.broker.server import PortTaken
@@ -100,8 +126,8 @@ def _run(
     raise_descriptor_limit()
     loop = new_event_loop()
     try:
-        broker = Broker(config, directory, is_temporary=not config.data_dir, cluster_id=environment.cluster_id)
-        loop.run_until_complete(_serve(loop, broker, topics, port_file, environment))
+        served = _Served(configs, directory, environment.cluster_id)
+        loop.run_until_complete(_serve(loop, served, topics, port_file, environment))
         loop.run_until_complete(loop.shutdown_default_executor())
     except PortTaken as error:
         raise click.UsageError(f"{error}; {_remedy(error)}") from error
@@ -113,28 +139,68 @@ def _run(
         loop.close()
 
 
+class _Served:
+    """A broker by itself, or a cluster of several: what starts and stops, and the brokers that then run."""
+
+    def __init__(self, configs: Sequence[BrokerConfig], directory: str, cluster_id: str) -> None:
+        is_temporary = not configs[0].data_dir
+        self.brokers: list[Broker] = []
+        """By node id; none before `start`."""
+        self._one: Broker | None = None
+        self._several: Cluster | None = None
+        if len(configs) == 1:
+            from kmini.broker.broker import Broker
+
+            self._one = Broker(configs[0], directory, is_temporary=is_temporary, cluster_id=cluster_id)
+        else:
+            from kmini.broker.cluster import Cluster
+
+            self._several = Cluster(configs, directory, is_temporary=is_temporary, cluster_id=cluster_id)
+
+    async def start(self, prepare: Callable[[Broker], None]) -> None:
+        """Start all, or none, and call `prepare` with one of them before anybody is told where they are. Raises what a
+        broker's start does."""
+        if self._one is not None:
+            one = self._one
+            await one.start(before_open=lambda: prepare(one))
+            self.brokers = [one]
+        elif self._several is not None:
+            several = self._several
+            await several.start(before_open=lambda: prepare(next(iter(several.brokers.values()))))
+            self.brokers = list(several.brokers.values())
+
+    async def stop(self) -> None:
+        """Stop all."""
+        if self._one is not None:
+            await self._one.stop()
+        elif self._several is not None:
+            await self._several.stop()
+
+
 async def _serve(
     loop: asyncio.AbstractEventLoop,
-    broker: Broker,
+    served: _Served,
     topics: list[NewTopic],
     port_file: str | None,
     environment: Environment,
 ) -> None:
     stopping = _told_to_stop(loop)
-    await broker.start(before_open=lambda: _create_missing(broker, topics))
+    await served.start(lambda broker: _create_missing(broker, topics))
     gc.freeze()  # what is there now stays: no collection needs to look at it again
     try:
-        for listener in broker.server.listeners:
-            click.echo(listener.address)
-        environment.say_ready(broker.config.node_id)
+        for broker in served.brokers:
+            for listener in broker.server.listeners:
+                click.echo(listener.address)
+        for broker in served.brokers:
+            environment.say_ready(broker.config.node_id)
         if port_file is not None:
-            _write_whole(port_file, f"{broker.server.listeners[0].port}\n")
+            _write_whole(port_file, "".join(f"{broker.server.listeners[0].port}\n" for broker in served.brokers))
         await stopping
     finally:
         if port_file is not None:
             with suppress(FileNotFoundError):
                 os.remove(port_file)
-        await broker.stop()
+        await served.stop()
 
 
 def _told_to_stop(loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
@@ -169,13 +235,29 @@ def _create_missing(broker: Broker, topics: list[NewTopic]) -> None:
         known = broker.controller.topic(topic.name)
         if known is None:
             try:
-                create(broker, topic.name, partitions=topic.partitions, configs=topic.configs)
+                create(
+                    broker,
+                    topic.name,
+                    partitions=topic.partitions,
+                    replication_factor=_replicas(topic, len(broker.controller.brokers)),
+                    configs=topic.configs,
+                )
             except KafkaError as error:
                 raise click.UsageError(f"{topic.asked_by} {topic.name}: {error.message}") from error
         elif len(known.partitions) != topic.partitions:
             click.echo(
                 f"kmini: topic {topic.name} exists with {len(known.partitions)} partitions and stays so", err=True
             )
+
+
+def _replicas(topic: NewTopic, brokers: int) -> int:
+    """What was asked for, if there are so many brokers."""
+    if topic.replicas <= brokers:
+        return topic.replicas
+    there_are = "there is one broker" if brokers == 1 else f"there are {brokers} brokers"
+    replicas = f"{brokers} {'replica' if brokers == 1 else 'replicas'}"
+    click.echo(f"kmini: topic {topic.name} gets {replicas} instead of {topic.replicas}: {there_are}", err=True)
+    return brokers
 
 
 # --- arguments
@@ -202,31 +284,12 @@ def settings_of(
     """What the sources say, by key, the later ones winning. A container has a file of its own, and fills in what
     nobody said."""
     path = properties_file or (mounted_file() if is_container else None)
-    properties = _read_properties(path) if path else {}
+    properties = read_properties(path) if path else {}
     properties.update(environment.properties)
-    properties.update(_parse_setting(text) for text in settings)
+    properties.update(parse_setting("-c", text) for text in settings)
     if is_container:
         complete(properties, os.environ)
     return properties
-
-
-def _parse_setting(text: str) -> tuple[str, str]:
-    key, separator, value = text.partition("=")
-    if not separator or not key.strip():
-        raise click.UsageError(f"-c {text}: KEY=VALUE was expected")
-    return key.strip(), value.strip()
-
-
-def _read_properties(path: str) -> dict[str, str]:
-    from kmini.broker.properties import parse_properties
-
-    try:
-        with open(path, encoding="utf-8") as file:
-            return parse_properties(file.read())
-    except OSError as error:
-        raise click.UsageError(f"cannot read {path}: {error.strerror}") from error
-    except ValueError as error:
-        raise click.UsageError(f"{path} is no properties file: {error}") from error
 
 
 def _config(properties: Mapping[str, str], host: str | None, port: int | None) -> BrokerConfig:
@@ -242,6 +305,35 @@ def _config(properties: Mapping[str, str], host: str | None, port: int | None) -
     first, *others = config.listeners
     first = first._replace(host=first.host if host is None else host, port=first.port if port is None else port)
     return config.replace(listeners=(first, *others))
+
+
+def _configs(config: BrokerConfig, count: int) -> list[BrokerConfig]:
+    """The configurations of `count` brokers: the first as it is, each of the others with a number that is one more, and
+    so with its ports."""
+    taken: dict[tuple[str, int], int] = {}
+    configs = []
+    for more in range(count):
+        node_id = config.node_id + more
+        listeners = tuple(one._replace(port=_port_after(one.port, more)) for one in config.listeners)
+        for listener in listeners:
+            if listener.port and (listener.host, listener.port) in taken:
+                raise click.UsageError(
+                    f"--brokers {count}: broker {node_id} would listen at {listener.address}, as broker "
+                    f"{taken[listener.host, listener.port]} does; set ports in `listeners` that lie further apart"
+                )
+            taken[listener.host, listener.port] = node_id
+        advertised = {
+            name: (host, _port_after(port, more)) for name, (host, port) in config.advertised_listeners.items()
+        }
+        configs.append(config.replace(node_id=node_id, listeners=listeners, advertised_listeners=advertised))
+    return configs
+
+
+def _port_after(port: int, more: int) -> int:
+    """The port of a broker that has `more` before it; any free one if theirs is."""
+    if port and port + more > MAX_PORT:
+        raise click.UsageError(f"--brokers: there is no port {port + more}; choose a smaller one with --port")
+    return port + more if port else 0
 
 
 @contextmanager

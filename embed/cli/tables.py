@@ -47,6 +47,17 @@ def _text(cell: object) -> str:
     return ",".join(map(str, cell)) if isinstance(cell, (list, tuple)) else str(cell)
 
 
+def time_of(timestamp_ms: int) -> str:
+    """A timestamp as ISO 8601 in UTC; as a number where no calendar reaches."""
+    from datetime import datetime, timedelta, timezone
+
+    try:
+        moment = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
+        return str(timestamp_ms)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 def json_text(data: bytes | None) -> object:
     """Bytes as JSON has them: a text, or {"base64": ...} for those that are none."""
     if data is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kmini.cli.arguments import parse_changes, parse_setting
+from kmini.cli.arguments import changes_options, parse_changes, parse_setting
 from kmini.cli.asking import ask, bootstrap_option
 from kmini.cli.reporting import report
 from kmini.cli.tables import format_option, show
@@ -105,11 +105,13 @@ def describe(names: tuple[str, ...], output: str, bootstrap_server: str) -> None
 
 async def _partitions(client: Client, names: tuple[str, ...]) -> list[tuple[object, ...]]:
     from kmini.client.errors import check
+    from kmini.protocol.errors import UnknownTopicOrPartition
     from kmini.protocol.topics import TopicPartition
 
     metadata = await client.metadata(names or None)
     for topic in metadata.topics:
-        check(topic.error_code, f"there is no topic {topic.name}" if topic.error_code == 3 else topic.name)
+        is_unknown = topic.error_code == UnknownTopicOrPartition.code
+        check(topic.error_code, f"there is no topic {topic.name}" if is_unknown else topic.name)
     described = {
         TopicPartition(topic.name or "", partition.partition_index): partition
         for topic in metadata.topics
@@ -128,11 +130,7 @@ async def _partitions(client: Client, names: tuple[str, ...]) -> list[tuple[obje
 @click.option(
     "-p", "--partitions", type=click.IntRange(min=1), help="Have so many in all. Their number never gets less."
 )
-@click.option("-c", "--config", "configs", metavar="KEY=VALUE", multiple=True, help="Give a setting this value.")
-@click.option(
-    "-d", "--delete-config", "deletions", metavar="KEY", multiple=True, help="Give a setting back its default."
-)
-@click.option("--dry-run", is_flag=True, help="Only let the broker say whether it would.")
+@changes_options
 @bootstrap_option
 def alter(
     names: tuple[str, ...],

@@ -8,8 +8,8 @@ import click
 
 from kmini.cli.arguments import parse_partitions
 from kmini.cli.asking import ask, bootstrap_option
-from kmini.cli.reporting import report
-from kmini.cli.tables import format_option, show
+from kmini.cli.reporting import each, report
+from kmini.cli.tables import format_option, show, time_of
 
 if TYPE_CHECKING:
     from kmini.client import Client, TransactionDescription
@@ -63,24 +63,14 @@ def describe(names: tuple[str, ...], output: str, bootstrap_server: str) -> None
     """
 
     async def work(client: Client) -> tuple[list[Row], dict[str, KafkaError | None]]:
-        from kmini.client import Disconnected
-        from kmini.protocol.errors import KafkaError
+        wanted = names or [one.transactional_id for one in await client.list_transactions()]
+        described, outcomes = await each(wanted, client.describe_transaction)
+        return [_row(one) for one in described.values()], outcomes
 
-        rows: list[Row] = []
-        failures: dict[str, KafkaError | None] = {}
-        for name in names or [one.transactional_id for one in await client.list_transactions()]:
-            try:
-                rows.append(_row(await client.describe_transaction(name)))
-            except Disconnected:
-                raise
-            except KafkaError as error:
-                failures[name] = error
-        return rows, failures
-
-    rows, failures = ask(bootstrap_server, work)
-    if rows or not failures:
+    rows, outcomes = ask(bootstrap_server, work)
+    if rows or not any(outcomes.values()):
         show(COLUMNS, rows, output)
-    report(failures)
+    report(outcomes)
 
 
 def _row(described: TransactionDescription) -> Row:
@@ -91,17 +81,10 @@ def _row(described: TransactionDescription) -> Row:
         described.producer_id,
         described.producer_epoch,
         described.timeout_ms,
-        None if described.start_ms < 0 else _moment(described.start_ms),
+        None if described.start_ms < 0 else time_of(described.start_ms),
         coordinator,
         sorted(described.partitions),
     )
-
-
-def _moment(timestamp_ms: int) -> str:
-    from datetime import datetime, timezone
-
-    moment = datetime.fromtimestamp(timestamp_ms / 1000, timezone.utc)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 @txn.command()
@@ -122,27 +105,11 @@ def abort(names: tuple[str, ...], partition: str | None, offset: int | None, boo
     if bool(names) == (partition is not None) or (partition is None) != (offset is None):
         raise click.UsageError("either ID... or --partition and --offset was expected")
     if partition is None:
-        report(ask(bootstrap_server, lambda client: _abort_all(client, names)))
+        _, outcomes = ask(bootstrap_server, lambda client: each(names, client.abort_transaction))
+        report(outcomes)
         return
     topic, numbers = parse_partitions(partition)
     if numbers is None or len(numbers) != 1:
         raise click.UsageError(f"--partition {partition}: one partition was expected, as in orders:0")
     at, began = (topic, numbers[0]), offset or 0
     ask(bootstrap_server, lambda client: client.abort_hanging_transaction(at, began))
-
-
-async def _abort_all(client: Client, names: tuple[str, ...]) -> dict[str, KafkaError | None]:
-    from kmini.client import Disconnected
-    from kmini.protocol.errors import KafkaError
-
-    outcomes: dict[str, KafkaError | None] = {}
-    for name in dict.fromkeys(names):
-        try:
-            await client.abort_transaction(name)
-        except Disconnected:
-            raise
-        except KafkaError as error:
-            outcomes[name] = error
-        else:
-            outcomes[name] = None
-    return outcomes

@@ -9,6 +9,7 @@ from .alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResp
 from .alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from .alter_partition_reassignments import AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse
 from .alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
+from .alter_user_scram_credentials import AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse
 from .api_versions import ApiVersionsRequest, ApiVersionsResponse
 from .create_acls import CreateAclsRequest, CreateAclsResponse
 from .create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
@@ -48,6 +49,8 @@ from .offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from .offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from .offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from .produce import ProduceRequest, ProduceResponse
+from .sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from .sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from .sync_group import SyncGroupRequest, SyncGroupResponse
 from .txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from .unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
@@ -70,6 +73,7 @@ REQUESTS: dict[int, type[Request]] = {
         SyncGroupRequest,
         DescribeGroupsRequest,
         ListGroupsRequest,
+        SaslHandshakeRequest,
         ApiVersionsRequest,
         CreateTopicsRequest,
         DeleteTopicsRequest,
@@ -88,6 +92,7 @@ REQUESTS: dict[int, type[Request]] = {
         AlterConfigsRequest,
         AlterReplicaLogDirsRequest,
         DescribeLogDirsRequest,
+        SaslAuthenticateRequest,
         CreatePartitionsRequest,
         DeleteGroupsRequest,
         ElectLeadersRequest,
@@ -98,6 +103,7 @@ REQUESTS: dict[int, type[Request]] = {
         DescribeClientQuotasRequest,
         AlterClientQuotasRequest,
         DescribeUserScramCredentialsRequest,
+        AlterUserScramCredentialsRequest,
         DescribeQuorumRequest,
         UpdateFeaturesRequest,
         DescribeClusterRequest,
@@ -125,6 +131,8 @@ __all__ = [
     "AlterPartitionReassignmentsResponse",
     "AlterReplicaLogDirsRequest",
     "AlterReplicaLogDirsResponse",
+    "AlterUserScramCredentialsRequest",
+    "AlterUserScramCredentialsResponse",
     "ApiVersionsRequest",
     "ApiVersionsResponse",
     "CreateAclsRequest",
@@ -203,6 +211,10 @@ __all__ = [
     "OffsetForLeaderEpochResponse",
     "ProduceRequest",
     "ProduceResponse",
+    "SaslAuthenticateRequest",
+    "SaslAuthenticateResponse",
+    "SaslHandshakeRequest",
+    "SaslHandshakeResponse",
     "SyncGroupRequest",
     "SyncGroupResponse",
     "TxnOffsetCommitRequest",

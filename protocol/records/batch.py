@@ -62,11 +62,12 @@ _LENGTH = struct.Struct(">i")
 _CRC = struct.Struct(">I")
 _BASE_OFFSET = struct.Struct(">q")
 _LEADER_EPOCH = struct.Struct(">i")
+LENGTH_AT = 8
 MAGIC_AT = 16
 ATTRIBUTES_AT = 22
 """Of the byte of the attributes that is used."""
-_CRC_AT = 17
-_CHECKED_FROM = 21
+CRC_AT = 17
+CHECKED_FROM = 21
 
 
 class BatchHeader(NamedTuple):
@@ -132,7 +133,7 @@ class BatchHeader(NamedTuple):
 
 def batch_size(buffer: Buffer, position: int = 0) -> int:
     """The size, in bytes, that the batch at `position` claims; struct.error if the buffer ends before it says so."""
-    return int(_LENGTH.unpack_from(buffer, position + 8)[0]) + LOG_OVERHEAD
+    return int(_LENGTH.unpack_from(buffer, position + LENGTH_AT)[0]) + LOG_OVERHEAD
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
@@ -140,22 +141,20 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     return BatchHeader._make(_HEADER.unpack_from(buffer, position))
 
 
-def iter_batches(buffer: Buffer, *, max_batch_bytes: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
+def iter_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
     """Position and header of every whole batch; a batch that is not all there is the end, and no error.
 
-    Raises CorruptMessage for a size that no batch can have, or above `max_batch_bytes`, and for an unknown magic.
+    Raises CorruptMessage for a size that no batch can have, and for an unknown magic.
     Messages of magic 0 and 1 are met as well: `legacy.read_message_header` says what their headers are.
     """
     read_message: Callable[[Buffer, int], BatchHeader] | None = None
     end = len(buffer)
     position = 0
     while end - position >= LOG_OVERHEAD:
-        (length,) = _LENGTH.unpack_from(buffer, position + 8)
+        (length,) = _LENGTH.unpack_from(buffer, position + LENGTH_AT)
         if length < SMALLEST_MESSAGE:
             raise CorruptMessage(f"a batch cannot have a length of {length} bytes")
         size = length + LOG_OVERHEAD
-        if max_batch_bytes is not None and size > max_batch_bytes:
-            raise CorruptMessage(f"a batch of {size} bytes is announced, {max_batch_bytes} are allowed")
         if end - position <= MAGIC_AT:
             return
         magic = buffer[position + MAGIC_AT]
@@ -197,7 +196,7 @@ def is_crc_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
     """Whether the checksum of the batch at `position` is that of its bytes, all of which must be there."""
     if header.magic < MAGIC:
         return crc32(memoryview(buffer)[position + MAGIC_AT : position + header.size]) == header.crc
-    return crc32c(memoryview(buffer)[position + _CHECKED_FROM : position + header.size]) == header.crc
+    return crc32c(memoryview(buffer)[position + CHECKED_FROM : position + header.size]) == header.crc
 
 
 def assign_offsets(buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
@@ -271,8 +270,8 @@ def build_batch(
 def _write_header(buffer: bytearray | memoryview, position: int, header: BatchHeader) -> int:
     """Write `header` over the one at `position`, with the checksum that the batch then has; return that."""
     _HEADER.pack_into(buffer, position, *header)
-    crc = crc32c(memoryview(buffer)[position + _CHECKED_FROM : position + header.size])
-    _CRC.pack_into(buffer, position + _CRC_AT, crc)
+    crc = crc32c(memoryview(buffer)[position + CHECKED_FROM : position + header.size])
+    _CRC.pack_into(buffer, position + CRC_AT, crc)
     return crc
 
 

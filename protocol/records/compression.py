@@ -41,6 +41,10 @@ class Codec(IntEnum):
 DEFAULT_LEVELS = {Codec.GZIP: -1, Codec.LZ4: 9, Codec.ZSTD: 3}
 """Kafka's. Snappy has no levels."""
 
+_LZ4_FAST = 0
+"""What Kafka takes level 9 of lz4, its default, for: the fast compressor, which has no levels. The others, lower ones
+too, are those of the thorough one, which is four times as slow."""
+
 CHUNK_BYTES = 64 * 1024
 """Decompressed bytes at a time."""
 
@@ -69,6 +73,11 @@ _ZSTD_ORDINARY_WINDOW = 8 * 1024 * 1024
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
     """`data` as the codec stores it; `level` None is Kafka's default. Raises ValueError for an unknown codec."""
+    if codec == Codec.LZ4:
+        import lz4.frame
+
+        whole: bytes = lz4.frame.compress(data, store_size=False, **_lz4_settings(level))
+        return whole
     return b"".join(compress_chunks(codec, (data,), level))
 
 
@@ -89,10 +98,15 @@ def _compressor(codec: Codec, level: int) -> Any:
         return _zstd().ZstdCompressor(level=level)
     import lz4.frame
 
-    compressor = lz4.frame.LZ4FrameCompressor(
-        compression_level=level, block_size=lz4.frame.BLOCKSIZE_MAX64KB, block_linked=False
-    )
-    return _Lz4Compressor(compressor)
+    return _Lz4Compressor(lz4.frame.LZ4FrameCompressor(**_lz4_settings(level)))
+
+
+def _lz4_settings(level: int | None) -> dict[str, Any]:
+    import lz4.frame
+
+    if level is None or level == DEFAULT_LEVELS[Codec.LZ4]:
+        level = _LZ4_FAST
+    return {"compression_level": level, "block_size": lz4.frame.BLOCKSIZE_MAX64KB, "block_linked": False}
 
 
 class _Lz4Compressor:
@@ -143,6 +157,20 @@ def decompress(codec: int, data: Buffer, limit: int) -> Buffer:
     return whole
 
 
+def decompress_at_once(codec: int, data: Buffer, limit: int) -> Buffer | None:
+    """`data`, decompressed, where that is little and nothing is odd about it; None where `decompress_chunks` has to be
+    asked. For those who meet one small batch after the other."""
+    if codec not in (Codec.LZ4, Codec.ZSTD) or len(data) > _SLICE_BYTES:
+        return None
+    decompressor = _lz4_decompressor() if codec == Codec.LZ4 else _zstd_decompressor()
+    try:
+        whole: bytes = decompressor.decompress(data, max_length=CHUNK_BYTES)
+    except Exception:  # every library has its own
+        return None
+    is_all = decompressor.eof and not decompressor.unused_data
+    return whole if is_all and 0 < len(whole) <= limit else None
+
+
 def decompress_chunks(codec: int, data: Buffer, limit: int) -> Iterator[Buffer]:
     """`data`, decompressed, some ten KiB at a time; one piece where it was not compressed.
 
@@ -183,15 +211,22 @@ def _gzip_chunks(data: memoryview) -> Iterator[bytes]:
 
 
 def _lz4_chunks(data: memoryview) -> Iterator[bytes]:
+    return _drain(_lz4_decompressor(), data, "lz4")
+
+
+def _lz4_decompressor() -> Any:
     import lz4.frame
 
-    return _drain(lz4.frame.LZ4FrameDecompressor(), data, "lz4")
+    return lz4.frame.LZ4FrameDecompressor()
 
 
 def _zstd_chunks(data: memoryview) -> Iterator[bytes]:
+    return _drain(_zstd_decompressor(), data, "zstd")
+
+
+def _zstd_decompressor() -> Any:
     zstd = _zstd()
-    options = {zstd.DecompressionParameter.window_log_max: _ZSTD_MAX_WINDOW_LOG}
-    return _drain(zstd.ZstdDecompressor(options=options), data, "zstd")
+    return zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: _ZSTD_MAX_WINDOW_LOG})
 
 
 def _drain(decompressor: Any, data: memoryview, name: str) -> Iterator[bytes]:

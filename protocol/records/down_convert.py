@@ -1,7 +1,8 @@
 """Batches made into messages of magic 0 or 1, for clients that read nothing newer.
 
 What a format does not have is lost: headers in both, timestamps in magic 0. Offsets and codecs stay. Control batches
-are left out: clients of that age do not know of transactions, and read aborted records as any others.
+are left out: clients of that age do not know of transactions, and read aborted records as any others. They know
+tombstones by their null values: on request explicit ones (KIP-87) get one here.
 """
 
 from __future__ import annotations
@@ -35,13 +36,15 @@ class Converted(NamedTuple):
     """Behind the last batch that was converted whole, or left out because it holds nothing for this reader."""
 
 
-def down_convert(batches: Buffer, magic: int, offset: int, *, limit: int) -> Converted:
+def down_convert(
+    batches: Buffer, magic: int, offset: int, *, limit: int, without_flagged_values: bool = False
+) -> Converted:
     """The whole batches in `batches`, from the one that holds `offset` on, as messages of `magic` or less.
 
     No more of them than fit into as many bytes as `batches` has, but one if there is one; the last message may be cut
     off. What is below `offset` is left out where nothing is compressed. Ends before a batch that cannot be converted,
     and raises if that is the first: UnsupportedCompressionType for zstd, MessageTooLarge for more than MAX_RECORDS, and
-    what `iter_records` raises.
+    what `iter_records` raises. `without_flagged_values`: for topics with the tombstone flag.
     """
     converted = bytearray()
     next_offset = offset
@@ -51,7 +54,7 @@ def down_convert(batches: Buffer, magic: int, offset: int, *, limit: int) -> Con
             if converted and records > _ENOUGH_RECORDS:
                 break
             try:
-                messages = _converted(batches, position, header, magic, offset, limit)
+                messages = _converted(batches, position, header, magic, offset, limit, without_flagged_values)
             except KafkaError:
                 if converted:
                     break
@@ -66,13 +69,21 @@ def down_convert(batches: Buffer, magic: int, offset: int, *, limit: int) -> Con
     return Converted(bytes(converted), next_offset)
 
 
-def is_larger_than(max_bytes: int) -> bytes:
+def sign_of_a_larger_batch(max_bytes: int) -> bytes:
     """What tells a reader that the next batch has more than `max_bytes`: the beginning of one. Whoever finds nothing
     else asks for more, or gives up, and does not wait for ever. (From Fetch version 3 on the batch is sent whole.)"""
     return _CUT_OFF[:max_bytes] if max_bytes > 0 else b""
 
 
-def _converted(batches: Buffer, position: int, header: BatchHeader, magic: int, offset: int, limit: int) -> Buffer:
+def _converted(
+    batches: Buffer,
+    position: int,
+    header: BatchHeader,
+    magic: int,
+    offset: int,
+    limit: int,
+    without_flagged_values: bool,
+) -> Buffer:
     if header.codec == Codec.ZSTD:
         raise UnsupportedCompressionType("messages are not compressed with zstd, as this batch is")
     if header.magic <= magic:
@@ -82,7 +93,13 @@ def _converted(batches: Buffer, position: int, header: BatchHeader, magic: int, 
     if header.record_count > MAX_RECORDS:
         raise MessageTooLarge(f"{header.record_count} records in a batch are too many to convert")
     append_time = header.max_timestamp if header.is_log_append_time else None
-    records = iter_records(batches, position, header, limit=min(limit, _MAX_RECORD_BYTES))
+    records = iter_records(
+        batches,
+        position,
+        header,
+        limit=min(limit, _MAX_RECORD_BYTES),
+        without_flagged_values=without_flagged_values,
+    )
     if header.codec != Codec.NONE:
         first = next((some for some in records if some), None)
         if first is None:

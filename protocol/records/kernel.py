@@ -10,7 +10,7 @@ All work on a *block*: the records of a batch, decompressed, without the batch's
 | field            | type          | |
 |------------------|---------------|-|
 | length           | varint        | of what follows |
-| attributes       | 1 byte        | unused |
+| attributes       | 1 byte        | nothing here asks for them (flagging.py does) |
 | timestamp delta  | varlong       | from the batch's base timestamp |
 | offset delta     | varint        | from its base offset |
 | key              | varint, bytes | the length is negative for null |

@@ -294,7 +294,6 @@ def build_wrapper(
     chunks: Iterable[Sequence[Record]],
     magic: int,
     codec: int,
-    level: int | None = None,
     *,
     log_append_time_ms: int | None = None,
 ) -> bytes:
@@ -318,7 +317,7 @@ def build_wrapper(
                 inner = _moved(list(records), -first) if magic else records
                 yield build_messages(inner, magic, log_append_time_ms=log_append_time_ms)
 
-    value = b"".join(compress_chunks(codec, sets(), level))
+    value = b"".join(compress_chunks(codec, sets()))
     if first is None:
         raise ValueError("a wrapper is built of at least one record")
     if magic == 0 and codec == Codec.LZ4:

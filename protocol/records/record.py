@@ -24,6 +24,11 @@ DEFAULT_LIMIT = 64 * 1024 * 1024
 
 BATCH_FACTOR = 16
 
+TOMBSTONE_BIT = 0x20
+"""Of the attributes of a record: an explicit tombstone (KIP-87), where the topic has them. All others mean nothing."""
+TOMBSTONE_HEADER = "kmini.tombstone"
+"""The name of the header that says the same."""
+
 _EARLIEST = -(1 << 63)
 
 Header = tuple[str, "bytes | None"]
@@ -37,7 +42,7 @@ class Record(NamedTuple):
     """Milliseconds since the epoch; -1 if it has none."""
     key: bytes | None
     value: bytes | None
-    """None is a tombstone: on a compacted topic it deletes its key."""
+    """None is a tombstone: on a compacted topic it deletes its key. (So may a record with a value: tombstones.py.)"""
     headers: tuple[Header, ...] = ()
 
 
@@ -137,17 +142,23 @@ def first_record_since(
 
 
 def iter_records(
-    buffer: Buffer, position: int, header: BatchHeader, *, limit: int = DEFAULT_LIMIT
+    buffer: Buffer,
+    position: int,
+    header: BatchHeader,
+    *,
+    limit: int = DEFAULT_LIMIT,
+    without_flagged_values: bool = False,
 ) -> Iterator[list[Record]]:
     """The records of one batch in order, some at a time: those that end in the same chunk of decompressed bytes.
 
-    Raises what `check_records` raises, when it comes to it: what was given before is as it was.
+    Raises what `check_records` raises, when it comes to it: what was given before is as it was. On request the value of
+    an explicit tombstone (KIP-87) is null.
     """
     if header.magic < MAGIC:
         from .legacy import iter_messages
 
         return iter_messages(buffer, position, header, limit=limit)
-    return _decoded(buffer, position, header, limit, limit * BATCH_FACTOR)
+    return _decoded(buffer, position, header, limit, limit * BATCH_FACTOR, without_flagged_values)
 
 
 def decode_records(buffer: Buffer, position: int, header: BatchHeader, *, limit: int = DEFAULT_LIMIT) -> list[Record]:
@@ -170,7 +181,12 @@ def decode_all(buffer: Buffer, *, limit: int = DEFAULT_LIMIT) -> list[Record]:
 
 
 def _decoded(
-    buffer: Buffer, position: int, header: BatchHeader, limit: int, batch_limit: int
+    buffer: Buffer,
+    position: int,
+    header: BatchHeader,
+    limit: int,
+    batch_limit: int,
+    without_flagged_values: bool = False,
 ) -> Iterator[list[Record]]:
     append_time = header.max_timestamp if header.is_log_append_time else None
     walker, chunks = _walk(buffer, position, header, limit, batch_limit)
@@ -185,7 +201,12 @@ def _decoded(
         whole = walker.walked - decoded
         if whole:
             reader = RecordReader(piece)
-            yield reader.records(Record._make, whole, header.base_offset, header.base_timestamp, append_time)
+            records = reader.records(Record._make, whole, header.base_offset, header.base_timestamp, append_time)
+            if without_flagged_values:
+                from . import tombstones
+
+                records = tombstones.without_flagged_values(records, tombstones.marks_of(piece)[1])
+            yield records
             decoded += whole
             rest = bytearray(memoryview(piece)[reader.position :])
         elif not rest:

@@ -9,7 +9,10 @@ taken many at a time, as they stand in the file: `put_batches`, `sift_batches`. 
 none of these, or that asks for a decision which is not theirs. Such a batch is somebody else's: he takes it apart and
 passes on its records in pieces: `put_records`, `select`, `rewrite`.
 
-The caller has verified checksums. What is no record nevertheless is an error, never an access beyond the piece.
+The checksum of a plain batch is verified before it is looked at, and computed for one that has changed; those of the
+others are the caller's affair. What is no record nevertheless is an error, never an access beyond the piece. (The
+checksum is in C, in crc_in_c.pxd: the one of the package crc32c holds the interpreter's lock, and a broker's loop waits
+for that while batch after batch is cleaned.)
 """
 
 from __future__ import annotations
@@ -17,6 +20,11 @@ from __future__ import annotations
 from array import array
 
 import cython
+
+if cython.compiled:
+    from cython.cimports.crc_in_c import kmini_crc32c, kmini_crc_begin
+else:
+    from .crc import crc32c
 
 Bytes = cython.typedef(cython.pointer[cython.const[cython.uchar]])
 Room = cython.typedef(cython.pointer[cython.uchar])
@@ -29,6 +37,7 @@ _TOO_LARGE = cython.declare(cython.int, 3)
 _BAD_KEY = cython.declare(cython.int, 4)
 _BAD_VALUE = cython.declare(cython.int, 5)
 _BAD_COUNT = cython.declare(cython.int, 6)
+_BAD_CHECKSUM = cython.declare(cython.int, 7)
 
 REASONS = {
     _BAD_NUMBER: "one of its numbers has too many bytes",
@@ -37,6 +46,7 @@ REASONS = {
     _BAD_KEY: "its key is longer than the record",
     _BAD_VALUE: "its value is longer than the record",
     _BAD_COUNT: "there are not as many records as the batch says",
+    _BAD_CHECKSUM: "the checksum of its batch is wrong",
 }
 
 # What becomes of a record.
@@ -51,14 +61,16 @@ _SMALLEST_STORED = cython.declare(cython.Py_ssize_t, 7)
 
 _HEADER = cython.declare(cython.Py_ssize_t, 61)
 _OVERHEAD = cython.declare(cython.longlong, 12)
+_CHECKSUM = cython.declare(cython.Py_ssize_t, 17)
+_CHECKED = cython.declare(cython.Py_ssize_t, 21)
+"""Where in a batch its checksum is, and what it is of begins."""
 _NOT_PLAIN = cython.declare(cython.int, 0x37)
 """Of the attributes of a batch: a codec, transactional, control."""
 _LOG_APPEND_TIME = cython.declare(cython.int, 0x08)
 _HORIZON = cython.declare(cython.int, 0x40)
 
 NOTE = 4
-"""Numbers in a note about a batch: where it begins, its last offset, its largest timestamp, whether it was changed and
-so needs a new checksum."""
+"""Numbers in a note about a batch: where it begins, its size, its last offset, its largest timestamp."""
 
 _GROUP = cython.declare(cython.Py_ssize_t, 64)
 """Records looked up together."""
@@ -240,17 +252,13 @@ class KeyTable:
         chunk: cython.const[cython.uchar][::1],
         position: cython.Py_ssize_t,
         first_offset: cython.longlong,
-        starts: cython.longlong[::1],
-    ) -> tuple[int, int]:
-        """Take the keys of the plain batches from `position` on; return where they end, and how many there were.
+    ) -> int:
+        """Take the keys of the plain batches from `position` on; return where they end.
 
-        `starts` gets their positions. Ends early if the table is full (the batch is taken in part then, and not
-        counted), at an error, or when `starts` is.
+        Ends early if the table is full (the batch is taken in part then), and at an error.
         """
         size: cython.Py_ssize_t = len(chunk)
         data: Bytes = cython.address(chunk[0]) if cython.compiled else memoryview(chunk)
-        room: cython.Py_ssize_t = len(starts)
-        count: cython.Py_ssize_t = 0
         batch: cython.Py_ssize_t
         base: cython.longlong
         last: cython.longlong
@@ -258,9 +266,12 @@ class KeyTable:
         records: cython.longlong
         self.error = 0
         with cython.nogil:
-            while count < room:
+            while True:
                 batch = _plain_batch(data, position, size)
                 if batch == 0:
+                    break
+                if not _is_sound(data, position, batch):
+                    self.error = _BAD_CHECKSUM
                     break
                 base = _int64(data, position)
                 last = base + _int32(data, position + 23)
@@ -273,10 +284,8 @@ class KeyTable:
                         break
                     if last > self.latest_offset:
                         self.latest_offset = last
-                starts[count] = position
-                count += 1
                 position += batch
-        return position, count
+        return position
 
     @cython.cfunc
     @cython.nogil
@@ -511,35 +520,37 @@ class Sieve:
         position: cython.Py_ssize_t,
         precious: cython.longlong[::1],
         out: cython.uchar[::1],
-        starts: cython.longlong[::1],
         notes: cython.longlong[::1],
-    ) -> tuple[int, int, int, int]:
+    ) -> tuple[int, int, int]:
         """Copy what stays of the plain batches from `position` on to `out`, which is as large as `chunk`.
 
-        Returns where they end, how many they were (`starts` has their positions), how many bytes are in `out`, and how
-        many notes there are of batches in it (see NOTE; there is room for one on every start). Ends early before a
-        batch that needs a delete horizon, at an error, when `starts` is full, and before a batch of which nothing stays
-        and whose last offset is among the `precious` ones, which are in order.
+        Returns where they end, how many bytes are in `out`, and how many `notes` there are of batches in it (see NOTE).
+        Ends early before a batch that needs a delete horizon, at an error, when `notes` is full, and before a batch of
+        which nothing stays and whose last offset is among the `precious` ones, which are in order.
         """
         size: cython.Py_ssize_t = len(chunk)
         data: Bytes = cython.address(chunk[0]) if cython.compiled else memoryview(chunk)
         room: Room = cython.address(out[0]) if cython.compiled else memoryview(out)
-        most: cython.Py_ssize_t = len(starts)
+        most: cython.Py_ssize_t = len(notes) // 4
         used: cython.Py_ssize_t = 0
-        met: cython.Py_ssize_t = 0
+        start: cython.Py_ssize_t
         count: cython.Py_ssize_t = 0
         batch: cython.Py_ssize_t
         end: cython.Py_ssize_t
         last: cython.longlong
+        newest: cython.longlong
         horizon: cython.longlong
         counted: cython.longlong
         if len(self.verdicts) < size // _SMALLEST_STORED:
             self.verdicts = bytearray(size // _SMALLEST_STORED)
         self.error = 0
         with cython.nogil:
-            while met < most:
+            while count < most:
                 batch = _plain_batch(data, position, size)
                 if batch == 0:
+                    break
+                if not _is_sound(data, position, batch):
+                    self.error = _BAD_CHECKSUM
                     break
                 last = _int64(data, position) + _int32(data, position + 23)
                 counted = _int32(data, position + 57)
@@ -557,16 +568,18 @@ class Sieve:
                     if _is_among(precious, last):
                         break
                 else:
-                    notes[4 * count] = used
-                    notes[4 * count + 1] = last
-                    notes[4 * count + 2] = _int64(data, position + 35)
-                    notes[4 * count + 3] = self.kept < self.walked
+                    start = used
+                    newest = _int64(data, position + 35)
                     if self.kept == self.walked:
                         used = _copy(data, position, position + batch, room, used)
                     else:
                         if not data[position + 22] & _LOG_APPEND_TIME:
-                            notes[4 * count + 2] = self.max_timestamp
-                        used = self._rebuild(data, position, batch, room, used, notes[4 * count + 2])
+                            newest = self.max_timestamp
+                        used = self._rebuild(data, position, batch, room, used, newest)
+                    notes[4 * count] = start
+                    notes[4 * count + 1] = used - start
+                    notes[4 * count + 2] = last
+                    notes[4 * count + 3] = newest
                     count += 1
                 self._count()
                 self.records += self.walked
@@ -574,10 +587,8 @@ class Sieve:
                     self.tombstones += self.kept_tombstones
                     if 0 <= horizon < self.earliest_horizon:
                         self.earliest_horizon = horizon
-                starts[met] = position
-                met += 1
                 position += batch
-        return position, met, used, count
+        return position, used, count
 
     @cython.cfunc
     @cython.nogil
@@ -591,7 +602,7 @@ class Sieve:
         start: cython.Py_ssize_t,
         max_timestamp: cython.longlong,
     ) -> cython.Py_ssize_t:
-        """Write the batch without the records that do not stay, but for its checksum; return where it ends."""
+        """Write the batch without the records that do not stay; return where it ends."""
         number: cython.Py_ssize_t = 0
         at: cython.Py_ssize_t = position + _HEADER
         end: cython.Py_ssize_t = position + size
@@ -609,6 +620,7 @@ class Sieve:
         _put_int32(out, start + 35, max_timestamp >> 32)
         _put_int32(out, start + 39, max_timestamp)
         _put_int32(out, start + 57, self.kept)
+        _put_int32(out, start + _CHECKSUM, _checksum(out, start + _CHECKED, used))
         return used
 
     @cython.cfunc
@@ -739,6 +751,33 @@ def _plain_batch(data: Bytes, position: cython.Py_ssize_t, size: cython.Py_ssize
     if length < _HEADER or length > size - position or _int32(data, position + 57) <= 0:
         return 0
     return length
+
+
+@cython.cfunc
+@cython.nogil
+@cython.inline
+@cython.exceptval(check=False)
+def _is_sound(data: Bytes, position: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.bint:
+    """Whether the checksum of this batch is right."""
+    stored: cython.longlong = _int32(data, position + _CHECKSUM) & _32_BITS
+    return _checksum(data, position + _CHECKED, position + size) == stored
+
+
+@cython.cfunc
+@cython.nogil
+@cython.inline
+@cython.exceptval(check=False)
+def _checksum(data: Bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.longlong:
+    if cython.compiled:
+        return kmini_crc32c(data + start, end - start)
+    else:
+        return crc32c(data[start:end])
+
+
+def checksum(data: cython.const[cython.uchar][::1]) -> int:
+    """CRC-32C, as batches are checked here, of at least one byte."""
+    begin: Bytes = cython.address(data[0]) if cython.compiled else memoryview(data)
+    return _checksum(begin, 0, len(data))
 
 
 @cython.cfunc
@@ -913,3 +952,7 @@ def _append_number(out: bytearray, value: cython.longlong) -> object:
         out.append(raw & 0x7F | 0x80)
         raw >>= 7
     out.append(raw)
+
+
+if cython.compiled:
+    kmini_crc_begin()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from ...protocol.errors import InvalidRecord
 from ...protocol.records.batch import BatchHeader
-from ...protocol.records.compression import CHUNK_BYTES, decompress_chunks
+from ...protocol.records.compression import CHUNK_BYTES, decompress_at_once, decompress_chunks
 from ...protocol.records.record import BATCH_FACTOR, records_of
 from ..filesystem import Buffer
 
@@ -21,7 +21,8 @@ class Block:
         self._stored = records_of(batch, 0, header)
         self._header = header
         self._limit = record_limit * BATCH_FACTOR
-        self._held: list[Buffer] | None = None
+        small = decompress_at_once(header.codec, self._stored, self._limit)
+        self._held: list[Buffer] | None = None if small is None else [small]
         self.taken = 0
         """To be set for each piece by whoever got it: where the last whole record in it ends."""
 
@@ -30,6 +31,11 @@ class Block:
 
         CorruptMessage or InvalidRecord if they cannot be decompressed, InvalidRecord if something is left at the end.
         """
+        if self._held is not None and len(self._held) == 1:
+            yield self._held[0]
+            if self.taken < len(self._held[0]):
+                raise self._incomplete()
+            return
         rest = bytearray()
         for chunk in self._chunks():
             if rest:
@@ -41,7 +47,10 @@ class Block:
                 if self.taken < len(chunk):
                     rest += memoryview(chunk)[self.taken :]
         if rest:
-            raise InvalidRecord(f"the batch of offset {self._header.base_offset} ends within a record")
+            raise self._incomplete()
+
+    def _incomplete(self) -> InvalidRecord:
+        return InvalidRecord(f"the batch of offset {self._header.base_offset} ends within a record")
 
     def _chunks(self) -> Iterator[Buffer]:
         if self._held is not None:
@@ -55,8 +64,3 @@ class Block:
                     held = None
             yield chunk
         self._held = held
-
-    def walk(self, take: Callable[[Buffer], int]) -> None:
-        """Give every piece to `take`, which returns where the last whole record in it ends."""
-        for piece in self.pieces():
-            self.taken = take(piece)

@@ -28,6 +28,8 @@ class CleanerCheckpoint:
         self._path = os.path.join(log_directory, CLEANER_CHECKPOINT)
         self._one_write_at_a_time = Lock()
         self._offsets: dict[TopicPartition, int] = {}
+        self.is_corrected = False
+        """An offset that could not be right was replaced since the last `snapshot`: to be written at once."""
         try:
             self._offsets = read_offsets(filesystem, self._path)
         except (CorruptCheckpoint, OSError) as error:
@@ -38,6 +40,11 @@ class CleanerCheckpoint:
 
     def set(self, partition: TopicPartition, first_dirty_offset: int) -> None:
         self._offsets[partition] = first_dirty_offset
+
+    def correct(self, partition: TopicPartition, first_dirty_offset: int) -> None:
+        """The offset cannot be right; this one can."""
+        self._offsets[partition] = first_dirty_offset
+        self.is_corrected = True
 
     def lower(self, partition: TopicPartition, offset: int) -> bool:
         """The log was cut at `offset`, and goes on from there with what is not clean; says whether that counts."""
@@ -51,6 +58,7 @@ class CleanerCheckpoint:
 
     def snapshot(self, known: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """What to write: entries of partitions that are gone fall out of the file."""
+        self.is_corrected = False
         return {partition: offset for partition, offset in self._offsets.items() if partition in known}
 
     def write(self, offsets: Mapping[TopicPartition, int]) -> None:

@@ -1,16 +1,13 @@
 """Reading a segment a buffer at a time: chunks that begin with a batch and hold at least one whole batch.
 
-Checksums are verified here: a cleaning gives every batch that it changes a new one, and must not give a damaged record
-the right to be believed.
+Every checksum is verified, here or, of plain batches, by the sieve: a cleaning gives every batch that it changes a new
+one, and must not give a damaged record the right to be believed.
 """
 
 from __future__ import annotations
 
 import contextlib
-import struct
-from array import array
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 
 from ...protocol.errors import CorruptMessage, InvalidRecord
 from ...protocol.records.batch import (
@@ -24,15 +21,8 @@ from ...protocol.records.batch import (
     is_crc_valid,
     read_header,
 )
-from ...protocol.records.crc import crc32c
 from ..index_file import CorruptIndex
 from ..segment import Segment
-
-_LENGTH = struct.Struct(">i")
-_CRC = struct.Struct(">I")
-_LENGTH_AT = 8
-_CRC_AT = 17
-_CHECKED_FROM = 21
 
 
 class SegmentReader:
@@ -80,15 +70,6 @@ class SegmentReader:
         if header.magic > MAGIC or not is_crc_valid(chunk, at, header):
             raise self.damage(position + at, "a batch with a wrong checksum")
         return header
-
-    def verify(self, chunk: bytes, starts: array[int], count: int, position: int) -> None:
-        """Verify the checksums of the batches of magic 2 that begin at the first `count` of `starts`."""
-        view = memoryview(chunk)
-        length_at, crc_at = _LENGTH.unpack_from, _CRC.unpack_from
-        for at in islice(starts, count):
-            end = at + LOG_OVERHEAD + length_at(chunk, at + _LENGTH_AT)[0]
-            if crc32c(view[at + _CHECKED_FROM : end]) != crc_at(chunk, at + _CRC_AT)[0]:
-                raise self.damage(position + at, "a batch with a wrong checksum")
 
     def damage(self, position: int, what: str) -> CorruptMessage:
         return CorruptMessage(f"{self.path}: there is {what} at position {position}")

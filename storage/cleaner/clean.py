@@ -8,7 +8,8 @@
 
 1. *Map.* The newest offset of every key in the dirty part, in order, until it ends or the map is full. Control batches
    and aborted data have no keys. What lies beyond the map's reach stays as it is until a later pass.
-2. *Group.* Neighbouring segments that fit into one, from the start of the log to where the map ends.
+2. *Group.* Neighbouring segments that fit into one, from the start of the log to where the map ends. Not too many: the
+   loop renames the files of all of them in one go.
 3. *Rewrite.* Each group becomes one segment with the base offset of its first. Every batch of it is asked:
 
     | batch                                           | becomes                                                        |
@@ -65,6 +66,10 @@ from .rewrite import Selection, emptied, rebuilt, upgraded
 from .stats import PassReport
 from .transactions import CleanedTransactions
 
+MAX_GROUP = 32
+"""Segments that become one at most. To rename the files of so many takes 2 ms; what is left of them is a segment of the
+next pass's groups. (Apache Kafka has no such bound, and no loop.)"""
+
 
 class Pass:
     """A pass over `log` that begins at `now_ms`. Iterate over `run` once."""
@@ -107,8 +112,10 @@ class Pass:
         return OffsetMap(offsets, budget_bytes=self._limits.map_bytes, load_factor=self._limits.load_factor)
 
     def _map_keys(self, dirty: Sequence[Segment], offset_map: OffsetMap) -> None:
-        transactions = CleanedTransactions(self._log.aborted_transactions(dirty))
-        mapper = KeyMapper(offset_map, transactions, self._log.first_dirty_offset, self._limits, self._watch)
+        first_dirty = self._log.first_dirty_offset
+        # Markers further up are not met where the first segment is read from its middle on.
+        aborted = [each for each in self._log.aborted_transactions(dirty) if each.last_offset >= first_dirty]
+        mapper = KeyMapper(offset_map, CleanedTransactions(aborted), first_dirty, self._limits, self._watch)
         ends = [*(segment.base_offset for segment in dirty[1:]), self._log.end_offset]
         for segment, end_offset in zip(dirty, ends, strict=False):
             self.report.mapped_bytes += mapper.map_segment(segment)
@@ -131,7 +138,8 @@ class Pass:
             following = self._log.segments[number + 1 :]
             last_offset = (following[0].base_offset if following else self._log.end_offset) - 1
             fits = (
-                size + segment.size <= config.segment_bytes
+                len(group) < MAX_GROUP
+                and size + segment.size <= config.segment_bytes
                 and offset_index_size + segment.offset_index.size_bytes <= config.segment_index_bytes
                 and time_index_size + segment.time_index.size_bytes <= config.segment_index_bytes
                 and (segment.size == 0 or not group or last_offset - group[0].base_offset <= MAX_RELATIVE_OFFSET)
@@ -180,7 +188,6 @@ class _Rewriter:
         """Last offsets of batches that stay even if they are empty, in order."""
         self._out = bytearray()
         count = limits.buffer_bytes // HEADER_SIZE + 1
-        self._starts = array("q", bytes(8 * count))
         self._notes = array("q", bytes(8 * NOTE * count))
 
     def _legacy_horizon(self) -> int:
@@ -240,8 +247,7 @@ class _Rewriter:
             self._out = bytearray(len(chunk))
         out = memoryview(self._out)
         while True:
-            at, met, used, noted = sieve.sift_batches(chunk, at, self._precious, out, self._starts, self._notes)
-            reader.verify(chunk, self._starts, met, position)
+            at, used, noted = sieve.sift_batches(chunk, at, self._precious, out, self._notes)
             if used:
                 cleaned.append_sifted(out[:used], self._notes, noted)
             header = reader.batch_at(chunk, at, position)
@@ -249,7 +255,7 @@ class _Rewriter:
                 return at
             if sieve.error:
                 raise reader.damage(position + at, f"a batch with something that is no record (reason {sieve.error})")
-            if met == len(self._starts):
+            if noted * NOTE == len(self._notes):
                 continue
             with reader.naming(position + at):
                 self._rewrite_batch(header, chunk[at : at + header.size], cleaned, keeps_legacy)
@@ -335,7 +341,11 @@ class _Rewriter:
                 report.tombstones_waiting += record.value is None
                 kept.append(record)
         if kept:
-            changed = upgraded(header, kept)
+            has_tombstones = any(record.value is None for record in kept)
+            gets_horizon = has_tombstones and header.last_offset <= self._map.latest_offset
+            if gets_horizon:
+                report.note_horizon(self._horizon_ms)
+            changed = upgraded(header, kept, delete_horizon_ms=self._horizon_ms if gets_horizon else None)
             cleaned.append(changed.batch, changed.header)
         else:
             self._drop(header, cleaned)

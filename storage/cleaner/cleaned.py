@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import struct
 from array import array
 from collections.abc import Sequence
-from operator import sub
 from typing import NamedTuple
 
 from ...protocol.records.batch import BatchHeader
-from ...protocol.records.crc import crc32c
+from ...protocol.records.load_kernel import load_sieve
 from ..config import LogConfig
 from ..filenames import CLEANED
 from ..filesystem import Buffer, FileSystem
 from ..segment import Segment
 from ..transaction_index import AbortedTransaction
 
-_CRC = struct.Struct(">I")
-_CRC_AT = 17
-_CHECKED_FROM = 21
-NOTE = 4
-"""Numbers in a note of a sieve; see protocol/records/sieve.py."""
+NOTE: int = load_sieve().NOTE
+"""Numbers in a note of a sieve."""
 
 
 class CleanedGroup(NamedTuple):
@@ -61,15 +56,10 @@ class CleanedSegment:
         self._write_if_large()
 
     def append_sifted(self, batches: memoryview, notes: array[int], count: int) -> None:
-        """The batches that a sieve has let through, with `count` notes about them; changed ones get their checksums."""
+        """The batches that a sieve has let through, with `count` notes about them."""
         used = notes[: count * NOTE]
         starts: Sequence[int]
-        starts, last_offsets, max_timestamps, changes = (used[field::NOTE] for field in range(NOTE))
-        ends = [*starts[1:], len(batches)]
-        for at, end, is_changed in zip(starts, ends, changes, strict=True):
-            if is_changed:
-                _CRC.pack_into(batches, at + _CRC_AT, crc32c(batches[at + _CHECKED_FROM : end]))
-        sizes = map(sub, ends, starts)
+        starts, sizes, last_offsets, max_timestamps = (used[field::NOTE] for field in range(NOTE))
         if len(batches) * 4 >= self._buffer_bytes:  # as good as a full buffer
             self._write()
             self._segment.append_noted(batches, zip(starts, sizes, last_offsets, max_timestamps, strict=True))

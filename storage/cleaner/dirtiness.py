@@ -14,10 +14,11 @@ comes after the first segment with a record younger than that.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from ...protocol.records.batch import HEADER_SIZE, MAGIC, BatchHeader
-from ...protocol.records.record import iter_records
+from ...protocol.records.record import TOMBSTONE_BIT, iter_records
 from ..config_key import MAX_LONG
 from ..log import PartitionLog
 from ..segment import Segment
@@ -114,6 +115,7 @@ def capture(log: PartitionLog, dirtiness: Dirtiness) -> CleanableLog:
             entry.producer_id: ProducerTail(entry.batches[-1].last_offset if entry.batches else None, entry.epoch)
             for entry in log.producers.entries()
         },
+        tombstone_bit=TOMBSTONE_BIT if log.config.kmini_tombstone_flag_enable else 0,
     )
 
 
@@ -161,12 +163,10 @@ def _first_record_timestamp(segment: Segment, header: BatchHeader) -> int:
     return header.max_timestamp
 
 
-def earliest_horizon(segments: list[Segment]) -> int | None:
-    """The earliest delete horizon in these sealed segments, by their headers; None if there is none. Blocks.
+def delete_horizons(segments: Iterable[Segment]) -> list[int]:
+    """The delete horizons in these sealed segments, by their headers; each once, in order. Blocks.
 
     CorruptMessage if one of them is damaged.
     """
-    horizons = [
-        header.base_timestamp for segment in segments for _, header in segment.headers(0) if header.has_delete_horizon
-    ]
-    return min(horizons, default=None)
+    headers = (header for segment in segments for _, header in segment.headers(0))
+    return sorted({header.base_timestamp for header in headers if header.has_delete_horizon})

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from array import array
-
 from ...protocol.errors import InvalidRecord
-from ...protocol.records.batch import HEADER_SIZE, MAGIC, BatchHeader
+from ...protocol.records.batch import MAGIC, BatchHeader
 from ...protocol.records.record import decode_records
 from ..segment import Segment
 from .block import Block
@@ -31,7 +29,6 @@ class KeyMapper:
         self._first_dirty_offset = first_dirty_offset
         self._limits = limits
         self._watch = watch
-        self._starts = array("q", bytes(8 * (limits.buffer_bytes // HEADER_SIZE + 1)))
 
     def map_segment(self, segment: Segment) -> int:
         """Until its end, or until the map is full; how many bytes were read."""
@@ -45,15 +42,12 @@ class KeyMapper:
         """The whole batches at the start of the chunk; how many bytes they have."""
         table, at = self._map.table, 0
         while not self._map.is_full:
-            at, count = table.put_batches(chunk, at, self._first_dirty_offset, self._starts)
-            reader.verify(chunk, self._starts, count, position)
+            at = table.put_batches(chunk, at, self._first_dirty_offset)
             header = reader.batch_at(chunk, at, position)
             if header is None or self._map.is_full:
                 break
             if table.error:
                 raise reader.damage(position + at, f"a batch with something that is no record (reason {table.error})")
-            if count == len(self._starts):
-                continue
             with reader.naming(position + at):
                 self._map_batch(header, chunk[at : at + header.size])
             at += header.size

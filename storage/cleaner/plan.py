@@ -9,6 +9,7 @@ from ...protocol.records.record import DEFAULT_LIMIT
 from ..config import LogConfig
 from ..filesystem import FileSystem
 from ..segment import Segment
+from ..segments import aborted_transactions
 from ..transaction_index import AbortedTransaction
 
 
@@ -48,13 +49,7 @@ class CleanableLog(NamedTuple):
         ones. Their markers may be in later segments."""
         if not segments:
             return []
-        found: list[AbortedTransaction] = []
-        for segment in (*segments, *self.later_segments):
-            some, is_all = segment.transaction_index.collect(segments[0].base_offset, self.end_offset)
-            found += some
-            if is_all:
-                break
-        return found
+        return aborted_transactions((*segments, *self.later_segments), segments[0].base_offset, self.end_offset)
 
 
 class Limits(NamedTuple):

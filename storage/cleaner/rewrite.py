@@ -33,7 +33,7 @@ from ...protocol.records.batch import (
     read_header,
     rewrite_header,
 )
-from ...protocol.records.compression import compress_chunks
+from ...protocol.records.compression import compress, compress_chunks
 from ...protocol.records.record import Record
 from ..filesystem import Buffer
 from .block import Block
@@ -91,6 +91,10 @@ def rebuilt(
             block.taken, verdict = next(verdicts)
             yield sieve.rewrite(piece, verdict, shift, fixed_delta)
 
+    if len(selection.pieces) == 1:
+        left = compress(header.codec, next(remaining()))
+    else:
+        left = b"".join(compress_chunks(header.codec, remaining()))
     return _finished(
         header._replace(
             attributes=attributes,
@@ -98,18 +102,19 @@ def rebuilt(
             max_timestamp=header.max_timestamp if header.attributes & LOG_APPEND_TIME else selection.max_timestamp,
             record_count=selection.kept,
         ),
-        b"".join(compress_chunks(header.codec, remaining())),
+        left,
     )
 
 
-def upgraded(header: BatchHeader, records: Sequence[Record]) -> Rewritten:
-    """These records of a message of magic 0 or 1, at least one, as a batch of magic 2. They have no delete horizon."""
+def upgraded(header: BatchHeader, records: Sequence[Record], *, delete_horizon_ms: int | None = None) -> Rewritten:
+    """These records of a message of magic 0 or 1, at least one, as a batch of magic 2, with that horizon if any."""
     batch = build_batch(
         records,
         base_offset=records[0].offset,
         last_offset=records[-1].offset,
         codec=header.codec,
         log_append_time_ms=header.max_timestamp if header.is_log_append_time else None,
+        delete_horizon_ms=delete_horizon_ms,
     )
     return Rewritten(read_header(batch), batch)
 

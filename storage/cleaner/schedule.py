@@ -16,6 +16,7 @@ on. The bound of KIP-354 does not hold there; the gauges show it.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import logging
 from collections.abc import Iterable, Mapping
@@ -30,7 +31,7 @@ from .checkpoint import CleanerCheckpoint
 from .dirtiness import Dirtiness, assess, capture, first_timestamp, next_roll_ms
 from .plan import CleanableLog
 from .states import CleaningStates
-from .stats import NO_HORIZON, CleanerGauges, PassReport
+from .stats import NO_HORIZON, LastPasses, PassReport, Standing
 
 logger = logging.getLogger("kmini.storage.cleaner")
 
@@ -73,29 +74,24 @@ class Schedule:
         self.checkpoint = checkpoint
         self.backoff_ms = backoff_ms
         """`log.cleaner.backoff.ms`; may be changed at any time."""
+        self.threads = 1
+        """`log.cleaner.threads`; likewise."""
         self.states = CleaningStates()
-        self.gauges = CleanerGauges()
-        self.last_pick_ms = 0
+        self.last_passes = LastPasses()
         self._memories: dict[TopicPartition, _Memory] = {}
 
     # Picking
 
     def pick(self, logs: Mapping[TopicPartition, PartitionLog], now_ms: int) -> Job | None:
         """The log to clean next, IN_PROGRESS from here on; None if there is none."""
-        self.last_pick_ms = now_ms
         best: tuple[tuple[float, ...], TopicPartition, Dirtiness] | None = None
-        delay_ms, dirtiest = 0, 0.0
         for partition, log in self._compacted(logs):
-            dirtiness = self._assess(partition, log, now_ms)
-            if dirtiness is None:
+            if not self.states.is_idle(partition) or self._memory(partition).failure:
                 continue
-            delay_ms, dirtiest = max(delay_ms, dirtiness.delay_ms), max(dirtiest, dirtiness.ratio)
-            if self.states.is_idle(partition) and not self._memory(partition).failure:
-                rank = self._rank(partition, log, dirtiness, now_ms)
-                if rank is not None and (best is None or rank > best[0]):
-                    best = rank, partition, dirtiness
-        self.gauges.max_compaction_delay_secs = delay_ms / 1000
-        self.gauges.max_dirty_percent = 100 * dirtiest
+            dirtiness = self._assess(partition, log, now_ms)
+            rank = None if dirtiness is None else self._rank(partition, log, dirtiness, now_ms)
+            if rank is not None and dirtiness is not None and (best is None or rank > best[0]):
+                best = rank, partition, dirtiness
         if best is None:
             return None
         rank, partition, dirtiness = best
@@ -117,12 +113,25 @@ class Schedule:
 
     def _assess(self, partition: TopicPartition, log: PartitionLog, now_ms: int) -> Dirtiness | None:
         """None if the log cannot even be looked at: then it is uncleanable."""
+        noted = self.checkpoint.get(partition)
         try:
-            return assess(log, self.checkpoint.get(partition), now_ms)
+            dirtiness = assess(log, noted, now_ms)
         except (KafkaError, OSError) as error:
             if not self._memory(partition).failure:
-                self._fail(partition, error)
+                self.fail(partition, error)
             return None
+        if noted is not None and noted != dirtiness.first_dirty_offset:
+            self._correct(partition, log, noted, dirtiness.first_dirty_offset)
+        return dirtiness
+
+    def _correct(self, partition: TopicPartition, log: PartitionLog, noted: int, first_dirty_offset: int) -> None:
+        """The checkpoint cannot be right. Retention moves the start of a log beyond it; nothing else should."""
+        self.checkpoint.correct(partition, first_dirty_offset)
+        if noted > log.log_end_offset or not log.config.is_deletable:
+            logger.warning(
+                "%s: the cleaner checkpoint is at %d, outside %d..%d: it is cleaned from %d on",
+                *(partition, noted, log.log_start_offset, log.log_end_offset, first_dirty_offset),
+            )
 
     def _rank(
         self, partition: TopicPartition, log: PartitionLog, dirtiness: Dirtiness, now_ms: int
@@ -147,19 +156,20 @@ class Schedule:
         partition = job.partition
         was_left_alone = self.states.done(partition)
         if error is not None:
-            self._fail(partition, error)
+            self.fail(partition, error)
             return False
         if report is None or not was_left_alone:
             return False
         memory = self._memory(partition)
         memory.horizon_ms = report.earliest_horizon_ms
         memory.next_horizon_pass_ms = now_ms + max(self.backoff_ms, int(_HORIZON_SPACING * report.seconds * 1000))
-        self.gauges.note_pass(report)
+        self.last_passes.note(report, self.threads)
         self.checkpoint.set(partition, report.end_offset)
         logger.info("%s: %s", partition, report)
         return True
 
-    def _fail(self, partition: TopicPartition, error: BaseException) -> None:
+    def fail(self, partition: TopicPartition, error: BaseException) -> None:
+        """The log is uncleanable from now on."""
         self._memory(partition).failure = str(error) or type(error).__name__
         logger.error("%s cannot be cleaned any more until the broker starts again: %s", partition, error)
 
@@ -193,15 +203,27 @@ class Schedule:
         """Uncleanable partitions, and why."""
         return {partition: memory.failure for partition, memory in self._memories.items() if memory.failure}
 
-    def uncleanable_bytes(self, logs: Mapping[TopicPartition, PartitionLog], now_ms: int) -> int:
-        """Cleanable bytes of the uncleanable partitions."""
-        found = (self._assess(p, logs[p], now_ms) for p in self.failures() if p in logs)
-        return sum(dirtiness.cleanable_bytes for dirtiness in found if dirtiness is not None)
+    def standing(self, logs: Mapping[TopicPartition, PartitionLog], now_ms: int) -> Standing:
+        """What waits, and for how long, also of logs that are paused, being cleaned or uncleanable."""
+        delay_ms, dirtiest, uncleanable, uncleanable_bytes = 0, 0.0, 0, 0
+        for partition, log in self._compacted(logs):
+            dirtiness = self._assess(partition, log, now_ms)
+            if dirtiness is not None:
+                delay_ms, dirtiest = max(delay_ms, dirtiness.delay_ms), max(dirtiest, dirtiness.ratio)
+            if self._memory(partition).failure:
+                uncleanable += 1
+                uncleanable_bytes += log.size_bytes if dirtiness is None else dirtiness.cleanable_bytes
+        return Standing(delay_ms / 1000, 100 * dirtiest, uncleanable, uncleanable_bytes)
 
     def next_due_ms(self, logs: Mapping[TopicPartition, PartitionLog], now_ms: int) -> int | None:
         """When time alone will next give the cleaner something to do: a roll, a bound, a minimum lag, a horizon. None
         if that is never. It may be too early, never too late."""
-        times = [time for partition, log in self._compacted(logs) for time in self._times(partition, log)]
+        times: list[int] = []
+        for partition, log in self._compacted(logs):
+            if not self._memory(partition).failure:
+                # What cannot be looked at is found to be uncleanable by the next `pick`.
+                with contextlib.suppress(KafkaError, OSError):
+                    times += self._times(partition, log)
         return min((time for time in times if time > now_ms), default=None)
 
     def _times(self, partition: TopicPartition, log: PartitionLog) -> Iterable[int]:

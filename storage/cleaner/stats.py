@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 NO_HORIZON = 2**63 - 1
 
@@ -47,6 +50,9 @@ class PassReport:
     """Tombstones that stay, for now."""
     earliest_horizon_ms: int = NO_HORIZON
     """When the first of the tombstones and markers that wait may go; NO_HORIZON if none waits that has one."""
+    horizons_ms: Sequence[int] = ()
+    """All such times in the cleaned part, each once, in order. Told by the last report of a compaction that was asked
+    for: it costs another look at every batch, which passes in the background do without."""
     seconds: float = 0.0
     """By a stopwatch; waiting for the throttle included."""
 
@@ -76,18 +82,40 @@ class PassReport:
         )
 
 
-@dataclass
-class CleanerGauges:
-    """Kafka's metrics of the cleaner, over the last pass of each thread."""
+class LastPasses:
+    """Kafka's metrics of what the cleaner has done: over the last passes, as many as there are threads."""
 
-    max_buffer_utilization_percent: float = 0.0
-    cleaner_recopy_percent: float = 0.0
-    max_clean_time_secs: float = 0.0
-    max_compaction_delay_secs: float = 0.0
-    max_dirty_percent: float = 0.0
+    def __init__(self) -> None:
+        self._reports: deque[PassReport] = deque(maxlen=1)
 
-    def note_pass(self, report: PassReport) -> None:
-        """The last pass of the only thread."""
-        self.max_buffer_utilization_percent = 100 * report.map_utilization
-        self.cleaner_recopy_percent = 100 * report.bytes_written / max(report.bytes_read, 1)
-        self.max_clean_time_secs = report.seconds
+    def note(self, report: PassReport, threads: int) -> None:
+        if self._reports.maxlen != threads:
+            self._reports = deque(self._reports, maxlen=max(threads, 1))
+        self._reports.append(report)
+
+    @property
+    def max_buffer_utilization_percent(self) -> float:
+        """How full the fullest map was."""
+        return 100 * max((report.map_utilization for report in self._reports), default=0.0)
+
+    @property
+    def recopy_percent(self) -> float:
+        """Of the bytes that were read, those that were written again."""
+        read = sum(report.bytes_read for report in self._reports)
+        return 100 * sum(report.bytes_written for report in self._reports) / max(read, 1)
+
+    @property
+    def max_clean_time_secs(self) -> float:
+        return max((report.seconds for report in self._reports), default=0.0)
+
+
+class Standing(NamedTuple):
+    """How it stands with all compacted logs at one time."""
+
+    max_compaction_delay_secs: float
+    """For how long the record that waits longest has been waiting beyond `max.compaction.lag.ms` (KIP-354), whatever it
+    is that it waits for: an open transaction, a pause, an uncleanable log."""
+    max_dirty_percent: float
+    uncleanable_partitions: int
+    uncleanable_bytes: int
+    """What could be cleaned of them; all of a log that cannot even be looked at."""

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from kmini.broker.background import Periodic, SharedWrite, run_now
+from kmini.broker.background import Naps, Periodic, SharedWrite, run_now
 from kmini.broker.clock import MovableClock
 
 
@@ -102,6 +102,47 @@ async def test_a_periodic_task_runs_every_interval_and_survives_its_failures() -
     periodic.cancel()
     await clock.advance(600_000)
     assert len(runs) == 4
+
+
+async def test_a_periodic_task_skips_the_beats_at_which_it_can_have_no_effect() -> None:
+    clock = MovableClock()
+    start = clock.now_ms()
+    runs: list[int] = []
+    effects: list[int | None] = [start + 1_000_000, None, 0, 0]
+
+    async def task() -> None:
+        runs.append(round((clock.now_ms() - start) / 60_000))
+
+    naps = Naps()
+    Periodic(clock, "a test", task, interval_ms=60_000, next_effect_ms=lambda: effects.pop(0), naps=naps)
+    await clock.advance(900_000)
+    assert (runs, bool(naps)) == ([1], True)
+    await clock.advance(6_030_000)
+    assert runs == [1, 17]
+    naps.end()
+    assert not naps
+    await clock.advance(120_000)
+    assert runs == [1, 17, 116, 117]
+
+
+async def test_what_changes_ends_the_nap_at_the_next_beat() -> None:
+    clock = MovableClock()
+    start = clock.now_ms()
+    runs: list[int] = []
+
+    async def task() -> None:
+        runs.append(round((clock.now_ms() - start) / 60_000))
+
+    naps = Naps()
+    periodic = Periodic(clock, "a test", task, interval_ms=60_000, next_effect_ms=lambda: start + 86_400_000, naps=naps)
+    await clock.advance(130_000)
+    naps.end()
+    await clock.advance(60_000)
+    assert runs == [1, 3]
+    periodic.cancel()
+    naps.end()
+    await clock.advance(86_400_000)
+    assert runs == [1, 3]
 
 
 async def test_what_need_not_wait_is_done_at_once() -> None:

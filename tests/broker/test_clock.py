@@ -1,10 +1,11 @@
 """Two timelines, and what falls due when they are moved."""
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 
-from kmini.broker.clock import MovableClock
+from kmini.broker.clock import Duration, MovableClock, milliseconds
 
 WEEK_MS = 7 * 24 * 3_600_000
 
@@ -32,7 +33,7 @@ async def test_a_timer_set_on_the_way_runs_too() -> None:
         clock.call_later(100_000, again)
 
     clock.call_later(100_000, again)
-    await clock.advance(1_000_000)
+    await clock.advance(1_050_000)  # each sets the next a little late, as real time goes on
     assert len(runs) == 10
 
 
@@ -66,6 +67,29 @@ async def test_advance_returns_when_what_it_started_has_finished() -> None:
     clock.call_later(1_000, work)
     await clock.advance(1_000)
     assert steps == ["begun", "done"]
+
+
+@pytest.mark.parametrize(
+    ("duration", "expected"),
+    [
+        ("7d", WEEK_MS),
+        ("1w", WEEK_MS),
+        ("1h30m", 5_400_000),
+        ("1.5 h", 5_400_000),
+        ("250ms", 250),
+        ("2m 3s", 123_000),
+        (timedelta(days=7), WEEK_MS),
+        (WEEK_MS, WEEK_MS),
+    ],
+)
+def test_durations_are_said_as_people_say_them(duration: Duration, expected: int) -> None:
+    assert milliseconds(duration) == expected
+
+
+@pytest.mark.parametrize("text", ["", "7", "d", "7 days", "-1h", "1h-30m", "1e3s"])
+async def test_what_is_no_duration_is_refused_with_the_units(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is no duration: .*ms, s, m, h, d, w"):
+        await MovableClock().advance(text)
 
 
 async def test_the_clock_does_not_move_backwards() -> None:

@@ -25,7 +25,8 @@ from kmini.storage.log_dir_files import MetaProperties, write_meta_properties
 
 @pytest.fixture
 def controller(tmp_path: Path) -> Iterator[Controller]:
-    controller = Controller.open(str(tmp_path), node_id=1)
+    controller = Controller.open(str(tmp_path), node_ids=[1])
+    controller.register(BrokerRegistration(1))
     yield controller
     controller.close()
 
@@ -40,7 +41,7 @@ def as_after_a_kill(controller: Controller, data_dir: Path) -> Controller:
     """A controller on the files as a killed process leaves them: copied while they are in use."""
     killed = data_dir.parent / f"{data_dir.name}-killed"
     shutil.copytree(data_dir, killed)
-    return Controller.open(str(killed), node_id=1)
+    return Controller.open(str(killed), node_ids=[1])
 
 
 # --- what survives
@@ -80,7 +81,8 @@ def test_leaders_and_replicas_survive_as_they_are(tmp_path: Path) -> None:
 
 
 def test_an_unsynced_database_survives_a_kill_too(tmp_path: Path) -> None:
-    controller = Controller.open(str(tmp_path / ""), node_id=1, synced=False)
+    controller = Controller.open(str(tmp_path / ""), node_ids=[1], synced=False)
+    controller.register(BrokerRegistration(1))
     made = make(controller, "t")
     again = as_after_a_kill(controller, tmp_path)
     assert again.topics == {"t": made}
@@ -109,7 +111,8 @@ def test_a_deleted_topic_is_remembered_until_its_folders_are_gone(controller: Co
     assert controller.topic_by_id(topic.id) is None
     assert controller.is_leaving("t")
     assert controller.deleted_topic_ids() == {topic.id}
-    controller.forget_deleted([topic.id])
+    controller.gone_from(1, [topic.id])
+    controller.release_names([topic.id])
     assert not controller.is_leaving("t")
     assert controller.deleted_topic_ids() == set()
 
@@ -163,7 +166,7 @@ def test_names_collide_when_only_dots_and_underscores_differ(controller: Control
 
 def test_replicas_are_spread_over_the_live_brokers(controller: Controller) -> None:
     for node_id in (2, 3):
-        controller.register(BrokerRegistration(node_id, rack="r"))
+        controller.register(BrokerRegistration(node_id))
     assignment = controller.assign(6, 2)
     assert sorted(replicas[0] for replicas in assignment) == [1, 1, 2, 2, 3, 3]
     assert all(len(set(replicas)) == 2 for replicas in assignment)
@@ -270,7 +273,7 @@ def test_the_database_of_a_later_kmini_is_refused(tmp_path: Path) -> None:
 
 def test_a_disk_that_refuses_changes_nothing(controller: Controller) -> None:
     kept = make(controller, "kept")
-    controller._database.execute("PRAGMA query_only = TRUE")
+    controller._database.connection.execute("PRAGMA query_only = TRUE")
     for attempt in (
         lambda: make(controller, "new"),
         lambda: controller.delete_topics([kept]),
@@ -278,6 +281,6 @@ def test_a_disk_that_refuses_changes_nothing(controller: Controller) -> None:
     ):
         with pytest.raises(KafkaStorageError, match="cannot be written"):
             attempt()
-    controller._database.execute("PRAGMA query_only = FALSE")
+    controller._database.connection.execute("PRAGMA query_only = FALSE")
     assert controller.topics == {"kept": kept}
     assert controller.next_producer_id() == 0

@@ -37,9 +37,10 @@ def samples(broker: Broker) -> dict[tuple[str, tuple[tuple[str, str], ...]], flo
     }
 
 
-def read(topic: str, size: int, error_code: int = 0) -> tuple[list[Any], list[Any]]:
+def read(topic: str, size: int, error_code: int = 0, *, is_follower: bool = False) -> tuple[list[Any], list[Any]]:
     """One partition of a fetch and its answer, as far as metrics look at them."""
-    wanted = SimpleNamespace(topic_partition=TopicPartition(topic, 0))
+    reader = SimpleNamespace(is_follower=is_follower)
+    wanted = SimpleNamespace(topic_partition=TopicPartition(topic, 0), reader=reader)
     return [wanted], [SimpleNamespace(error_code=error_code, records=b"x" * size)]
 
 

@@ -95,10 +95,11 @@ def told(start_broker, monkeypatch: pytest.MonkeyPatch) -> Told:
 
     async def told(peer: str, **settings: str) -> list[tuple[str, int]]:
         broker = await start_broker(**LISTENERS, **settings)
-        return [
-            broker.server.address_for(SimpleNamespace(listener=listener, peer=(peer, 50_000), arrived_at=(OWN, port)))
+        connections = [
+            SimpleNamespace(listener=listener, peer=(peer, 50_000), arrived_at=(OWN, port))
             for listener, port in zip(broker.server.listeners, (9092, 19092), strict=True)
         ]
+        return [broker.server.addresses_for(connection)[1] for connection in connections]
 
     return told
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kmini.broker import topics
+from kmini.broker import topic_plans, topics
 from kmini.broker.broker import Broker
 from kmini.protocol.errors import (
     KafkaStorageError,
@@ -154,7 +154,7 @@ async def test_a_folder_of_another_topic_of_that_name_is_left_alone_and_not_serv
     assert again.leader_of(TopicPartition("t", 0))
     with pytest.raises(NotLeaderOrFollower):
         again.leader_of(TopicPartition("t", 1))
-    assert "cannot lead t-1: its folder belongs to another topic" in caplog.text
+    assert "t-1 cannot be held: its folder belongs to another topic" in caplog.text
 
 
 async def test_one_partition_that_the_disk_refuses_does_not_stop_the_start(
@@ -184,7 +184,7 @@ async def test_a_brokers_new_defaults_do_not_stop_a_topic_that_contradicts_them(
 
 async def test_other_requests_are_served_while_many_partitions_are_made(start_broker: StartBroker) -> None:
     broker = await start_broker()
-    planned = topics.plan(broker, "t", partitions=100)
+    planned = topic_plans.plan(broker, "t", partitions=100)
     creation = asyncio.ensure_future(topics.create_all(broker, [planned]))
     turns = 0
     while not creation.done():
@@ -199,7 +199,7 @@ async def test_a_topic_deleted_while_it_is_made_is_gone_at_the_end(
     start_broker: StartBroker, log_directory: Path
 ) -> None:
     broker = await start_broker()
-    creation = asyncio.ensure_future(topics.create_all(broker, [topics.plan(broker, "t", partitions=50)]))
+    creation = asyncio.ensure_future(topics.create_all(broker, [topic_plans.plan(broker, "t", partitions=50)]))
     for _ in range(3):
         await asyncio.sleep(0)
     topics.delete(broker, "t")
@@ -210,7 +210,7 @@ async def test_a_topic_deleted_while_it_is_made_is_gone_at_the_end(
 
 async def test_of_two_plans_for_one_name_the_second_is_left_out(start_broker: StartBroker) -> None:
     broker = await start_broker()
-    first, second = topics.plan(broker, "t"), topics.plan(broker, "t", partitions=2)
+    first, second = topic_plans.plan(broker, "t"), topic_plans.plan(broker, "t", partitions=2)
     assert await topics.create_all(broker, [first]) == []
     assert await topics.create_all(broker, [second]) == [second]
     assert broker.controller.topics == {"t": first}
@@ -222,7 +222,7 @@ async def test_a_name_is_not_free_before_its_folders_are_put_away(start_broker: 
     deletion = asyncio.ensure_future(topics.delete_all(broker, [broker.controller.topics["t"]]))
     await asyncio.sleep(0)
     with pytest.raises(TopicAlreadyExists):
-        topics.plan(broker, "t")
+        topic_plans.plan(broker, "t")
     await deletion
     assert topics.create(broker, "t").name == "t"
 

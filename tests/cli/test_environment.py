@@ -339,7 +339,7 @@ def test_a_broker_beside_its_controller_is_the_whole_cluster() -> None:
     ],
 )
 def test_topics_are_in_the_grammar_of_wurstmeister(text: str, topics: list[tuple[str, int, str]]) -> None:
-    expected = [NewTopic(*topic, "KAFKA_CREATE_TOPICS") for topic in topics]
+    expected = [NewTopic(*topic, "KAFKA_CREATE_TOPICS", replicas=1) for topic in topics]
     assert read_environment({"KAFKA_CREATE_TOPICS": text}).topics == expected
 
 
@@ -351,10 +351,21 @@ def test_another_separator_can_be_said(separator: str, text: str) -> None:
     assert [topic.name for topic in environment.topics] == ["a", "b"]
 
 
-def test_more_replicas_than_brokers_are_one_and_it_is_said() -> None:
-    assert read_environment({"KAFKA_CREATE_TOPICS": "a:1:3"}).notes == [
-        "topic a gets 1 replica instead of 3: there is one broker"
-    ]
+@pytest.mark.parametrize(
+    ("brokers", "said"),
+    [
+        (1, "topic a gets 1 replica instead of 3: there is one broker"),
+        (2, "topic a gets 2 replicas instead of 3: there are 2 brokers"),
+    ],
+)
+def test_more_replicas_than_brokers_are_one_each_and_it_is_said(start, stop, brokers: int, said: str) -> None:
+    environment = {"KAFKA_CREATE_TOPICS": "a:1:3,b:1:1", "PATH": ""}
+    process = start("serve", "--env", "--host", "127.0.0.1", "--port", 0, "--brokers", brokers, env=environment)
+    with Wire(process.stdout.readline().strip()) as wire:
+        asked = [MetadataRequest.Topic(name=name) for name in ("a", "b")]
+        told = wire.ask(MetadataRequest(topics=asked, allow_auto_topic_creation=False)).topics
+    assert [len(topic.partitions[0].replica_nodes) for topic in told] == [brokers, 1]
+    assert said in stop(process)[1]
 
 
 @pytest.mark.parametrize("text", ["a", "a:1", "a:b:c", "a:0:1", "a:1:0", "a:1:1:compact:x", "a:-1:1", "a:1:1,b"])

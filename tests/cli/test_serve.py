@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,77 @@ def test_the_port_is_written_to_a_file_on_request(start, stop, tmp_path) -> None
     assert address == f"127.0.0.1:{port_file.read_text()}"
     stop(process)
     assert not list(tmp_path.iterdir())
+
+
+def test_several_brokers_say_where_each_is_and_know_each_other(start, stop, run, tmp_path) -> None:
+    port_file = tmp_path / "ports"
+    options = ("--topic", "orders:3", "-c", "default.replication.factor=3", "--port-file", port_file)
+    process = start("serve", "--brokers", 3, "--port", 0, "--data-dir", tmp_path / "data", *options)
+    addresses = [process.stdout.readline().strip() for _ in range(3)]
+    assert len(set(addresses)) == 3
+    for address in addresses:  # each answers, and knows the topic and the others
+        lines = run("topic", "describe", "orders", "-b", address).stdout.splitlines()
+        assert len(lines) == 4
+        assert [sorted(re.findall(r"\b[123],[123],[123]\b", line)[0].split(",")) for line in lines[1:]] == [
+            ["1", "2", "3"]
+        ] * 3
+    run("produce", "orders", "-b", addresses[2], stdin="one\n")
+    assert run("consume", "orders", "-b", addresses[1]).stdout == "one\n"
+    while not port_file.exists():
+        assert process.poll() is None
+    assert [f"127.0.0.1:{port}" for port in port_file.read_text().split()] == addresses
+    code, stderr = stop(process)
+    assert code == 0
+    assert [f"node {number} stopped" in stderr for number in (1, 2, 3)] == [True] * 3
+    assert not port_file.exists()
+    assert {"broker-1", "broker-2", "broker-3", "kmini.db"} <= {path.name for path in (tmp_path / "data").iterdir()}
+
+
+def test_several_brokers_have_the_ports_from_the_one_that_is_named(start) -> None:
+    port = three_free_ports()
+    process = start("serve", "--brokers", 3, "--port", port)
+    assert [process.stdout.readline().strip() for _ in range(3)] == [f"127.0.0.1:{port + more}" for more in range(3)]
+
+
+def three_free_ports() -> int:
+    """The first of three ports, one after the other, that nobody listens at."""
+    for _ in range(100):
+        with socket.create_server(("127.0.0.1", 0)) as first, suppress(OSError, OverflowError):
+            port: int = first.getsockname()[1]
+            with socket.create_server(("127.0.0.1", port + 1)), socket.create_server(("127.0.0.1", port + 2)):
+                return port
+    raise AssertionError("no three ports in a row are free")
+
+
+def test_none_of_several_brokers_runs_if_one_cannot(run, tmp_path) -> None:
+    port = three_free_ports()
+    with socket.create_server(("127.0.0.1", port + 2)):
+        result = run("serve", "--brokers", 3, "--port", port)
+    assert result.exit_code == 2
+    assert f"127.0.0.1:{port + 2}: Address already in use" in result.stderr.splitlines()[-1]
+    assert not result.stdout
+    for number in (port, port + 1):
+        socket.create_server(("127.0.0.1", number)).close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--brokers", 0), "--brokers"),
+        (("--brokers", 3, "--port", 65534), "there is no port 65536"),
+        (
+            (
+                *("--brokers", 2, "-c", "listeners=PLAINTEXT://127.0.0.1:9092,INSIDE://127.0.0.1:9093"),
+                *("-c", "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,INSIDE:PLAINTEXT"),
+            ),
+            "broker 2 would listen at 127.0.0.1:9093, as broker 1 does",
+        ),
+    ],
+)
+def test_several_brokers_that_cannot_be_are_told(run, arguments, said: str) -> None:
+    result = run("serve", *arguments)
+    assert result.exit_code == 2
+    assert said in result.stderr.splitlines()[-1]
 
 
 def test_a_taken_port_is_one_sentence_with_the_remedy(run) -> None:

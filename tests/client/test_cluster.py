@@ -81,6 +81,17 @@ async def test_when_the_leader_moves_the_new_one_is_found_and_asked(cluster, cli
     assert len(old.asked(ListOffsetsRequest)) == len(new.asked(ListOffsetsRequest)) == 1
 
 
+async def test_a_leader_that_is_forgotten_while_others_are_looked_up_is_looked_up_too(cluster, client) -> None:
+    cluster.lead("known", 1)
+    cluster.lead("new", 2)
+    known, new = TopicPartition("known", 0), TopicPartition("new", 0)
+    await client.cluster.leader_of(known, Deadline(20_000))
+    asked = asyncio.ensure_future(client.cluster.leaders([known, new], Deadline(20_000)))
+    await asyncio.sleep(0)
+    client.cluster.forget_leader(known)
+    assert await asked == ({1: [known], 2: [new]}, {})
+
+
 async def test_when_the_leader_dies_its_successor_is_asked(cluster, client) -> None:
     cluster.lead("t", 3)
     cluster[1].answers[ListOffsetsRequest] = offsets()

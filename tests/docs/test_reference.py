@@ -39,6 +39,12 @@ def test_the_pages_in_the_repository_are_what_is_written_now(pages: dict[str, st
     assert not stale, "run: make docs"
 
 
+def test_what_the_cleaner_does_otherwise_is_shown_by_a_test(generator: ModuleType) -> None:
+    for behaviour in generator._oracle().CLEANER:
+        file, _, function = behaviour.test.partition("::")
+        assert f"def {function}(" in (ROOT / "tests" / file).read_text(encoding="utf-8"), behaviour
+
+
 def test_every_page_of_reference_is_written(pages: dict[str, str]) -> None:
     there = {path.relative_to(ROOT).as_posix() for path in (ROOT / "docs" / "reference").iterdir()}
     assert there <= pages.keys()

@@ -14,7 +14,8 @@ import kmini
 from kmini import AsyncBroker, Broker
 from kmini.broker.config import ConfigError
 from kmini.broker.server import PortTaken
-from kmini.embedded import Operations
+from kmini.embedded import AsyncClock, AsyncTopic, Clock, Topic
+from kmini.operations import ClockOperations, Operations, TopicOperations
 from kmini.protocol.errors import RequestTimedOut, TopicAlreadyExists, UnknownTopicOrPartition
 from kmini.protocol.messages.api_versions import ApiVersionsRequest
 from kmini.protocol.messages.metadata import MetadataRequest
@@ -29,19 +30,41 @@ def public_methods(cls: type) -> dict[str, inspect.Signature]:
     }
 
 
-def test_both_voices_have_the_methods_of_the_one_table_with_its_signatures() -> None:
-    table = public_methods(Operations)
-    assert public_methods(AsyncBroker) == table
-    life = {"start", "stop", "close"}
-    blocking = public_methods(Broker)
-    assert {name: blocking[name] for name in blocking if name not in life} == table
-    assert life < set(blocking)
+TABLES = [
+    (Operations, Broker, AsyncBroker),
+    (TopicOperations, Topic, AsyncTopic),
+    (ClockOperations, Clock, AsyncClock),
+]
 
 
-def test_blocking_methods_return_values_and_the_others_coroutines() -> None:
-    for name in public_methods(Operations):
-        assert inspect.iscoroutinefunction(getattr(AsyncBroker, name)), name
-        assert not inspect.iscoroutinefunction(getattr(Broker, name)), name
+@pytest.mark.parametrize(("operations", "blocking", "awaiting"), TABLES)
+def test_both_voices_have_the_methods_of_the_one_table_with_its_signatures(
+    operations: type, blocking: type, awaiting: type
+) -> None:
+    life, handles = {"start", "stop", "close"}, {"topic"}
+    table = public_methods(operations)
+    methods = public_methods(awaiting)
+    assert {name: methods[name] for name in methods if name not in handles} == table
+    methods = public_methods(blocking)
+    assert {name: methods[name] for name in methods if name not in life | handles} == table
+    if blocking is Broker:
+        assert life | handles < set(methods)
+
+
+def test_both_voices_have_the_same_handles() -> None:
+    blocking, awaiting = Broker(), AsyncBroker(Broker())
+    assert type(blocking.topic("orders")) is Topic
+    assert type(awaiting.topic("orders")) is AsyncTopic
+    assert (type(blocking.clock), type(awaiting.clock)) == (Clock, AsyncClock)
+
+
+@pytest.mark.parametrize(("operations", "blocking", "awaiting"), TABLES)
+def test_blocking_methods_return_values_and_the_others_coroutines(
+    operations: type, blocking: type, awaiting: type
+) -> None:
+    for name in public_methods(operations):
+        assert inspect.iscoroutinefunction(getattr(awaiting, name)), name
+        assert not inspect.iscoroutinefunction(getattr(blocking, name)), name
 
 
 def test_the_facade_exports_what_it_says() -> None:
@@ -115,12 +138,15 @@ def test_a_stopped_broker_comes_back_on_its_port_with_its_data() -> None:
     with Broker(topics={"orders": 1}) as broker:
         address = broker.bootstrap_servers
         broker.produce("orders", b"one")
+        broker.clock.advance("3d")
+        now_ms = broker.clock.now_ms()
         broker.stop()
         assert broker.bootstrap_servers == ""
         with pytest.raises(ConnectionRefusedError):
             Wire(address)
         broker.start()
         assert broker.bootstrap_servers == address
+        assert broker.clock.now_ms() >= now_ms
         assert [record.value for record in broker.records("orders")] == [b"one"]
 
 

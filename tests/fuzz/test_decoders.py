@@ -21,14 +21,14 @@ from old_messages import mutated_message_set, random_message_set
 from kmini.protocol.errors import KafkaError, MalformedMessage
 from kmini.protocol.framing import NEED_DATA, ClientConnection, ServerConnection
 from kmini.protocol.messages import REQUESTS
-from kmini.protocol.records.batch import iter_batches, read_header
+from kmini.protocol.records.batch import HEADER_SIZE, iter_batches, read_header
 from kmini.protocol.records.control import parse_end_transaction_marker
 from kmini.protocol.records.down_convert import down_convert
 from kmini.protocol.records.record import decode_all, decode_records, first_record_since
 from kmini.protocol.schema import Request
 from kmini.storage.config import LogConfig
 from kmini.storage.legacy_validation import first_message, validate_messages
-from kmini.storage.validation import continuing_batches, validate
+from kmini.storage.validation import ValidatedRecords, continuing_batches, validate
 
 NOW_MS = 1_700_000_000_000
 LIMIT = 1 << 20
@@ -106,6 +106,14 @@ CONFIGS = [
 ]
 
 
+def assert_can_be_stored(validated: ValidatedRecords) -> None:
+    """What was accepted is what its header says, and its records are numbered from 0 without gaps."""
+    header = read_header(validated.records)
+    assert header == validated.header
+    records = decode_records(validated.records, 0, header, limit=LIMIT)
+    assert [record.offset for record in records] == list(range(header.last_offset_delta + 1))
+
+
 def test_a_mutated_batch_is_validated_or_refused_with_a_kafka_error(rounds: Rounds) -> None:
     dice = random.Random("batches")
     valid = [random_batch(dice, timestamp=NOW_MS) for _ in range(300)]
@@ -118,10 +126,7 @@ def test_a_mutated_batch_is_validated_or_refused_with_a_kafka_error(rounds: Roun
         except KafkaError:
             continue
         accepted += 1
-        header = read_header(validated.records)
-        assert header == validated.header
-        records = decode_records(validated.records, 0, header, limit=LIMIT)
-        assert [record.offset for record in records] == list(range(header.last_offset_delta + 1))
+        assert_can_be_stored(validated)
     assert accepted > 500  # or the mutations miss what is behind the first check
 
 
@@ -138,10 +143,7 @@ def test_a_mutated_message_set_is_validated_or_refused_with_a_kafka_error(rounds
         except KafkaError:
             continue
         accepted += 1
-        header = read_header(validated.records)
-        assert header == validated.header
-        records = decode_records(validated.records, 0, header, limit=LIMIT)
-        assert [record.offset for record in records] == list(range(header.last_offset_delta + 1))
+        assert_can_be_stored(validated)
     assert accepted > 200  # or the mutations miss what is behind the first check
 
 
@@ -152,51 +154,41 @@ def read_without_checksum(batch: bytearray) -> None:
     decode_all(batch, limit=LIMIT)
 
 
+def read_marker(batch: bytearray) -> None:
+    if len(batch) >= HEADER_SIZE:
+        parse_end_transaction_marker(batch)
+
+
+BATCHES = (random_batch, mutated_batch)
+MESSAGE_SETS = (random_message_set, mutated_message_set)
+READERS: dict[str, Callable[[bytearray], object]] = {
+    "reader": read_without_checksum,
+    "follower": lambda data: continuing_batches(data, 0, None),
+    "old reader": lambda data: down_convert(data, 1, 0, limit=LIMIT),
+    "oldest reader": lambda data: down_convert(data, 0, 0, limit=LIMIT),
+}
+
+
 @pytest.mark.parametrize(
-    "read",
+    ("read", "source"),
     [
-        read_without_checksum,
-        lambda batch: parse_end_transaction_marker(batch) if len(batch) >= 61 else None,
-        lambda batch: continuing_batches(batch, 0, None),
+        *(
+            pytest.param(read, source, id=f"{name}-{kind}")
+            for name, read in READERS.items()
+            for kind, source in (("batch", BATCHES), ("message set", MESSAGE_SETS))
+        ),
+        pytest.param(read_marker, BATCHES, id="marker-batch"),
     ],
-    ids=["reader", "marker", "follower"],
 )
-def test_a_mutated_batch_is_read_or_a_kafka_error(read: Callable[[bytearray], object], rounds: Rounds) -> None:
+def test_what_is_mutated_is_read_or_a_kafka_error(
+    read: Callable[[bytearray], object], source: tuple[Callable[..., bytes], Callable[..., bytearray]], rounds: Rounds
+) -> None:
+    make, mutate = source
     dice = random.Random("readers")
-    valid = [random_batch(dice) for _ in range(100)]
-    for _ in range(rounds(5_000, 40_000)):
-        batch = mutated_batch(dice.choice(valid), dice)
-        try:
-            read(batch)
-        except KafkaError:
-            continue
-
-
-@pytest.mark.parametrize(
-    "read",
-    [
-        read_without_checksum,
-        lambda messages: continuing_batches(messages, 0, None),
-        lambda messages: down_convert(messages, 0, 0, limit=LIMIT),
-    ],
-    ids=["reader", "follower", "old reader"],
-)
-def test_a_mutated_message_set_is_read_or_a_kafka_error(read: Callable[[bytearray], object], rounds: Rounds) -> None:
-    dice = random.Random("old readers")
-    valid = [random_message_set(dice) for _ in range(100)]
+    valid = [make(dice) for _ in range(100)]
     for _ in range(rounds(3_000, 40_000)):
-        messages = mutated_message_set(dice.choice(valid), dice)
+        data = mutate(dice.choice(valid), dice)
         try:
-            read(messages)
-        except KafkaError:
-            continue
-
-
-def test_a_mutated_batch_is_converted_for_old_readers_or_a_kafka_error(rounds: Rounds) -> None:
-    dice = random.Random("down")
-    valid = [random_batch(dice) for _ in range(100)]
-    for _ in range(rounds(3_000, 40_000)):
-        try:
-            down_convert(mutated_batch(dice.choice(valid), dice), dice.randrange(2), 0, limit=LIMIT)
+            read(data)
         except KafkaError:
             continue

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from replicated_orders import Replicas
 
-from kmini import Broker
+from kmini import Broker, Cluster
 from kmini.broker.context import Context
 from kmini.broker.purgatory import Operation
 from kmini.protocol.messages.delete_records import DeleteRecordsRequest
@@ -81,3 +82,19 @@ def unanswered_delete_records(broker: Broker, monkeypatch: pytest.MonkeyPatch) -
     handlers = broker._operations.core.server.handlers
     silent = handlers[DeleteRecordsRequest.api_key]._replace(function=wait)
     monkeypatch.setitem(handlers, DeleteRecordsRequest.api_key, silent)
+
+
+@pytest.fixture
+def replicas() -> Iterator[Replicas]:
+    with Cluster(brokers=3) as cluster:
+        made = Replicas(cluster)
+        yield made
+        made.close()
+
+
+@pytest.fixture(params=["nothing", "the leader", "a follower"])
+def after_kill(request: pytest.FixtureRequest, replicas: Replicas) -> Replicas:
+    """The same after `kill -9` and restart of one of them."""
+    if request.param != "nothing":
+        replicas.kill_and_restart(replicas.leader if request.param == "the leader" else replicas.followers[0])
+    return replicas

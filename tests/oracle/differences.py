@@ -28,6 +28,17 @@ class Difference(NamedTuple):
         return f"**{self.api}**, {self.what}:{field} {self.ours}, in Apache Kafka {self.theirs}: {self.reason}."
 
 
+class Behaviour(NamedTuple):
+    """Something that is done without being asked, and otherwise on purpose."""
+
+    what: str
+    ours: str
+    theirs: str
+    reason: str
+    test: str
+    """Which shows it: file and function under `tests/`."""
+
+
 _AT_ONCE = "what is asked for is done at once, so nothing runs out of time"
 _NO_ELR = (
     "Apache Kafka keeps it for the whole cluster, for its eligible leader replicas (KIP-966), which need more than one"
@@ -39,6 +50,7 @@ _NO_METADATA_LOG = (
     "the controller keeps the metadata in a database and not in a log, and is reached through the broker alone"
 )
 _NO_SUCH_FEATURE = "a feature is told where more than its level 0 is served, because clients use what is told"
+_TOMBSTONES = "topics may have explicit tombstones (KIP-87), which are off by default"
 _NO_TRANSACTIONS_2 = "the second version of transactions (KIP-890), which level 2 stands for, is not offered"
 
 _STUCK = "a client of Kafka 3.9, the last release that serves these versions, waits in vain there, and for ever"
@@ -107,6 +119,10 @@ DIFFERENCES = (
     Difference("DescribeConfigs", "client metrics*", "error_code", "INVALID_REQUEST", "NONE", _NO_SUCH_RESOURCE),
     Difference("DescribeConfigs", "a group's settings*", "error_code", "INVALID_REQUEST", "NONE", _NO_SUCH_RESOURCE),
     Difference("CreateTopics", "a topic made*", "min.insync.replicas.config_source", "5", "3", _NO_ELR),
+    Difference("CreateTopics", "a topic made*", "kmini.tombstone.flag.enable", "...", "absent", _TOMBSTONES),
+    Difference("CreateTopics", "a topic made*", "kmini.tombstone.null.refuse", "...", "absent", _TOMBSTONES),
+    Difference("DescribeConfigs", "described: a topic*", "kmini.tombstone.flag.enable", "...", "absent", _TOMBSTONES),
+    Difference("DescribeConfigs", "described: a topic*", "kmini.tombstone.null.refuse", "...", "absent", _TOMBSTONES),
     Difference("DescribeConfigs", "described*", "min.insync.replicas.config_source", "5", "3", _NO_ELR),
     Difference("DescribeConfigs", "described*", "min.insync.replicas.synonyms", "...", "...", _NO_ELR),
     Difference(
@@ -118,6 +134,106 @@ DIFFERENCES = (
         "what is asked for again is told once, because an answer may be a thousand times as large as its question",
     ),
 )
+
+
+CLEANER = (
+    Behaviour(
+        "the active segment of a compacted log, older than `segment.ms` or `max.compaction.lag.ms`",
+        "rolls",
+        "rolls when somebody appends",
+        "else the bound of KIP-354 does not hold where nobody writes any more",
+        "kips/test_kip_354_max_compaction_lag.py::test_the_active_segment_of_an_idle_topic_rolls_too",
+    ),
+    Behaviour(
+        "logs with records past `max.compaction.lag.ms`",
+        "are cleaned first, by must-clean ratio, then by dirty ratio",
+        "are cleaned too, but the dirtiest log first",
+        "as KIP-354 says: what has to be gone by a time goes before what only takes up room",
+        "kips/test_kip_354_max_compaction_lag.py::"
+        "test_logs_past_the_bound_go_first_by_must_clean_ratio_then_by_dirty_ratio",
+    ),
+    Behaviour(
+        "a log in which a delete horizon has passed, and nothing is dirty",
+        "is cleaned, at most every back-off, and a tenth of the time",
+        "is cleaned with the next dirty records, if there ever are any",
+        "tombstones and markers are promised to stay for about `delete.retention.ms` (KIP-534), not for ever",
+        "kips/test_kip_534_delete_horizons.py::test_a_passed_horizon_alone_makes_a_log_eligible",
+    ),
+    Behaviour(
+        "segments that are made into one",
+        "are at most 32 at a time",
+        "are as many as `segment.bytes` and their offsets allow",
+        "they are swapped in one turn of the event loop; later passes put together what is left",
+        "storage/cleaner/test_bounds.py::test_tiny_segments_are_swapped_a_few_at_a_time",
+    ),
+    Behaviour(
+        "a batch with tombstones of which the map of keys had no room for all",
+        "gets its delete horizon when a pass has mapped beyond it",
+        "gets it at once",
+        "older values of its keys may still be there, and the time to read the tombstone must not run out before",
+        "storage/cleaner/test_clean.py::test_a_batch_beyond_the_reach_of_the_map_gets_no_horizon",
+    ),
+    Behaviour(
+        "how old a segment is for `max.compaction.lag.ms`",
+        "as old as its first record",
+        "as old as the largest timestamp of its first batch",
+        "it is the record that waits, and the bound is promised for it",
+        "kips/test_kip_354_max_compaction_lag.py::test_of_a_batch_it_is_that_of_the_first_record_and_not_the_largest",
+    ),
+    Behaviour(
+        "`max-compaction-delay-secs`, `max-dirty-percent`, `uncleanable-bytes`",
+        "are as they are when asked, of all compacted logs",
+        "are as the cleaner found them when it last looked, of logs that could be cleaned",
+        "an open transaction, a pause or damage suspends the bound, and that is what the gauge is read for",
+        "kips/test_kip_354_max_compaction_lag.py::"
+        "test_what_an_open_transaction_holds_up_shows_and_is_gone_soon_after_its_end",
+    ),
+    Behaviour(
+        "when the cleaner looks for something to clean",
+        "a back-off after something has changed, and when something falls due",
+        "every back-off",
+        "a broker with nothing to do costs nothing, and a clock that is moved by a week is moved at once",
+        "broker/test_cleaning.py::test_the_time_since_the_cleaner_looked_is_told",
+    ),
+    Behaviour(
+        "the last batch of the segments that become one",
+        "stays, if need be without records",
+        "stays if it is the last of the whole pass, or of a producer",
+        "recovery learns from it how far a segment reaches that was being swapped in",
+        "oracle/test_compaction_differential.py::test_the_last_batch_of_a_group_stays_here_only",
+    ),
+    Behaviour(
+        "the base timestamp of a batch that has lost its first record, and has no horizon",
+        "stays",
+        "becomes that of the first record that is left",
+        "nobody is told it, and the records need not be written anew",
+        "oracle/test_compaction_differential.py::"
+        "test_the_base_timestamp_of_what_has_lost_its_first_record_stays_here_only",
+    ),
+    Behaviour(
+        "a transaction after an aborted one of the same producer, in a pass that begins between them in one segment",
+        "supersedes what is older",
+        "is taken for aborted, and what it supersedes stays",
+        "such passes come after those whose map was too small, and the bound of KIP-354 holds for them too",
+        "storage/cleaner/test_clean.py::"
+        "test_one_that_was_aborted_in_the_clean_part_of_a_segment_says_nothing_of_later_ones",
+    ),
+    Behaviour(
+        "a message of magic 0 or 1 that is superseded, where cleaning ends",
+        "becomes the header of a batch",
+        "ends the cleaning of its log until the next start",
+        "a log of an old Kafka is to be cleaned too",
+        "storage/cleaner/test_clean.py::test_so_does_a_message_of_an_old_format",
+    ),
+    Behaviour(
+        "a segment with more index entries than `segment.index.bytes` has room for, once it is cleaned",
+        "has as many as there is room for",
+        "ends the cleaning of its log until the next start",
+        "an index need not be complete",
+        "storage/cleaner/test_clean.py::test_indexes_longer_than_the_setting_do_not_end_the_pass",
+    ),
+)
+"""What the log cleaner does otherwise."""
 
 
 def intention_of(what: str, api: str, field: str, ours: Any, theirs: Any) -> Difference | None:

@@ -64,7 +64,7 @@ def test_config_command_describes_all_settings_of_a_topic(configs: Configs, topi
     lines = configs("--entity-type", "topics", "--entity-name", topic, "--describe", "--all").lines
     assert lines[0] == f"All configs for topic {topic} are:"
     assert any("segment.bytes=1073741824 " in line and "DEFAULT_CONFIG:log.segment.bytes" in line for line in lines)
-    assert len(lines) == 34
+    assert len([line for line in lines if not line.startswith("  kmini.")]) == 34
 
 
 def test_config_command_tells_what_is_wrong_with_a_setting(tool: RunTool, topic: str) -> None:

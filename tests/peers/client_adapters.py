@@ -21,6 +21,7 @@ from java_peer import JavaPeer
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 TIMEOUT_S = 30.0
+READ_UNCOMMITTED, READ_COMMITTED = "read_uncommitted", "read_committed"
 
 
 class Sent(NamedTuple):
@@ -95,11 +96,18 @@ class KafkaPython(Adapter):
         finally:
             producer.close(timeout=5)
 
-    def consume(self, servers: str, topic: str, partition: int, count: int) -> list[Received]:
+    def consume(
+        self, servers: str, topic: str, partition: int, count: int, isolation_level: str = READ_UNCOMMITTED
+    ) -> list[Received]:
         """Return at least the first `count` records, fewer only when the time is up."""
         from kafka import KafkaConsumer, TopicPartition
 
-        consumer = KafkaConsumer(bootstrap_servers=servers, auto_offset_reset="earliest", enable_auto_commit=False)
+        consumer = KafkaConsumer(
+            bootstrap_servers=servers,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            isolation_level=isolation_level,
+        )
         received: list[Received] = []
         deadline = time.monotonic() + TIMEOUT_S
         try:
@@ -121,8 +129,10 @@ class Aiokafka(Adapter):
     ) -> list[int | None]:
         return asyncio.run(self._produce(servers, topic, partition, records, codec))
 
-    def consume(self, servers: str, topic: str, partition: int, count: int) -> list[Received]:
-        return asyncio.run(self._consume(servers, topic, partition, count))
+    def consume(
+        self, servers: str, topic: str, partition: int, count: int, isolation_level: str = READ_UNCOMMITTED
+    ) -> list[Received]:
+        return asyncio.run(self._consume(servers, topic, partition, count, isolation_level))
 
     async def _produce(
         self, servers: str, topic: str, partition: int, records: Iterable[Sent], codec: str
@@ -138,11 +148,14 @@ class Aiokafka(Adapter):
             outcomes = await asyncio.gather(*futures, return_exceptions=True)
         return [None if isinstance(outcome, BaseException) else outcome.offset for outcome in outcomes]
 
-    async def _consume(self, servers: str, topic: str, partition: int, count: int) -> list[Received]:
+    async def _consume(
+        self, servers: str, topic: str, partition: int, count: int, isolation_level: str
+    ) -> list[Received]:
         from aiokafka import AIOKafkaConsumer, TopicPartition
 
         received: list[Received] = []
         settings: dict[str, Any] = {"enable_auto_commit": False, "auto_offset_reset": "earliest"}
+        settings["isolation_level"] = isolation_level
         async with AIOKafkaConsumer(bootstrap_servers=servers, **settings) as consumer:
             consumer.assign([TopicPartition(topic, partition)])
             deadline = time.monotonic() + TIMEOUT_S
@@ -177,11 +190,14 @@ class ConfluentKafka(Adapter):
         producer.flush(TIMEOUT_S)
         return [offset for _, offset in sorted(offsets.items())]
 
-    def consume(self, servers: str, topic: str, partition: int, count: int) -> list[Received]:
+    def consume(
+        self, servers: str, topic: str, partition: int, count: int, isolation_level: str = READ_UNCOMMITTED
+    ) -> list[Received]:
         from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
         settings = {"bootstrap.servers": servers, "group.id": "unused", "enable.auto.commit": False, "log_level": 0}
-        consumer = Consumer({**settings, "fetch.queue.backoff.ms": 2, "fetch.wait.max.ms": 50})
+        impatience = {"fetch.queue.backoff.ms": 2, "fetch.wait.max.ms": 50}
+        consumer = Consumer({**settings, **impatience, "isolation.level": isolation_level})
         received: list[Received] = []
         deadline = time.monotonic() + TIMEOUT_S
         try:
@@ -218,10 +234,12 @@ class Kcat(Adapter):
     def sayable(self, records: Sequence[Sent]) -> list[Sent]:
         return [Sent(None, _hex(r.key), _hex(r.value), self.headers) for r in records]
 
-    def consume(self, servers: str, topic: str, partition: int, count: int) -> list[Received]:
+    def consume(
+        self, servers: str, topic: str, partition: int, count: int, isolation_level: str = READ_UNCOMMITTED
+    ) -> list[Received]:
         layout = "%K %S %T %o\n%k%s%h\n"
         command = ["kcat", "-q", "-b", servers, "-C", "-t", topic, "-p", str(partition), "-o", "beginning"]
-        command += ["-c", str(count), "-f", layout]
+        command += ["-c", str(count), "-f", layout, "-X", f"isolation.level={isolation_level}"]
         output = subprocess.run(command, capture_output=True, check=True, timeout=TIMEOUT_S).stdout
         received, position = [], 0
         while position < len(output):
@@ -269,11 +287,12 @@ class Java(Adapter):
         assert finished.exit == 0, finished.stderr
         return [None if line == "error" else int(line) for line in finished.lines]
 
-    def consume(self, servers: str, topic: str, partition: int, count: int) -> list[Received]:
+    def consume(
+        self, servers: str, topic: str, partition: int, count: int, isolation_level: str = READ_UNCOMMITTED
+    ) -> list[Received]:
         path = self.directory / f"from-{topic}-{partition}.jsonl"
-        finished = self.peer.run(
-            "consume", topic, partition, count, path, f"bootstrap.servers={servers}", timeout=TIMEOUT_S
-        )
+        settings = [f"bootstrap.servers={servers}", f"isolation.level={isolation_level}"]
+        finished = self.peer.run("consume", topic, partition, count, path, *settings, timeout=TIMEOUT_S)
         assert finished.exit == 0, finished.stderr
         with path.open(encoding="utf-8") as lines:
             return [self._decoded(json.loads(line)) for line in lines]

@@ -12,14 +12,15 @@ import asyncio
 import faulthandler
 import json
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 SESSION_MS = 2_000
 HEARTBEAT_MS = 300
 
-Handle = Callable[[Iterable[tuple[int, int]]], None]
-Commit = Callable[[], None]
+Place = tuple[int, int]
+"""Partition and offset."""
 
 
 class Ending:
@@ -37,12 +38,14 @@ def tell(*what: object) -> None:
     print(json.dumps(what), flush=True)
 
 
-def process(records: list[tuple[int, int]], commit: Commit, *, commit_first: bool) -> None:
-    """Handle and commit in the wanted order. A commit that the group refuses leaves the records to somebody else."""
+@contextmanager
+def handling(records: list[Place], *, commit_first: bool) -> Iterator[None]:
+    """Handle records before or after the commit, which is what is done inside. One that the group refuses leaves the
+    records to somebody else."""
     if not commit_first:
         _handle(records)
     try:
-        commit()
+        yield
     except Exception as error:
         tell("commit failed", repr(error))
         return
@@ -50,9 +53,27 @@ def process(records: list[tuple[int, int]], commit: Commit, *, commit_first: boo
         _handle(records)
 
 
-def _handle(records: list[tuple[int, int]]) -> None:
+def _handle(records: list[Place]) -> None:
     for partition, offset in records:
         tell("record", partition, offset)
+
+
+def settings_of(options: argparse.Namespace) -> dict[str, Any]:
+    """What kafka-python and aiokafka are given alike."""
+    return {
+        "bootstrap_servers": options.servers,
+        "group_id": options.group,
+        "group_instance_id": options.instance,
+        "auto_offset_reset": "earliest",
+        "enable_auto_commit": False,
+        "session_timeout_ms": SESSION_MS,
+        "heartbeat_interval_ms": HEARTBEAT_MS,
+    }
+
+
+def places_of(batches: Mapping[Any, Any]) -> list[Place]:
+    """The records that these two have got, by partition."""
+    return [(record.partition, record.offset) for batch in batches.values() for record in batch]
 
 
 def kafka_python(options: argparse.Namespace, ending: Ending) -> None:
@@ -65,22 +86,14 @@ def kafka_python(options: argparse.Namespace, ending: Ending) -> None:
         def on_partitions_revoked(self, revoked: Any) -> None:
             tell("revoked")
 
-    consumer = KafkaConsumer(
-        bootstrap_servers=options.servers,
-        group_id=options.group,
-        group_instance_id=options.instance,
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-        session_timeout_ms=SESSION_MS,
-        heartbeat_interval_ms=HEARTBEAT_MS,
-        metadata_max_age_ms=2_000,
-    )
+    consumer = KafkaConsumer(**settings_of(options), metadata_max_age_ms=2_000)
     consumer.subscribe([options.topic], listener=Listener())
     while not ending.has_come:
-        batches = consumer.poll(timeout_ms=1_000)  # longer than its start takes: see docs/clients/kafka-python.md
-        records = [(record.partition, record.offset) for batch in batches.values() for record in batch]
+        # longer than its start takes: see docs/clients/kafka-python.md
+        records = places_of(consumer.poll(timeout_ms=1_000))
         if records:
-            process(records, consumer.commit, commit_first=options.commit_first)
+            with handling(records, commit_first=options.commit_first):
+                consumer.commit()
     consumer.close()
 
 
@@ -123,7 +136,8 @@ def confluent_kafka(options: argparse.Namespace, ending: Ending) -> None:
         messages = [message for message in consumer.consume(100, 0.1) if message.error() is None]
         if messages:
             records = [(message.partition(), message.offset()) for message in messages]
-            process(records, lambda: consumer.commit(asynchronous=False), commit_first=options.commit_first)
+            with handling(records, commit_first=options.commit_first):
+                consumer.commit(asynchronous=False)
     consumer.close()
 
 
@@ -140,31 +154,15 @@ async def aiokafka(options: argparse.Namespace, ending: Ending) -> None:
                 pass
 
     busy = asyncio.Lock()
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=options.servers,
-        group_id=options.group,
-        group_instance_id=options.instance,
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-        session_timeout_ms=SESSION_MS,
-        heartbeat_interval_ms=HEARTBEAT_MS,
-    )
+    consumer = AIOKafkaConsumer(**settings_of(options))
     consumer.subscribe([options.topic], listener=Listener())
     await consumer.start()
     while not ending.has_come:
         async with busy:  # it rebalances beside us, not when we ask for records
-            batches = await consumer.getmany(timeout_ms=100)
-            records = [(record.partition, record.offset) for batch in batches.values() for record in batch]
-            if records and not options.commit_first:
-                _handle(records)
-            try:
-                if records:
+            records = places_of(await consumer.getmany(timeout_ms=100))
+            if records:
+                with handling(records, commit_first=options.commit_first):
                     await consumer.commit()
-            except Exception as error:
-                tell("commit failed", repr(error))
-                continue
-            if records and options.commit_first:
-                _handle(records)
     await consumer.stop()
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
+import time
 from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol
 
@@ -166,3 +168,40 @@ class AioKafka:
 
 
 CLIENTS: dict[str, type[TransactionalClient]] = {each.name: each for each in (Confluent, KafkaPython, AioKafka)}
+
+
+def read_committed(servers: str, topic: str, partitions: int = 1) -> list[bytes]:
+    """Everything committed in the topic, up to its last stable offsets."""
+    return read_to_end(servers, topic, partitions, "read_committed")
+
+
+def read_to_end(servers: str, topic: str, partitions: int, isolation_level: str) -> list[bytes]:
+    """The values that a reader of librdkafka gets until it is told, for each partition, that there are no more."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": f"reader-{random.random()}",
+            "isolation.level": isolation_level,
+            "enable.partition.eof": True,
+            "log_level": 0,
+        }
+    )
+    values: list[bytes] = []
+    try:
+        consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+        ended: set[int] = set()
+        deadline = time.monotonic() + 60
+        while len(ended) < partitions:
+            assert time.monotonic() < deadline, "the end is never reached"
+            message = consumer.poll(1)
+            if message is None:
+                continue
+            if message.error() is None:
+                values.append(message.value())
+            else:
+                ended.add(message.partition())
+    finally:
+        consumer.close()
+    return values

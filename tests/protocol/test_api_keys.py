@@ -1,4 +1,4 @@
-from kmini.protocol.api_keys import API_KEYS, API_NAMES, api_name
+from kmini.protocol.api_keys import API_KEYS, API_NAMES
 from kmini.protocol.messages import REQUESTS
 
 
@@ -13,11 +13,6 @@ def test_names_and_keys_are_one_table() -> None:
     assert API_KEYS["DeleteRecords"] == 21
     assert len(API_KEYS) == len(API_NAMES)
     assert sorted(API_NAMES) == list(range(95))
-
-
-def test_a_key_that_kafka_does_not_have_has_a_name_for_the_log() -> None:
-    assert api_name(21) == "DeleteRecords"
-    assert api_name(-7) == "Unknown(-7)"
 
 
 def test_messages_are_named_as_in_the_table() -> None:

@@ -47,7 +47,13 @@ KAFKA_DEFAULTS = {
 
 
 def test_keys_and_defaults_are_those_of_kafka_4_3() -> None:
-    assert {line.name: line.text(line.default) for line in LogConfig.KEYS.values()} == KAFKA_DEFAULTS
+    defaults = {line.name: line.text(line.default) for line in LogConfig.KEYS.values()}
+    assert {name: text for name, text in defaults.items() if not name.startswith("kmini.")} == KAFKA_DEFAULTS
+
+
+def test_keys_of_our_own_change_nothing_by_default() -> None:
+    ours = {line.name: line.default for line in LogConfig.KEYS.values() if line.name.startswith("kmini.")}
+    assert ours == {"kmini.tombstone.flag.enable": False, "kmini.tombstone.null.refuse": False}
 
 
 def test_every_default_is_what_its_own_text_parses_to() -> None:

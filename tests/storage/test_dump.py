@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from kmini.protocol.records.batch import build_batch
-from kmini.protocol.records.compression import Codec
+from kmini.protocol.records.batch import build_batch, read_header, rewrite_header
+from kmini.protocol.records.compression import Codec, compress
 from kmini.protocol.records.control import EndTransactionMarker, build_end_transaction_marker
 from kmini.protocol.records.record import Record
 from kmini.storage.dump import Damage, dump
@@ -120,6 +120,23 @@ def test_bytes_that_are_no_text_are_hexadecimal_and_long_ones_are_cut(filesystem
     line = lines(filesystem, LOG, records=True)[2]
     assert "key=0xff00 " in line
     assert f'value="{"x" * 200}"… (500 bytes) headers: h="1" n=null' in line
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_the_tombstone_flag_is_shown(filesystem, codec: Codec) -> None:
+    """KIP-87. The bit tells, not the header, and not the value."""
+    header = (("kmini.tombstone", b""),)
+    records = [Record(0, 0, b"a", b"why", header), Record(0, 0, b"b", b"1"), Record(0, 0, b"c", None)]
+    plain = build_batch(records)
+    plain[62] |= 0x20  # the attributes of the first record
+    block = bytes(plain[61:])
+    built = build_batch(records, codec=codec)
+    stored = built[:61] + compress(codec, block)
+    rewrite_header(stored, 0, read_header(stored)._replace(batch_length=len(stored) - 12))
+    write(filesystem, LOG, bytes(stored))
+    flagged, *others = lines(filesystem, LOG, records=True)[2:]
+    assert flagged.endswith('key="a" value="why" tombstone headers: kmini.tombstone=""')
+    assert not [line for line in others if "tombstone" in line]
 
 
 def test_messages_of_old_formats_are_named(filesystem) -> None:

@@ -24,7 +24,6 @@ from kmini.storage.filenames import (
     partition_directory,
     segment_file,
     segment_path,
-    without_suffix,
 )
 
 UNIQUE = bytes(range(16))
@@ -59,11 +58,6 @@ def test_every_segment_file_name_parses_back(kind: str, suffix: str) -> None:
 )
 def test_other_names_are_no_segment_files(name: str) -> None:
     assert parse_segment_file(name) is None
-
-
-def test_a_suffix_can_be_taken_off() -> None:
-    assert without_suffix("d/00000000000000000042.log.swap") == "d/00000000000000000042.log"
-    assert without_suffix("d/00000000000000000042.log") == "d/00000000000000000042.log"
 
 
 def test_the_partition_stands_after_the_last_dash() -> None:

@@ -13,7 +13,6 @@ def epochs() -> LeaderEpochs:
 def test_nothing_is_known_of_an_empty_log() -> None:
     epochs = LeaderEpochs()
     assert (epochs.latest_epoch, epochs.latest_entry, epochs.earliest_entry) == (-1, None, None)
-    assert epochs.epoch_at(0) == -1
     assert epochs.end_offset_for(0, 100) == (-1, -1)
 
 
@@ -93,16 +92,6 @@ def test_clearing_forgets_everything(epochs: LeaderEpochs) -> None:
 )
 def test_where_an_epoch_ended(epochs: LeaderEpochs, epoch: int, answer: tuple[int, int]) -> None:
     assert epochs.end_offset_for(epoch, log_end_offset=50) == answer
-
-
-@pytest.mark.parametrize(("offset", "epoch"), [(9, -1), (10, 2), (19, 2), (20, 4), (1000, 7)])
-def test_the_epoch_in_which_a_record_was_written(epochs: LeaderEpochs, offset: int, epoch: int) -> None:
-    assert epochs.epoch_at(offset) == epoch
-
-
-@pytest.mark.parametrize(("epoch", "previous"), [(2, -1), (3, 2), (7, 4), (9, 7)])
-def test_the_epoch_before(epochs: LeaderEpochs, epoch: int, previous: int) -> None:
-    assert epochs.previous_epoch(epoch) == previous
 
 
 def test_the_entries_handed_out_do_not_change(epochs: LeaderEpochs) -> None:

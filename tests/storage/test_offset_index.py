@@ -60,13 +60,6 @@ def test_an_empty_index_points_to_the_start(filesystem: MemoryFileSystem) -> Non
     assert len(index) == 0
 
 
-@pytest.mark.parametrize(("position", "found"), [(0, (1005, 398)), (398, (1005, 398)), (399, (1009, 796)), (797, None)])
-def test_the_first_entry_at_or_beyond_a_position_bounds_what_was_read(
-    index: OffsetIndex, position: int, found: tuple[int, int] | None
-) -> None:
-    assert index.first_at_position(position) == found
-
-
 def test_offsets_must_increase_and_stay_within_reach(index: OffsetIndex) -> None:
     for offset in (1009, 1008):
         with pytest.raises(ValueError, match="not beyond"):

@@ -298,8 +298,6 @@ def test_an_open_transaction_holds_back_the_stable_offset(partition: Partition) 
     partition.append(0, producer_id=3, transactional=True)
     partition.append(1, producer_id=2, transactional=True)
     assert partition.states.first_unstable_offset == 1
-    assert partition.states.has_open_transaction(2)
-    assert not partition.states.has_open_transaction(1)
 
 
 def test_a_batch_outside_the_open_transaction_is_refused(partition: Partition) -> None:
@@ -390,9 +388,9 @@ def test_a_marker_of_an_older_epoch_is_refused_unless_a_leader_sends_it(
     partition.append(1, epoch=3, transactional=True)
     with pytest.raises(error):
         partition.end_transaction(epoch=epoch, coordinator_epoch=coordinator_epoch)
-    assert partition.states.has_open_transaction(7)
+    assert partition.states.entries()[0].transaction_first_offset == 2
     partition.end_transaction(epoch=epoch, coordinator_epoch=coordinator_epoch, origin=Origin.REPLICATION)
-    assert not partition.states.has_open_transaction(7)
+    assert partition.states.entries()[0].transaction_first_offset is None
 
 
 def test_raising_the_log_start_forgets_transactions_that_ended_below_it_but_no_producer(partition: Partition) -> None:
@@ -412,16 +410,24 @@ def test_a_producer_is_forgotten_a_day_after_its_last_record(partition: Partitio
     partition.append(0, producer_id=1, timestamp=1000)
     partition.append(0, producer_id=2, timestamp=9000)
     day = 86_400_000
-    assert partition.states.next_expiry_ms() == 1000 + day
     assert partition.states.expire(999 + day) == 0
     assert partition.states.expire(1000 + day) == 1
     assert partition.states.get(1) is None
-    assert partition.states.next_expiry_ms() == 9000 + day
+    assert partition.states.get(2) is not None
+
+
+def test_the_next_expiry_is_that_of_the_oldest_producer_without_a_transaction(partition: Partition) -> None:
+    day = 86_400_000
+    assert partition.states.next_expiry_ms() is None
+    partition.append(0, producer_id=1, timestamp=1000, transactional=True)
+    assert partition.states.next_expiry_ms() is None
+    partition.append(0, producer_id=2, timestamp=9000)
+    partition.append(0, producer_id=3, timestamp=8000)
+    assert partition.states.next_expiry_ms() == 8000 + day
 
 
 def test_a_producer_with_an_open_transaction_is_not_forgotten(partition: Partition) -> None:
     partition.append(0, transactional=True)
-    assert partition.states.next_expiry_ms() is None
     assert partition.states.expire(10**15) == 0
     partition.end_transaction()
     assert partition.states.expire(10**15) == 1

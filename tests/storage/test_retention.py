@@ -120,6 +120,44 @@ class TestByLogStartOffset:
         assert bench.log.apply_retention(bench.now_ms) == 2
 
 
+class TestWhenNext:
+    """`next_retention_ms`: the broker does not look before."""
+
+    def test_an_empty_log_never_loses_anything(self, make_bench: Callable[..., Bench]) -> None:
+        assert make_bench(retention_ms=100).log.next_retention_ms() is None
+
+    def test_it_is_when_the_oldest_segment_is_too_old_and_no_sooner(self, make_bench: Callable[..., Bench]) -> None:
+        bench = make_bench(retention_ms=100)
+        for timestamp in (10, 20):
+            bench.append("x", timestamp=timestamp)
+            bench.log.roll(bench.now_ms)
+        for due_ms, left in ((111, [1, 2]), (121, [2])):
+            assert bench.log.next_retention_ms() == due_ms
+            assert bench.log.apply_retention(due_ms - 1) == 0
+            assert bench.log.apply_retention(due_ms) == 1
+            assert bench.base_offsets() == left
+        assert bench.log.next_retention_ms() is None
+
+    def test_what_is_too_much_or_below_the_start_is_due(self, make_bench: Callable[..., Bench]) -> None:
+        large = make_bench(retention_bytes=0, retention_ms=-1)
+        large.append("x")
+        assert large.log.next_retention_ms() == 0
+        bench = make_bench(retention_ms=-1)
+        bench.fill(segments=3)
+        assert bench.log.next_retention_ms() is None
+        bench.log.raise_log_start_offset(bench.base_offsets()[1])
+        assert bench.log.next_retention_ms() == 0
+
+    def test_what_is_not_committed_or_only_compacted_is_not(self, make_bench: Callable[..., Bench]) -> None:
+        compacted = make_bench(cleanup_policy=COMPACT, retention_ms=100)
+        compacted.append("x", timestamp=10)
+        assert compacted.log.next_retention_ms() is None
+        bench = make_bench(retention_ms=100)
+        bench.append("x", timestamp=10)
+        bench.log.high_watermark = 0
+        assert bench.log.next_retention_ms() is None
+
+
 class TestWhatStays:
     @pytest.mark.parametrize("policy", [COMPACT, frozenset()])
     def test_age_and_size_are_for_topics_that_delete(self, make_bench: Callable[..., Bench], policy: object) -> None:

@@ -339,6 +339,17 @@ class TestLimits:
         assert not is_cheap(batch(record(b"x" * 2_000_000)))
         assert not is_cheap(batch(*[record(bytes([number])) for number in range(256)], codec=Codec.SNAPPY))
 
+    def test_many_records_in_few_bytes_are_not(self) -> None:
+        built = batch(*[record(offset=1)] * 2_000, codec=Codec.ZSTD)
+        assert len(built) < 512
+        assert not is_cheap(built)
+
+    def test_with_the_tombstone_flag_less_is_cheap(self) -> None:
+        built = batch(record(b"x" * 300_000))
+        assert is_cheap(built)
+        assert not is_cheap(built, has_tombstone_flag=True)
+        assert is_cheap(batch(), has_tombstone_flag=True)
+
     @pytest.mark.parametrize("size", [0, 1, 22, 23])
     def test_the_question_itself_stands_any_bytes(self, size: int) -> None:
         assert is_cheap(memoryview(bytes(size)))

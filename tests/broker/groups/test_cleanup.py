@@ -14,7 +14,7 @@ from kmini.broker.broker import Broker
 from kmini.broker.clock import MovableClock
 from kmini.broker.config import BrokerConfig
 from kmini.broker.groups import cleanup
-from kmini.broker.groups.cleanup import expired
+from kmini.broker.groups.cleanup import expired, next_expiry_ms
 from kmini.broker.groups.group import Group
 from kmini.broker.groups.offsets import CommittedOffset
 from kmini.broker.groups.states import GroupState
@@ -161,6 +161,45 @@ def test_nothing_expires_that_a_transaction_is_about_to_replace() -> None:
     group = a_group(GroupState.EMPTY, None)
     group.offsets.add_pending(1, TopicPartition("old", 0), CommittedOffset(2, -1, "", NOW_MS))
     assert {topic for (topic, _), _ in expired(group, NOW_MS, RETENTION_MS)} == {"over"}
+
+
+@pytest.mark.parametrize(
+    ("group", "due_ms"),
+    [
+        (a_group(GroupState.EMPTY, None), NOW_MS),
+        (a_group(GroupState.EMPTY, "consumer", subscribed=set(), since_ms=NOW_MS - 3), NOW_MS),
+        (a_group(GroupState.STABLE, "consumer", subscribed={"old"}), NOW_MS),
+        (Group("empty", NOW_MS), 0),
+    ],
+)
+def test_nothing_expires_before_the_time_that_is_told(group: Any, due_ms: int) -> None:
+    coordinator: Any = SimpleNamespace(groups={"g": group})
+    assert next_expiry_ms(coordinator, RETENTION_MS) == due_ms
+    assert not list(expired(group, due_ms - 1, RETENTION_MS))
+
+
+def test_without_groups_nothing_ever_expires() -> None:
+    assert next_expiry_ms(SimpleNamespace(groups={}), RETENTION_MS) is None  # type: ignore[arg-type]
+
+
+async def test_a_month_without_a_commit_is_looked_at_once(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The periodic task skips what can have no effect, and begins again with the next commit."""
+    looks = 0
+    expire = cleanup.expire
+
+    async def counted(*arguments: Any) -> None:
+        nonlocal looks
+        looks += 1
+        await expire(*arguments)
+
+    monkeypatch.setattr("kmini.broker.groups.coordinator.expire", counted)
+    await advance(broker, 30 * 24 * 60)
+    assert looks == 1
+    await commit(broker, "g", ("a", 0))
+    await advance(broker, 9.9)
+    assert looks == 2
+    await advance(broker, 30 * 24 * 60)
+    assert broker.groups.groups == {}
 
 
 # --- deletion of topics

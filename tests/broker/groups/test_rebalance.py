@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from lab import NONE, REBALANCE_MS, SESSION_MS, Lab
@@ -18,6 +19,7 @@ from kmini.protocol.errors import (
     CoordinatorNotAvailable,
     GroupIdNotFound,
     IllegalGeneration,
+    InvalidRequest,
     KafkaError,
     UnknownServerError,
     error_name,
@@ -120,9 +122,7 @@ async def test_the_leader_stays_when_it_joins_again_and_another_takes_over_when_
 
 
 async def test_a_generation_whose_leader_never_assigns_ends_with_the_rebalance_timeout(lab: Lab) -> None:
-    answers = [lab.join(version=3, session_ms=REBALANCE_MS * 2) for _ in "ab"]
-    await lab.pass_time(100)
-    leader, follower = (answer.result().member_id for answer in answers)
+    leader, follower = await lab.leader_and_follower(session_ms=REBALANCE_MS * 2)
     waiting = lab.sync(follower)
     await lab.pass_time(REBALANCE_MS)
     assert error_name(waiting.result().error_code) == "REBALANCE_IN_PROGRESS"
@@ -132,9 +132,7 @@ async def test_a_generation_whose_leader_never_assigns_ends_with_the_rebalance_t
 
 
 async def test_a_follower_that_never_asks_for_its_share_is_out_though_the_group_is_stable(lab: Lab) -> None:
-    answers = [lab.join(version=3, session_ms=REBALANCE_MS * 2) for _ in "ab"]
-    await lab.pass_time(100)
-    leader, follower = (answer.result().member_id for answer in answers)
+    leader, follower = await lab.leader_and_follower(session_ms=REBALANCE_MS * 2)
     lab.sync(leader)
     assert lab.state == "Stable"
     await lab.pass_time(REBALANCE_MS)
@@ -144,9 +142,7 @@ async def test_a_follower_that_never_asks_for_its_share_is_out_though_the_group_
 
 
 async def test_a_rebalance_takes_what_was_not_handed_out_back(lab: Lab) -> None:
-    answers = [lab.join(version=3) for _ in "ab"]
-    await lab.pass_time(100)
-    _, follower = (answer.result().member_id for answer in answers)
+    _, follower = await lab.leader_and_follower()
     waiting = lab.sync(follower)
     lab.join(version=3)
     assert error_name(waiting.result().error_code) == "REBALANCE_IN_PROGRESS"
@@ -388,9 +384,7 @@ async def test_a_rebalance_to_which_only_static_members_could_come_waits_for_the
 
 
 async def test_an_assignment_that_cannot_be_stored_is_not_handed_out(lab: Lab) -> None:
-    answers = [lab.join(version=3) for _ in "ab"]
-    await lab.pass_time(100)
-    leader, follower = (answer.result().member_id for answer in answers)
+    leader, follower = await lab.leader_and_follower()
     waiting = lab.sync(follower)
     lab.store.failure = CoordinatorNotAvailable("too few replicas")
     leading = lab.sync(leader, assignments={follower: b"x"})
@@ -428,9 +422,7 @@ async def test_work_that_fails_for_no_reason_we_know_is_told_in_the_log(
 
 
 async def test_an_assignment_that_is_overtaken_by_a_rebalance_is_dropped(lab: Lab) -> None:
-    answers = [lab.join(version=3) for _ in "ab"]
-    await lab.pass_time(100)
-    leader, follower = (answer.result().member_id for answer in answers)
+    leader, follower = await lab.leader_and_follower()
     lab.store.gate = asyncio.Event()
     leading = lab.sync(leader, assignments={leader: b"old"})
     assert lab.state == "CompletingRebalance"
@@ -532,7 +524,8 @@ async def test_a_group_that_is_too_large_loses_those_who_join_last(new_lab: NewL
     big = new_lab()
     ids = await big.form("a", "b", "c")
     lab = new_lab(group_max_size=2)
-    lab.coordinator.load({"g": (big.store.groups["g"], CommittedOffsets())})  # type: ignore[dict-item]
+    lab.store.load = lambda number: {"g": (big.store.groups["g"], CommittedOffsets())}  # type: ignore[attr-defined]
+    lab.coordinator.load()
     assert lab.group.state is PREPARING
     first, second = lab.join(ids["a"]), lab.join(ids["b"])
     assert error_name(lab.join(ids["c"]).result().error_code) == "GROUP_MAX_SIZE_REACHED"
@@ -579,7 +572,8 @@ async def test_nobody_makes_us_keep_what_could_never_be_stored(lab: Lab) -> None
 async def test_a_group_is_what_it_was_when_the_broker_starts_again(lab: Lab, new_lab: NewLab) -> None:
     ids = await lab.form("a", "static")
     again = new_lab()
-    again.coordinator.load({"g": (lab.store.groups["g"], CommittedOffsets())})  # type: ignore[dict-item]
+    again.store.load = lambda number: {"g": (lab.store.groups["g"], CommittedOffsets())}  # type: ignore[attr-defined]
+    again.coordinator.load()
     assert again.group.state is STABLE
     assert (again.group.leader_id, again.group.protocol_name) == (ids["a"], "range")
     assert again.heartbeat(ids["a"]) == NONE
@@ -607,6 +601,21 @@ async def test_a_commit_of_a_generation_needs_a_group(lab: Lab, version: int, er
     with pytest.raises(error):
         lab.coordinator.group_for_commit("g", "me", None, 1, version)
     assert lab.coordinator.groups == {}
+
+
+async def test_a_member_id_says_whose_it_is_but_not_at_any_length(lab: Lab) -> None:
+    assert lab.join(version=4, client="client-7").result().member_id.startswith("client-7-")
+    for joined in (lab.join(version=4, client="c" * 0x7FFF), lab.join(instance="i" * 0x7FFF)):
+        await lab.pass_time(100)
+        assert len(joined.result().member_id) < 0x7FFF
+
+
+@pytest.mark.parametrize(
+    "names", [{"instance": "i" * 0x8000}, {"protocol_type": "t" * 0x8000}, {"protocols": {"ä" * 0x4000: b""}}]
+)
+async def test_who_has_a_name_that_no_record_has_room_for_is_refused(lab: Lab, names: dict[str, Any]) -> None:
+    assert lab.join(**names).result().error_code == InvalidRequest.code
+    assert not lab.coordinator.groups
 
 
 async def test_a_commit_without_a_generation_makes_a_group_without_a_type(lab: Lab) -> None:

@@ -10,7 +10,6 @@ from kmini.broker.groups.offsets import CommittedOffset
 from kmini.broker.groups.records import (
     GROUP,
     OFFSET,
-    CorruptRecord,
     GroupMetadata,
     MemberMetadata,
     OffsetPlace,
@@ -26,6 +25,7 @@ from kmini.broker.groups.records import (
     offset_key_prefix,
     split_offset_key,
 )
+from kmini.broker.internal_records import CorruptRecord
 
 TOPIC_ID = bytes(range(16))
 PLAIN = CommittedOffset(42, 7, "note", 1000)

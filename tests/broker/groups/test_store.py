@@ -412,7 +412,7 @@ def test_a_group_in_a_partition_where_it_does_not_belong_is_left_out(
     stranger = next(f"s{n}" for n in range(99) if store.partition_of(f"s{n}") != store.partition_of("g"))
     append(store, "g", build_batch([an_offset("g", 1), an_offset(stranger, 1)]))
     assert set(store.load()) == {"g"}
-    assert "1 groups" in caplog.text
+    assert "1 keys in __consumer_offsets-" in caplog.text
 
 
 def a_transactional_batch(offset: int, producer_id: int = 5) -> bytearray:

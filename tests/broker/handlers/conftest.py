@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -49,3 +50,38 @@ def ask() -> Ask:
         return type(answer).decode(b"".join(answer.encode(version)), version)
 
     return ask
+
+
+@pytest.fixture
+def in_purgatory() -> Callable[[Broker, int], Awaitable[None]]:
+    """Returns once so many requests wait in a broker's purgatory."""
+
+    async def in_purgatory(broker: Broker, count: int) -> None:
+        for _ in range(1_000):
+            if len(broker.purgatory) == count:
+                return
+            await asyncio.sleep(0)
+        pytest.fail(f"{len(broker.purgatory)} operations wait, not {count}")
+
+    return in_purgatory
+
+
+@pytest.fixture
+async def turns() -> AsyncIterator[Callable[[], int]]:
+    """How many turns of the loop others have had since this was asked last."""
+    taken = 0
+
+    async def take() -> None:
+        nonlocal taken
+        while True:
+            taken += 1
+            await asyncio.sleep(0)
+
+    def since_last() -> int:
+        nonlocal taken
+        count, taken = taken, 0
+        return count
+
+    taking = asyncio.ensure_future(take())
+    yield since_last
+    taking.cancel()

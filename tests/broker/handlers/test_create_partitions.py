@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kmini.broker import topics
+from kmini.broker import topic_plans, topics
 from kmini.broker.broker import Broker
 from kmini.broker.config_changes import set_topic_configs
 from kmini.protocol.errors import (
@@ -125,7 +125,7 @@ async def test_validate_only_makes_none_and_finds_the_same_errors(broker: Broker
         (3, [[9]], InvalidReplicaAssignment),
         (3, [[1, 1]], InvalidReplicaAssignment),
         (2**31 - 1, None, PolicyViolation),
-        (topics.MAX_NEW_PARTITIONS + 3, None, PolicyViolation),
+        (topic_plans.MAX_NEW_PARTITIONS + 3, None, PolicyViolation),
     ],
 )
 async def test_a_number_or_assignment_that_cannot_be(
@@ -152,7 +152,7 @@ async def test_a_topic_that_is_named_twice_does_not_grow_and_the_others_do(broke
 async def test_what_one_request_may_make_is_counted_over_its_topics(broker: Broker, ask: Ask) -> None:
     topics.create(broker, "a")
     topics.create(broker, "b")
-    half = topics.MAX_NEW_PARTITIONS // 2 + 2
+    half = topic_plans.MAX_NEW_PARTITIONS // 2 + 2
     request = grow(wish("a", half), wish("b", half), validate_only=True)
     assert await outcomes(ask, broker, request) == {"a": NONE, "b": PolicyViolation.code}
 

@@ -59,14 +59,6 @@ async def topic(broker: Broker) -> str:
     return "t"
 
 
-async def in_purgatory(broker: Broker, count: int) -> None:
-    for _ in range(1_000):
-        if len(broker.purgatory) == count:
-            return
-        await asyncio.sleep(0)
-    pytest.fail(f"{len(broker.purgatory)} operations wait, not {count}")
-
-
 @pytest.mark.parametrize("version", range(4, 13))
 async def test_every_version_by_name_reads_from_the_offset_on(broker: Broker, topic: str, ask, version: int) -> None:
     append(broker, topic, b"a")
@@ -132,7 +124,7 @@ async def test_only_the_first_partition_with_data_may_exceed_the_limits(broker: 
     assert sizes[1:] == [0, 0]
 
 
-async def test_it_waits_for_min_bytes_and_an_append_wakes_it(broker: Broker, topic: str, ask) -> None:
+async def test_it_waits_for_min_bytes_and_an_append_wakes_it(broker: Broker, topic: str, ask, in_purgatory) -> None:
     task = asyncio.create_task(ask(broker, request(max_wait_ms=60_000), 12))
     await in_purgatory(broker, 1)
     append(broker, topic, b"a")
@@ -140,7 +132,7 @@ async def test_it_waits_for_min_bytes_and_an_append_wakes_it(broker: Broker, top
     assert len(broker.purgatory) == 0
 
 
-async def test_too_little_does_not_wake_it(broker: Broker, topic: str, ask) -> None:
+async def test_too_little_does_not_wake_it(broker: Broker, topic: str, ask, in_purgatory) -> None:
     task = asyncio.create_task(ask(broker, request(max_wait_ms=60_000, min_bytes=1_000), 12))
     await in_purgatory(broker, 1)
     append(broker, topic, b"a")
@@ -155,7 +147,7 @@ async def test_when_time_is_over_it_answers_with_what_there_is(broker: Broker, t
     assert values(of(await ask(broker, request(max_wait_ms=1, min_bytes=10_000), 12))) == [b"a"]
 
 
-async def test_a_topic_that_is_deleted_ends_the_wait(broker: Broker, topic: str, ask) -> None:
+async def test_a_topic_that_is_deleted_ends_the_wait(broker: Broker, topic: str, ask, in_purgatory) -> None:
     task = asyncio.create_task(ask(broker, request(max_wait_ms=60_000), 12))
     await in_purgatory(broker, 1)
     topics.delete(broker, topic)

@@ -184,14 +184,10 @@ class TestTransactionMarkers:
         answer = of(await ask(broker, request(3, partition_max_bytes=100), 2))
         assert [(record.offset, record.value) for record in decode_all(answer.records)] == [(30, b"b")]
 
-    async def test_at_the_end_of_the_log_are_waited_behind(self, broker: Broker, topic: str, ask) -> None:
+    async def test_at_the_end_of_the_log_are_waited_behind(self, broker: Broker, topic: str, ask, in_purgatory) -> None:
         append_marker(broker)
         fetching = asyncio.ensure_future(ask(broker, request(0, max_wait_ms=60_000), 2))
-        for _ in range(1_000):
-            await asyncio.sleep(0)
-            if len(broker.purgatory) == 1:
-                break
-        assert not fetching.done()
+        await in_purgatory(broker, 1)
         append(broker, b"late")
         assert values(of(await fetching)) == [b"late"]
 
@@ -238,29 +234,17 @@ class TestLimits:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_a_reader_waits_for_records(broker: Broker, topic: str, ask, version: int) -> None:
+async def test_a_reader_waits_for_records(broker: Broker, topic: str, ask, in_purgatory, version: int) -> None:
     fetching = asyncio.ensure_future(ask(broker, request(0, max_wait_ms=60_000), version))
-    for _ in range(1_000):
-        await asyncio.sleep(0)
-        if len(broker.purgatory) == 1:
-            break
+    await in_purgatory(broker, 1)
     append(broker, b"late")
     assert values(of(await fetching)) == [b"late"]
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
-async def test_what_takes_its_time_is_converted_elsewhere(broker: Broker, topic: str, ask, codec: Codec) -> None:
+async def test_what_takes_its_time_is_converted_elsewhere(broker: Broker, topic: str, ask, turns, codec: Codec) -> None:
     append(broker, *[b"v" * 20] * 5_000, codec=codec)
-    beats = 0
-
-    async def beat() -> None:
-        nonlocal beats
-        while True:
-            beats += 1
-            await asyncio.sleep(0)
-
-    beating = asyncio.ensure_future(beat())
+    turns()
     answer = of(await ask(broker, request(0), 2))
-    beating.cancel()
+    assert turns() > 3
     assert len(values(answer)) == 5_000
-    assert beats > 3

@@ -178,29 +178,29 @@ async def test_a_topic_that_goes_and_comes_back_is_noticed(broker: Broker, fetch
     assert told(await fetch({}, session=session, epoch=3)) == {0: [b"new"]}
 
 
-async def test_a_follow_up_waits_and_an_append_wakes_it(broker: Broker, fetch: Fetch) -> None:
+async def test_a_follow_up_waits_and_an_append_wakes_it(broker: Broker, fetch: Fetch, in_purgatory) -> None:
     session = (await fetch(ALL, session=0, epoch=0)).session_id
     waiting = asyncio.create_task(fetch({}, session=session, epoch=1, max_wait_ms=60_000))
-    await _in_purgatory(broker)
+    await in_purgatory(broker, 1)
     append(broker, 3, b"a")
     assert told(await waiting) == {3: [b"a"]}
 
 
-async def test_a_follow_up_waits_for_min_bytes_in_all(broker: Broker, fetch: Fetch) -> None:
+async def test_a_follow_up_waits_for_min_bytes_in_all(broker: Broker, fetch: Fetch, in_purgatory) -> None:
     session = (await fetch(ALL, session=0, epoch=0)).session_id
     append(broker, 0, b"a")
     waiting = asyncio.create_task(fetch({}, session=session, epoch=1, max_wait_ms=60_000, min_bytes=1_000))
-    await _in_purgatory(broker)
+    await in_purgatory(broker, 1)
     append(broker, 0, b"b")
     await asyncio.sleep(0)
     append(broker, 1, b"c" * 1_000)
     assert told(await waiting) == {0: [b"a", b"b"], 1: [b"c" * 1_000]}
 
 
-async def test_a_request_that_a_later_one_overtook_is_refused(broker: Broker, fetch: Fetch) -> None:
+async def test_a_request_that_a_later_one_overtook_is_refused(broker: Broker, fetch: Fetch, in_purgatory) -> None:
     session = (await fetch(ALL, session=0, epoch=0)).session_id
     waiting = asyncio.create_task(fetch({}, session=session, epoch=1, max_wait_ms=60_000))
-    await _in_purgatory(broker)
+    await in_purgatory(broker, 1)
     assert told(await fetch({}, session=session, epoch=2)) == {}
     append(broker, 0, b"a")
     assert (await waiting).error_code == InvalidFetchSessionEpoch.code
@@ -216,14 +216,6 @@ async def test_a_session_by_name_takes_no_request_by_id(broker: Broker, fetch: F
 async def test_versions_without_sessions_get_none(broker: Broker, fetch: Fetch, ask) -> None:
     assert (await ask(broker, request(ALL, session=0, epoch=-1), 6)).session_id == 0
     assert len(broker.fetch_sessions) == 0
-
-
-async def _in_purgatory(broker: Broker) -> None:
-    for _ in range(1_000):
-        if len(broker.purgatory) == 1:
-            return
-        await asyncio.sleep(0)
-    pytest.fail("nothing waits")
 
 
 class Cache:

@@ -11,6 +11,7 @@ import pytest
 from kmini.broker import topics
 from kmini.broker.broker import Broker
 from kmini.broker.config_changes import MAX_CHANGES, MAX_UNKNOWN_KEYS, MAX_VALUE_LENGTH
+from kmini.broker.controller_database import ControllerDatabase
 from kmini.protocol.errors import (
     NONE,
     InvalidConfig,
@@ -247,7 +248,7 @@ async def test_a_disk_that_refuses_leaves_what_is_in_force(
     def refuse(*arguments: object) -> None:
         raise KafkaStorageError("the disk is full")
 
-    monkeypatch.setattr(broker.controller, "_write_configs", refuse)
+    monkeypatch.setattr(ControllerDatabase, "replace_configs", refuse)
     codes = await alter(
         ask, broker, change(TOPIC, "t", ("retention.ms", SET, "7")), change(BROKER, "", ("log.retention.ms", SET, "8"))
     )
@@ -376,13 +377,23 @@ async def test_threads_double_and_halve_step_by_step(broker: Broker, ask: Ask) -
 
 @pytest.mark.parametrize("name", ["", "1"])
 async def test_keys_that_nobody_knows_are_kept_and_their_values_never_told(broker: Broker, ask: Ask, name: str) -> None:
-    settings = [("my.secret", SET, "a"), ("sasl.jaas.config", SET, "b"), ("listener.name.x.ssl.key.password", SET, "c")]
+    settings = [
+        ("my.secret", SET, "a"),
+        ("principal.builder.class", SET, "b"),
+        ("listener.name.x.ssl.key.password", SET, "c"),
+    ]
     assert await alter(ask, broker, change(BROKER, name, *settings)) == [NONE]
     source = DYNAMIC_BROKER_CONFIG if name else DYNAMIC_DEFAULT_BROKER_CONFIG
     for key, _, _ in settings:
         assert await places(ask, broker, BROKER, name, key) == [(key, None, source)] * 2
     assert await alter(ask, broker, change(BROKER, name, *((key, DELETE, None) for key, _, _ in settings))) == [NONE]
     assert broker.controller.broker_configs(name) == {}
+
+
+@pytest.mark.parametrize("key", ["sasl.jaas.config", "listener.name.x.plain.sasl.jaas.config"])
+async def test_passwords_of_clients_are_not_stored_as_settings(broker: Broker, ask: Ask, key: str) -> None:
+    assert await alter(ask, broker, change(BROKER, "1", (key, SET, "secret"))) == [InvalidRequest.code]
+    assert broker.controller.broker_configs("1") == {}
 
 
 async def test_a_stored_setting_that_cannot_be_any_more_does_not_stop_the_start(

@@ -14,6 +14,7 @@ from kmini.broker.groups.offsets import CommittedOffset
 from kmini.protocol.errors import (
     GroupIdNotFound,
     IllegalGeneration,
+    InvalidGroupId,
     NotCoordinator,
     OffsetMetadataTooLarge,
     UnknownMemberId,
@@ -235,6 +236,14 @@ async def test_many_partitions_let_others_have_turns(broker: Broker, ask: Ask, m
             assert turns - before > 500, request.name
     finally:
         others.cancel()
+
+
+async def test_a_group_id_that_no_record_has_room_for_is_refused_and_not_a_mistake_of_ours(
+    broker: Broker, ask: Ask, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = await ask(broker, commit(0, 1, 7, group_id="g" * 0x8000), 9)
+    assert codes(answer) == [InvalidGroupId.code, InvalidGroupId.code, UnknownTopicOrPartition.code]
+    assert not caplog.records
 
 
 async def test_a_restart_finds_every_offset(start_broker: StartBroker, broker: Broker, ask: Ask) -> None:

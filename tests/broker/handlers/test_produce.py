@@ -12,6 +12,7 @@ from kmini.broker.connection import CloseConnection
 from kmini.broker.context import Context
 from kmini.broker.handlers.produce import SERVED_FIRST
 from kmini.broker.handlers.produce import produce as handler
+from kmini.broker.partition import Partition
 from kmini.protocol.errors import (
     NONE,
     CorruptMessage,
@@ -21,6 +22,7 @@ from kmini.protocol.errors import (
     InvalidTopic,
     MessageTooLarge,
     NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
     OutOfOrderSequenceNumber,
     RequestTimedOut,
     TransactionalIdAuthorizationFailed,
@@ -207,10 +209,49 @@ async def test_too_few_replicas_in_sync_refuse_acks_all_and_write_nothing(broker
     topics.create(broker, "t", configs={"min.insync.replicas": "2"})
     assert of(await ask(broker, request(), 9)).error_code == NONE  # never more than there are replicas
     partition = broker.leader_of(TopicPartition("t", 0))
-    partition.replica_count = 2
+    partition.update(partition.state._replace(replicas=(1, 2)))
     assert of(await ask(broker, request(), 9)).error_code == NotEnoughReplicas.code
     assert of(await ask(broker, request(acks=1), 9)).error_code == NONE
     assert log_end(broker) == 2
+
+
+def with_follower(broker: Broker, number: int) -> Partition:
+    """The partition, with a broker 2 in sync that has not fetched yet."""
+    partition = broker.leader_of(TopicPartition("t", number))
+    partition.update(partition.state._replace(replicas=(1, 2), isr=(1, 2)))
+    return partition
+
+
+async def test_replicas_that_fall_out_of_sync_while_an_append_waits_are_told(broker: Broker, ask) -> None:
+    topics.create(broker, "t", partitions=2, configs={"min.insync.replicas": "2"})
+    partition = with_follower(broker, 0)
+    asked = request()
+    slow = batch(*[b"%d" % n for n in range(5_000)], codec=Codec.GZIP)
+    asked.topic_data[0].partition_data.append(Topic.Partition(index=1, records=slow))
+    task = asyncio.create_task(ask(broker, asked, 9))
+    while partition.log.log_end_offset == 0:  # noqa: ASYNC110 (no event tells of it)
+        await asyncio.sleep(0)
+    partition.follower_fetched(2, 1, 0)  # while the records of the other partition are validated
+    partition.update(partition.state._replace(isr=(1,)))
+    first, second = (await task).responses[0].partition_responses
+    assert (first.error_code, first.base_offset) == (NotEnoughReplicasAfterAppend.code, -1)
+    assert second.error_code == NONE
+    assert partition.log.log_end_offset == 1, "the records stay"
+
+
+async def test_what_all_in_sync_have_got_has_nothing_to_do_with_who_leaves_later(
+    broker: Broker, ask, in_purgatory
+) -> None:
+    topics.create(broker, "t", partitions=2, configs={"min.insync.replicas": "2"})
+    partitions = [with_follower(broker, number) for number in range(2)]
+    asked = request(timeout_ms=60_000)
+    asked.topic_data[0].partition_data.append(Topic.Partition(index=1, records=batch()))
+    task = asyncio.create_task(ask(broker, asked, 9))
+    await in_purgatory(broker, 1)
+    partitions[0].follower_fetched(2, 1, 0)
+    partitions[0].update(partitions[0].state._replace(isr=(1,)))
+    partitions[1].follower_fetched(2, 1, 0)
+    assert [one.error_code for one in (await task).responses[0].partition_responses] == [NONE, NONE]
 
 
 async def test_acks_0_is_not_answered_and_an_error_closes_the_connection(broker: Broker, topic: str) -> None:
@@ -228,22 +269,18 @@ async def test_flush_messages_1_has_every_batch_on_the_disk_before_it_answers(br
         assert broker.leader_of(TopicPartition("t", 0)).log.recovery_point == count
 
 
-async def _readers_that_wait(broker: Broker, ask, count: int) -> list[asyncio.Task]:
+async def _readers_that_wait(broker: Broker, ask, in_purgatory, count: int) -> list[asyncio.Task]:
     asked = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
     fetch = FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=[FetchRequest.Topic(topic="t", partitions=[asked])])
     readers = [asyncio.create_task(ask(broker, fetch, 12)) for _ in range(count)]
-    for _ in range(100):
-        if len(broker.purgatory) == count:
-            break
-        await asyncio.sleep(0)
-    assert len(broker.purgatory) == count
+    await in_purgatory(broker, count)
     return readers
 
 
-async def _order_of_answers(broker: Broker, ask, readers: int) -> list[str]:
+async def _order_of_answers(broker: Broker, ask, in_purgatory, readers: int) -> list[str]:
     topics.create(broker, "t", partitions=1)
     answered: list[str] = []
-    asked = await _readers_that_wait(broker, ask, readers)
+    asked = await _readers_that_wait(broker, ask, in_purgatory, readers)
     producer = asyncio.create_task(ask(broker, request(acks=1), 12))
     for task, name in [*((reader, "reader") for reader in asked), (producer, "producer")]:
         task.add_done_callback(lambda _, name=name: answered.append(name))
@@ -251,10 +288,12 @@ async def _order_of_answers(broker: Broker, ask, readers: int) -> list[str]:
     return answered
 
 
-async def test_a_reader_that_waits_has_the_records_before_their_producer_is_answered(broker: Broker, ask) -> None:
-    assert await _order_of_answers(broker, ask, readers=1) == ["reader", "producer"]
+async def test_a_reader_that_waits_has_the_records_before_their_producer_is_answered(
+    broker: Broker, ask, in_purgatory
+) -> None:
+    assert await _order_of_answers(broker, ask, in_purgatory, readers=1) == ["reader", "producer"]
 
 
-async def test_a_producer_does_not_stand_behind_a_crowd_of_readers(broker: Broker, ask) -> None:
+async def test_a_producer_does_not_stand_behind_a_crowd_of_readers(broker: Broker, ask, in_purgatory) -> None:
     crowd = SERVED_FIRST + 1
-    assert await _order_of_answers(broker, ask, readers=crowd) == ["producer", *["reader"] * crowd]
+    assert await _order_of_answers(broker, ask, in_purgatory, readers=crowd) == ["producer", *["reader"] * crowd]

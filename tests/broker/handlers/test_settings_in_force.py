@@ -5,20 +5,26 @@ A claim shows a setting at work in a log that is there already, set for its topi
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import socket
+import tempfile
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kmini.broker import topics
+from kmini.broker import elections, topics
 from kmini.broker.broker import Broker
 from kmini.broker.clock import MovableClock
+from kmini.broker.cluster import Cluster
 from kmini.broker.config import BROKER_KEYS, BrokerConfig, TopicDefault
 from kmini.broker.config_changes import Alteration, Change, alter
+from kmini.broker.controller import NO_LEADER
+from kmini.broker.fetcher import Fetcher
 from kmini.broker.partition import Partition
 from kmini.protocol.errors import (
     InvalidRecord,
@@ -33,11 +39,13 @@ from kmini.protocol.errors import (
 from kmini.protocol.messages.delete_topics import DeleteTopicsRequest
 from kmini.protocol.messages.describe_configs import BROKER, TOPIC
 from kmini.protocol.messages.fetch import FetchRequest
+from kmini.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kmini.protocol.messages.incremental_alter_configs import SET
+from kmini.protocol.messages.init_producer_id import InitProducerIdRequest
 from kmini.protocol.messages.metadata import MetadataRequest
 from kmini.protocol.records.batch import build_batch, read_header
 from kmini.protocol.records.compression import Codec
-from kmini.protocol.records.record import Record
+from kmini.protocol.records.record import TOMBSTONE_HEADER, Record
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.config import LogConfig
 from kmini.storage.config_key import MAX_LONG
@@ -80,11 +88,29 @@ BEYOND_ITS_TABLE = """
     fetch.max.bytes 57671680             log.initial.task.delay.ms 30000       log.retention.check.interval.ms 300000
     num.partitions 1                     num.recovery.threads.per.data.dir 2   replica.fetch.backoff.ms 1000
     replica.fetch.max.bytes 1048576      replica.fetch.min.bytes 1             replica.fetch.response.max.bytes 10485760
-    replica.fetch.wait.max.ms 500        replica.lag.time.max.ms 30000
+    replica.fetch.wait.max.ms 500        replica.lag.time.max.ms 30000         request.timeout.ms 30000
+    auto.leader.rebalance.enable true    broker.session.timeout.ms 9000
+    leader.imbalance.check.interval.seconds 300
     fetch.purgatory.purge.interval.requests 1000
     producer.purgatory.purge.interval.requests 1000
     delete.records.purgatory.purge.interval.requests 1
 """
+
+AMONG_SEVERAL = [
+    "auto.leader.rebalance.enable",
+    "broker.session.timeout.ms",
+    "leader.imbalance.check.interval.seconds",
+    "replica.fetch.backoff.ms",
+    "replica.fetch.max.bytes",
+    "replica.fetch.min.bytes",
+    "replica.fetch.wait.max.ms",
+    "replica.lag.time.max.ms",
+    "replica.fetch.response.max.bytes",
+    "request.timeout.ms",
+]
+"""What is about brokers among each other. For replica.selector.class there is tests/broker/test_follower_reads.py."""
+
+TOPICS_ONLY = ("kmini.tombstone.flag.enable", "kmini.tombstone.null.refuse")
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -92,10 +118,14 @@ Start = Callable[..., Awaitable[Broker]]
 Ask = Callable[..., Awaitable[Any]]
 Claim = Callable[["Bench"], Awaitable[None]]
 BrokerClaim = Callable[[Start, Ask], Awaitable[None]]
+StartCluster = Callable[..., Awaitable["Three"]]
+ClusterClaim = Callable[[StartCluster, Ask], Awaitable[None]]
 CLAIMS: dict[str, Claim] = {}
 """By topic key."""
 BROKER_CLAIMS: dict[str, BrokerClaim] = {}
 """By broker key."""
+CLUSTER_CLAIMS: dict[str, ClusterClaim] = {}
+"""By broker key, of what is about several."""
 
 
 def claim(key: str) -> Callable[[Claim], Claim]:
@@ -109,6 +139,14 @@ def claim(key: str) -> Callable[[Claim], Claim]:
 def broker_claim(key: str) -> Callable[[BrokerClaim], BrokerClaim]:
     def bind(function: BrokerClaim) -> BrokerClaim:
         BROKER_CLAIMS[key] = function
+        return function
+
+    return bind
+
+
+def cluster_claim(key: str) -> Callable[[ClusterClaim], ClusterClaim]:
+    def bind(function: ClusterClaim) -> ClusterClaim:
+        CLUSTER_CLAIMS[key] = function
         return function
 
     return bind
@@ -179,6 +217,68 @@ async def bench(request: pytest.FixtureRequest, start: Start) -> Bench:
     return Bench(broker, is_default=request.param == "as the broker's")
 
 
+class Three:
+    """Three brokers on a clock that is moved, and the topic "t" with a replica on each."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        assert isinstance(cluster.clock, MovableClock)
+        self.cluster = cluster
+        self.clock = cluster.clock
+
+    @property
+    def leader(self) -> int:
+        return self.cluster.state(T0).leader
+
+    @property
+    def followers(self) -> list[Broker]:
+        return [broker for node_id, broker in self.cluster.brokers.items() if node_id != self.leader]
+
+    async def append(self, value: bytes = b"value", number: int = 0) -> None:
+        """Append at the leader, as acks=1 does."""
+        leader = self.cluster.brokers[self.cluster.state(TopicPartition("t", number)).leader]
+        Bench(leader, number).append(value=value)
+
+    def end(self, broker: Broker) -> int:
+        return broker.logs.logs[T0].log_end_offset
+
+    def fetcher(self, broker: Broker) -> Any:
+        """How a follower follows the leader."""
+        return broker.replication._fetchers[self.leader]
+
+
+T0 = TopicPartition("t", 0)
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Return when something is so that no event tells of; fails after 20 s."""
+    deadline = time.monotonic() + 20
+    while not is_so():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.005)
+
+
+@pytest.fixture
+async def start_cluster(tmp_path: Path) -> AsyncIterator[StartCluster]:
+    """A maker of clusters, each instead of the one before; underscores stand for dots."""
+    started: list[Cluster] = []
+
+    async def start_cluster(partitions: int = 1, **settings: object) -> Three:
+        if started:
+            await started.pop().stop()
+        properties = {name.replace("_", "."): str(value) for name, value in settings.items()}
+        properties["listeners"] = "PLAINTEXT://127.0.0.1:0"
+        configs = [BrokerConfig.parse({**properties, "node.id": str(node_id)}) for node_id in (1, 2, 3)]
+        directory = tempfile.mkdtemp(dir=tmp_path)
+        started.append(Cluster(configs, directory, clock=MovableClock(), is_temporary=True))
+        await started[0].start()
+        topics.create(started[0].brokers[1], "t", partitions=partitions, replication_factor=3)
+        return Three(started[0])
+
+    yield start_cluster
+    for cluster in started:
+        await cluster.stop()
+
+
 # --- the table
 
 
@@ -202,8 +302,9 @@ def test_names_and_defaults_of_brokers_are_kafkas() -> None:
 def test_every_setting_of_brokers_is_shown_at_work_or_says_why_it_is_not() -> None:
     keys = set(BEYOND_ITS_TABLE.split()[::2])
     idle = {key for key in keys if BROKER_KEYS[key].no_effect}
-    assert BROKER_CLAIMS.keys() | idle == keys
-    assert not BROKER_CLAIMS.keys() & idle
+    assert CLUSTER_CLAIMS.keys() == {*AMONG_SEVERAL}
+    assert BROKER_CLAIMS.keys() | CLUSTER_CLAIMS.keys() | idle == keys
+    assert not (BROKER_CLAIMS.keys() | CLUSTER_CLAIMS.keys()) & idle
 
 
 def test_no_setting_of_brokers_is_idle_without_saying_so() -> None:
@@ -238,10 +339,22 @@ async def test_it_is_in_force_at_once(bench: Bench, key: str) -> None:
     await CLAIMS[key](bench)
 
 
-@pytest.mark.parametrize("key", sorted(BEYOND_ITS_TABLE.split()[::2]))
+@pytest.mark.parametrize("key", TOPICS_ONLY)
+async def test_it_is_in_force_at_once_in_a_topic_that_has_it(start: Start, key: str) -> None:
+    broker = await start()
+    topics.create(broker, "t")
+    await CLAIMS[key](Bench(broker))
+
+
+@pytest.mark.parametrize("key", sorted({*BEYOND_ITS_TABLE.split()[::2]} - {*AMONG_SEVERAL}))
 async def test_it_is_in_force_when_the_broker_starts(start: Start, ask: Ask, key: str) -> None:
     if not BROKER_KEYS[key].no_effect:
         await BROKER_CLAIMS[key](start, ask)
+
+
+@pytest.mark.parametrize("key", AMONG_SEVERAL)
+async def test_it_is_in_force_among_several_brokers(start_cluster: StartCluster, ask: Ask, key: str) -> None:
+    await CLUSTER_CLAIMS[key](start_cluster, ask)
 
 
 # --- the claims
@@ -375,11 +488,38 @@ async def a_larger_batch_is_refused(bench: Bench) -> None:
 
 @claim("min.insync.replicas")
 async def so_many_replicas_have_to_be_in_sync(bench: Bench) -> None:
-    bench.partition.replica_count = 3
+    bench.partition.update(bench.partition.state._replace(replicas=(1, 2, 3)))
     bench.partition.check_min_isr()
     await bench.set("min.insync.replicas", 2)
     with pytest.raises(NotEnoughReplicas):
         bench.partition.check_min_isr()
+
+
+@claim("unclean.leader.election.enable")
+async def a_replica_that_lacks_records_leads_when_no_other_can(bench: Bench) -> None:
+    controller = bench.broker.controller
+    alone = controller.topics["t"].partitions[0]._replace(replicas=(1, 2), isr=(2,), leader=NO_LEADER)
+    controller.change_partitions({(controller.topics["t"].id, 0): alone})
+    elections.settle(controller, bench.broker.is_unclean_election_allowed)
+    assert controller.topics["t"].partitions[0].leader == NO_LEADER
+    await bench.set("unclean.leader.election.enable", "true")
+    assert (controller.topics["t"].partitions[0].leader, controller.topics["t"].partitions[0].isr) == (1, (1,))
+
+
+@claim("kmini.tombstone.flag.enable")
+async def null_values_are_flagged(bench: Bench) -> None:
+    name = TOMBSTONE_HEADER.encode() if isinstance(TOMBSTONE_HEADER, str) else bytes(TOMBSTONE_HEADER)
+    assert name not in bench.append(value=None)
+    await bench.set("kmini.tombstone.flag.enable", "true")
+    assert name in bench.append(value=None)
+
+
+@claim("kmini.tombstone.null.refuse")
+async def null_values_that_are_not_flagged_are_refused(bench: Bench) -> None:
+    await bench.set("kmini.tombstone.flag.enable", "true")
+    bench.append(value=None)
+    await bench.set("kmini.tombstone.null.refuse", "true")
+    assert issubclass(bench.refusal(value=None), InvalidRecord)
 
 
 @claim("compression.type")
@@ -567,3 +707,141 @@ async def test_connections_inherit_buffers_as_large_as_asked_for(start: Start, k
         (listening,) = broker.server._servers[0].sockets  # type: ignore[attr-defined]
         sizes.append(listening.getsockopt(socket.SOL_SOCKET, option))
     assert 20_000 <= sizes[0] < sizes[1]  # Linux tells the double
+
+
+# --- the claims about several brokers
+
+
+@cluster_claim("replica.lag.time.max.ms")
+async def followers_that_lag_for_so_long_leave_the_isr(start: StartCluster, ask: Ask) -> None:
+    three = await start(replica_lag_time_max_ms=60_000)
+    late = three.followers[0]
+    await three.append()
+    await until(lambda: three.end(late) == 1)
+    await late.replication.hold()
+    await three.append()
+    await three.clock.advance(30_000, liveness=True)
+    assert late.config.node_id in three.cluster.state(T0).isr
+    await three.clock.advance(100_000, liveness=True)
+    await until(lambda: late.config.node_id not in three.cluster.state(T0).isr)
+
+
+@cluster_claim("broker.session.timeout.ms")
+async def brokers_that_are_not_heard_of_for_so_long_are_dead(start: StartCluster, ask: Ask) -> None:
+    three = await start(broker_session_timeout_ms=60_000)
+    lost = three.leader
+    await three.cluster.cut_off(lost)
+    await three.clock.advance(30_000, liveness=True)
+    assert three.leader == lost
+    await three.clock.advance(40_000, liveness=True)
+    await until(lambda: three.leader != lost)
+
+
+@cluster_claim("auto.leader.rebalance.enable")
+@cluster_claim("leader.imbalance.check.interval.seconds")
+async def leadership_returns_to_the_first_replica_so_often(start: StartCluster, ask: Ask) -> None:
+    for is_enabled in ("true", "false"):
+        settings = {"auto_leader_rebalance_enable": is_enabled, "leader_imbalance_check_interval_seconds": 600}
+        three = await start(**settings)
+        first, second, _ = three.cluster.state(T0).replicas
+        three.cluster.move_leader(T0, second)
+        await three.clock.advance(300_000, liveness=True)
+        assert three.leader == second
+        await three.clock.advance(400_000, liveness=True)
+        assert three.leader == (first if is_enabled == "true" else second)
+
+
+@cluster_claim("replica.fetch.min.bytes")
+async def followers_wait_for_so_much(start: StartCluster, ask: Ask) -> None:
+    three = await start(replica_fetch_min_bytes=5_000, replica_fetch_wait_max_ms=600_000)
+    leader = three.cluster.brokers[three.leader]
+    await until(lambda: len(leader.purgatory) == 2)
+    await three.append()
+    assert len(leader.purgatory) == 2
+    assert leader.purgatory.released == 0
+    await three.append(b"x" * 5_000)
+    await until(lambda: [three.end(follower) for follower in three.followers] == [2, 2])
+
+
+@cluster_claim("replica.fetch.wait.max.ms")
+async def followers_wait_for_so_long(start: StartCluster, ask: Ask) -> None:
+    three = await start(replica_fetch_min_bytes=5_000, replica_fetch_wait_max_ms=60_000)
+    leader = three.cluster.brokers[three.leader]
+    await until(lambda: len(leader.purgatory) == 2)
+    await three.append()
+    await three.clock.advance(30_000, liveness=True)
+    assert [three.end(follower) for follower in three.followers] == [0, 0]
+    await three.clock.advance(40_000, liveness=True)
+    await until(lambda: [three.end(follower) for follower in three.followers] == [1, 1])
+
+
+async def batches_a_fetch(three: Three, partitions: int, appends: int) -> list[int]:
+    """How many records each answer brought a follower that had stood still."""
+    brought: list[int] = []
+    follow, take = PartitionLog.append_as_follower, Fetcher._take
+
+    def counting(self: PartitionLog, *arguments: Any, **options: Any) -> Any:
+        before = self.log_end_offset
+        result = follow(self, *arguments, **options)
+        brought[-1] += self.log_end_offset - before
+        return result
+
+    async def beginning(self: Fetcher, *arguments: Any) -> None:
+        brought.append(0)
+        await take(self, *arguments)
+
+    (late, other) = three.followers
+    await other.replication.hold()
+    await late.replication.hold()
+    for number in range(partitions):
+        for _ in range(appends):
+            await three.append(number=number)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PartitionLog, "append_as_follower", counting)
+        patch.setattr(Fetcher, "_take", beginning)
+        late.replication.release()
+        logs = [late.logs.logs[TopicPartition("t", number)] for number in range(partitions)]
+        await until(lambda: [log.log_end_offset for log in logs] == [appends] * partitions)
+    return [count for count in brought if count]
+
+
+@cluster_claim("replica.fetch.max.bytes")
+async def followers_fetch_so_much_of_a_partition(start: StartCluster, ask: Ask) -> None:
+    assert await batches_a_fetch(await start(), 1, 3) == [3]
+    assert await batches_a_fetch(await start(replica_fetch_max_bytes=1), 1, 3) == [1, 1, 1]
+
+
+@cluster_claim("replica.fetch.response.max.bytes")
+async def followers_fetch_so_much_at_once(start: StartCluster, ask: Ask) -> None:
+    assert await batches_a_fetch(await start(), 1, 3) == [3]
+    assert await batches_a_fetch(await start(replica_fetch_response_max_bytes=1), 1, 3) == [1, 1, 1]
+
+
+@cluster_claim("replica.fetch.backoff.ms")
+async def followers_pause_so_long_after_an_error(start: StartCluster, ask: Ask) -> None:
+    three = await start(replica_fetch_backoff_ms=60_000, broker_session_timeout_ms=10_000_000)
+    follower, leader = three.followers[0], three.leader
+    await three.cluster.cut_off(leader)
+    await until(lambda: three.fetcher(follower)._is_pausing)
+    three.cluster.reconnect(leader)
+    await three.append()
+    await three.clock.advance(30_000, liveness=True)
+    assert three.fetcher(follower)._is_pausing
+    await three.clock.advance(40_000, liveness=True)
+    await until(lambda: three.end(follower) == 1)
+
+
+@cluster_claim("request.timeout.ms")
+async def coordinators_wait_so_long_for_replicas(start: StartCluster, ask: Ask) -> None:
+    three = await start(request_timeout_ms=60_000, replica_lag_time_max_ms=10_000_000)
+    found = await ask(three.cluster.brokers[1], FindCoordinatorRequest(key="mine", key_type=1), 3)
+    coordinator = three.cluster.brokers[found.node_id]
+    for broker in three.cluster.brokers.values():
+        await broker.replication.hold()
+    request = InitProducerIdRequest(transactional_id="mine", transaction_timeout_ms=60_000)
+    waiting = asyncio.ensure_future(ask(coordinator, request, 4))
+    await until(lambda: len(coordinator.purgatory) > 0)
+    await three.clock.advance(30_000, liveness=True)
+    assert not waiting.done()
+    await three.clock.advance(40_000, liveness=True)
+    assert (await waiting).error_code != 0

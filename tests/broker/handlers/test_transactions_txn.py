@@ -14,6 +14,7 @@ from kmini.protocol.errors import (
     ConcurrentTransactions,
     CoordinatorNotAvailable,
     IllegalGeneration,
+    InvalidGroupId,
     InvalidProducerEpoch,
     InvalidProducerIdMapping,
     InvalidRegularExpression,
@@ -459,21 +460,17 @@ async def test_a_partition_that_there_is_not_is_refused_by_itself(client: Client
     await client.add_offsets()
     assert await client.commit_offset(7, topic="nothing") == UnknownTopicOrPartition.code
     assert await client.commit_offset(7, metadata="x" * 5000) == OffsetMetadataTooLarge.code
+    assert await client.commit_offset(7, group="g" * 0x8000) == InvalidGroupId.code
     assert await client.committed(stable=True) == (NONE, -1)
 
 
 @pytest.mark.parametrize("committed", [True, False])
-async def test_what_is_pending_is_pending_after_a_restart(start_broker: Any, ask: Ask, committed: bool) -> None:
-    broker = await start_broker()
-    topics.create(broker, "orders", partitions=2)
-    client = Client(broker, ask)
-    for key_type in (GROUP, TRANSACTION):
-        await ask(broker, FindCoordinatorRequest(key="g", key_type=key_type), 3)
+async def test_what_is_pending_is_pending_after_a_restart(start_broker: Any, client: Client, committed: bool) -> None:
     await client.init()
     await client.add_offsets()
     await client.commit_plainly(3)
     await client.commit_offset(7)
-    await broker.stop()
+    await client.broker.stop()
     client.broker = await start_broker()
     assert await client.committed(stable=True) == (UnstableOffsetCommit.code, -1)
     assert await client.end(committed=committed) == NONE
@@ -483,38 +480,28 @@ async def test_what_is_pending_is_pending_after_a_restart(start_broker: Any, ask
     assert await client.committed(stable=True) == (NONE, 7 if committed else 3)
 
 
-async def test_what_is_superseded_is_so_after_a_restart(start_broker: Any, ask: Ask) -> None:
-    broker = await start_broker()
-    topics.create(broker, "orders", partitions=2)
-    client = Client(broker, ask)
-    for key_type in (GROUP, TRANSACTION):
-        await ask(broker, FindCoordinatorRequest(key="g", key_type=key_type), 3)
+async def test_what_is_superseded_is_so_after_a_restart(start_broker: Any, client: Client) -> None:
     await client.init()
     await client.add_offsets()
     await client.commit_offset(7)
     await client.commit_plainly(9)
-    await broker.stop()
+    await client.broker.stop()
     client.broker = await start_broker()
     assert await client.committed(stable=True) == (UnstableOffsetCommit.code, -1)
     await client.end()
     assert await client.committed(stable=True) == (NONE, 9)
 
 
-async def test_a_group_that_is_deleted_takes_with_it_what_is_pending(start_broker: Any, ask: Ask) -> None:
-    broker = await start_broker()
-    topics.create(broker, "orders", partitions=2)
-    client = Client(broker, ask)
-    for key_type in (GROUP, TRANSACTION):
-        await ask(broker, FindCoordinatorRequest(key="g", key_type=key_type), 3)
+async def test_a_group_that_is_deleted_takes_with_it_what_is_pending(start_broker: Any, client: Client) -> None:
     await client.init()
     await client.add_offsets()
     await client.commit_offset(7)
-    (deleted,) = (await ask(broker, DeleteGroupsRequest(groups_names=["g"]))).results
+    (deleted,) = (await client.ask(DeleteGroupsRequest(groups_names=["g"]))).results
     assert deleted.error_code == NONE
     assert await client.committed(stable=True) == (NONE, -1)
     await client.end()
     assert await client.committed(stable=True) == (NONE, -1)
-    await broker.stop()
+    await client.broker.stop()
     client.broker = await start_broker()
     assert await client.committed(stable=True) == (NONE, -1)
 

@@ -50,6 +50,30 @@ def test_what_is_none_or_too_much_is_refused(expression: str) -> None:
         Pattern(expression)
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "a" * 1_000_000,
+        "(?:){4000000000}",
+        "(){4000000000}",
+        "((((){100}){100}){100}){100}",
+        f"(a{'()' * 1_000}){{900}}",
+        f"(a{'(|||)' * 1_000}){{900}}",
+        f"[{''.join(map(chr, range(200, 4_000)))}]{{900}}",
+    ],
+    ids=lambda expression: f"{expression[:9]}, {len(expression)} characters",
+)
+def test_what_would_take_for_ever_to_build_is_refused(expression: str) -> None:
+    with pytest.raises(InvalidRegularExpression, match="too large"):
+        Pattern(expression)
+
+
+@pytest.mark.parametrize("expression", ["a{" + "9" * 5_000 + "}", "[[:alpha:]]+", "[[a]"])
+def test_what_python_reads_in_its_own_way_or_not_at_all_is_refused(expression: str) -> None:
+    with pytest.raises(InvalidRegularExpression):
+        Pattern(expression)
+
+
 @pytest.mark.parametrize("expression", ["(a*)*b", "(a|aa)+b", "(.*)(.*)(.*)(.*)(.*)b", "(a?){300}a{300}"])
 async def test_no_expression_takes_for_ever(expression: str) -> None:
     assert not await Pattern(expression).matches("a" * 250, Turn())

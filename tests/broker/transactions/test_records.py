@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kmini.broker.internal_records import CorruptRecord
 from kmini.broker.transactions.records import (
-    CorruptRecord,
     Entry,
     decode_entry,
     decode_key,

@@ -20,6 +20,7 @@ from kmini.broker.transactions.states import (
     ONGOING,
     PREPARE_ABORT,
     PREPARE_COMMIT,
+    TransactionState,
 )
 from kmini.protocol.errors import (
     ConcurrentTransactions,
@@ -250,38 +251,47 @@ async def test_somebody_elses_marker_ends_the_sending(bank: Bank) -> None:
 # --- after a restart
 
 
-@pytest.mark.parametrize("state", [PREPARE_COMMIT, PREPARE_ABORT])
-async def test_a_decided_transaction_is_completed_at_the_next_start(
-    open_bank: OpenBank, monkeypatch: pytest.MonkeyPatch, state: object
-) -> None:
-    bank = await open_bank()
+DECIDED = pytest.mark.parametrize(
+    ("state", "completed", "outcome"),
+    [(PREPARE_COMMIT, COMPLETE_COMMIT, "commit"), (PREPARE_ABORT, COMPLETE_ABORT, "abort")],
+)
+
+
+async def open_everywhere(bank: Bank) -> Producer:
+    """Begin a transaction in every partition, and write a record in the first."""
     producer = await bank.init()
     await bank.begin(producer, *PARTITIONS)
     bank.write(producer, b"a")
+    return producer
+
+
+@DECIDED
+async def test_a_decided_transaction_is_completed_at_the_next_start(
+    bank: Bank, monkeypatch: pytest.MonkeyPatch, state: TransactionState, completed: TransactionState, outcome: str
+) -> None:
+    producer = await open_everywhere(bank)
     with monkeypatch.context() as patched:
         patched.setattr(bank.coordinator.markers, "send", lambda _: None)
-        await bank.end(producer, is_commit=state is PREPARE_COMMIT)
+        await bank.end(producer, is_commit=outcome == "commit")
     assert bank.state() is state
     assert bank.markers() == []
-    bank = await bank.restart()
-    try:
-        outcome = "commit" if state is PREPARE_COMMIT else "abort"
-        assert bank.state() is (COMPLETE_COMMIT if state is PREPARE_COMMIT else COMPLETE_ABORT)
-        assert [[name for name, _, _ in bank.markers(one)] for one in PARTITIONS] == [[outcome]] * 3
-        assert bank.last_stable_offset() == 2
-    finally:
-        await bank.broker.stop()
+    await bank.restart()
+    assert bank.state() is completed
+    assert [[name for name, _, _ in bank.markers(one)] for one in PARTITIONS] == [[outcome]] * 3
+    assert bank.last_stable_offset() == 2
 
 
-@pytest.mark.parametrize("state", [PREPARE_COMMIT, PREPARE_ABORT])
+@DECIDED
 async def test_a_decided_transaction_survives_a_kill_between_its_markers(
-    open_bank: OpenBank, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, state: object
+    bank: Bank,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    state: TransactionState,
+    completed: TransactionState,
+    outcome: str,
 ) -> None:
     """One partition has its marker, the others have not: what a kill leaves behind is the files as they are."""
-    bank = await open_bank()
-    producer = await bank.init()
-    await bank.begin(producer, *PARTITIONS)
-    bank.write(producer, b"a")
+    producer = await open_everywhere(bank)
 
     def refuse(*_: object) -> None:
         raise KafkaStorageError("killed here")
@@ -289,7 +299,7 @@ async def test_a_decided_transaction_survives_a_kill_between_its_markers(
     with monkeypatch.context() as patched:
         for partition in PARTITIONS[1:]:
             patched.setattr(bank.broker.partitions[partition], "append", refuse)
-        await bank.end(producer, is_commit=state is PREPARE_COMMIT)
+        await bank.end(producer, is_commit=outcome == "commit")
         assert bank.state() is state
         killed = tmp_path.with_name(tmp_path.name + "-killed")
         shutil.copytree(tmp_path, killed)
@@ -297,44 +307,35 @@ async def test_a_decided_transaction_survives_a_kill_between_its_markers(
     await broker.start()
     try:
         after = Bank(broker)
-        assert after.state() is (COMPLETE_COMMIT if state is PREPARE_COMMIT else COMPLETE_ABORT)
+        await after.a_few_turns()
+        assert after.state() is completed
         assert [len(after.markers(one)) for one in PARTITIONS] == [2, 1, 1]  # the first is told once more
-        assert {name for one in PARTITIONS for name, _, _ in after.markers(one)} == {
-            "commit" if state is PREPARE_COMMIT else "abort"
-        }
+        assert {name for one in PARTITIONS for name, _, _ in after.markers(one)} == {outcome}
         assert after.last_stable_offset() == 3
-        assert len(broker.partitions[ORDERS].log.aborted_transactions(0, 3)) == (state is PREPARE_ABORT)
+        assert len(broker.partitions[ORDERS].log.aborted_transactions(0, 3)) == (outcome == "abort")
     finally:
         await broker.stop()
 
 
-async def test_an_open_transaction_goes_on_after_a_restart(open_bank: OpenBank) -> None:
-    bank = await open_bank()
+async def test_an_open_transaction_goes_on_after_a_restart(bank: Bank) -> None:
     producer = await bank.init()
     await bank.begin(producer)
     bank.write(producer, b"a")
-    bank = await bank.restart()
-    try:
-        assert bank.state() is ONGOING
-        assert bank.last_stable_offset() == 0
-        bank.write(producer, b"b", sequence=1)
-        await bank.end(producer)
-        assert bank.last_stable_offset() == 3
-    finally:
-        await bank.broker.stop()
+    await bank.restart()
+    assert bank.state() is ONGOING
+    assert bank.last_stable_offset() == 0
+    bank.write(producer, b"b", sequence=1)
+    await bank.end(producer)
+    assert bank.last_stable_offset() == 3
 
 
-async def test_an_open_transaction_has_the_rest_of_its_time_after_a_restart(open_bank: OpenBank) -> None:
-    bank = await open_bank()
+async def test_an_open_transaction_has_the_rest_of_its_time_after_a_restart(bank: Bank) -> None:
     producer = await bank.init(timeout_ms=60_000)
     await bank.begin(producer)
     await bank.clock.advance(50_000, liveness=False)  # an outage of so long
-    bank = await bank.restart()
-    try:
-        await bank.clock.advance(20_000, liveness=True)
-        assert bank.state() is COMPLETE_ABORT
-    finally:
-        await bank.broker.stop()
+    await bank.restart()
+    await bank.clock.advance(20_000, liveness=True)
+    assert bank.state() is COMPLETE_ABORT
 
 
 async def test_forgotten_ids_stay_forgotten(open_bank: OpenBank) -> None:
@@ -345,11 +346,8 @@ async def test_forgotten_ids_stay_forgotten(open_bank: OpenBank) -> None:
     await bank.clock.advance(2 * 3_600_000)
     assert set(bank.coordinator.transactions) == {"young"}
     assert bank.stored("old")[-1] is None
-    bank = await bank.restart()
-    try:
-        assert set(bank.coordinator.transactions) == {"young"}
-    finally:
-        await bank.broker.stop()
+    await bank.restart()
+    assert set(bank.coordinator.transactions) == {"young"}
 
 
 async def test_below_level_1_of_the_feature_values_have_version_0(open_bank: OpenBank) -> None:
@@ -358,12 +356,9 @@ async def test_below_level_1_of_the_feature_values_have_version_0(open_bank: Ope
     await bank.begin(producer)
     (entry,) = [entry for entry in bank.stored() if entry is not None and entry.state is ONGOING]
     assert entry.previous_producer_id == -1  # which only later versions tell
-    bank = await bank.restart()
-    try:
-        assert bank.transaction().entry == entry
-        await bank.end(producer)
-    finally:
-        await bank.broker.stop()
+    await bank.restart()
+    assert bank.transaction().entry == entry
+    await bank.end(producer)
 
 
 # --- without being asked
@@ -383,6 +378,23 @@ async def test_what_is_open_for_too_long_is_aborted_and_its_owner_fenced(bank: B
         await bank.end(slow, name="slow")
     assert bank.last_stable_offset() == 2
     assert [one.transactional_id for one in bank.coordinator.open_transactions()] == ["quick"]
+
+
+async def test_what_falls_due_of_transactions_is_known_beforehand(bank: Bank) -> None:
+    """So that a clock which is moved by a month does not look every ten seconds."""
+    clock, coordinator = bank.clock, bank.coordinator
+    assert (coordinator.next_time_out_ms(), coordinator.next_id_expiry_ms()) == (None, None)
+    producer = await bank.init(timeout_ms=60_000)
+    expiry_ms = coordinator.next_id_expiry_ms()
+    assert expiry_ms is not None
+    assert expiry_ms - clock.now_ms() == pytest.approx(7 * DAY_MS, abs=60_000)
+    await bank.begin(producer)
+    due_ms = coordinator.next_time_out_ms()
+    assert due_ms is not None
+    assert due_ms - clock.liveness_ms() == pytest.approx(60_000, abs=30_000)
+    assert coordinator.next_id_expiry_ms() is None, "while it is open"
+    await clock.advance(80_000, liveness=True)
+    assert (bank.state(), coordinator.next_time_out_ms()) == (COMPLETE_ABORT, None)
 
 
 async def test_a_week_of_log_time_aborts_nothing(bank: Bank) -> None:

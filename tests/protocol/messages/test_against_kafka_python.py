@@ -16,7 +16,7 @@ from kmini.protocol.messages import REQUESTS, ApiVersionsResponse
 from kmini.protocol.schema import Field, Message, Struct
 from kmini.protocol.uuids import ZERO_UUID
 
-THEIR_MODULES = ("metadata", "producer", "consumer", "admin")
+THEIR_MODULES = ("metadata", "producer", "consumer", "admin", "sasl")
 
 NOT_IN_THEIR_TABLES = {
     "UnregisterBrokerRequest v0": "no command of theirs sends it; ClusterTool does (tests/oracle/test_admin_tools.py)",

@@ -149,14 +149,6 @@ def test_an_unknown_magic_is_corrupt(golden: dict[str, bytes], magic: int) -> No
         list(iter_batches(batch))
 
 
-def test_a_batch_above_the_callers_limit_is_corrupt_even_if_incomplete(golden: dict[str, bytes]) -> None:
-    batch = golden["produced"]
-    assert len(list(iter_batches(batch, max_batch_bytes=len(batch)))) == 1
-    for size in (len(batch), 20):
-        with pytest.raises(CorruptMessage, match="announced"):
-            list(iter_batches(batch[:size], max_batch_bytes=len(batch) - 1))
-
-
 # Sequences
 
 

@@ -6,12 +6,13 @@ import pytest
 
 from kmini.protocol.errors import CorruptMessage, MessageTooLarge, UnsupportedCompressionType
 from kmini.protocol.records import down_convert as module
-from kmini.protocol.records.batch import build_batch, iter_batches
-from kmini.protocol.records.compression import Codec
+from kmini.protocol.records import tombstones
+from kmini.protocol.records.batch import build_batch, iter_batches, read_header, rewrite_header
+from kmini.protocol.records.compression import Codec, compress
 from kmini.protocol.records.control import EndTransactionMarker, build_end_transaction_marker
-from kmini.protocol.records.down_convert import down_convert, is_larger_than
+from kmini.protocol.records.down_convert import down_convert, sign_of_a_larger_batch
 from kmini.protocol.records.legacy import build_messages, build_wrapper
-from kmini.protocol.records.record import Record, decode_all
+from kmini.protocol.records.record import TOMBSTONE_HEADER, Record, decode_all
 
 LIMIT = 1 << 20
 CODECS = [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4]
@@ -73,6 +74,23 @@ def test_append_time_stays_in_magic_1(codec: Codec) -> None:
     data = down_convert(batch(0, codec=codec, log_append_time_ms=77), 1, 0, limit=LIMIT).records
     assert all(header.is_log_append_time for _, header in iter_batches(data))
     assert {record.timestamp for record in decode_all(data)} == {77}
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("size", [1, 70_000])
+def test_explicit_tombstones_get_a_null_value_where_the_topic_has_them(magic: int, codec: Codec, size: int) -> None:
+    """KIP-87: old consumers know no other. The large records come in several chunks from their codec."""
+    records = [Record(n, 5, b"k%d" % n, b"v" * size, ((TOMBSTONE_HEADER, b""),) * (n % 2)) for n in range(5)]
+    block = bytes(build_batch(records)[61:])
+    flagged = tombstones.flagged(block, tombstones.marks_of(block)[1])
+    data = bytearray(build_batch(records, codec=codec)[:61]) + compress(codec, flagged)
+    rewrite_header(data, 0, read_header(data)._replace(batch_length=len(data) - 12))
+    told = decode_all(down_convert(data, magic, 0, limit=LIMIT, without_flagged_values=True).records)
+    expected = [record._replace(value=None) if record.headers else record for record in records]
+    assert told == as_old(expected, magic)[: len(told)]
+    assert len(told) == 5 or codec == Codec.NONE
+    assert convert(bytes(data), magic) == as_old(records, magic)[: len(told)]
 
 
 def test_what_is_below_the_offset_is_left_out_where_nothing_is_compressed() -> None:
@@ -165,6 +183,6 @@ class TestHowMuchComes:
 
     @pytest.mark.parametrize("max_bytes", [0, 1, 11, 12, 1 << 20])
     def test_what_tells_of_a_larger_batch_is_no_message(self, max_bytes: int) -> None:
-        told = is_larger_than(max_bytes)
+        told = sign_of_a_larger_batch(max_bytes)
         assert len(told) == min(max_bytes, 12)
         assert list(iter_batches(told)) == []

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from kmini.protocol.records import load_kernel
-from kmini.protocol.records.batch import build_batch, iter_batches
+from kmini.protocol.records.batch import build_batch, is_crc_valid, iter_batches, rewrite_header
 from kmini.protocol.records.compression import Codec
+from kmini.protocol.records.crc import crc32c
 from kmini.protocol.records.record import Record, decode_records
 
 SECRET = bytes(range(16))
@@ -115,18 +116,16 @@ def _batches(seed: int, codec: Codec = Codec.NONE, horizons: bool = False) -> by
 
 def _map(module: Any, chunk: bytes, capacity: int = 1_000) -> Any:
     table = module.KeyTable(bytearray(24 * 1_100), SECRET, capacity)
-    starts = array("q", bytes(8 * 100))
-    position, count = table.put_batches(chunk, 0, 0, starts)
-    return table, position, count, starts[:count]
+    return table, table.put_batches(chunk, 0, 0)
 
 
 def _sift(module: Any, table: Any, chunk: bytes, precious: Any = ()) -> tuple[Any, ...]:
     sieve = module.Sieve(table, 1_000, 0)
     out = bytearray(len(chunk))
-    starts, notes = array("q", bytes(8 * 100)), array("q", bytes(8 * module.NOTE * 100))
-    position, met, used, noted = sieve.sift_batches(chunk, 0, array("q", precious), memoryview(out), starts, notes)
+    notes = array("q", bytes(8 * module.NOTE * 100))
+    position, used, noted = sieve.sift_batches(chunk, 0, array("q", precious), memoryview(out), notes)
     facts = (sieve.records, sieve.superseded, sieve.expired, sieve.keyless, sieve.tombstones, sieve.earliest_horizon)
-    return position, met, bytes(out[:used]), list(notes[: noted * module.NOTE]), facts
+    return position, bytes(out[:used]), list(notes[: noted * module.NOTE]), facts
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -146,7 +145,7 @@ def test_both_forms_map_and_sift_alike(sieve: Any, seed: int) -> None:
 def test_sifted_batches_hold_the_records_that_stay(sieve: Any, seed: int) -> None:
     chunk = b"".join(_rows(_batches(seed, horizons=True), with_horizon=True))
     table, *_ = _map(sieve, chunk)
-    position, _, out, *_ = _sift(sieve, table, chunk)
+    position, out, *_ = _sift(sieve, table, chunk)
     assert position == len(chunk)
     newest: dict[bytes, int] = {}
     expected = []
@@ -174,31 +173,63 @@ def test_a_batch_that_must_not_go_stops_it(sieve: Any) -> None:
     second = build_batch([Record(1, 5, b"a", b"x")], base_offset=1)
     chunk = bytes(first + second)
     table, *_ = _map(sieve, chunk)
-    assert _sift(sieve, table, chunk)[:3] == (len(chunk), 2, bytes(second))
-    assert _sift(sieve, table, chunk, precious=[0])[:3] == (0, 0, b"")
+    assert _sift(sieve, table, chunk)[:2] == (len(chunk), bytes(second))
+    assert _sift(sieve, table, chunk, precious=[0])[:2] == (0, b"")
 
 
 def test_a_tombstone_without_horizon_stops_it(sieve: Any) -> None:
     first = build_batch([Record(0, 5, b"a", b"x")])
     chunk = bytes(first + build_batch([Record(1, 5, b"b", None)], base_offset=1))
     table, *_ = _map(sieve, chunk)
-    assert _sift(sieve, table, chunk)[:3] == (len(first), 1, bytes(first))
+    assert _sift(sieve, table, chunk)[:2] == (len(first), bytes(first))
 
 
 @pytest.mark.parametrize("batch", [{"codec": Codec.GZIP}, {"transactional": True}, {"control": True}])
 def test_batches_that_are_not_plain_stop_it(sieve: Any, batch: dict[str, Any]) -> None:
     first = build_batch([Record(0, 5, b"a", b"x")])
     chunk = bytes(first + build_batch([Record(1, 5, b"b", b"x")], base_offset=1, **batch))
-    table, position, count, _ = _map(sieve, chunk)
-    assert (position, count) == (len(first), 1)
-    assert _sift(sieve, table, chunk)[:2] == (len(first), 1)
+    table, position = _map(sieve, chunk)
+    assert position == len(first)
+    assert _sift(sieve, table, chunk)[0] == len(first)
+
+
+@pytest.mark.parametrize("length", [*range(1, 40), 383, 384, 385, 3071, 3072, 3073, 3457, 10_000])
+def test_its_checksum_is_crc32c(sieve: Any, length: int) -> None:
+    data = random.Random(length).randbytes(length + 1)
+    assert sieve.checksum(data[1:]) == crc32c(data[1:])
+
+
+@pytest.mark.parametrize("at", [17, 22, 43, 61, 70, -1])
+def test_a_batch_with_a_wrong_checksum_stops_it(sieve: Any, at: int) -> None:
+    first, second = (build_batch([Record(n, 5, b"%d" % n, b"x" * 50)], base_offset=n) for n in range(2))
+    second[at] ^= 0x40
+    chunk = bytes(first + second)
+    table, position = _map(sieve, chunk)
+    assert (position, table.size) == (len(first), 1)
+    assert sieve.REASONS[table.error] == "the checksum of its batch is wrong"
+    kernel = sieve.Sieve(table, 1_000, 0)
+    out, notes = bytearray(len(chunk)), array("q", bytes(8 * sieve.NOTE * 2))
+    assert kernel.sift_batches(chunk, 0, array("q"), memoryview(out), notes) == (len(first), len(first), 1)
+    assert sieve.REASONS[kernel.error] == "the checksum of its batch is wrong"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_it_lets_through_has_right_checksums_and_notes(sieve: Any, seed: int) -> None:
+    chunk = b"".join(_rows(_batches(seed, horizons=True), with_horizon=True))
+    table, _ = _map(sieve, chunk)
+    _, out, notes, _ = _sift(sieve, table, chunk)
+    found = list(iter_batches(out))
+    assert all(is_crc_valid(out, position, header) for position, header in found)
+    assert notes == [
+        number for at, header in found for number in (at, header.size, header.last_offset, header.max_timestamp)
+    ]
 
 
 def test_half_a_batch_at_the_end_stops_it(sieve: Any) -> None:
     chunk = _batches(3)
     (last, _) = list(iter_batches(chunk))[-1]
     for end in (last + 1, last + 60, last + 61, len(chunk) - 1):
-        _, position, _, _ = _map(sieve, chunk[:end])
+        _, position = _map(sieve, chunk[:end])
         assert position == last
 
 
@@ -211,10 +242,12 @@ def test_bytes_that_are_no_records_do_no_harm(sieve: Any, seed: int) -> None:
         at = dice.choice(starts) + 61 + dice.randrange(12)
         if at < len(chunk):
             chunk[at] = dice.randrange(256)
+    for position, header in iter_batches(bytes(chunk)):
+        rewrite_header(chunk, position, header)  # with a checksum that believes it
     broken = bytes(chunk)
-    table, position, count, _ = _map(sieve, broken)
-    expected, *others = _map(INTERPRETED, broken)
-    assert (position, count, table.error) == (others[0], others[1], expected.error)
+    table, position = _map(sieve, broken)
+    expected, expected_position = _map(INTERPRETED, broken)
+    assert (position, table.error) == (expected_position, expected.error)
     assert _sift(sieve, table, broken) == _sift(INTERPRETED, expected, broken)
 
 

@@ -46,7 +46,6 @@ class CleaningBench:
         self.now_ms = 1_000
         self.checkpoint: int | None = None
         self.limits = Limits()
-        self.tombstone_bit = 0
         self.environment = self._new_environment()
         self.log = PartitionLog.create(self.environment, DIRECTORY, ORDERS_0, bytes(range(16)), self.config)
 
@@ -85,9 +84,7 @@ class CleaningBench:
         """A pass over all that can be cleaned, swapped in group by group; the checkpoint moves."""
         if roll:
             self.roll()
-        log = capture(self.log, assess(self.log, self.checkpoint, self.now_ms))._replace(
-            tombstone_bit=self.tombstone_bit
-        )
+        log = capture(self.log, assess(self.log, self.checkpoint, self.now_ms))
         passing = Pass(log, self.now_ms, limits or self.limits, watch or Unwatched())
         for group in passing.run():
             self.log.segments.replace(group.sources, group.segment, self.now_ms + self.config.file_delete_delay_ms)

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from kmini.protocol.errors import CorruptMessage
-from kmini.protocol.records.batch import build_batch
+from kmini.protocol.records.batch import MAGIC, build_batch
 from kmini.protocol.records.compression import Codec
 from kmini.protocol.records.legacy import build_messages, build_wrapper
 from kmini.protocol.records.record import Record
 from kmini.storage.cleaner.offset_map import MapTooSmall
 from kmini.storage.cleaner.plan import CleaningAborted, Limits
+from kmini.storage.config import LogConfig
 
 Bench = Any
 DAY_MS = 86_400_000
@@ -119,6 +120,22 @@ class TestRecords:
         assert [record.timestamp for record in bench.records()] == [300, 400, 500]
         assert {header.magic for header, _ in bench.batches()} == {2}
 
+    @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+    def test_a_tombstone_of_an_old_format_gets_a_horizon_as_it_becomes_a_batch(
+        self, bench: Bench, codec: Codec
+    ) -> None:
+        bench.filesystem.now_ms = 1_000
+        records = [Record(0, 300, b"a", None)]
+        old = build_messages(records, 1) if codec == Codec.NONE else build_wrapper([records], 1, codec)
+        _append_old(bench, old)
+        report = bench.clean()
+        horizon_ms = bench.now_ms + bench.config.delete_retention_ms
+        assert (bench.horizons(), report.earliest_horizon_ms) == ({0: horizon_ms}, horizon_ms)
+        assert [(record.timestamp, record.key, record.value) for record in bench.records()] == [(300, b"a", None)]
+        bench.now_ms = horizon_ms
+        bench.clean()
+        assert bench.records() == []
+
 
 class TestTheMap:
     def test_what_has_no_room_stays_for_the_next_pass(self, bench: Bench) -> None:
@@ -214,10 +231,12 @@ class TestTombstones:
         assert bench.horizons() == {}
         assert [offset for offset, _, _ in bench.pairs()] == [0, 1, 2]
 
-    def test_an_explicit_tombstone_deletes_although_it_has_a_value(self, bench: Bench) -> None:
+    def test_an_explicit_tombstone_deletes_although_it_has_a_value(
+        self, make_cleaning_bench: Callable[..., Bench]
+    ) -> None:
+        bench = make_cleaning_bench(kmini_tombstone_flag_enable=True)
         batch = build_batch([Record(0, 1_000, b"a", b"who deleted it")])
         batch[62] |= 0x20
-        bench.tombstone_bit = 0x20
         bench.put(("a", "1"), ("b", "1"))
         bench.append(_with_crc(batch))
         bench.clean()
@@ -231,7 +250,6 @@ class TestTombstones:
         _append_old(bench, build_messages([Record(0, 300, b"a", None)], 1))
         bench.clean()
         assert bench.pairs() == [(0, "a", None)]
-        assert bench.horizons() == {}
 
     def test_and_go_once_a_younger_part_of_the_log_is_clean(self, bench: Bench) -> None:
         bench.filesystem.now_ms = 1_000
@@ -273,6 +291,17 @@ class TestProducers:
         bench.clean()
         assert [(h.base_offset, h.record_count) for h, _ in bench.batches()] == [(0, 1), (1, 0)]
 
+    def test_so_does_a_message_of_an_old_format(self, make_cleaning_bench: Callable[..., Bench]) -> None:
+        """As a batch without records. Apache Kafka gives such a log up."""
+        bench = make_cleaning_bench(segment_bytes=120)
+        bench.put(("a", "1"))
+        _append_old(bench, build_messages([Record(1, 300, b"b", b"1")], 1))
+        bench.put(("b", "2"))
+        bench.clean()
+        assert [(h.base_offset, h.magic, h.record_count) for h, _ in bench.batches()] == [
+            *((0, MAGIC, 1), (1, MAGIC, 0), (2, MAGIC, 1))
+        ]
+
 
 class TestTransactions:
     def test_aborted_data_goes_at_once_and_its_marker_later(self, bench: Bench) -> None:
@@ -305,6 +334,21 @@ class TestTransactions:
         bench.end_transaction(7, abort=True)
         bench.clean(roll=False)
         assert bench.pairs() == [(0, "a", "1")]
+
+    def test_one_that_was_aborted_in_the_clean_part_of_a_segment_says_nothing_of_later_ones(self, bench: Bench) -> None:
+        """Where a map was too small, or records were deleted, the dirty part begins within a segment, which is read
+        from about there on."""
+        bench.put(("a", "1"), ("b", "1"))
+        bench.put(("x", "1"), **PRODUCER, base_sequence=0, transactional=True)
+        bench.end_transaction(7, abort=True)
+        for number in range(4):
+            bench.put((f"{number}", "x" * 50))
+        first_dirty = bench.log.log_end_offset
+        bench.put(("a", "2"), **PRODUCER, base_sequence=1, transactional=True)
+        bench.end_transaction(7, abort=False)
+        bench.checkpoint = first_dirty
+        bench.clean()
+        assert [offset for offset, key, _ in bench.pairs() if key == "a"] == [first_dirty]
 
     def test_undecided_transactions_are_not_cleaned(self, bench: Bench) -> None:
         bench.put(("a", "1"))
@@ -380,6 +424,22 @@ class TestSegments:
         bench.close()
         bench.reopen(is_clean=True)
         assert bench.read_all() == list(range(20, 60))
+
+    def test_indexes_longer_than_the_setting_do_not_end_the_pass(
+        self, make_cleaning_bench: Callable[..., Bench]
+    ) -> None:
+        """Apache Kafka gives such a log up."""
+        bench = make_cleaning_bench()
+        for number in range(50):
+            bench.put((f"{number}", "x" * 50), timestamp=1_000 + number)
+        bench.put(("0", "new"))
+        assert bench.log.segments.active.time_index.size_bytes > 100
+        bench.log.config = LogConfig(cleanup_policy=("compact",), index_interval_bytes=100, segment_index_bytes=100)
+        bench.clean()
+        first, _ = bench.log.segments
+        assert 0 < first.offset_index.size_bytes <= 100
+        assert 0 < first.time_index.size_bytes <= 100
+        assert bench.read_all() == [*range(1, 51)]
 
     def test_they_are_as_old_as_what_they_were_made_from(self, bench: Bench) -> None:
         bench.put(("a", "1"), timestamp=-1)

@@ -9,7 +9,7 @@ import pytest
 
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
-from kmini.storage.cleaner.dirtiness import assess, earliest_horizon, first_timestamp, must_roll, next_roll_ms
+from kmini.storage.cleaner.dirtiness import assess, delete_horizons, first_timestamp, must_roll, next_roll_ms
 
 Bench = Any
 
@@ -110,8 +110,8 @@ class TestTheFirstTimestamp:
         bench.clean()
         assert bench.horizons()
         assert first_timestamp(bench.log.segments.oldest) == 30
-        assert earliest_horizon([bench.log.segments.oldest]) == 1_000 + 86_400_000
+        assert delete_horizons([bench.log.segments.oldest]) == [1_000 + 86_400_000]
 
     def test_nothing_has_none(self, bench: Bench) -> None:
         assert first_timestamp(bench.log.segments.active) == -1
-        assert earliest_horizon([bench.log.segments.active]) is None
+        assert delete_horizons([bench.log.segments.active]) == []

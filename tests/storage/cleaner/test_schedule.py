@@ -74,7 +74,7 @@ def test_the_dirtiest_goes_first(logs: Logs) -> None:
     logs.add("all", dirty=3)
     logs.add("hardly", clean=5, dirty=1)
     assert [logs.picked(), logs.picked(), logs.picked()] == ["all", "half", None]
-    assert logs.schedule.gauges.max_dirty_percent == pytest.approx(100 / 6)
+    assert logs.schedule.standing(logs.logs, logs.now_ms).max_dirty_percent == pytest.approx(100 / 6)
 
 
 def test_exactly_the_minimum_ratio_is_not_enough(logs: Logs) -> None:
@@ -107,8 +107,7 @@ def test_the_delay_is_that_of_the_latest_log(logs: Logs) -> None:
     logs.now_ms = 5_000
     logs.add("x", dirty=1, timestamp=1_000, max_compaction_lag_ms=500)
     logs.add("y", dirty=1, timestamp=4_000, max_compaction_lag_ms=500)
-    logs.pick()
-    assert logs.schedule.gauges.max_compaction_delay_secs == 3.5
+    assert logs.schedule.standing(logs.logs, logs.now_ms).max_compaction_delay_secs == 3.5
 
 
 def test_what_is_being_cleaned_or_paused_is_not_picked_again(logs: Logs) -> None:
@@ -140,7 +139,8 @@ def test_a_pass_that_fails_costs_its_log_and_no_other(logs: Logs) -> None:
     assert job is not None
     assert not logs.schedule.ended(job, None, ValueError("no batch at position 7"), logs.now_ms)
     assert logs.schedule.failures() == {x: "no batch at position 7"}
-    assert logs.schedule.uncleanable_bytes(logs.logs, logs.now_ms) == logs.logs[x].size_bytes
+    standing = logs.schedule.standing(logs.logs, logs.now_ms)
+    assert (standing.uncleanable_partitions, standing.uncleanable_bytes) == (1, logs.logs[x].size_bytes)
     assert [logs.picked(), logs.picked()] == ["y", None]
     assert logs.schedule.pick_this(x, logs.logs[x], logs.now_ms) is None
 
@@ -151,6 +151,8 @@ def test_a_log_whose_files_cannot_be_looked_at_is_uncleanable(logs: Logs) -> Non
     logs.add("y", dirty=1)
     assert logs.picked() == "y"
     assert x in logs.schedule.failures()
+    assert logs.schedule.standing(logs.logs, logs.now_ms).uncleanable_bytes == logs.logs[x].size_bytes
+    assert logs.schedule.next_due_ms(logs.logs, logs.now_ms) is None
 
 
 class TestHorizons:
@@ -236,6 +238,18 @@ class TestTheCheckpoint:
         assert logs.schedule.on_truncation(x, log)
         assert logs.schedule.checkpoint.get(x) == 1
         assert not logs.schedule.on_truncation(x, log)
+
+    @pytest.mark.parametrize("wrong", [2, 9])
+    def test_one_that_lies_outside_the_log_is_corrected_and_to_be_written(self, logs: Logs, wrong: int) -> None:
+        x = logs.add("x", dirty=8)
+        logs.logs[x].raise_log_start_offset(3)
+        logs.schedule.checkpoint.set(x, wrong)
+        job = logs.pick()
+        assert job is not None
+        assert (job.range.first_dirty_offset, logs.schedule.checkpoint.get(x)) == (3, 3)
+        assert logs.schedule.checkpoint.is_corrected
+        assert logs.schedule.checkpoint.snapshot([x]) == {x: 3}
+        assert not logs.schedule.checkpoint.is_corrected
 
     def test_one_that_cannot_be_read_counts_as_empty(self) -> None:
         filesystem = MemoryFileSystem()

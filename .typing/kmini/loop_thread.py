@@ -1,0 +1,1 @@
+../../embed/loop_thread.py

@@ -1,0 +1,244 @@
+"""Several brokers in one process, over one controller: for tests of failover, and for what replicas mean.
+
+Each has its own listeners, its own log directory, and followers that fetch over real sockets. The controller is an
+object that all of them share, so that a broker is known to be dead at once when it is stopped or killed. It is no
+distributed system: one machine, one process, one loop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from ..protocol.errors import UnknownTopicOrPartition
+from ..protocol.topics import TopicPartition
+from . import elections
+from .background import Periodic
+from .broker import Broker
+from .clock import Clock, Timer
+from .config import BrokerConfig
+from .controller import BrokerRegistration, Controller, PartitionState
+from .security.inter_broker import check_inter_broker
+
+
+class ReplicaOffsets(NamedTuple):
+    """Where one replica of a partition stands."""
+
+    log_start_offset: int
+    high_watermark: int
+    """As this replica knows it: a follower learns of the leader's with its next fetch."""
+    log_end_offset: int
+
+
+class Cluster:
+    """Brokers over `data_dir`: the controller's database, and the log directory of each beside it. Belongs to one
+    event loop."""
+
+    def __init__(
+        self,
+        configs: Sequence[BrokerConfig],
+        data_dir: str,
+        *,
+        clock: Clock | None = None,
+        is_temporary: bool = False,
+        cluster_id: str = "",
+    ) -> None:
+        """A configuration for each broker, with node ids of their own. ConfigError where they could not reach each
+        other."""
+        for config in configs:
+            if len(configs) > 1:
+                check_inter_broker(config)
+        self.data_dir = data_dir
+        self.clock = clock or Clock()
+        self.brokers: dict[int, Broker] = {}
+        """Those that run, by node id."""
+        self._configs = {config.node_id: config for config in configs}
+        self._rebalance: Periodic | None = None
+        self._starting: set[int] = set()
+        self._kept_ports: dict[int, list[socket.socket]] = {}
+        """Of brokers that do not run: else the system might give their ports to somebody's connection meanwhile."""
+        self._fences: dict[int, Timer] = {}
+        """When brokers that are cut off will count as dead."""
+        self._is_temporary = is_temporary
+        self._cluster_id = cluster_id
+        self.controller: Controller
+
+    # --- all together
+
+    async def start(self, *, before_open: Callable[[], None] | None = None) -> None:
+        """Start every broker, or none; when this returns all can be reached. Raises what a broker's start does."""
+        os.makedirs(self.data_dir, exist_ok=True)
+        self.controller = Controller.open(
+            self.data_dir,
+            node_ids=self._configs.keys(),
+            synced=not self._is_temporary,
+            cluster_id=self._cluster_id,
+        )
+        try:
+            self.controller.begin_leader_epochs(self._configs.keys())
+            for config in self._configs.values():  # nobody is elected because another is slower to start
+                self.controller.register(BrokerRegistration(config.node_id, config.broker_rack))
+            for node_id in self._configs:
+                await self._start(node_id)
+            if before_open is not None:
+                before_open()
+        except BaseException:
+            await self.stop()
+            raise
+        config = next(iter(self._configs.values()))
+        if config.auto_leader_rebalance_enable:
+            self._rebalance = Periodic(
+                self.clock,
+                "the return of leadership to first replicas",
+                self._prefer_first,
+                interval_ms=config.leader_imbalance_check_interval_seconds * 1000,
+                liveness=True,
+            )
+
+    async def _prefer_first(self) -> None:
+        elections.prefer_first(self.controller)
+
+    async def stop(self) -> None:
+        """Stop every broker. Who leads and who is in sync stays as it is: the next start finds all of them again."""
+        if self._rebalance is not None:
+            self._rebalance.cancel()
+        for timer in self._fences.values():
+            timer.cancel()
+        for broker in [*self.brokers.values()]:
+            self.controller.unregister(broker.config.node_id)
+        for node_id in list(self._kept_ports):
+            self._give_ports_back(node_id)
+        while self.brokers:
+            _, broker = self.brokers.popitem()
+            await broker.stop()
+        self.controller.close()
+
+    # --- one of them
+
+    async def _start(self, node_id: int) -> Broker:
+        broker = Broker(
+            self._configs[node_id],
+            self.data_dir,
+            clock=self.clock,
+            is_temporary=self._is_temporary,
+            controller=self.controller,
+        )
+        await broker.start()
+        self.brokers[node_id] = broker
+        bound = broker.server.listeners
+        listeners = tuple(
+            listener._replace(port=actual.port) for listener, actual in zip(broker.config.listeners, bound, strict=True)
+        )
+        self._configs[node_id] = self._configs[node_id].replace(listeners=listeners)  # for the next start
+        return broker
+
+    async def restart(self, node_id: int) -> Broker:
+        """Start a broker that was stopped or killed: same port, same data. KeyError for one that there never was."""
+        if node_id in self.brokers or node_id in self._starting:
+            raise ValueError(f"broker {node_id} runs")
+        self._starting.add(node_id)
+        try:
+            broker = await self._start(node_id)
+            self._give_ports_back(node_id)
+            return broker
+        except BaseException:
+            if self.controller.is_live(node_id):  # it had joined already
+                elections.leave(self.controller, node_id)
+            raise
+        finally:
+            self._starting.discard(node_id)
+
+    async def stop_broker(self, node_id: int) -> None:
+        """Stop one broker in order; others lead what it led before it hangs up."""
+        broker = self._leave(node_id)
+        await broker.stop()
+        self._keep_ports(node_id)
+
+    async def kill(self, node_id: int) -> None:
+        """End one broker as `kill -9` does; it is known to be dead at once."""
+        broker = self._leave(node_id)
+        await broker.kill()
+        self._keep_ports(node_id)
+
+    def _keep_ports(self, node_id: int) -> None:
+        """Bind the ports of a broker without listening: connections are refused, and it can bind them again itself."""
+        kept = self._kept_ports[node_id] = []
+        for _, host, port in self._configs[node_id].listeners:
+            bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+            kept.append(bound)
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with contextlib.suppress(OSError):  # somebody was faster; the restart will say so
+                bound.bind((host, port))
+
+    def _give_ports_back(self, node_id: int) -> None:
+        for bound in self._kept_ports.pop(node_id, ()):
+            bound.close()
+
+    async def cut_off(self, node_id: int) -> None:
+        """Have one broker and the others not reach each other. After `broker.session.timeout.ms` it counts as dead; it
+        knows nothing of that, and goes on to serve its clients as it did. Until `reconnect`."""
+        await self._lose(node_id)
+
+    async def pause(self, node_id: int) -> None:
+        """Have one broker stand still, as SIGSTOP does: clients wait, and after `broker.session.timeout.ms` it counts
+        as dead. Until `reconnect`."""
+        self.brokers[node_id].server.is_suspended = True
+        await self._lose(node_id)
+
+    async def _lose(self, node_id: int) -> None:
+        broker = self.brokers[node_id]
+        broker.is_cut_off = True
+        await broker.replication.hang_up()
+        for other in self.brokers.values():
+            await other.replication.hang_up(node_id)
+        timeout_ms = broker.config.broker_session_timeout_ms
+        self._fences[node_id] = self.clock.call_later(timeout_ms, partial(self._fence, node_id), liveness=True)
+
+    def _fence(self, node_id: int) -> None:
+        elections.leave(self.controller, node_id, self.brokers[node_id].is_unclean_election_allowed)
+
+    def reconnect(self, node_id: int) -> None:
+        """End `cut_off` or `pause`: the broker learns what has changed, and catches up."""
+        self._fences.pop(node_id).cancel()
+        broker = self.brokers[node_id]
+        broker.is_cut_off = False
+        if self.controller.is_live(node_id):
+            broker.catch_up()
+        else:
+            broker.come_back()
+        broker.server.resume()
+
+    def _leave(self, node_id: int) -> Broker:
+        broker = self.brokers.pop(node_id)
+        if node_id in self._fences:
+            self._fences.pop(node_id).cancel()
+        elections.leave(self.controller, node_id, broker.is_unclean_election_allowed)
+        broker.resign()
+        return broker
+
+    # --- partitions
+
+    def state(self, topic_partition: TopicPartition) -> PartitionState:
+        """Replicas, ISR, leader and epochs, as the controller has them. Raises UnknownTopicOrPartition."""
+        topic = self.controller.topic(topic_partition.topic)
+        if topic is None or not 0 <= topic_partition.partition < len(topic.partitions):
+            raise UnknownTopicOrPartition(f"there is no partition {topic_partition}")
+        return topic.partitions[topic_partition.partition]
+
+    def replica_offsets(self, topic_partition: TopicPartition) -> dict[int, ReplicaOffsets]:
+        """Where each replica on a broker that runs stands, by node id. Raises UnknownTopicOrPartition."""
+        offsets = {}
+        for node_id in self.state(topic_partition).replicas:
+            log = self.brokers[node_id].logs.get(topic_partition) if node_id in self.brokers else None
+            if log is not None:
+                offsets[node_id] = ReplicaOffsets(log.log_start_offset, log.high_watermark, log.log_end_offset)
+        return offsets
+
+    def move_leader(self, topic_partition: TopicPartition, node_id: int | None = None) -> None:
+        """Have a replica that is in sync lead, the first of all if none is named. Raises what `elections.elect`
+        does."""
+        elections.elect(self.controller, topic_partition, node_id)

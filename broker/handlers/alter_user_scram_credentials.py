@@ -1,0 +1,28 @@
+"""AlterUserScramCredentials, version 0 (KIP-554): set and remove the passwords of SASL/SCRAM."""
+
+from __future__ import annotations
+
+from ...protocol.errors import NONE
+from ...protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+)
+from ..context import Context
+from ..registry import handles
+from ..security.credentials import alter
+
+
+@handles(AlterUserScramCredentialsRequest)
+async def alter_user_scram_credentials(
+    request: AlterUserScramCredentialsRequest, context: Context
+) -> AlterUserScramCredentialsResponse:
+    """Do what is asked for each user, or nothing of it."""
+    outcomes = alter(context.broker.controller, request.deletions, request.upsertions)
+    return AlterUserScramCredentialsResponse(
+        results=[
+            AlterUserScramCredentialsResponse.Result(
+                user=user, error_code=error.code if error else NONE, error_message=error.message if error else None
+            )
+            for user, error in outcomes.items()
+        ]
+    )

@@ -1,0 +1,32 @@
+"""SaslAuthenticate, versions 0 to 2: one token of an authentication (KIP-152).
+
+A failure is answered after `connection.failed.authentication.delay.ms`, and ends the connection. What is answered does
+not tell whether there is a user of that name.
+"""
+
+from __future__ import annotations
+
+from ...protocol.errors import IllegalSaslState, SaslAuthenticationFailed
+from ...protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from ..context import Context
+from ..registry import handles
+from ..security.exchange import AuthenticationFailed
+from ..security.sasl import State
+
+
+@handles(SaslAuthenticateRequest)
+async def sasl_authenticate(request: SaslAuthenticateRequest, context: Context) -> SaslAuthenticateResponse:
+    """Hand the token to the mechanism."""
+    session = context.connection.sasl
+    if session is None or session.state is not State.EXCHANGING:
+        return SaslAuthenticateResponse(
+            error_code=IllegalSaslState.code,
+            error_message="SaslAuthenticate request received after successful authentication",
+        )
+    try:
+        token = session.evaluate(request.auth_bytes)
+    except AuthenticationFailed as failure:
+        await session.wait_after_failure(failure)
+        context.connection.close_after_answer()
+        return SaslAuthenticateResponse(error_code=SaslAuthenticationFailed.code, error_message=str(failure))
+    return SaslAuthenticateResponse(error_message="", auth_bytes=token, session_lifetime_ms=session.session_lifetime_ms)

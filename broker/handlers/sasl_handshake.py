@@ -1,0 +1,30 @@
+"""SaslHandshake, versions 0 and 1: choose how to authenticate (KIP-43).
+
+Without authentication at this listener, and after it, the answer is ILLEGAL_SASL_STATE; where authentications expire
+(KIP-368) another may begin. A mechanism that is not offered ends the connection, after the answer.
+"""
+
+from __future__ import annotations
+
+from ...protocol.errors import IllegalSaslState, UnsupportedSaslMechanism
+from ...protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from ..context import Context
+from ..registry import handles
+
+BARE_TOKENS = 0
+"""The version after which tokens come without requests around them."""
+
+
+@handles(SaslHandshakeRequest)
+async def sasl_handshake(request: SaslHandshakeRequest, context: Context) -> SaslHandshakeResponse:
+    """Begin to authenticate."""
+    session = context.connection.sasl
+    if session is None or not session.may_start:
+        return SaslHandshakeResponse(error_code=IllegalSaslState.code)
+    offered = list(session.mechanisms)
+    try:
+        session.start(request.mechanism, with_bare_tokens=context.version == BARE_TOKENS)
+    except UnsupportedSaslMechanism as error:
+        context.connection.close_after_answer()
+        return SaslHandshakeResponse(error_code=error.code, mechanisms=offered)
+    return SaslHandshakeResponse(mechanisms=offered)

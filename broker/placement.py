@@ -1,0 +1,30 @@
+"""Which brokers get the replicas of a new partition: spread over racks first, then over the brokers of each (KIP-36).
+
+Partition after partition the first replica moves on by one rack, and within its rack by one broker; the others follow
+in the next racks. So leaders are spread evenly, and no rack gets a second replica while another has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+
+def racks_of(brokers: Iterable[tuple[int, str | None]]) -> list[list[int]]:
+    """Node ids by rack, given brokers with their racks; those without one are a rack of their own."""
+    racks: dict[str, list[int]] = {}
+    for node_id, rack in sorted(brokers, key=lambda broker: broker[0]):
+        racks.setdefault(rack or "", []).append(node_id)
+    return [racks[name] for name in sorted(racks)]
+
+
+def place(racks: Sequence[Sequence[int]], turn: int, count: int) -> tuple[int, ...]:
+    """The replicas of the `turn`-th partition. There must be `count` brokers."""
+    replicas: list[int] = []
+    depth = 0
+    while len(replicas) < count:
+        for step in range(len(racks)):
+            rack = racks[(turn + step) % len(racks)]
+            if depth < len(rack) and len(replicas) < count:
+                replicas.append(rack[(turn // len(racks) + depth) % len(rack)])
+        depth += 1
+    return tuple(replicas)

@@ -1,0 +1,76 @@
+"""What a leader knows of its followers: how far each has got, and whether it keeps up (KIP-16, KIP-107).
+
+All of it is read off their fetches: a follower that asks for an offset has everything below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+UNKNOWN = -1
+"""In place of an offset of a follower that has not fetched from this leader yet."""
+
+
+class Replica:
+    """One follower, as its leader sees it."""
+
+    __slots__ = ("_fetched_ms", "_leader_end_then", "caught_up_ms", "log_end_offset", "log_start_offset", "node_id")
+
+    def __init__(self, node_id: int, caught_up_ms: int) -> None:
+        """`caught_up_ms`: when it was last known to have all that its leader had, by the clock of liveness."""
+        self.node_id = node_id
+        self.log_end_offset = UNKNOWN
+        self.log_start_offset = UNKNOWN
+        """What it reported; followers that fetch with a version below 5 report none."""
+        self.caught_up_ms = caught_up_ms
+        self._fetched_ms = caught_up_ms
+        self._leader_end_then = UNKNOWN
+
+    def fetched(self, offset: int, log_start_offset: int, leader_end_offset: int, now_ms: int) -> None:
+        """It fetches from `offset`, and has what is from `log_start_offset` to there."""
+        if offset >= leader_end_offset:
+            self.caught_up_ms = max(self.caught_up_ms, now_ms)
+        elif self._leader_end_then != UNKNOWN and offset >= self._leader_end_then:
+            self.caught_up_ms = max(self.caught_up_ms, self._fetched_ms)
+        self.log_end_offset, self.log_start_offset = offset, log_start_offset
+        self._fetched_ms, self._leader_end_then = now_ms, leader_end_offset
+
+    def is_caught_up(self, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
+        """Whether it has all that the leader has, or had it `max_lag_ms` ago at most (replica.lag.time.max.ms)."""
+        return self.log_end_offset == leader_end_offset or now_ms - self.caught_up_ms <= max_lag_ms
+
+
+class Replicas:
+    """The followers of a partition by node id. All begin as in sync as the controller says they are, and unknown."""
+
+    def __init__(self, node_ids: Iterable[int], in_sync: Iterable[int], now_ms: int) -> None:
+        known = {*in_sync}
+        self._by_id = {node_id: Replica(node_id, now_ms if node_id in known else 0) for node_id in node_ids}
+
+    def __iter__(self) -> Iterator[Replica]:
+        return iter(self._by_id.values())
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def get(self, node_id: int) -> Replica | None:
+        return self._by_id.get(node_id)
+
+    def assign(self, node_ids: Iterable[int], *, died: Collection[int] = ()) -> None:
+        """Have these followers from now on. Of who stays and has not `died` all is remembered."""
+        known = {node_id: replica for node_id, replica in self._by_id.items() if node_id not in died}
+        self._by_id = {node_id: known.get(node_id) or Replica(node_id, 0) for node_id in node_ids}
+
+    def forget(self, node_id: int) -> None:
+        """Know nothing of this follower any more but that it is one."""
+        if node_id in self._by_id:
+            self._by_id[node_id] = Replica(node_id, 0)
+
+    def leader_moves_on(self, leader_end_offset: int, now_ms: int) -> None:
+        """The leader is about to append at `leader_end_offset`: whoever had everything had it until now.
+
+        An idle follower fetches without naming its partitions (KIP-227), so that its last fetch may be long ago.
+        """
+        for replica in self._by_id.values():
+            if replica.log_end_offset == leader_end_offset:
+                replica.caught_up_ms = now_ms

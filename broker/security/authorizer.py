@@ -1,0 +1,99 @@
+"""Who may do what: the decision (KIP-11, by the rules of Kafka's StandardAuthorizer).
+
+a super user                                   may
+some rule about the resource denies it         may not
+some rule about the resource allows it         may
+rules are about the resource, none fits        may not
+no rule is about the resource                  as allow.everyone.if.no.acl.found says
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from ..peer_log import PeerLog
+from .acls import AclIndex
+from .resources import CLUSTER_NAME, OPERATIONS, Operation, Principal, ResourceType
+from .settings import super_users
+
+if TYPE_CHECKING:
+    from ..broker import Broker
+
+peer_log = PeerLog(logging.getLogger("kmini.authorizer"))
+
+
+class Authorizer:
+    """Decides by the rules in `acls`, which change under it."""
+
+    def __init__(
+        self, acls: AclIndex, *, super_users: Collection[Principal] = (), allows_if_no_acl_found: bool = False
+    ) -> None:
+        self.acls = acls
+        self._super_users = frozenset(map(str, super_users))
+        self._allows_if_no_acl_found = allows_if_no_acl_found
+
+    def access_of(self, principal: Principal, host: str) -> Access:
+        """What `principal`, from the address `host`, may do."""
+        return Access(self, str(principal), host)
+
+    def may(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> bool:
+        if principal in self._super_users:
+            return True
+        decision = self.acls.decide(principal, host, operation, resource_type, name)
+        return self._allows_if_no_acl_found if decision is None else decision
+
+    def may_some(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
+        """Whether there may be a resource of the type that allows it. Who may do it to a name that nobody has a rule
+        for may, as in Kafka, which asks about such a name first."""
+        if self.may(principal, host, operation, resource_type, "hardcode"):
+            return True
+        return self.acls.allows_some(principal, host, operation, resource_type)
+
+
+def authorizer_of(broker: Broker) -> Authorizer | None:
+    """The authorizer that the settings of a broker ask for, over the rules of its cluster."""
+    config = broker.config
+    if not config.authorizer_class_name:
+        return None
+    return Authorizer(
+        broker.controller.acls,
+        super_users=super_users(config),
+        allows_if_no_acl_found=config.allow_everyone_if_no_acl_found,
+    )
+
+
+class Access:
+    """An authorizer's decisions about one connection."""
+
+    __slots__ = ("authorizer", "host", "principal")
+
+    def __init__(self, authorizer: Authorizer, principal: str, host: str) -> None:
+        self.authorizer = authorizer
+        self.principal = principal
+        self.host = host
+
+    def may(self, operation: Operation, resource_type: ResourceType, name: str, *, tells: bool = True) -> bool:
+        """Whether it may; a refusal is logged unless nobody was refused by it (`tells`)."""
+        allowed = self.authorizer.may(self.principal, self.host, operation, resource_type, name)
+        if not allowed and tells:
+            peer_log.info(
+                "%s from %s may not %s %s %s", self.principal, self.host, operation.name, resource_type.name, name
+            )
+        return allowed
+
+    def may_on_cluster(self, operation: Operation, *, tells: bool = True) -> bool:
+        return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME, tells=tells)
+
+    def may_some(self, operation: Operation, resource_type: ResourceType) -> bool:
+        return self.authorizer.may_some(self.principal, self.host, operation, resource_type)
+
+    def operations(self, resource_type: ResourceType, name: str) -> int:
+        """What it may do to a resource, as bits (KIP-430)."""
+        known = OPERATIONS[resource_type]
+        return sum(
+            1 << operation
+            for operation in Operation
+            if known >> operation & 1 and self.may(operation, resource_type, name, tells=False)
+        )

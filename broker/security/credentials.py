@@ -1,0 +1,82 @@
+"""SCRAM credentials and how they are managed (KIP-554): the rules of AlterUserScramCredentials.
+
+Passwords are salted before they get here, and what is kept lets nobody log in (`protocol/scram.py`). It is in the
+controller's database, whose file only its owner may read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...protocol import scram
+from ...protocol.errors import (
+    DuplicateResource,
+    KafkaError,
+    ResourceNotFound,
+    UnacceptableCredential,
+    UnsupportedSaslMechanism,
+)
+from ...protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
+
+if TYPE_CHECKING:
+    from ..controller import Controller
+
+Deletion = AlterUserScramCredentialsRequest.Deletion
+Upsertion = AlterUserScramCredentialsRequest.Upsertion
+
+CredentialKey = tuple[str, int]
+"""A user's name, and the number of a mechanism."""
+
+MAX_SALT_BYTES = 1024
+
+
+def alter(
+    controller: Controller, deletions: Sequence[Deletion], upsertions: Sequence[Upsertion]
+) -> dict[str, KafkaError | None]:
+    """Set and delete credentials; what became of it, for each user. What is wrong with one thing that is asked for a
+    user keeps all of it from happening to that user, and nobody else's. Raises KafkaStorageError."""
+    changes: list[Deletion | Upsertion] = [*deletions, *upsertions]
+    times_named = Counter((change.name, change.mechanism) for change in changes)
+    outcomes: dict[str, KafkaError | None] = {}
+    for change in changes:
+        outcomes.setdefault(change.name, None)
+        try:
+            _check_who(change.name, change.mechanism)
+            if isinstance(change, Upsertion):
+                _check_upsertion(change)
+            if times_named[change.name, change.mechanism] > 1:
+                raise DuplicateResource("A user credential cannot be altered twice in the same request")
+            if isinstance(change, Deletion) and (change.name, change.mechanism) not in controller.scram_credentials:
+                raise ResourceNotFound("Attempt to delete a user credential that does not exist")
+        except KafkaError as error:
+            outcomes[change.name] = outcomes[change.name] or error.with_traceback(None)
+    accepted = {name for name, error in outcomes.items() if error is None}
+    controller.alter_scram_credentials(
+        {(one.name, one.mechanism): _credential(one) for one in upsertions if one.name in accepted},
+        [(one.name, one.mechanism) for one in deletions if one.name in accepted],
+    )
+    return outcomes
+
+
+def _check_who(name: str, mechanism: int) -> None:
+    if not name:
+        raise UnacceptableCredential("Username must not be empty")
+    if mechanism not in scram.MECHANISMS_BY_CODE:
+        raise UnsupportedSaslMechanism("Unknown SCRAM mechanism")
+
+
+def _check_upsertion(change: Upsertion) -> None:
+    mechanism = scram.MECHANISMS_BY_CODE[change.mechanism]
+    if change.iterations < mechanism.min_iterations:
+        raise UnacceptableCredential("Too few iterations")
+    if change.iterations > mechanism.max_iterations:
+        raise UnacceptableCredential("Too many iterations")
+    if not 0 < len(change.salt) <= MAX_SALT_BYTES or len(change.salted_password) != mechanism.size:
+        raise UnacceptableCredential("The salt or the salted password has a wrong length")
+
+
+def _credential(change: Upsertion) -> scram.ScramCredential:
+    mechanism = scram.MECHANISMS_BY_CODE[change.mechanism]
+    return scram.credential_of(mechanism, bytes(change.salted_password), bytes(change.salt), change.iterations)

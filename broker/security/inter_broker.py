@@ -1,0 +1,48 @@
+"""How brokers reach each other: through which listener, and as whom."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .settings import OFFERED_MECHANISMS, SASL_PROTOCOLS, login_module
+
+if TYPE_CHECKING:
+    from ...client import ConnectionSettings
+    from ..config import BrokerConfig
+
+
+def inter_broker_listener(config: BrokerConfig) -> str:
+    """The name of the listener: `inter.broker.listener.name`, else the first of `security.inter.broker.protocol`, else
+    the first of all."""
+    if config.inter_broker_listener_name:
+        return config.inter_broker_listener_name.upper()
+    protocol = config.security_inter_broker_protocol
+    names = [listener.name for listener in config.listeners]
+    return next((name for name in names if config.listener_security_protocol_map[name] == protocol), names[0])
+
+
+def inter_broker_connection(config: BrokerConfig, client_id: str) -> ConnectionSettings:
+    """How a broker connects to another one. Raises ValueError, without quoting secrets."""
+    from ...client import ConnectionSettings, Sasl  # here, because a broker by itself starts without a client
+
+    listener = inter_broker_listener(config)
+    if config.listener_security_protocol_map[listener] not in SASL_PROTOCOLS:
+        return ConnectionSettings(client_id=client_id)
+    mechanism = config.sasl_mechanism_inter_broker_protocol.upper()
+    if mechanism not in OFFERED_MECHANISMS:
+        raise ValueError(f"sasl.mechanism.inter.broker.protocol={mechanism}: must be one of {OFFERED_MECHANISMS}")
+    name, module = login_module(config, listener, mechanism)
+    options = {} if module is None else module.options
+    if not options.get("username") or not options.get("password"):
+        raise ValueError(f'{name} needs username="…" and password="…" for the other brokers')
+    return ConnectionSettings(client_id=client_id, sasl=Sasl(mechanism, options["username"], options["password"]))
+
+
+def check_inter_broker(config: BrokerConfig) -> None:
+    """Raise ConfigError for settings with which a broker cannot connect to others."""
+    from ..config import ConfigError
+
+    try:
+        inter_broker_connection(config, "")
+    except ValueError as error:
+        raise ConfigError(str(error)) from None

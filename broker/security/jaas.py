@@ -1,0 +1,74 @@
+"""JAAS configurations, the syntax in which Kafka's settings give users and passwords.
+
+    org.apache.kafka.common.security.plain.PlainLoginModule required username="us" password="ours" user_alice="hers";
+
+Nothing of one is ever in a message: it holds passwords.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+_FLAGS = ("required", "requisite", "sufficient", "optional")
+_TOKEN = re.compile(r'\s*(?://[^\n]*\n\s*|/\*.*?\*/\s*)*(?:"((?:[^"\\]|\\.)*)"|([^\s"=;]+)|([=;])|$)', re.DOTALL)
+
+
+class LoginModule(NamedTuple):
+    """One entry: a class's name, and its options."""
+
+    name: str
+    options: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+
+def parse_jaas(text: str) -> LoginModule:
+    """The only login module of a configuration. ValueError says what is wrong, and never quotes it."""
+    tokens = _tokens(text)
+    words = [word for word, _ in tokens]
+    if len(words) < 3 or words[1].lower() not in _FLAGS or tokens[-1] != (";", True):
+        raise ValueError('must be of the form CLASS required key="value" …;')
+    options: dict[str, str] = {}
+    rest = tokens[2:-1]
+    while rest:
+        if len(rest) < 3 or rest[0][1] or rest[1] != ("=", True) or rest[2][1]:
+            raise ValueError('must hold one login module, with options of the form key="value"')
+        options[rest[0][0]] = rest[2][0]
+        rest = rest[3:]
+    return LoginModule(words[0], options)
+
+
+def _tokens(text: str) -> list[tuple[str, bool]]:
+    """Words and values, and with True the signs between them."""
+    tokens: list[tuple[str, bool]] = []
+    position = 0
+    text = text.strip()
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise ValueError("must not have a quote that is not closed")
+        position = match.end()
+        quoted, word, sign = match.groups()
+        if quoted is not None:
+            tokens.append((re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL), False))
+        elif word is not None:
+            tokens.append((word, False))
+        elif sign is not None:
+            tokens.append((sign, True))
+    return tokens
+
+
+def plain_users(module: LoginModule) -> dict[str, str]:
+    """Passwords by user, from the options `user_NAME="password"`. Raises ValueError."""
+    if module.name != PLAIN_MODULE:
+        raise ValueError(f"must name {PLAIN_MODULE}")
+    users = {key.removeprefix("user_"): value for key, value in module.options.items() if key.startswith("user_")}
+    if not all(users.values()):
+        raise ValueError("must not have a user without a password")
+    return users

@@ -1,0 +1,75 @@
+"""Explicit tombstones (KIP-87) with the client library you have: `tombstone` writes them, `is_tombstone` knows them.
+
+A topic has them with `kmini.tombstone.flag.enable=true` (docs/tombstones.md). No client library knows of them, and none
+has to: a tombstone is a record with the header `kmini.tombstone`, and a code base that does not want to import this
+module writes and reads that header itself.
+
+    producer.send("profiles", **tombstone(b"alice", headers=[("deleted-by", b"support")]))
+
+    if is_tombstone(record):
+        forget(record.key)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypedDict
+
+from kmini.protocol.records.record import TOMBSTONE_HEADER
+
+__all__ = ["TOMBSTONE", "TOMBSTONE_HEADER", "Tombstone", "is_tombstone", "tombstone"]
+
+TOMBSTONE: tuple[str, bytes] = (TOMBSTONE_HEADER, b"")
+"""The header, for whoever puts a list of headers together: `headers=[*headers, TOMBSTONE]`. A broker adds the same one
+to records that bear the flag in another way. Its value means nothing; but `0` and `false` are refused."""
+
+_NO = (b"0", b"false", b"\0")
+
+
+class Tombstone(TypedDict):
+    """Keyword arguments of `send`, `send_and_wait` and `produce`."""
+
+    key: Any
+    value: Any
+    headers: list[tuple[str, bytes]]
+
+
+def tombstone(key: Any, value: Any = None, headers: Iterable[tuple[str, Any]] | Mapping[str, Any] = ()) -> Tombstone:
+    """What a client needs to be told to delete `key`: the keyword arguments `key`, `value` and `headers`.
+
+    They are the same for kafka-python's and aiokafka's `send`, aiokafka's `send_and_wait`, confluent-kafka's `produce`
+    and the `produce` of an embedded broker; topic, partition and timestamp are given beside them:
+
+        producer.send("profiles", **tombstone(b"alice"))
+        await producer.send_and_wait("profiles", **tombstone(b"alice", b"the last state"), partition=0)
+        producer.produce("profiles", **tombstone("alice", headers={"deleted-by": "support"}))
+
+    Key and value go to the client's serializers as they are. `headers` are pairs, or a mapping; text in them becomes
+    UTF-8, because kafka-python and aiokafka take bytes only. One that says that this is no tombstone is a ValueError.
+    """
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    told = [(name, content.encode() if isinstance(content, str) else content) for name, content in pairs]
+    flags = [content for name, content in told if name == TOMBSTONE_HEADER]
+    if any(_says_no(content) for content in flags):
+        raise ValueError(f"a tombstone cannot have a header {TOMBSTONE_HEADER} that says no")
+    return {"key": key, "value": value, "headers": told if flags else [*told, TOMBSTONE]}
+
+
+def is_tombstone(record: Any) -> bool:
+    """Whether a record deletes its key: its value is null, or it has the header.
+
+    Takes a ConsumerRecord of kafka-python or aiokafka, a Message of confluent-kafka, and a Record of an embedded
+    broker. Where a value deserializer makes something else of null, the header tells: with the flag, the broker adds it
+    to every null value. What the topic does with tombstones is not asked: without compaction none is deleted.
+    """
+    value, headers = record.value, record.headers
+    if callable(value):  # confluent-kafka has methods
+        value, headers = value(), headers()
+    if value is None:
+        return True
+    return any(name == TOMBSTONE_HEADER and not _says_no(content) for name, content in headers or ())
+
+
+def _says_no(content: Any) -> bool:
+    plain = content.encode() if isinstance(content, str) else content
+    return plain is not None and bytes(plain).lower() in _NO

@@ -1,0 +1,107 @@
+"""Explicit tombstones (KIP-87): records that delete their key and may have a value all the same.
+
+A record of magic 2 says it twice: by bit 5 of its attributes, which brokers read, and by a header, which is what
+applications can write and read. Any value of the header will do, and none; but one that says no is no tombstone, and
+whoever checks records refuses it. Which topics know of this at all is not decided here.
+
+Imported by those alone who have such a topic: it brings a kernel of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from ..errors import InvalidRecord
+from .batch import BatchHeader
+from .compression import Buffer, decompress_chunks
+from .load_kernel import IS_PURE, load
+from .record import Record, records_of
+
+NULL, FLAG, HEADER, DENIED = 1, 2, 4, 8
+"""What a mark is the sum of: see flagging.py."""
+
+_SETTLED = bytes((0, FLAG | HEADER, NULL | FLAG | HEADER))
+"""Marks of records that say the same by bit, header and value, or nothing."""
+
+_kernel: Any = load("flagging", interpreted=IS_PURE)
+
+T = TypeVar("T")
+
+
+def marks_of(piece: Buffer) -> tuple[int, bytearray]:
+    """Where the last whole record in `piece` ends, and a mark for each. InvalidRecord for what is no record."""
+    return _checked(_kernel.marks_of, piece)
+
+
+def are_settled(marks: bytearray) -> bool:
+    """Whether nothing has to be changed in records with these marks, each of which may be a tombstone or not."""
+    return not marks.translate(None, _SETTLED)
+
+
+def flagged(piece: Buffer, marks: bytearray) -> Buffer:
+    """The records that `marks` are of: bit and header made one, either brings the other, and a null value both."""
+    result: memoryview = _kernel.flagged(piece, marks)
+    return result
+
+
+def without_flagged_values(records: Sequence[Record], marks: bytearray) -> list[Record]:
+    """The records, with a null value where the bit says that they are tombstones."""
+    return [
+        record._replace(value=None) if mark & FLAG else record for record, mark in zip(records, marks, strict=False)
+    ]
+
+
+def marked_pieces(
+    buffer: Buffer, position: int, header: BatchHeader, batch_limit: int
+) -> Iterator[tuple[Buffer, bytearray]]:
+    """The records of a batch of magic 2, some at a time, and their marks. Part of a record may follow them.
+
+    Holds one record at a time, or what is decompressed at once; use a piece before asking for the next. For records
+    that `check_records` has passed, which bounds each of them; raises InvalidRecord for what is none, or above
+    `batch_limit` bytes in all, and what decompression raises.
+    """
+    return _pieces(buffer, position, header, batch_limit, marks_of)
+
+
+def flagged_pieces(buffer: Buffer, position: int, header: BatchHeader, batch_limit: int) -> Iterator[Buffer]:
+    """The records of a batch of magic 2, some at a time, `flagged`. As `marked_pieces` otherwise."""
+    for piece, marks in marked_pieces(buffer, position, header, batch_limit):
+        yield flagged(piece, marks)
+
+
+def cleared_pieces(buffer: Buffer, position: int, header: BatchHeader, batch_limit: int) -> Iterator[Buffer]:
+    """The records of a batch of magic 2, some at a time, with no attribute set. As `marked_pieces` otherwise."""
+    for _, records in _pieces(buffer, position, header, batch_limit, lambda piece: _checked(_kernel.cleared, piece)):
+        yield records
+
+
+def _pieces(
+    buffer: Buffer,
+    position: int,
+    header: BatchHeader,
+    batch_limit: int,
+    look: Callable[[Buffer], tuple[int, T]],
+) -> Iterator[tuple[Buffer, T]]:
+    """Pieces that begin with a record and hold at least one, and what `look` finds in them beside their end."""
+    rest = bytearray()
+    for chunk in decompress_chunks(header.codec, records_of(buffer, position, header), batch_limit):
+        piece = chunk
+        if rest:
+            rest += chunk
+            piece = rest
+        end, found = look(piece)
+        if end:
+            yield piece, found
+            rest = bytearray(memoryview(piece)[end:])
+        elif not rest:
+            rest = bytearray(chunk)
+    if rest:
+        raise InvalidRecord("the batch ends within a record")
+
+
+def _checked(function: Callable[[Buffer], tuple[int, T]], piece: Buffer) -> tuple[int, T]:
+    try:
+        return function(piece)
+    except ValueError as error:
+        raise InvalidRecord(str(error)) from None

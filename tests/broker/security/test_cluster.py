@@ -1,0 +1,111 @@
+"""Several brokers behind listeners that ask who is there, each other included."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from access_rules import STANDARD, acl
+
+from kmini.broker import topics
+from kmini.broker.cluster import Cluster
+from kmini.broker.config import BrokerConfig, ConfigError
+from kmini.broker.security.resources import Operation, PermissionType, ResourceType
+from kmini.client import Client, Sasl
+from kmini.client.produce import record
+from kmini.protocol import messages as m
+from kmini.protocol.errors import TopicAuthorizationFailed
+from kmini.protocol.topics import TopicPartition
+
+MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+BROKER = 'username="broker" password="between-us"'
+USERS = 'user_broker="between-us" user_alice="wonderland"'
+T0 = TopicPartition("t", 0)
+
+
+def configs(jaas: str = f"{MODULE} required {BROKER} {USERS};", **changed: str) -> list[BrokerConfig]:
+    common = {
+        "listeners": "CLIENTS://127.0.0.1:0,BROKERS://127.0.0.1:0",
+        "listener.security.protocol.map": "CLIENTS:SASL_PLAINTEXT,BROKERS:SASL_PLAINTEXT",
+        "inter.broker.listener.name": "BROKERS",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.clients.plain.sasl.jaas.config": f"{MODULE} required {USERS};",
+        "listener.name.brokers.plain.sasl.jaas.config": jaas,
+        "authorizer.class.name": STANDARD,
+        "super.users": "User:broker",
+        "replica.fetch.wait.max.ms": "100",
+        "replica.fetch.backoff.ms": "50",
+        **changed,
+    }
+    return [BrokerConfig.parse({**common, "node.id": str(node_id)}) for node_id in (1, 2)]
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
+    cluster = Cluster(configs(), str(tmp_path), is_temporary=True)
+    await cluster.start()
+    topics.create(cluster.brokers[1], "t", replication_factor=2)
+    cluster.controller.create_acls([acl(Operation.ALL, ResourceType.TOPIC, "*")])
+    yield cluster
+    await cluster.stop()
+
+
+def alice(cluster: Cluster) -> Client:
+    clients = [broker.server.listener("CLIENTS") for broker in cluster.brokers.values()]
+    addresses = ",".join(listener.address for listener in clients if listener is not None)
+    return Client(addresses, sasl=Sasl("PLAIN", "alice", "wonderland"), timeout_ms=20_000)
+
+
+async def test_brokers_replicate_through_their_own_listener_as_themselves(cluster: Cluster) -> None:
+    async with alice(cluster) as client:
+        for number in range(3):
+            assert (await client.produce("t", 0, [record(b"%d" % number)])).base_offset == number
+    assert [broker.logs.logs[T0].log_end_offset for broker in cluster.brokers.values()] == [3, 3]
+    peers = {
+        (connection.listener.name, str(connection.principal))
+        for broker in cluster.brokers.values()
+        for connection in broker.server.connections
+    }
+    assert ("BROKERS", "User:broker") in peers
+    assert not any(name == "CLIENTS" and who == "User:broker" for name, who in peers)
+
+
+async def test_a_client_that_poses_as_the_follower_changes_nothing(cluster: Cluster) -> None:
+    """CVE-2018-1288, with the replica id of a follower that there is."""
+    async with alice(cluster) as client:
+        await client.produce("t", 0, [record(b"0")])
+        leader_id = cluster.controller.topics["t"].partitions[0].leader
+        follower_id = 3 - leader_id
+        partition = cluster.brokers[leader_id].partitions[T0]
+        before = (partition.log.high_watermark, partition.low_watermark)
+        F = m.FetchRequest.Topic
+        asked = F.Partition(partition=0, fetch_offset=1, log_start_offset=1, partition_max_bytes=1000)
+        request = m.FetchRequest(
+            replica_id=follower_id,
+            replica_state=m.FetchRequest.ReplicaState(replica_id=follower_id),
+            max_wait_ms=0,
+            min_bytes=0,
+            topics=[F(topic="t", topic_id=cluster.controller.topics["t"].id, partitions=[asked])],
+        )
+        answer = await client.send(leader_id, request)
+        assert [part.error_code for topic in answer.responses for part in topic.partitions] == [
+            TopicAuthorizationFailed.code
+        ]
+        assert (partition.log.high_watermark, partition.low_watermark) == before
+
+
+async def test_rules_hold_at_every_broker_at_once(cluster: Cluster) -> None:
+    async with alice(cluster) as client:
+        await client.metadata()
+        denial = acl(Operation.DESCRIBE, ResourceType.TOPIC, "t", permission=PermissionType.DENY)
+        cluster.controller.create_acls([denial])
+        for node_id in cluster.brokers:
+            answer = await client.send(node_id, m.MetadataRequest(topics=None))
+            assert [topic.name for topic in answer.topics] == []
+
+
+@pytest.mark.parametrize("jaas", [f"{MODULE} required {USERS};", f'{MODULE} required username="broker" {USERS};'])
+def test_brokers_that_could_not_reach_each_other_are_not_started(tmp_path: Path, jaas: str) -> None:
+    with pytest.raises(ConfigError, match="needs username"):
+        Cluster(configs(jaas), str(tmp_path))

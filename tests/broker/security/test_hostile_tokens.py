@@ -1,0 +1,98 @@
+"""What nobody would send who means well: tokens that are random, or right but for a few bytes."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from kmini.broker.security.exchange import AuthenticationFailed, Exchange
+from kmini.broker.security.jaas import parse_jaas
+from kmini.broker.security.plain import PlainExchange
+from kmini.broker.security.scram import ScramExchange
+from kmini.protocol import scram
+
+ROUNDS = 2_000
+
+
+SALTED = scram.salted_password(scram.SHA_256, "wonderland", b"salt", 4096)
+
+
+def exchanges() -> list[Exchange]:
+    credential = scram.credential_of(scram.SHA_256, SALTED, b"salt", 4096)
+    return [PlainExchange({"alice": "wonderland"}), ScramExchange(scram.SHA_256, {"alice": credential}.get)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_tokens_are_refused_and_nothing_else(seed: int) -> None:
+    draw = random.Random(seed)
+    alphabet = b'n,=ra\0pc\xff:abAB01+/;s"\\'
+    for _ in range(ROUNDS):
+        for exchange in exchanges()[seed % 2 :]:
+            token = bytes(draw.choice(alphabet) for _ in range(draw.randrange(40)))
+            try:
+                exchange.evaluate(token)
+            except AuthenticationFailed:
+                pass
+            assert exchange.username is None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_conversation_with_bytes_changed_lets_nobody_in(seed: int) -> None:
+    draw = random.Random(seed)
+    for _ in range(100):
+        _, server = exchanges()
+        first = scram.client_first("alice", scram.new_nonce())
+        answer = server.evaluate((first.gs2_header + first.bare).encode())
+        nonce, salt, iterations = scram.parse_server_first(answer)
+        salted = scram.salted_password(scram.SHA_256, "wonderland", salt, 1)
+        without_proof = scram.client_final("n,,", nonce)
+        signed = scram.auth_message(first.bare, answer.decode(), without_proof)
+        final = bytearray(scram.with_proof(without_proof, scram.client_proof(scram.SHA_256, salted, signed)))
+        assert iterations == 4096
+        for _ in range(draw.randrange(3)):
+            final[draw.randrange(len(final))] = draw.randrange(256)
+        with pytest.raises(AuthenticationFailed):
+            server.evaluate(bytes(final))
+        assert server.username is None
+
+
+def test_the_largest_tokens_are_refused() -> None:
+    """In a share of a second: where patterns went back and forth it would be minutes, and this test would hang."""
+    size = 500_000
+    for text in ("n,,n=" + "a" * size, "n,,n=a,r=b" + ",x=y" * (size // 4) + ",", "=2C" * (size // 3), "," * size):
+        with pytest.raises(AuthenticationFailed):
+            exchanges()[1].evaluate(text.encode())
+    with pytest.raises(AuthenticationFailed):
+        exchanges()[0].evaluate(b"\0" * size)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_random_configurations_are_refused_with_a_sentence(seed: int) -> None:
+    draw = random.Random(seed)
+    words = ["A", "required", "user_a", "=", '"x"', '"', ";", " ", "\\", "//", "/*", "*/", "\n", "é"]
+    for _ in range(ROUNDS):
+        text = "".join(draw.choice(words) for _ in range(draw.randrange(12)))
+        said = ""
+        try:
+            parse_jaas(text)
+        except ValueError as error:
+            said = str(error)
+        assert said.startswith("must ") or not said
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ('A required a="1";', {"a": "1"}),
+        ('A required a="1" b=2;', {"a": "1", "b": "2"}),
+        ('  A\n  required\n  a="1"\n  ;', {"a": "1"}),
+        ('A Required a="say \\"hi\\"; ok=1";', {"a": 'say "hi"; ok=1'}),
+        ('A required /* who */ a="1" // and\n b="2";', {"a": "1", "b": "2"}),
+        ("A required;", {}),
+    ],
+)
+def test_configurations_are_read_as_kafka_reads_them(text: str, options: dict[str, str]) -> None:
+    module = parse_jaas(text)
+    assert (module.name, module.options) == ("A", options)
+    assert "1" not in repr(module)

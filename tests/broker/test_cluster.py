@@ -1,0 +1,294 @@
+"""Three brokers in one process: what is written to one is on all, whoever dies."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from kmini.broker import elections, topics
+from kmini.broker.broker import Broker
+from kmini.broker.clock import MovableClock
+from kmini.broker.cluster import Cluster
+from kmini.broker.config import BrokerConfig
+from kmini.broker.reassignments import reassign
+from kmini.client import Client
+from kmini.client.produce import record
+from kmini.protocol.errors import KafkaError, RequestTimedOut
+from kmini.protocol.topics import TopicPartition
+
+T0 = TopicPartition("t", 0)
+
+
+def configs(count: int, **settings: object) -> list[BrokerConfig]:
+    common = {"listeners": "PLAINTEXT://127.0.0.1:0", "replica.fetch.wait.max.ms": "100"}
+    common |= {name.replace("_", "."): str(value) for name, value in settings.items()}
+    return [BrokerConfig.parse({**common, "node.id": str(node_id)}) for node_id in range(1, count + 1)]
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
+    cluster = Cluster(configs(3), str(tmp_path), is_temporary=True)
+    await cluster.start()
+    yield cluster
+    await cluster.stop()
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Return when something is so that no event tells of; fails after 20 s."""
+    deadline = time.monotonic() + 20
+    while not is_so():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.005)
+
+
+def leader(cluster: Cluster, topic_partition: TopicPartition = T0) -> Broker:
+    topic = cluster.controller.topics[topic_partition.topic]
+    return cluster.brokers[topic.partitions[topic_partition.partition].leader]
+
+
+def isr(cluster: Cluster) -> set[int]:
+    return {*cluster.controller.topics["t"].partitions[0].isr}
+
+
+def create(cluster: Cluster, **options: object) -> None:
+    topics.create(next(iter(cluster.brokers.values())), "t", replication_factor=3, **options)  # type: ignore[arg-type]
+
+
+def client(cluster: Cluster) -> Client:
+    return Client(",".join(broker.address for broker in cluster.brokers.values()))
+
+
+def ends(cluster: Cluster) -> list[int]:
+    return [broker.logs.logs[T0].log_end_offset for broker in cluster.brokers.values()]
+
+
+async def test_what_is_written_is_on_every_replica_when_acks_all_is_answered(cluster: Cluster) -> None:
+    create(cluster)
+    async with client(cluster) as ours:
+        for number in range(10):
+            result = await ours.produce("t", 0, [record(b"%d" % number)])
+            assert result.base_offset == number
+            assert ends(cluster) == [number + 1] * 3
+    log = leader(cluster).logs.logs[T0]
+    data = log.read(0, 1 << 20, limit_offset=10)
+    for broker in cluster.brokers.values():
+        assert broker.logs.logs[T0].read(0, 1 << 20, limit_offset=10) == data
+
+
+async def test_the_records_survive_the_leader_and_the_old_leader_comes_back_in_sync(cluster: Cluster) -> None:
+    create(cluster)
+    async with client(cluster) as ours:
+        await ours.produce("t", 0, [record(b"before")])
+        dead = leader(cluster).config.node_id
+        await cluster.kill(dead)
+        assert leader(cluster).config.node_id != dead
+        assert isr(cluster) == {1, 2, 3} - {dead}
+        await ours.produce("t", 0, [record(b"without it")])
+        await cluster.restart(dead)
+        await until(lambda: isr(cluster) == {1, 2, 3})
+        await ours.produce("t", 0, [record(b"with it")])
+        assert ends(cluster) == [3, 3, 3]
+        read = [found.value async for found in ours.consume({T0: 0}, until={T0: 3})]
+        assert read == [b"before", b"without it", b"with it"]
+
+
+async def test_who_was_alone_in_sync_leads_again_when_it_comes_back(cluster: Cluster) -> None:
+    create(cluster)
+    last = leader(cluster).config.node_id
+    for node_id in {1, 2, 3} - {last}:
+        await cluster.kill(node_id)
+    assert isr(cluster) == {last}
+    address = leader(cluster).address
+    async with Client(address) as ours:
+        await ours.produce("t", 0, [record(b"only there")])
+    await cluster.kill(last)
+    other = min({1, 2, 3} - {last})
+    await cluster.restart(other)
+    assert cluster.controller.topics["t"].partitions[0].leader == -1
+    await cluster.restart(last)
+    await until(lambda: isr(cluster) == {last, other})
+    assert ends(cluster) == [1, 1]
+
+
+async def test_a_log_that_parted_is_cut_back_to_its_leader(tmp_path: Path) -> None:
+    cluster = Cluster(configs(2, unclean_leader_election_enable="true"), str(tmp_path), is_temporary=True)
+    await cluster.start()
+    try:
+        topics.create(cluster.brokers[1], "t", replication_factor=2)
+        first = leader(cluster).config.node_id
+        second = 3 - first
+        async with client(cluster) as ours:
+            await ours.produce("t", 0, [record(b"common")])
+        await cluster.kill(second)
+        async with Client(leader(cluster).address) as ours:
+            await ours.produce("t", 0, [record(b"lost")])
+            await ours.produce("t", 0, [record(b"lost too")])
+        await cluster.kill(first)
+        await cluster.restart(second)
+        assert leader(cluster).config.node_id == second
+        async with Client(leader(cluster).address) as ours:
+            await ours.produce("t", 0, [record(b"kept")])
+        await cluster.restart(first)
+        await until(lambda: isr(cluster) == {1, 2})
+        logs = [broker.logs.logs[T0] for broker in cluster.brokers.values()]
+        assert [log.log_end_offset for log in logs] == [2, 2]
+        assert len({log.read(0, 1 << 20, limit_offset=2) for log in logs}) == 1
+    finally:
+        await cluster.stop()
+
+
+async def test_a_deletion_is_answered_when_every_live_replica_has_followed(cluster: Cluster) -> None:
+    create(cluster)
+    async with client(cluster) as ours:
+        for number in range(5):
+            await ours.produce("t", 0, [record(b"%d" % number)])
+        results = await ours.delete_records_before({T0: 3})
+        assert results[T0].low_watermark == 3
+        assert [broker.logs.logs[T0].log_start_offset for broker in cluster.brokers.values()] == [3, 3, 3]
+
+
+async def test_all_of_it_is_there_after_a_restart_of_all(tmp_path: Path) -> None:
+    first = Cluster(configs(3), str(tmp_path))
+    await first.start()
+    create(first)
+    async with client(first) as ours:
+        await ours.produce("t", 0, [record(b"value")])
+    await first.stop()
+    again = Cluster(configs(3), str(tmp_path))
+    await again.start()
+    try:
+        assert isr(again) == {1, 2, 3}
+        async with client(again) as ours:
+            assert (await ours.produce("t", 0, [record(b"another")])).base_offset == 1
+    finally:
+        await again.stop()
+
+
+async def test_a_broker_that_is_stopped_hands_over_first(cluster: Cluster) -> None:
+    create(cluster)
+    async with client(cluster) as ours:
+        await ours.produce("t", 0, [record(b"1")])
+        stopped = leader(cluster).config.node_id
+        await cluster.stop_broker(stopped)
+        await ours.produce("t", 0, [record(b"2")])
+        with pytest.raises(KafkaError):
+            elections.elect(cluster.controller, T0, stopped)
+        await cluster.restart(stopped)
+        await until(lambda: stopped in isr(cluster))
+        elections.elect(cluster.controller, T0, stopped)
+        assert leader(cluster).config.node_id == stopped
+        await ours.produce("t", 0, [record(b"3")])
+        assert ends(cluster) == [3, 3, 3]
+
+
+async def test_a_partition_moves_to_other_brokers_while_it_is_written(cluster: Cluster) -> None:
+    topics.create(cluster.brokers[1], "t", replication_factor=1)
+    (old,) = cluster.state(T0).replicas
+    target = sorted({1, 2, 3} - {old})
+    async with client(cluster) as ours:
+        await ours.produce("t", 0, [record(b"before")])
+        reassign(cluster.controller, T0, target)
+        assert cluster.state(T0).is_reassigned
+        await ours.produce("t", 0, [record(b"meanwhile")])
+        await until(lambda: not cluster.state(T0).is_reassigned)
+        await ours.produce("t", 0, [record(b"after")])
+        assert {*cluster.state(T0).replicas} == {*target}
+        assert cluster.replica_offsets(T0).keys() == {*target}
+        assert cluster.brokers[old].logs.get(T0) is None
+        read = [found.value async for found in ours.consume({T0: 0}, until={T0: 3})]
+        assert read == [b"before", b"meanwhile", b"after"]
+
+
+async def test_a_reassignment_that_cannot_end_is_called_off(cluster: Cluster) -> None:
+    topics.create(cluster.brokers[1], "t", replication_factor=1)
+    before = cluster.state(T0)
+    (old,) = before.replicas
+    new = min({1, 2, 3} - {old})
+    await cluster.brokers[new].replication.hold()
+    reassign(cluster.controller, T0, [new])
+    assert (cluster.state(T0).adding, cluster.state(T0).removing) == ((new,), (old,))
+    reassign(cluster.controller, T0, None)
+    assert cluster.state(T0)._replace(partition_epoch=0) == before._replace(partition_epoch=0)
+    assert cluster.brokers[new].logs.get(T0) is None
+
+
+@pytest.fixture
+async def start(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[tuple[Cluster, MovableClock]]]]:
+    """A maker of clusters whose clock is moved; settings are written with underscores for dots."""
+    started: list[Cluster] = []
+
+    async def start(**settings: object) -> tuple[Cluster, MovableClock]:
+        clock = MovableClock()
+        cluster = Cluster(configs(3, **settings), str(tmp_path), clock=clock, is_temporary=True)
+        await cluster.start()
+        started.append(cluster)
+        return cluster, clock
+
+    yield start
+    for cluster in started:
+        await cluster.stop()
+
+
+async def test_a_leader_that_is_cut_off_is_replaced_and_what_only_it_has_is_given_up(
+    start: Callable[..., Awaitable[tuple[Cluster, MovableClock]]],
+) -> None:
+    cluster, clock = await start()
+    create(cluster)
+    old = leader(cluster).config.node_id
+    async with client(cluster) as ours:
+        await ours.produce("t", 0, [record(b"common")])
+    await cluster.cut_off(old)
+    async with Client(cluster.brokers[old].address) as ours:
+        await ours.produce("t", 0, [record(b"only there")], acks=1)
+        with pytest.raises(RequestTimedOut):
+            await ours.produce("t", 0, [record(b"on no other")], timeout_ms=200)
+    await clock.advance(9_000, liveness=True)
+    assert leader(cluster).config.node_id != old
+    async with Client(leader(cluster).address) as ours:
+        await ours.produce("t", 0, [record(b"after")])
+    cluster.reconnect(old)
+    await until(lambda: isr(cluster) == {1, 2, 3})
+    await until(lambda: ends(cluster) == [2, 2, 2])
+    async with client(cluster) as ours:
+        assert [found.value async for found in ours.consume({T0: 0}, until={T0: 2})] == [b"common", b"after"]
+
+
+async def test_a_broker_that_pauses_for_less_than_its_session_goes_on_as_if_nothing_was(
+    start: Callable[..., Awaitable[tuple[Cluster, MovableClock]]],
+) -> None:
+    cluster, clock = await start()
+    create(cluster)
+    paused = leader(cluster).config.node_id
+    before = cluster.state(T0)
+    await cluster.pause(paused)
+    async with Client(cluster.brokers[paused].address) as ours:
+        waiting = asyncio.ensure_future(ours.produce("t", 0, [record(b"late")]))
+        await clock.advance(4_000, liveness=True)
+        assert not waiting.done()
+        cluster.reconnect(paused)
+        await waiting
+    assert cluster.state(T0) == before
+    assert ends(cluster) == [1, 1, 1]
+
+
+async def test_a_follower_that_lags_for_too_long_leaves_the_isr_and_returns_when_it_has_caught_up(
+    start: Callable[..., Awaitable[tuple[Cluster, MovableClock]]],
+) -> None:
+    cluster, clock = await start(replica_lag_time_max_ms=1_000)
+    create(cluster)
+    late = min({1, 2, 3} - {leader(cluster).config.node_id})
+    async with client(cluster) as ours:
+        await ours.produce("t", 0, [record(b"1")])
+        await cluster.brokers[late].replication.hold()
+        writing = asyncio.ensure_future(ours.produce("t", 0, [record(b"2")]))
+        await until(lambda: sorted(ends(cluster)) == [1, 2, 2])
+        assert not writing.done(), "it waits for the one that is still in sync"
+        await clock.advance(1_500, liveness=True)
+        await writing
+        assert isr(cluster) == {1, 2, 3} - {late}
+        cluster.brokers[late].replication.release()
+        await until(lambda: isr(cluster) == {1, 2, 3})

@@ -1,0 +1,357 @@
+"""Who may do what: every line of the table of permissions, against Apache Kafka with StandardAuthorizer.
+
+A user for each line, with all the rights of its API but that one, and another user with all of them: what they ask for
+must have the same error codes here and there. Kafka's own tools set the rules and the passwords.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from java_peer import Finished, JavaPeer
+from server_process import ServerProcess, kafka_command, kmini_command
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "broker" / "security"))
+
+from access_rules import STANDARD, acl
+from guarded_requests import GROUP, ID, NAMES, REFUSALS, TOPIC, codes, request_for
+
+from kmini.broker.registry import registered
+from kmini.broker.security.acls import AclBinding
+from kmini.broker.security.permissions import EITHER, SHOWN, TABLE, Permission, permissions_of
+from kmini.broker.security.resources import Operation, ResourceType
+from kmini.protocol import messages as m
+from kmini.testing import ConnectionClosed, Wire
+
+LINES = [each for each in TABLE if each.scope != SHOWN and (each.api, each.operation.name) != ("Metadata", "CREATE")]
+MUTATING = ("DeleteTopics", "DeleteGroups", "UnregisterBroker")
+"""Asked last: they take away what the others are about."""
+
+SERVED_OTHERWISE = {
+    "DescribeConfigs DESCRIBE_CONFIGS on GROUP": "groups have no settings here",
+    "AlterConfigs ALTER_CONFIGS on GROUP": "groups have no settings here",
+    "IncrementalAlterConfigs ALTER_CONFIGS on GROUP": "groups have no settings here",
+    "TxnOffsetCommit WRITE on TRANSACTIONAL_ID": "the transaction may still be ending, or not be there any more",
+    "TxnOffsetCommit READ on GROUP": "as above",
+    "TxnOffsetCommit READ on TOPIC": "as above",
+}
+"""Where what is allowed is answered differently, for reasons that have nothing to do with rights."""
+
+USERS = ["admin", "alice", *(f"without-{n}" for n in range(len(LINES))), *(f"with-{n}" for n in range(len(LINES)))]
+
+
+def settings() -> dict[str, str]:
+    users = " ".join(f'user_{user}="{user}-secret"' for user in USERS)
+    plain = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    scram = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+    return {
+        "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "listener.name.plaintext.plain.sasl.jaas.config": (
+            f'{plain} username="admin" password="admin-secret" {users};'
+        ),
+        "listener.name.plaintext.scram-sha-256.sasl.jaas.config": f"{scram};",
+        "listener.name.plaintext.scram-sha-512.sasl.jaas.config": f"{scram};",
+        "authorizer.class.name": STANDARD,
+        "super.users": "User:admin;User:ANONYMOUS",
+    }
+
+
+@pytest.fixture(scope="module")
+def servers(need_kafka: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, ServerProcess]]:
+    """Both, with the same settings."""
+    started = {}
+    for name, command in (("kmini", kmini_command), ("kafka", kafka_command)):
+        directory = tmp_path_factory.mktemp(name)
+        started[name] = ServerProcess(command(directory / "data", settings()), directory / "server.log")
+    yield started
+    for process in started.values():
+        process.stop()
+
+
+def log_in(server: ServerProcess, user: str, password: str | None = None) -> Wire:
+    wire = Wire(server.bootstrap_servers, timeout_s=8)
+    assert wire.ask(m.SaslHandshakeRequest(mechanism="PLAIN")).error_code == 0
+    token = f"\0{user}\0{password or f'{user}-secret'}".encode()
+    answer = wire.ask(m.SaslAuthenticateRequest(auth_bytes=token))
+    assert answer.error_code == 0, answer.error_message
+    return wire
+
+
+def ask(server: ServerProcess, user: str, request: Any, version: int | None = None) -> list[int] | str:
+    """The error codes of the answer."""
+    with log_in(server, user) as wire:
+        try:
+            return sorted(codes(wire.ask(request, version)))
+        except ConnectionClosed:
+            return "closed"
+        except TimeoutError:
+            return "no answer"
+
+
+def creation(rule: AclBinding) -> m.CreateAclsRequest.Creation:
+    names = ("resource_type", "resource_pattern_type", "resource_name", "principal", "host", "operation")
+    return m.CreateAclsRequest.Creation(**dict(zip((*names, "permission_type"), rule, strict=True)))
+
+
+def rules() -> Iterator[AclBinding]:
+    for number, line in enumerate(LINES):
+        for permission in permissions_of(line.api):
+            if permission.scope == EITHER and permission != line:
+                continue
+            users = [f"with-{number}"] if permission == line else [f"with-{number}", f"without-{number}"]
+            for user in users:
+                kind = permission.resource_type
+                yield acl(permission.operation, kind, NAMES[kind], principal=f"User:{user}")
+
+
+def prepare(server: ServerProcess) -> bytes:
+    """Rules, the topic and the coordinators; returns the topic's id."""
+    with log_in(server, "admin") as wire:
+        topic = m.CreateTopicsRequest.Topic(name=TOPIC, num_partitions=1, replication_factor=1)
+        (created,) = wire.ask(m.CreateTopicsRequest(topics=[topic], timeout_ms=10_000)).topics
+        assert created.error_code == 0
+        results = wire.ask(m.CreateAclsRequest(creations=[creation(rule) for rule in rules()])).results
+        assert {result.error_code for result in results} == {0}
+        for _ in range(200):  # until the coordinators are there and the last rule is known
+            answers = [
+                wire.ask(m.FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key]))
+                for kind, key in enumerate((GROUP, ID))
+            ]
+            found = m.OffsetFetchRequest.Group(group_id=GROUP, topics=[])
+            answers.append(wire.ask(m.OffsetFetchRequest(group_id=GROUP, groups=[found])))
+            answers.append(wire.ask(m.InitProducerIdRequest(transactional_id="warm-up", transaction_timeout_ms=1000)))
+            rights = wire.ask(m.DescribeAclsRequest(**EVERYTHING)).resources
+            if not any(code for answer in answers for code in codes(answer)) and sum(
+                len(resource.acls) for resource in rights
+            ) == len({*rules()}):
+                break
+    return created.topic_id
+
+
+EVERYTHING = {
+    "resource_type_filter": 1, "resource_name_filter": None, "pattern_type_filter": 1, "principal_filter": None,
+    "host_filter": None, "operation": 1, "permission_type": 1,
+}  # fmt: skip
+
+
+def version_of(line: Permission) -> int | None:
+    """The version to ask in: the newest that is served, but where the right is about older ones."""
+    newest = registered()[next(request.api_key for request in m.REQUESTS.values() if request.name == line.api)]
+    if line.api != "AddPartitionsToTxn":
+        return newest.max_version
+    return 3 if line.api == "AddPartitionsToTxn" and line.resource_type is not ResourceType.CLUSTER else None
+
+
+def test_every_line_of_the_table_is_kafkas(servers: dict[str, ServerProcess]) -> None:
+    order = sorted(enumerate(LINES), key=lambda item: item[1].api in MUTATING)
+    found: dict[str, dict[str, Any]] = {}
+    for name, server in servers.items():
+        topic_id = prepare(server)
+        for number, line in order:
+            for user in (f"without-{number}", f"with-{number}"):
+                request = request_for(line.api, line.resource_type, topic_id)
+                what = f"{line.api} {line.operation.name} on {line.resource_type.name}, {user.partition('-')[0]}"
+                found.setdefault(what, {})[name] = ask(server, user, request, version_of(line))
+    for what in SERVED_OTHERWISE:
+        for name, answered in found.pop(f"{what}, with").items():
+            assert isinstance(answered, list), (what, name, answered)
+            assert not REFUSALS & {*answered}, (what, name, answered)
+    different = {what: answers for what, answers in found.items() if answers["kmini"] != answers["kafka"]}
+    assert not different, "\n".join(f"{what}: {answers}" for what, answers in different.items())
+
+
+# --- logging in, and managing rules and passwords: answer by answer
+
+
+def say(wire: Wire, request: Any, version: int | None = None) -> Any:
+    """What of an answer must be the same: codes, and the words that clients show."""
+    try:
+        answer = wire.ask(request, version)
+    except (ConnectionClosed, TimeoutError) as error:
+        return type(error).__name__
+    if isinstance(answer, m.SaslHandshakeResponse):
+        return answer.error_code, sorted(answer.mechanisms)
+    if isinstance(answer, m.SaslAuthenticateResponse):
+        return answer.error_code, answer.error_message, answer.session_lifetime_ms
+    return sorted(codes(answer))
+
+
+def token(text: str) -> m.SaslAuthenticateRequest:
+    return m.SaslAuthenticateRequest(auth_bytes=text.encode())
+
+
+RIGHT = token("\0alice\0alice-secret")
+LOGINS: dict[str, list[tuple[Any, int | None]]] = {
+    "plain": [(m.SaslHandshakeRequest(mechanism="PLAIN"), 1), (RIGHT, 2), (m.MetadataRequest(topics=[]), 12)],
+    "plain with our own id": [(m.SaslHandshakeRequest(mechanism="PLAIN"), 1), (token("alice\0alice\0alice-secret"), 2)],
+    "plain with another's id": [(m.SaslHandshakeRequest(mechanism="PLAIN"), 1), (token("bob\0alice\0alice-secret"), 2)],
+    "wrong password": [(m.SaslHandshakeRequest(mechanism="PLAIN"), 1), (token("\0alice\0x"), 2), (RIGHT, 2)],
+    "unknown user": [(m.SaslHandshakeRequest(mechanism="PLAIN"), 1), (token("\0nobody\0x"), 2)],
+    "no user": [(m.SaslHandshakeRequest(mechanism="PLAIN"), 1), (token("\0\0x"), 2)],
+    "no password": [(m.SaslHandshakeRequest(mechanism="PLAIN"), 1), (token("\0alice\0"), 2)],
+    "too few parts": [(m.SaslHandshakeRequest(mechanism="PLAIN"), 1), (token("alice"), 2)],
+    "too many parts": [(m.SaslHandshakeRequest(mechanism="PLAIN"), 1), (token("\0a\0b\0c"), 2)],
+    "unknown mechanism": [(m.SaslHandshakeRequest(mechanism="NOPE"), 1), (RIGHT, 2)],
+    "mechanism in lower case": [(m.SaslHandshakeRequest(mechanism="plain"), 1), (RIGHT, 2)],
+    "no handshake": [(RIGHT, 2)],
+    "metadata first": [(m.MetadataRequest(topics=[]), 12)],
+    "two handshakes": [(m.SaslHandshakeRequest(mechanism="PLAIN"), 1)] * 2,
+    "once more afterwards": [
+        (m.SaslHandshakeRequest(mechanism="PLAIN"), 1), (RIGHT, 2), (m.SaslHandshakeRequest(mechanism="PLAIN"), 1),
+        (RIGHT, 2), (m.MetadataRequest(topics=[]), 12),
+    ],
+    "scram, nonsense": [(m.SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 1), (token("nonsense"), 2)],
+    "versions": [(m.SaslHandshakeRequest(mechanism="PLAIN"), 1), (RIGHT, 0), (m.MetadataRequest(topics=[]), 12)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOGINS)
+def test_logging_in_is_answered_as_by_kafka(servers: dict[str, ServerProcess], name: str) -> None:
+    said = {}
+    for server, process in servers.items():
+        with Wire(process.bootstrap_servers, timeout_s=8) as wire:
+            said[server] = [say(wire, request, version) for request, version in LOGINS[name]]
+    assert said["kmini"] == said["kafka"]
+
+
+def upsertion(**changed: Any) -> m.AlterUserScramCredentialsRequest.Upsertion:
+    fields = {"name": "zoe", "mechanism": 1, "iterations": 4096, "salt": b"salt", "salted_password": bytes(32)}
+    return m.AlterUserScramCredentialsRequest.Upsertion(**{**fields, **changed})
+
+
+def managed() -> Iterator[tuple[str, Any]]:
+    """Requests in their order. Left out: rules with ANY or MATCH in them, which Kafka answers with
+    UNKNOWN_SERVER_ERROR, and a user of whom one credential is good and one is bad, which Kafka takes for a doubled one.
+    """
+    Deletion = m.AlterUserScramCredentialsRequest.Deletion
+    for name, upsertions, deletions in (
+        ("set", [upsertion()], []),
+        ("set again", [upsertion(iterations=5000)], []),
+        ("no name", [upsertion(name="")], []),
+        ("too few", [upsertion(iterations=4095)], []),
+        ("too many", [upsertion(iterations=16385)], []),
+        ("most", [upsertion(iterations=16384)], []),
+        ("no such mechanism", [upsertion(mechanism=3)], []),
+        ("mechanism 0", [upsertion(mechanism=0)], []),
+        ("twice", [upsertion(), upsertion()], []),
+        ("set and deleted", [upsertion()], [Deletion(name="zoe", mechanism=1)]),
+        ("of two users one is bad", [upsertion(), upsertion(name="yan", iterations=1)], []),
+        ("nothing there", [], [Deletion(name="nobody", mechanism=1)]),
+        ("of no mechanism", [], [Deletion(name="zoe", mechanism=9)]),
+        ("deleted", [], [Deletion(name="zoe", mechanism=1)]),
+    ):
+        yield f"password: {name}", m.AlterUserScramCredentialsRequest(upsertions=upsertions, deletions=deletions)
+    User = m.DescribeUserScramCredentialsRequest.User
+    for names in (["zoe"], ["zoe", "zoe"], ["nobody"], [""], []):
+        yield f"described: {names}", m.DescribeUserScramCredentialsRequest(users=[User(name=name) for name in names])
+    good = acl(Operation.READ, ResourceType.TOPIC, "managed", principal="User:zoe")
+    for name, changed in (
+        ("good", {}),
+        ("again", {}),
+        ("no colon", {"principal": "zoe"}),
+        ("no name", {"resource_name": ""}),
+        ("another cluster", {"resource_type": 4, "resource_name": "mine"}),
+        ("prefix", {"pattern_type": 4}),
+        ("unknown type", {"resource_type": 0}),
+        ("operation that a topic does not have", {"operation": int(Operation.CLUSTER_ACTION)}),
+        ("a group's pattern", {"resource_type": 3, "resource_name": "*"}),
+        ("another kind of principal", {"principal": "Group:zoe"}),
+        ("no host", {"host": ""}),
+    ):
+        yield f"rule: {name}", m.CreateAclsRequest(creations=[creation(good._replace(**changed))])
+    yield "rule: good and bad", m.CreateAclsRequest(creations=[creation(good), creation(good._replace(principal=""))])
+    for name, changed in (
+        ("its name", {"resource_name_filter": "managed", "resource_type_filter": 2}),
+        ("what falls under it", {"resource_name_filter": "managed-2", "pattern_type_filter": 2}),
+        ("literal", {"pattern_type_filter": 3, "principal_filter": "User:zoe"}),
+        ("nothing", {"principal_filter": "User:nobody"}),
+        ("unknown type", {"resource_type_filter": 0}),
+    ):
+        yield f"told: {name}", m.DescribeAclsRequest(**{**EVERYTHING, **changed})
+        filters = [m.DeleteAclsRequest.Filter(**{**EVERYTHING, **changed})]
+        yield f"deleted: {name}", m.DeleteAclsRequest(filters=filters)
+
+
+def test_rules_and_passwords_are_managed_as_by_kafka(servers: dict[str, ServerProcess]) -> None:
+    said: dict[str, dict[str, Any]] = {}
+    for server, process in servers.items():
+        for what, request in managed():
+            with log_in(process, "admin") as wire:
+                said.setdefault(what, {})[server] = say(wire, request)
+    different = {what: answers for what, answers in said.items() if answers["kmini"] != answers["kafka"]}
+    assert not different, "\n".join(f"{what}: {answers}" for what, answers in different.items())
+
+
+# --- Kafka's own tools
+
+ACL_COMMAND = "org.apache.kafka.tools.AclCommand"
+CONFIG_COMMAND = "kafka.admin.ConfigCommand"
+TOPIC_COMMAND = "org.apache.kafka.tools.TopicCommand"
+
+
+@pytest.fixture
+def tool(java: JavaPeer, servers: dict[str, ServerProcess], tmp_path: Path) -> Callable[..., Finished]:
+    """Run a tool against kmini, as a user."""
+
+    def run(
+        main: str, *arguments: object, user: str = "admin", password: str = "", mechanism: str = "PLAIN"
+    ) -> Finished:
+        module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
+        properties = tmp_path / f"{user}.properties"
+        properties.write_text(
+            f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={mechanism}\n"
+            f"sasl.jaas.config=org.apache.kafka.common.security.{module} required "
+            f'username="{user}" password="{password or f"{user}-secret"}";\n'
+        )
+        connection = ("--bootstrap-server", servers["kmini"].bootstrap_servers, "--command-config", properties)
+        return java.run(main, *connection, *arguments)
+
+    return run
+
+
+def test_acl_command_adds_lists_and_removes_rules(tool: Callable[..., Finished]) -> None:
+    resource = ("--topic", "of-the-tool")
+    who = ("--allow-principal", "User:alice", "--operation", "Read", "--operation", "Write")
+    added = tool(ACL_COMMAND, "--add", *who, *resource)
+    assert added.exit == 0, added.stdout + added.stderr
+    listed = tool(ACL_COMMAND, "--list", *resource).stdout
+    assert "name=of-the-tool" in listed
+    assert "principal=User:alice, host=*, operation=READ, permissionType=ALLOW" in listed
+    assert "principal=User:alice, host=*, operation=WRITE, permissionType=ALLOW" in listed
+    removed = tool(
+        ACL_COMMAND, "--remove", "--force", "--allow-principal", "User:alice", "--operation", "Read", *resource
+    )
+    assert removed.exit == 0, removed.stdout + removed.stderr
+    listed = tool(ACL_COMMAND, "--list", *resource).stdout
+    assert "operation=WRITE" in listed
+    assert "operation=READ" not in listed
+
+
+def test_acl_command_is_refused_to_who_may_not_alter_the_cluster(tool: Callable[..., Finished]) -> None:
+    every_topic = ("--allow-principal", "User:alice", "--operation", "All", "--topic", "*")
+    finished = tool(ACL_COMMAND, "--add", *every_topic, user="alice")
+    assert "ClusterAuthorizationException" in finished.stdout + finished.stderr
+    assert "principal=User:alice, host=*, operation=ALL" not in tool(ACL_COMMAND, "--list").stdout
+
+
+def test_config_command_makes_describes_and_removes_passwords(tool: Callable[..., Finished]) -> None:
+    user = ("--entity-type", "users", "--entity-name", "carol")
+    passwords = "SCRAM-SHA-256=[iterations=4096,password=first],SCRAM-SHA-512=[password=second]"
+    altered = tool(CONFIG_COMMAND, "--alter", *user, "--add-config", passwords)
+    assert altered.exit == 0, altered.stdout + altered.stderr
+    described = tool(CONFIG_COMMAND, "--describe", *user).stdout
+    assert "SCRAM-SHA-256=iterations=4096" in described
+    assert "SCRAM-SHA-512=iterations=4096" in described
+    assert "first" not in described
+    for mechanism, password in (("SCRAM-SHA-256", "first"), ("SCRAM-SHA-512", "second")):
+        finished = tool(TOPIC_COMMAND, "--list", user="carol", password=password, mechanism=mechanism)
+        assert finished.exit == 0, finished.stdout + finished.stderr
+    removed = tool(CONFIG_COMMAND, "--alter", *user, "--delete-config", "SCRAM-SHA-256")
+    assert removed.exit == 0, removed.stdout + removed.stderr
+    assert "SCRAM-SHA-256" not in tool(CONFIG_COMMAND, "--describe", *user).stdout

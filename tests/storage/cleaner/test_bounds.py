@@ -1,0 +1,138 @@
+"""What a pass takes at most: of memory, and of a turn of the loop."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kmini.protocol.records.batch import build_batch
+from kmini.protocol.records.compression import Codec
+from kmini.protocol.records.record import Record
+from kmini.protocol.topics import TopicPartition
+from kmini.storage.background import Deletions
+from kmini.storage.cleaner.clean import MAX_GROUP, Pass
+from kmini.storage.cleaner.dirtiness import assess, capture
+from kmini.storage.cleaner.plan import Limits
+from kmini.storage.cleaner.stats import PassReport
+from kmini.storage.config import LogConfig
+from kmini.storage.filesystem import OsFileSystem
+from kmini.storage.log import LogEnvironment, PartitionLog
+from kmini.storage.validation import ValidatedRecords
+
+Bench = Any
+MIB = 1024 * 1024
+IN_BATCH = 500
+LIMITS = Limits(buffer_bytes=32_768)
+
+
+# A turn of the loop
+
+
+def test_tiny_segments_are_swapped_a_few_at_a_time(make_cleaning_bench: Callable[..., Bench]) -> None:
+    bench = make_cleaning_bench()
+    for number in range(3 * MAX_GROUP + 1):
+        bench.put((f"{number % 5}", f"{number}"))
+        bench.roll()
+    swaps = []
+    replace = bench.log.segments.replace
+
+    class Watched:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(segments, name)
+
+        def __iter__(self) -> Any:
+            return iter(segments)
+
+        def replace(self, old: Any, *arguments: Any) -> None:
+            swaps.append(len(old))
+            replace(old, *arguments)
+
+    segments, bench.log.segments = bench.log.segments, Watched()
+    before = bench.pairs()
+    bench.clean(roll=False)
+    assert swaps == [MAX_GROUP] * 3 + [1]
+    assert bench.pairs() == before[-5:]
+
+
+def test_a_later_pass_makes_one_of_what_is_left_of_them(make_cleaning_bench: Callable[..., Bench]) -> None:
+    bench = make_cleaning_bench()
+    for number in range(2 * MAX_GROUP):
+        bench.put((f"{number % 5}", f"{number}"))
+        bench.roll()
+    bench.clean(roll=False)
+    bench.put(("another", "1"))
+    bench.clean()
+    assert len(bench.base_offsets()) == 2  # that, and the active one
+    assert len(bench.pairs()) == 6
+
+
+# Memory
+
+
+class Unwatched:
+    def on_bytes(self, count: int) -> None:
+        """Never stops it."""
+
+
+@pytest.fixture
+def cleaned_on_disk(tmp_path: Path) -> Callable[..., tuple[PassReport, int]]:
+    """Cleans a log of so many records on the disk; the report, and the most bytes that the pass held at any time
+    besides its map."""
+
+    def clean(keys: int, *, codec: Codec = Codec.NONE, value: bytes = b"") -> tuple[PassReport, int]:
+        filesystem = OsFileSystem()
+        directory = tmp_path / f"{keys}-{codec.name}"
+        directory.mkdir()
+        environment = LogEnvironment(filesystem, [], Deletions(filesystem), lambda: 1_000)
+        config = LogConfig(cleanup_policy=("compact",))
+        log = PartitionLog.create(environment, str(directory), TopicPartition("orders", 0), bytes(16), config)
+        for first in range(0, keys, IN_BATCH):
+            records = [Record(0, 1_000, b"key %d" % number, value) for number in range(first, first + IN_BATCH)]
+            batch = ValidatedRecords.of(build_batch(records, codec=codec))
+            log.append_as_leader(batch, leader_epoch=0, now_ms=1_000)
+        log.update_high_watermark(log.log_end_offset)
+        log.roll(1_000)
+        passing = Pass(capture(log, assess(log, None, 1_000)), 1_000, LIMITS, Unwatched())
+        tracemalloc.start()
+        try:
+            for _ in passing.run():
+                pass
+            held = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        log.close()
+        assert passing.report.keys == passing.report.records_kept == keys
+        return passing.report, held
+
+    return clean
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+def test_the_map_has_24_bytes_a_key_by_the_load_factor(
+    cleaned_on_disk: Callable[..., tuple[PassReport, int]], codec: Codec
+) -> None:
+    report, _ = cleaned_on_disk(4_000, codec=codec)
+    assert report.map_bytes <= 24 * (4_000 / 0.9 + 3)
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_what_a_pass_holds_besides_its_map_does_not_grow_with_the_keys(
+    cleaned_on_disk: Callable[..., tuple[PassReport, int]], codec: Codec
+) -> None:
+    value = b"v" * 100
+    few, many = (cleaned_on_disk(keys, codec=codec, value=value)[1] for keys in (1_000, 5_000))
+    assert many < few + 4 * LIMITS.buffer_bytes
+    assert many < 32 * MIB
+
+
+def test_of_batches_larger_than_its_buffers_a_pass_holds_a_few(
+    cleaned_on_disk: Callable[..., tuple[PassReport, int]],
+) -> None:
+    report, held = cleaned_on_disk(4_000, value=b"v" * 1_000)
+    batch_bytes = report.bytes_read // (4_000 // IN_BATCH)
+    assert LIMITS.buffer_bytes < batch_bytes
+    assert held < 6 * batch_bytes < report.bytes_read
