@@ -61,6 +61,8 @@ class Connection(asyncio.Protocol):
         self._ended = self._loop.create_future()
         self._writable = asyncio.Event()
         self._writable.set()
+        self._is_made = False
+        """Whether the loop has handed the connection over."""
 
     @classmethod
     async def open(
@@ -78,6 +80,7 @@ class Connection(asyncio.Protocol):
 
         async def connect() -> None:
             await loop.create_connection(lambda: connection, address.host, address.port, ssl=settings.tls)
+            connection._is_made = True
             for step in settings.set_up if settings.set_up is not None else (negotiate_versions,):
                 await step(connection)
             if settings.sasl is not None:
@@ -152,6 +155,9 @@ class Connection(asyncio.Protocol):
         """Hang up, once what was sent is out; what is unanswered fails with Disconnected. Returns when it has ended."""
         self._end("closed", flush=True)
         if self._transport is None:
+            return
+        if not self._is_made:  # uvloop, interrupted while it connects, ends the transport and does not say so
+            self._transport.abort()
             return
         await asyncio.wait([self._ended], timeout=FLUSH_MS / 1000)
         if not self._ended.done():

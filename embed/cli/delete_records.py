@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kmini.cli import Sentences
-from kmini.cli.arguments import MAX_PARTITION
+from kmini.cli.arguments import MAX_PARTITION, parse_time
 from kmini.cli.asking import ask, bootstrap_option, reads, timeout_option
 from kmini.cli.command_config import read_command_config, sasl_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from kmini.client import Sasl
+    from kmini.client import Client, Sasl
 
 MAX_OFFSET = 2**63 - 1
 MAX_TIMEOUT_MS = 2**31 - 1
@@ -27,22 +27,39 @@ Offsets = dict[tuple[str, int], int]
 
 @click.command(cls=Sentences)
 @click.argument("targets", metavar="[TOPIC:PARTITION:OFFSET...]", nargs=-1)
+@click.option("--before", metavar="TIME", help="Delete what is older, as 2026-01-31T12:00:00Z, of TOPIC[:PARTITION]...")
 @click.option("--offset-json-file", metavar="FILE", help=f"The same in Kafka's JSON: {JSON_SHAPE}")
 @timeout_option
 @bootstrap_option
 def delete_records(
-    targets: tuple[str, ...], offset_json_file: str | None, timeout_ms: int, bootstrap_server: str
+    targets: tuple[str, ...], before: str | None, offset_json_file: str | None, timeout_ms: int, bootstrap_server: str
 ) -> None:
     """Delete the records before an offset, which becomes the first one that readers can have.
 
-    -1 as an offset stands for everything that is committed. Each partition's outcome is a line: topic, partition, and
-    the low watermark or what went wrong. The exit code is 1 if anything did.
+    -1 as an offset stands for everything that is committed. With --before that offset is looked up: it is that of the
+    first record that is not older. Each partition's outcome is a line: topic, partition, and the low watermark or what
+    went wrong. The exit code is 1 if anything did.
 
     \b
     kmini delete-records orders:0:1000
     kmini delete-records orders:0:-1 orders:1:-1
+    kmini delete-records --before 2026-01-31T12:00:00Z orders invoices:0
     kmini delete-records --offset-json-file offsets.json
     """
+    if before is not None:
+        if offset_json_file:
+            raise click.UsageError("--before looks the offsets up; --offset-json-file gives them")
+        timestamp_ms = parse_time("--before", before)
+        places = [_parse_place(target) for target in targets]
+        if not places:
+            raise click.UsageError("nothing to delete: TOPIC or TOPIC:PARTITION was expected")
+        offsets = ask(
+            bootstrap_server,
+            lambda client: _offsets_at(client, places, timestamp_ms),
+            timeout_ms=timeout_ms,
+        )
+        _delete(bootstrap_server, offsets, timeout_ms, client_id="kmini-cli")
+        return
     offsets = _read_offsets(offset_json_file) if offset_json_file else {}
     for target in targets:
         partition, offset = _parse_target(target)
@@ -100,7 +117,31 @@ def _delete(
         raise click.exceptions.Exit(1)
 
 
+async def _offsets_at(client: Client, places: Iterable[tuple[str, int | None]], timestamp_ms: int) -> Offsets:
+    """Of each partition, the offset of the first record that is as young as this, else of the next one to come (the
+    KIP's recipe). The end is asked for first: what comes afterwards may be younger, and must stay."""
+    partitions: dict[tuple[str, int], None] = {}
+    for topic, number in places:
+        known = await client.partitions(topic)
+        for partition in known if number is None else [(topic, number)]:
+            partitions[partition[0], partition[1]] = None
+    end = await client.end(partitions)
+    found = await client.list_offsets(dict.fromkeys(partitions, timestamp_ms))
+    return {partition: at.offset if at.offset >= 0 else end[partition] for partition, at in found.items()}
+
+
 # --- arguments and files
+
+
+def _parse_place(text: str) -> tuple[str, int | None]:
+    """A topic, and a partition of it if one is named."""
+    topic, separator, partition = text.partition(":")
+    try:
+        if not topic:
+            raise ValueError
+        return topic, _whole(partition, 0, MAX_PARTITION) if separator else None
+    except ValueError:
+        raise click.UsageError(f"{text}: TOPIC or TOPIC:PARTITION was expected with --before") from None
 
 
 def _parse_target(text: str) -> tuple[tuple[str, int], int]:

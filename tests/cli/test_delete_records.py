@@ -46,6 +46,42 @@ def test_offsets_can_stand_in_kafkas_json(ask, filled, tmp_path) -> None:
     assert ask("delete-records", "--offset-json-file", path, "orders:1:3").stdout == "orders 0 4\norders 1 3\n"
 
 
+@pytest.fixture
+def dated(broker):
+    """`orders` with a record a second from 2026-01-31T12:00:00Z on, ten in each of two partitions."""
+    broker.create_topic("orders", 2)
+    for partition in range(2):
+        for second in range(10):
+            broker.produce("orders", b"v", partition=partition, timestamp_ms=1_769_860_800_000 + 1_000 * second)
+    return broker
+
+
+def test_what_is_older_than_a_time_can_be_deleted(ask, dated) -> None:
+    assert ask("delete-records", "--before", "2026-01-31T12:00:04Z", "orders").stdout == "orders 0 4\norders 1 4\n"
+    assert ask("delete-records", "--before", "2026-01-31T12:00:06Z", "orders:1").stdout == "orders 1 6\n"
+    assert [dated.offsets("orders", number).log_start_offset for number in (0, 1)] == [4, 6]
+
+
+def test_a_time_after_the_last_record_deletes_all_of_them_and_one_before_the_first_none(ask, dated) -> None:
+    assert ask("delete-records", "--before", "2025-01-01T00:00:00Z", "orders:0").stdout == "orders 0 0\n"
+    assert ask("delete-records", "--before", "2027-01-01T00:00:00Z", "orders:0").stdout == "orders 0 10\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--before", "soon", "orders"), "a time like"),
+        (("--before", "2026-01-31T12:00:00Z"), "TOPIC or TOPIC:PARTITION"),
+        (("--before", "2026-01-31T12:00:00Z", "orders:0:5"), "TOPIC or TOPIC:PARTITION"),
+        (("--before", "2026-01-31T12:00:00Z", "--offset-json-file", "x.json", "orders"), "--offset-json-file"),
+    ],
+)
+def test_what_cannot_be_looked_up_is_said(run, filled, arguments: tuple[str, ...], said: str) -> None:
+    result = run("delete-records", *arguments, "-b", filled.bootstrap_servers)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
 @pytest.mark.parametrize("option", ["--offset-json-file", "--delete-offset-json-file"])
 def test_the_script_of_the_kip_does_the_same(filled, tmp_path, option: str) -> None:
     path = write_offsets(tmp_path / "offsets.json", ("orders", 0, 4), ("orders", 1, -1))

@@ -7,8 +7,9 @@ import struct
 
 import pytest
 
+from kmini.broker.event_loop import new_event_loop
 from kmini.client import Address, ConnectionSettings, Disconnected
-from kmini.client.connection import negotiate_versions
+from kmini.client.connection import Connection, negotiate_versions
 from kmini.protocol.errors import RequestTimedOut, UnsupportedVersion
 from kmini.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kmini.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
@@ -241,3 +242,26 @@ async def test_a_broker_that_does_not_read_does_not_hold_up_the_end(connect, mon
         await connection.send(request, version=9, expects_answer=False)
         await connection.close()
         blocked.set()
+
+
+def test_connecting_can_be_called_off_at_any_moment_on_the_loop_of_the_broker() -> None:
+    """uvloop does not tell the connection of its end if it is interrupted between making it and handing it over."""
+
+    async def call_off(turns: int) -> None:
+        server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
+        async with server:
+            opening = asyncio.ensure_future(Connection.open(address_of(server)))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            opening.cancel()
+            done, _ = await asyncio.wait([opening], timeout=10)
+            assert done, f"called off after {turns} turns, it never ends"
+            if not opening.cancelled() and opening.exception() is None:
+                await opening.result().close()
+
+    loop = new_event_loop()
+    try:
+        for turns in range(12):
+            loop.run_until_complete(call_off(turns))
+    finally:
+        loop.close()

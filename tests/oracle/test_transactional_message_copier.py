@@ -17,6 +17,10 @@ from client_adapters import create_topic
 from server_process import ServerProcess, StartServer
 from transactional_clients import read_committed, read_to_end
 
+from kmini import Cluster
+
+Served = ServerProcess | Cluster
+
 MESSAGES = 4_000
 PARTITIONS = 2
 PATIENCE_S = 120
@@ -25,9 +29,7 @@ PATIENCE_S = 120
 class Copier:
     """The tool in a process of its own, since it is to be killed."""
 
-    def __init__(
-        self, server: ServerProcess, number: int, options: list[str], log: Path, transaction_size: int = 10
-    ) -> None:
+    def __init__(self, server: Served, number: int, options: list[str], log: Path, transaction_size: int = 10) -> None:
         java = apache_kafka.java_command("-Xmx128m", "-XX:TieredStopAtLevel=1")
         self._command = [
             *(*java, "org.apache.kafka.tools.TransactionalMessageCopier"),
@@ -128,6 +130,33 @@ def test_a_java_producer_that_was_thought_dead_is_fenced(start_server: StartServ
     assert sorted(map(int, read_committed(server.bootstrap_servers, "outputs"))) == list(range(MESSAGES))
 
 
+@pytest.mark.usefixtures("need_kafka")
+def test_every_message_is_copied_once_while_leaders_move_and_brokers_die(tmp_path: Path) -> None:
+    with Cluster(brokers=3) as cluster:
+        for topic in ("inputs", "outputs"):
+            cluster.create_topic(topic, PARTITIONS, replication_factor=3)
+        write_inputs(cluster)
+        copiers = [Copier(cluster, number, [], tmp_path / f"copier-{number}") for number in range(PARTITIONS)]
+        try:
+            wait_for(lambda: copiers[0].consumed or done(copiers), copiers)
+            leader = cluster.leader("inputs")
+            cluster.move_leader("inputs", to=min(cluster.isr("inputs") - {leader}))
+            for find in (lambda: cluster.transaction_coordinator("copier-0"), lambda: cluster.leader("outputs")):
+                broker = find()
+                cluster.kill(broker)
+                cluster.restart(broker)
+                for topic in ("inputs", "outputs"):
+                    for partition in range(PARTITIONS):
+                        cluster.wait_until_in_sync(topic, partition)
+            wait_for(lambda: done(copiers), copiers)
+            assert [copier.exit_code for copier in copiers] == [0] * PARTITIONS, said_by(copiers)
+        finally:
+            for copier in copiers:
+                copier.kill()
+        outputs = read_committed(cluster.bootstrap_servers, "outputs", PARTITIONS)
+    assert sorted(map(int, outputs)) == list(range(MESSAGES))
+
+
 def done(copiers: list[Copier]) -> bool:
     return all(copier.exit_code is not None for copier in copiers)
 
@@ -145,7 +174,7 @@ def said_by(copiers: list[Copier]) -> str:
     )
 
 
-def write_inputs(server: ServerProcess, partitions: int = PARTITIONS) -> None:
+def write_inputs(server: Served, partitions: int = PARTITIONS) -> None:
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": server.bootstrap_servers, "log_level": 0})
