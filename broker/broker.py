@@ -378,7 +378,7 @@ class Broker:
         """The broker of this number, if it is live and can be reached from here; that may be this one."""
         if node_id == self.config.node_id:
             return self
-        registered = next((one for one in self.controller.brokers if one.node_id == node_id), None)
+        registered = self.controller.broker(node_id)
         host = registered.host if registered is not None else None
         return None if host is None or host.is_cut_off or self.is_cut_off else host
 
@@ -393,7 +393,8 @@ class Broker:
         return None if ours is None else (ours.host, ours.port)
 
     def address_for(self, listener: str, host: str) -> tuple[str, int] | None:
-        """Where a client of another broker reaches this one; see `PartitionHost`."""
+        """Where a client reaches this one that came to another one's listener of this name, at `host`; None if we have
+        none such."""
         ours = self.server.listener(listener) if hasattr(self, "server") else None
         if ours is None:
             return None

@@ -105,12 +105,9 @@ class Controller:
     def register(self, broker: BrokerRegistration) -> None:
         self._brokers[broker.node_id] = broker
 
-    def address_of(self, node_id: int) -> tuple[str, int] | None:
-        """Where other brokers reach this one; None if they do not."""
-        broker = self._brokers.get(node_id)
-        if broker is None or broker.host is None or broker.host.is_cut_off:
-            return None
-        return broker.host.address_for_brokers
+    def broker(self, node_id: int) -> BrokerRegistration | None:
+        """The live broker of this number, if there is one."""
+        return self._brokers.get(node_id)
 
     def is_live(self, node_id: int) -> bool:
         return node_id in self._brokers

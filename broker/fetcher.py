@@ -166,7 +166,8 @@ class Fetcher:
         return self._connection
 
     def _address(self) -> Address:
-        address = None if self._broker.is_cut_off else self._broker.controller.address_of(self._leader)
+        leader = self._broker.peer(self._leader)
+        address = None if leader is None else leader.address_for_brokers
         if address is None:
             raise Disconnected(f"broker {self._leader} is not there")
         return Address(*address)

@@ -161,34 +161,24 @@ async def _topic_by_topic(call: Call, answers: str, refused: Refused) -> Any:
     return answer
 
 
+def _by_partition(answer: Any) -> Refused:
+    """How a topic is refused whose request and `answer` both have `partitions`, with a `partition_index` each."""
+    return lambda topic, code: answer(
+        name=topic.name,
+        partitions=[
+            answer.Partition(partition_index=part.partition_index, error_code=code) for part in topic.partitions
+        ],
+    )
+
+
 @guards(ListOffsetsRequest)
 async def list_offsets(call: Call) -> Any:
-    Topic = ListOffsetsResponse.Topic
-    return await _topic_by_topic(
-        call,
-        "topics",
-        lambda topic, code: Topic(
-            name=topic.name,
-            partitions=[
-                Topic.Partition(partition_index=part.partition_index, error_code=code) for part in topic.partitions
-            ],
-        ),
-    )
+    return await _topic_by_topic(call, "topics", _by_partition(ListOffsetsResponse.Topic))
 
 
 @guards(DeleteRecordsRequest)
 async def delete_records(call: Call) -> Any:
-    Topic = DeleteRecordsResponse.Topic
-    return await _topic_by_topic(
-        call,
-        "topics",
-        lambda topic, code: Topic(
-            name=topic.name,
-            partitions=[
-                Topic.Partition(partition_index=part.partition_index, error_code=code) for part in topic.partitions
-            ],
-        ),
-    )
+    return await _topic_by_topic(call, "topics", _by_partition(DeleteRecordsResponse.Topic))
 
 
 @guards(DescribeProducersRequest)
