@@ -24,7 +24,7 @@ CHANGES = frozenset(
     }
 )
 """Operations that change something or make a change durable."""
-READS = frozenset({"list", "modified_ms", "open", "read", "read_at", "size"})
+READS = frozenset({"drop_behind", "list", "modified_ms", "open", "read", "read_at", "size"})
 """Operations that ask. (`exists`, `is_directory` and `lock` do not count as operations: they have no way to fail.)"""
 
 

@@ -58,6 +58,10 @@ class File(Protocol):
     def read_at(self, position: int, length: int) -> bytes:
         """`length` bytes from `position`, fewer where the file ends earlier, none at or beyond its end."""
 
+    def drop_behind(self, start: int, end: int) -> None:
+        """Say that nobody will want the bytes in this range soon: what of them is not on the disk yet sets out for it,
+        the others leave the system's memory to whoever needs some. A hint, which changes nothing that can be read."""
+
     def truncate(self, size: int) -> None:
         """Cut the file to `size` bytes, or extend it with zeros."""
 

@@ -398,6 +398,10 @@ class MemoryFile:
             self._filesystem.faults.after()
             return data
 
+    def drop_behind(self, start: int, end: int) -> None:
+        with self._filesystem._lock:
+            self._begin("drop_behind")
+
     def truncate(self, size: int) -> None:
         with self._filesystem._lock:
             if self._begin("truncate"):

@@ -248,6 +248,11 @@ class OsFile:
             data = self._read(descriptor.number, length, position) if length else b""
         return b"".join(parts)
 
+    def drop_behind(self, start: int, end: int) -> None:
+        descriptor = self.descriptor or self._open_files.reopen(self)
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(descriptor.number, start, end - start, os.POSIX_FADV_DONTNEED)
+
     def truncate(self, size: int) -> None:
         descriptor = self.descriptor or self._open_files.reopen(self)
         os.ftruncate(descriptor.number, size)

@@ -157,7 +157,31 @@ def decompress(codec: int, data: Buffer, limit: int) -> Buffer:
     return whole
 
 
-def decompress_at_once(codec: int, data: Buffer, limit: int) -> Buffer | None:
+class BlockCodec:
+    """For one thread that meets one small batch after the other: what a library can use again is kept."""
+
+    def __init__(self, limit: int) -> None:
+        """`limit`: as with `decompress_chunks`."""
+        self._limit = limit
+        self._zstd: Any = None
+
+    def decompress(self, codec: int, data: Buffer) -> bytes | None:
+        """As `decompress_at_once` does."""
+        return decompress_at_once(codec, data, self._limit)
+
+    def compress(self, codec: int, data: Buffer) -> bytes:
+        """As `compress` does."""
+        if codec != Codec.ZSTD:
+            return compress(codec, data)
+        compressor, self._zstd = self._zstd, None  # to be forgotten if it fails within a frame
+        if compressor is None:
+            compressor = _compressor(Codec.ZSTD, DEFAULT_LEVELS[Codec.ZSTD])
+        whole: bytes = compressor.compress(data) + compressor.flush()
+        self._zstd = compressor
+        return whole
+
+
+def decompress_at_once(codec: int, data: Buffer, limit: int) -> bytes | None:
     """`data`, decompressed, where that is little and nothing is odd about it; None where `decompress_chunks` has to be
     asked. For those who meet one small batch after the other."""
     if codec not in (Codec.LZ4, Codec.ZSTD) or len(data) > _SLICE_BYTES:

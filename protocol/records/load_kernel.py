@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -35,6 +36,7 @@ RecordReader: Any = _kernel.RecordReader
 encode_records: Any = _kernel.encode_records
 
 
+@cache
 def load_sieve() -> Any:
     """The kernel of compaction, which only those load who compact."""
     return load("sieve", interpreted=IS_PURE)

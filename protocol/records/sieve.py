@@ -4,12 +4,13 @@
 A second kernel (see kernel.py, which says what a block of records is), loaded by the first cleaning of a log. Compiled
 it takes about 0.1 µs for a record and lets other threads run meanwhile; the same source runs interpreted.
 
-Two ways lead through a log. *Plain* batches of magic 2 (not compressed, not transactional, no control batches) are
-taken many at a time, as they stand in the file: `put_batches`, `sift_batches`. They end before the first batch that is
-none of these, or that asks for a decision which is not theirs. Such a batch is somebody else's: he takes it apart and
-passes on its records in pieces: `put_records`, `select`, `rewrite`.
+Two ways lead through a log. *Simple* batches of magic 2 (not transactional, no control batches; compressed ones if they
+are small, and only with a BlockCodec) are taken many at a time, as they stand in the file: `put_batches`,
+`sift_batches`. They end before the first batch that is not simple, or that asks for a decision which is not theirs.
+Such a batch is somebody else's: he takes it apart and passes on its records in pieces: `put_records`, `select`,
+`rewrite`.
 
-The checksum of a plain batch is verified before it is looked at, and computed for one that has changed; those of the
+The checksum of a simple batch is verified before it is looked at, and computed for one that has changed; those of the
 others are the caller's affair. What is no record nevertheless is an error, never an access beyond the piece. (The
 checksum is in C, in crc_in_c.pxd: the one of the package crc32c holds the interpreter's lock, and a broker's loop waits
 for that while batch after batch is cleaned.)
@@ -55,6 +56,12 @@ _SUPERSEDED = cython.declare(cython.uchar, 1)
 _EXPIRED = cython.declare(cython.uchar, 2)
 _KEYLESS = cython.declare(cython.uchar, 3)
 
+# What becomes of a batch.
+_OTHERS_DECIDE = cython.declare(cython.int, 0)
+_GOES = cython.declare(cython.int, 1)
+_STAYS = cython.declare(cython.int, 2)
+_CHANGES = cython.declare(cython.int, 3)
+
 _SMALLEST_RECORD = cython.declare(cython.longlong, 6)
 _SMALLEST_STORED = cython.declare(cython.Py_ssize_t, 7)
 """With its length."""
@@ -64,8 +71,9 @@ _OVERHEAD = cython.declare(cython.longlong, 12)
 _CHECKSUM = cython.declare(cython.Py_ssize_t, 17)
 _CHECKED = cython.declare(cython.Py_ssize_t, 21)
 """Where in a batch its checksum is, and what it is of begins."""
-_NOT_PLAIN = cython.declare(cython.int, 0x37)
-"""Of the attributes of a batch: a codec, transactional, control."""
+_CODEC = cython.declare(cython.int, 0x07)
+_NOT_SIMPLE = cython.declare(cython.int, 0x30)
+"""Of the attributes of a batch: transactional, control."""
 _LOG_APPEND_TIME = cython.declare(cython.int, 0x08)
 _HORIZON = cython.declare(cython.int, 0x40)
 
@@ -222,6 +230,28 @@ class KeyTable:
         self._hash(cython.address(data[0]) if cython.compiled else key, 0, len(key))
         return self.low, self.high
 
+    def hash_column(
+        self,
+        data: cython.const[cython.uchar][::1],
+        bounds: cython.const[cython.int][::1],
+        lows: cython.ulonglong[::1],
+        highs: cython.ulonglong[::1],
+    ) -> None:
+        """The hashes of keys that lie one behind the other, as in a column of Arrow: number n is what is from
+        `bounds[n]` to `bounds[n + 1]`. Only between valid bounds; lets other threads run."""
+        count: cython.Py_ssize_t = len(bounds) - 1
+        number: cython.Py_ssize_t
+        if not len(data):
+            data = b"\0"  # all of them are empty
+        start: Bytes = cython.address(data[0]) if cython.compiled else data
+        if len(lows) < count or len(highs) < count:
+            raise ValueError("there is no room for the hashes")
+        with cython.nogil:
+            for number in range(count):
+                self._hash(start, bounds[number], bounds[number + 1] - bounds[number])
+                lows[number] = self.low
+                highs[number] = self.high
+
     def put(self, key: bytes, offset: int) -> bool:
         """Remember the key's offset instead of an earlier one; False if the table is full."""
         self.hash_of(key)
@@ -248,44 +278,72 @@ class KeyTable:
         return position
 
     def put_batches(
-        self,
-        chunk: cython.const[cython.uchar][::1],
-        position: cython.Py_ssize_t,
-        first_offset: cython.longlong,
+        self, chunk: object, position: cython.Py_ssize_t, first_offset: cython.longlong, codec: object = None
     ) -> int:
-        """Take the keys of the plain batches from `position` on; return where they end.
+        """Take the keys of the simple batches from `position` on; return where they end.
 
-        Ends early if the table is full (the batch is taken in part then), and at an error.
+        `codec`: a BlockCodec for compressed ones. Ends early if the table is full (the batch is taken in part then),
+        and at an error.
         """
-        size: cython.Py_ssize_t = len(chunk)
-        data: Bytes = cython.address(chunk[0]) if cython.compiled else memoryview(chunk)
+        view: cython.const[cython.uchar][::1] = chunk
+        size: cython.Py_ssize_t = len(view)
+        data: Bytes = cython.address(view[0]) if cython.compiled else memoryview(view)
         batch: cython.Py_ssize_t
-        base: cython.longlong
-        last: cython.longlong
-        end: cython.Py_ssize_t
-        records: cython.longlong
+        block: Bytes
         self.error = 0
-        with cython.nogil:
-            while True:
-                batch = _plain_batch(data, position, size)
-                if batch == 0:
-                    break
-                if not _is_sound(data, position, batch):
-                    self.error = _BAD_CHECKSUM
-                    break
-                base = _int64(data, position)
-                last = base + _int32(data, position + 23)
-                if last >= first_offset:
-                    end, records = self._put_records(data, position + _HEADER, position + batch, base, first_offset)
-                    if self.is_full or self.error:
+        while True:
+            with cython.nogil:
+                while True:
+                    batch = _simple_batch(data, position, size)
+                    if batch == 0 or data[position + 22] & _CODEC:
                         break
-                    if end != position + batch or records != _int32(data, position + 57):
-                        self.error = _BAD_COUNT
-                        break
-                    if last > self.latest_offset:
-                        self.latest_offset = last
-                position += batch
+                    if not _is_sound(data, position, batch):
+                        self.error = _BAD_CHECKSUM
+                    elif self._put_batch(data, position, data, position + _HEADER, position + batch, first_offset):
+                        position += batch
+                        continue
+                    break
+            if batch == 0 or codec is None or self.error or self.is_full:
+                break
+            if not _is_sound(data, position, batch):
+                self.error = _BAD_CHECKSUM
+                break
+            piece: bytes = codec.decompress(data[position + 22] & _CODEC, chunk[position + _HEADER : position + batch])
+            if piece is None:
+                break
+            block = piece
+            if not self._put_batch(data, position, block, 0, len(piece), first_offset):
+                break
+            position += batch
         return position
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _put_batch(
+        self,
+        data: Bytes,
+        position: cython.Py_ssize_t,
+        block: Bytes,
+        start: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        first_offset: cython.longlong,
+    ) -> cython.bint:
+        """Take the keys of the batch at `position`, whose records are in `block`; False if that ended early."""
+        base: cython.longlong = _int64(data, position)
+        last: cython.longlong = base + _int32(data, position + 23)
+        stop: cython.Py_ssize_t
+        records: cython.longlong
+        if last >= first_offset:
+            stop, records = self._put_records(block, start, end, base, first_offset)
+            if self.is_full or self.error:
+                return False
+            if stop != end or records != _int32(data, position + 57):
+                self.error = _BAD_COUNT
+                return False
+            if last > self.latest_offset:
+                self.latest_offset = last
+        return True
 
     @cython.cfunc
     @cython.nogil
@@ -452,9 +510,9 @@ class Sieve:
     """Tombstones whose delete horizon has passed."""
     keyless = cython.declare(cython.longlong, visibility="readonly")
     tombstones = cython.declare(cython.longlong, visibility="readonly")
-    """That stay, of plain batches."""
+    """That stay, of simple batches."""
     earliest_horizon = cython.declare(cython.longlong, visibility="readonly")
-    """Of the plain batches with tombstones that stay; 2^63 - 1 if there was none."""
+    """Of the simple batches with tombstones that stay; 2^63 - 1 if there was none."""
 
     # Of the batch that `begin` has begun.
     kept = cython.declare(cython.longlong, visibility="readonly")
@@ -474,6 +532,8 @@ class Sieve:
     base_timestamp: cython.longlong
     keeps_tombstones: cython.bint
     verdicts: cython.uchar[::1]
+    scratch: object
+    """What is left of a decompressed batch: a bytearray."""
     timestamps: cython.longlong[::1]
     kinds: cython.uchar[::1]
     """Of a group of records: 1 is a tombstone, 2 has no key."""
@@ -490,6 +550,7 @@ class Sieve:
         self.records = self.superseded = self.expired = self.keyless = self.tombstones = 0
         self.earliest_horizon = _NEVER
         self.verdicts = bytearray(0)
+        self.scratch = bytearray(1)
         self.timestamps = array("q", bytes(8 * 64))
         self.kinds = bytearray(64)
         self.begin(0, 0, -1)
@@ -516,112 +577,172 @@ class Sieve:
 
     def sift_batches(
         self,
-        chunk: cython.const[cython.uchar][::1],
+        chunk: object,
         position: cython.Py_ssize_t,
         precious: cython.longlong[::1],
         out: cython.uchar[::1],
         notes: cython.longlong[::1],
+        codec: object = None,
     ) -> tuple[int, int, int]:
-        """Copy what stays of the plain batches from `position` on to `out`, which is as large as `chunk`.
+        """Copy what stays of the simple batches from `position` on to `out`, which has room for what `chunk` has.
 
-        Returns where they end, how many bytes are in `out`, and how many `notes` there are of batches in it (see NOTE).
-        Ends early before a batch that needs a delete horizon, at an error, when `notes` is full, and before a batch of
-        which nothing stays and whose last offset is among the `precious` ones, which are in order.
+        Returns where the batches end, how many bytes were copied, and how many batches these are: a NOTE about each is
+        in `notes`. `codec` is a BlockCodec for compressed batches. Ends before a batch of which no record stays but
+        whose last offset is in `precious`, before one that needs a delete horizon, where `notes` are full, and at an
+        error.
         """
-        size: cython.Py_ssize_t = len(chunk)
-        data: Bytes = cython.address(chunk[0]) if cython.compiled else memoryview(chunk)
+        view: cython.const[cython.uchar][::1] = chunk
+        size: cython.Py_ssize_t = len(view)
+        room_size: cython.Py_ssize_t = len(out)
+        data: Bytes = cython.address(view[0]) if cython.compiled else memoryview(view)
         room: Room = cython.address(out[0]) if cython.compiled else memoryview(out)
-        most: cython.Py_ssize_t = len(notes) // 4
+        most: cython.Py_ssize_t = len(notes) // NOTE
         used: cython.Py_ssize_t = 0
         start: cython.Py_ssize_t
         count: cython.Py_ssize_t = 0
-        batch: cython.Py_ssize_t
-        end: cython.Py_ssize_t
-        last: cython.longlong
-        newest: cython.longlong
-        horizon: cython.longlong
-        counted: cython.longlong
+        batch: cython.Py_ssize_t = 0
+        fate: cython.int = _GOES
+        block: Bytes
+        scratch: cython.uchar[::1]
+        self._make_room(size)
+        self.error = 0
+        while True:
+            with cython.nogil:
+                while count < most:
+                    batch = _simple_batch(data, position, size)
+                    if batch == 0 or data[position + 22] & _CODEC:
+                        break
+                    if not _is_sound(data, position, batch):
+                        self.error = _BAD_CHECKSUM
+                        break
+                    fate = self._judge(data, position, data, position + _HEADER, position + batch, precious)
+                    if fate == _OTHERS_DECIDE:
+                        break
+                    if fate != _GOES:
+                        start = used
+                        if fate == _STAYS:
+                            used = _copy(data, position, position + batch, room, used)
+                        else:
+                            used = _copy(data, position, position + _HEADER, room, used)
+                            used = self._copy_kept(data, position + _HEADER, position + batch, room, used)
+                            self._finish(room, start, used)
+                        _note(notes, count, room, start, used)
+                        count += 1
+                    self._account(data, position)
+                    position += batch
+            if count == most or batch == 0 or codec is None or self.error or fate == _OTHERS_DECIDE:
+                break
+            if not _is_sound(data, position, batch):
+                self.error = _BAD_CHECKSUM
+                break
+            piece: bytes = codec.decompress(data[position + 22] & _CODEC, chunk[position + _HEADER : position + batch])
+            if piece is None:
+                break
+            block = piece
+            self._make_room(len(piece))
+            fate = self._judge(data, position, block, 0, len(piece), precious)
+            if fate == _OTHERS_DECIDE:
+                break
+            if fate != _GOES:
+                start = used
+                if fate == _STAYS:
+                    if used + batch > room_size:
+                        break
+                    used = _copy(data, position, position + batch, room, used)
+                else:
+                    if len(self.scratch) < len(piece):
+                        self.scratch = bytearray(len(piece))
+                    scratch = self.scratch
+                    left: cython.Py_ssize_t = self._copy_kept(
+                        block, 0, len(piece), cython.address(scratch[0]) if cython.compiled else self.scratch, 0
+                    )
+                    packed: bytes = codec.compress(data[position + 22] & _CODEC, memoryview(self.scratch)[:left])
+                    if used + _HEADER + len(packed) > room_size:
+                        break
+                    block = packed
+                    used = _copy(data, position, position + _HEADER, room, used)
+                    used = _copy(block, 0, len(packed), room, used)
+                    self._finish(room, start, used)
+                _note(notes, count, room, start, used)
+                count += 1
+            self._account(data, position)
+            position += batch
+        return position, used, count
+
+    @cython.cfunc
+    def _make_room(self, size: cython.Py_ssize_t) -> object:
+        """For verdicts on the records of a block of `size` bytes."""
         if len(self.verdicts) < size // _SMALLEST_STORED:
             self.verdicts = bytearray(size // _SMALLEST_STORED)
-        self.error = 0
-        with cython.nogil:
-            while count < most:
-                batch = _plain_batch(data, position, size)
-                if batch == 0:
-                    break
-                if not _is_sound(data, position, batch):
-                    self.error = _BAD_CHECKSUM
-                    break
-                last = _int64(data, position) + _int32(data, position + 23)
-                counted = _int32(data, position + 57)
-                horizon = _int64(data, position + 27) if data[position + 22] & _HORIZON else -1
-                self._begin(_int64(data, position), _int64(data, position + 27), horizon)
-                end = self._select(data, position + _HEADER, position + batch)
-                if self.error:
-                    break
-                if end != position + batch or self.walked != counted:
-                    self.error = _BAD_COUNT
-                    break
-                if self.kept_tombstones and horizon < 0 and last <= self.table.latest_offset:
-                    break
-                if self.kept == 0:
-                    if _is_among(precious, last):
-                        break
-                else:
-                    start = used
-                    newest = _int64(data, position + 35)
-                    if self.kept == self.walked:
-                        used = _copy(data, position, position + batch, room, used)
-                    else:
-                        if not data[position + 22] & _LOG_APPEND_TIME:
-                            newest = self.max_timestamp
-                        used = self._rebuild(data, position, batch, room, used, newest)
-                    notes[4 * count] = start
-                    notes[4 * count + 1] = used - start
-                    notes[4 * count + 2] = last
-                    notes[4 * count + 3] = newest
-                    count += 1
-                self._count()
-                self.records += self.walked
-                if self.kept_tombstones:
-                    self.tombstones += self.kept_tombstones
-                    if 0 <= horizon < self.earliest_horizon:
-                        self.earliest_horizon = horizon
-                position += batch
-        return position, used, count
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _rebuild(
+    def _judge(
         self,
         data: Bytes,
         position: cython.Py_ssize_t,
-        size: cython.Py_ssize_t,
-        out: Room,
+        block: Bytes,
         start: cython.Py_ssize_t,
-        max_timestamp: cython.longlong,
+        end: cython.Py_ssize_t,
+        precious: cython.longlong[::1],
+    ) -> cython.int:
+        """What becomes of the batch at `position`, whose records are in `block`. Others decide at an error, too."""
+        last: cython.longlong = _int64(data, position) + _int32(data, position + 23)
+        horizon: cython.longlong = _int64(data, position + 27) if data[position + 22] & _HORIZON else -1
+        stop: cython.Py_ssize_t
+        self._begin(_int64(data, position), _int64(data, position + 27), horizon)
+        stop = self._select(block, start, end)
+        if self.error == 0 and (stop != end or self.walked != _int32(data, position + 57)):
+            self.error = _BAD_COUNT
+        if self.error or (self.kept_tombstones and horizon < 0 and last <= self.table.latest_offset):
+            return _OTHERS_DECIDE
+        if self.kept == 0:
+            return _OTHERS_DECIDE if _is_among(precious, last) else _GOES
+        return _STAYS if self.kept == self.walked else _CHANGES
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _account(self, data: Bytes, position: cython.Py_ssize_t) -> cython.void:
+        """Count the batch at `position`, which was judged."""
+        horizon: cython.longlong = _int64(data, position + 27)
+        self._count()
+        self.records += self.walked
+        if self.kept_tombstones:
+            self.tombstones += self.kept_tombstones
+            if data[position + 22] & _HORIZON and horizon < self.earliest_horizon:
+                self.earliest_horizon = horizon
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _copy_kept(
+        self, block: Bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t, out: Room, used: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """Write the batch without the records that do not stay; return where it ends."""
+        """Copy the records that stay, as `_select` has found; return where they end in `out`."""
         number: cython.Py_ssize_t = 0
-        at: cython.Py_ssize_t = position + _HEADER
-        end: cython.Py_ssize_t = position + size
         run: cython.Py_ssize_t = at
-        used: cython.Py_ssize_t = _copy(data, position, at, out, start)
         while at < end:
-            self.scan._next(data, at, end)
+            self.scan._next(block, at, end)
             if self.verdicts[number] != _KEPT:
-                used = _copy(data, run, at, out, used)
+                used = _copy(block, run, at, out, used)
                 run = self.scan.end
             at = self.scan.end
             number += 1
-        used = _copy(data, run, end, out, used)
-        _put_int32(out, start + 8, used - start - _OVERHEAD)
-        _put_int32(out, start + 35, max_timestamp >> 32)
-        _put_int32(out, start + 39, max_timestamp)
+        return _copy(block, run, end, out, used)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _finish(self, out: Room, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.void:
+        """Make the header of the batch at `start`, still that of the one it was made from, true of the records left."""
+        _put_int32(out, start + 8, end - start - _OVERHEAD)
+        if not out[start + 22] & _LOG_APPEND_TIME:
+            _put_int32(out, start + 35, self.max_timestamp >> 32)
+            _put_int32(out, start + 39, self.max_timestamp)
         _put_int32(out, start + 57, self.kept)
-        _put_int32(out, start + _CHECKSUM, _checksum(out, start + _CHECKED, used))
-        return used
+        _put_int32(out, start + _CHECKSUM, _checksum(out, start + _CHECKED, end))
 
     @cython.cfunc
     @cython.nogil
@@ -742,15 +863,33 @@ def rewrite(
 @cython.nogil
 @cython.inline
 @cython.exceptval(check=False)
-def _plain_batch(data: Bytes, position: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """The size of the batch at `position`; 0 if it is not plain, or not all there."""
+def _simple_batch(data: Bytes, position: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """The size of the batch at `position`; 0 if it is not simple, or not all there."""
     length: cython.longlong
-    if size - position < _HEADER or data[position + 16] != 2 or data[position + 22] & _NOT_PLAIN:
+    if size - position < _HEADER or data[position + 16] != 2 or data[position + 22] & _NOT_SIMPLE:
         return 0
     length = _int32(data, position + 8) + _OVERHEAD
     if length < _HEADER or length > size - position or _int32(data, position + 57) <= 0:
         return 0
     return length
+
+
+@cython.cfunc
+@cython.nogil
+@cython.inline
+@cython.exceptval(check=False)
+def _note(
+    notes: cython.longlong[::1],
+    number: cython.Py_ssize_t,
+    out: Room,
+    start: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+) -> cython.void:
+    """Write note `number`, about the batch that was written to `out`."""
+    notes[4 * number] = start
+    notes[4 * number + 1] = end - start
+    notes[4 * number + 2] = _int64(out, start) + _int32(out, start + 23)
+    notes[4 * number + 3] = _int64(out, start + 35)
 
 
 @cython.cfunc

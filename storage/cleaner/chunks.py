@@ -1,6 +1,6 @@
 """Reading a segment a buffer at a time: chunks that begin with a batch and hold at least one whole batch.
 
-Every checksum is verified, here or, of plain batches, by the sieve: a cleaning gives every batch that it changes a new
+Every checksum is verified, here or, of simple batches, by the sieve: a cleaning gives every batch that it changes a new
 one, and must not give a damaged record the right to be believed.
 """
 
@@ -24,15 +24,25 @@ from ...protocol.records.batch import (
 from ..index_file import CorruptIndex
 from ..segment import Segment
 
+_DROPPED_BYTES = 1024 * 1024
+
 
 class SegmentReader:
-    """Reads one sealed segment. `on_read` is told of every read how many bytes it had; it may raise to stop."""
+    """Reads one sealed segment. `on_read` is told of every read how many bytes it had; it may raise to stop.
 
-    def __init__(self, segment: Segment, buffer_bytes: int, on_read: Callable[[int], None]) -> None:
+    For the last time, if it `drops_behind`: then the system's memory for what was read goes to what is written.
+    """
+
+    def __init__(
+        self, segment: Segment, buffer_bytes: int, on_read: Callable[[int], None], *, drops_behind: bool = False
+    ) -> None:
         self.path = segment.log.path
         self._log = segment.log
         self._buffer_bytes = max(buffer_bytes, HEADER_SIZE)
         self._on_read = on_read
+        self._drops_behind = drops_behind
+        self._dropped = 0
+        """The bytes before are dropped. Only raised."""
 
     def chunk_at(self, position: int) -> bytes:
         """The bytes from `position`, where a batch begins: as many as the buffer has, more if the batch is larger.
@@ -49,6 +59,9 @@ class SegmentReader:
         if size > len(chunk):
             chunk = self._log.read_at(position, size)
         self._on_read(len(chunk))
+        if self._drops_behind and position - self._dropped >= _DROPPED_BYTES:
+            self._log.drop_behind(self._dropped, position)
+            self._dropped = position
         return chunk
 
     def batch_at(self, chunk: bytes, at: int, position: int) -> BatchHeader | None:

@@ -53,7 +53,8 @@ from time import perf_counter
 
 from ...protocol.errors import InvalidRecord
 from ...protocol.records.batch import HEADER_SIZE, MAGIC, BatchHeader
-from ...protocol.records.record import decode_records
+from ...protocol.records.compression import BlockCodec
+from ...protocol.records.record import BATCH_FACTOR, decode_records
 from ..offset_index import MAX_RELATIVE_OFFSET
 from ..segment import Segment
 from .block import Block
@@ -176,8 +177,9 @@ class _Rewriter:
         self._report = report
         self._transactions = CleanedTransactions(log.aborted_transactions(log.segments))
         self._sieve = offset_map.sieve.Sieve(offset_map.table, now_ms, log.tombstone_bit, limits.record_bytes)
-        self._plain_sieve = offset_map.sieve.Sieve(offset_map.table, now_ms, log.tombstone_bit)
-        """The one meets pieces of decompressed blocks, the other batches as they are stored."""
+        self._simple_sieve = offset_map.sieve.Sieve(offset_map.table, now_ms, log.tombstone_bit)
+        """The one meets batches that are not simple, in pieces; the other all others, many at a time."""
+        self._codec = BlockCodec(limits.record_bytes * BATCH_FACTOR)
         self._horizon_ms = now_ms + log.config.delete_retention_ms
         self._legacy_horizon_ms = self._legacy_horizon()
         self._last_data_offsets = {
@@ -219,7 +221,7 @@ class _Rewriter:
     def report_counts(self) -> None:
         """Add what the sieves have counted to the report."""
         report = self._report
-        for sieve in (self._sieve, self._plain_sieve):
+        for sieve in (self._sieve, self._simple_sieve):
             report.records_read += sieve.records
             report.superseded += sieve.superseded
             report.expired_tombstones += sieve.expired
@@ -228,7 +230,7 @@ class _Rewriter:
             report.note_horizon(sieve.earliest_horizon)
 
     def _rewrite_segment(self, segment: Segment, cleaned: CleanedSegment) -> None:
-        reader = SegmentReader(segment, self._limits.buffer_bytes, self._watch.on_bytes)
+        reader = SegmentReader(segment, self._limits.buffer_bytes, self._watch.on_bytes, drops_behind=True)
         keeps_legacy_tombstones = segment.modified_ms > self._legacy_horizon_ms
         position = 0
         while position < segment.size:
@@ -241,13 +243,13 @@ class _Rewriter:
         self, reader: SegmentReader, chunk: bytes, position: int, cleaned: CleanedSegment, keeps_legacy: bool
     ) -> int:
         """The whole batches at the start of the chunk; how many bytes they had."""
-        sieve = self._plain_sieve
+        sieve = self._simple_sieve
         at: int = 0
         if len(self._out) < len(chunk):
             self._out = bytearray(len(chunk))
         out = memoryview(self._out)
         while True:
-            at, used, noted = sieve.sift_batches(chunk, at, self._precious, out, self._notes)
+            at, used, noted = sieve.sift_batches(chunk, at, self._precious, out, self._notes, self._codec)
             if used:
                 cleaned.append_sifted(out[:used], self._notes, noted)
             header = reader.batch_at(chunk, at, position)
@@ -261,7 +263,7 @@ class _Rewriter:
                 self._rewrite_batch(header, chunk[at : at + header.size], cleaned, keeps_legacy)
             at += header.size
 
-    # 3. Rewrite: a batch that is not plain, or that asks for more than leaving records out
+    # 3. Rewrite: a batch that is not simple, or that asks for more than leaving records out
 
     def _rewrite_batch(self, header: BatchHeader, batch: bytes, cleaned: CleanedSegment, keeps_legacy: bool) -> None:
         if header.is_control:

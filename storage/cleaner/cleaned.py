@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ...protocol.records.batch import BatchHeader
@@ -17,6 +17,10 @@ from ..transaction_index import AbortedTransaction
 
 NOTE: int = load_sieve().NOTE
 """Numbers in a note of a sieve."""
+
+
+_WRITEBACK_BYTES = 8 * 1024 * 1024
+"""So much at a time sets out for the disk, so that `finish` need not wait for all of it."""
 
 
 class CleanedGroup(NamedTuple):
@@ -43,6 +47,8 @@ class CleanedSegment:
         self._buffer_bytes = buffer_bytes
         self._pending = bytearray()
         self._notes: list[tuple[int, int, int, int]] = []
+        self._set_out = 0
+        """The bytes before are on their way to the disk. Only raised."""
         self._segment = Segment(filesystem, directory, base_offset, config, now_ms, create=True, suffix=CLEANED)
 
     @property
@@ -62,7 +68,7 @@ class CleanedSegment:
         starts, sizes, last_offsets, max_timestamps = (used[field::NOTE] for field in range(NOTE))
         if len(batches) * 4 >= self._buffer_bytes:  # as good as a full buffer
             self._write()
-            self._segment.append_noted(batches, zip(starts, sizes, last_offsets, max_timestamps, strict=True))
+            self._append(batches, zip(starts, sizes, last_offsets, max_timestamps, strict=True))
             return
         pending = len(self._pending)
         starts = [pending + at for at in starts]
@@ -80,9 +86,16 @@ class CleanedSegment:
 
     def _write(self) -> None:
         if self._pending:
-            self._segment.append_noted(self._pending, self._notes)
+            self._append(self._pending, self._notes)
             self._pending = bytearray()
             self._notes = []
+
+    def _append(self, batches: Buffer, notes: Iterable[tuple[int, int, int, int]]) -> None:
+        self._segment.append_noted(batches, notes)
+        size = self._segment.size
+        if size - self._set_out >= _WRITEBACK_BYTES:
+            self._segment.log.drop_behind(self._set_out, size)
+            self._set_out = size
 
     def finish(self, modified_ms: int) -> Segment:
         """Write the rest, close the indexes, put everything on the disk; the sealed segment. Its files are as old as

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ...protocol.errors import InvalidRecord
 from ...protocol.records.batch import MAGIC, BatchHeader
-from ...protocol.records.record import decode_records
+from ...protocol.records.compression import BlockCodec
+from ...protocol.records.record import BATCH_FACTOR, decode_records
 from ..segment import Segment
 from .block import Block
 from .chunks import SegmentReader, position_before
@@ -29,6 +30,7 @@ class KeyMapper:
         self._first_dirty_offset = first_dirty_offset
         self._limits = limits
         self._watch = watch
+        self._codec = BlockCodec(limits.record_bytes * BATCH_FACTOR)
 
     def map_segment(self, segment: Segment) -> int:
         """Until its end, or until the map is full; how many bytes were read."""
@@ -42,7 +44,7 @@ class KeyMapper:
         """The whole batches at the start of the chunk; how many bytes they have."""
         table, at = self._map.table, 0
         while not self._map.is_full:
-            at = table.put_batches(chunk, at, self._first_dirty_offset)
+            at = table.put_batches(chunk, at, self._first_dirty_offset, self._codec)
             header = reader.batch_at(chunk, at, position)
             if header is None or self._map.is_full:
                 break
@@ -54,7 +56,7 @@ class KeyMapper:
         return at
 
     def _map_batch(self, header: BatchHeader, batch: bytes) -> None:
-        """A batch that is not plain."""
+        """A batch that is not simple."""
         if header.is_control:
             self._transactions.is_spent(header, batch)
         elif not self._transactions.is_aborted(header) and header.last_offset >= self._first_dirty_offset:

@@ -55,6 +55,18 @@ def test_a_read_ends_where_the_file_ends(filesystem: FileSystem, directory: str)
     assert file.read_at(10, 1) == file.read_at(99, 1) == file.read_at(3, 0) == b""
 
 
+def test_what_is_dropped_behind_is_read_as_before(filesystem: FileSystem, directory: str) -> None:
+    file = filesystem.open(directory + "/a", create=True)
+    file.append(b"x" * 100_000)
+    for start, end in ((0, 50_000), (50_000, 100_000), (0, 200_000)):
+        file.drop_behind(start, end)
+    file.append(b"y")
+    assert (file.size, file.read_at(0, 200_000)) == (100_001, b"x" * 100_000 + b"y")
+    filesystem.open(directory + "/b", create=True).append(b"takes the descriptor, where there is one")
+    file.drop_behind(0, 100_001)
+    file.close()
+
+
 def test_a_write_in_the_middle_replaces_and_at_the_end_extends(filesystem: FileSystem, directory: str) -> None:
     file = filesystem.open(directory + "/a", create=True)
     file.append(b"0123456789")

@@ -7,7 +7,14 @@ from itertools import pairwise
 import pytest
 
 from kmini.protocol.errors import CorruptMessage, InvalidRecord
-from kmini.protocol.records.compression import Codec, compress, compress_chunks, decompress, decompress_chunks
+from kmini.protocol.records.compression import (
+    BlockCodec,
+    Codec,
+    compress,
+    compress_chunks,
+    decompress,
+    decompress_chunks,
+)
 
 CODECS = [codec for codec in Codec if codec is not Codec.NONE]
 LIMIT = 10_000_000
@@ -150,3 +157,18 @@ def test_a_snappy_block_may_hold_32_mebibytes() -> None:
     snappy = pytest.importorskip("snappy")
     with pytest.raises(InvalidRecord):
         decompress(Codec.SNAPPY, snappy.compress(bytes((32 << 20) + 1)), 1 << 30)
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+def test_a_block_codec_compresses_every_block_as_the_first(codec: Codec) -> None:
+    blocks = BlockCodec(1 << 20)
+    for size in (10, 10_000, 1):
+        assert blocks.compress(codec, b"x" * size) == compress(codec, b"x" * size)
+
+
+def test_a_block_codec_goes_on_after_a_block_that_failed() -> None:
+    blocks = BlockCodec(1 << 20)
+    assert blocks.compress(Codec.ZSTD, b"first") == compress(Codec.ZSTD, b"first")
+    with pytest.raises(TypeError):
+        blocks.compress(Codec.ZSTD, "no bytes")  # type: ignore[arg-type]
+    assert blocks.compress(Codec.ZSTD, b"second") == compress(Codec.ZSTD, b"second")

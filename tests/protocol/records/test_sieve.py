@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import random
 from array import array
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from kmini.protocol.records import load_kernel
 from kmini.protocol.records.batch import build_batch, is_crc_valid, iter_batches, rewrite_header
-from kmini.protocol.records.compression import Codec
+from kmini.protocol.records.compression import BlockCodec, Codec
 from kmini.protocol.records.crc import crc32c
 from kmini.protocol.records.record import Record, decode_records
 
 SECRET = bytes(range(16))
+CODEC = BlockCodec(1 << 20)
+SIMPLE = [Codec.NONE, Codec.LZ4, Codec.ZSTD]
+"""Batches of these are looked at as they stand in the file."""
 INTERPRETED = load_kernel.load("sieve", interpreted=True)
 
 # Of the authors of SipHash (github.com/veorq/SipHash, vectors.h): bytes 0, 1, 2, … of the length given.
@@ -114,23 +118,26 @@ def _batches(seed: int, codec: Codec = Codec.NONE, horizons: bool = False) -> by
     return bytes(data)
 
 
-def _map(module: Any, chunk: bytes, capacity: int = 1_000) -> Any:
+def _map(module: Any, chunk: bytes, capacity: int = 1_000, codec: BlockCodec | None = CODEC) -> Any:
     table = module.KeyTable(bytearray(24 * 1_100), SECRET, capacity)
-    return table, table.put_batches(chunk, 0, 0)
+    return table, table.put_batches(chunk, 0, 0, codec)
 
 
-def _sift(module: Any, table: Any, chunk: bytes, precious: Any = ()) -> tuple[Any, ...]:
+def _sift(
+    module: Any, table: Any, chunk: bytes, precious: Any = (), codec: BlockCodec | None = CODEC
+) -> tuple[Any, ...]:
     sieve = module.Sieve(table, 1_000, 0)
     out = bytearray(len(chunk))
     notes = array("q", bytes(8 * module.NOTE * 100))
-    position, used, noted = sieve.sift_batches(chunk, 0, array("q", precious), memoryview(out), notes)
+    position, used, noted = sieve.sift_batches(chunk, 0, array("q", precious), memoryview(out), notes, codec)
     facts = (sieve.records, sieve.superseded, sieve.expired, sieve.keyless, sieve.tombstones, sieve.earliest_horizon)
     return position, bytes(out[:used]), list(notes[: noted * module.NOTE]), facts
 
 
+@pytest.mark.parametrize("codec", SIMPLE)
 @pytest.mark.parametrize("seed", range(12))
-def test_both_forms_map_and_sift_alike(sieve: Any, seed: int) -> None:
-    chunk = _batches(seed, horizons=True)
+def test_both_forms_map_and_sift_alike(sieve: Any, seed: int, codec: Codec) -> None:
+    chunk = _batches(seed, codec, horizons=True)
     table, *mapped = _map(sieve, chunk)
     expected, *also_mapped = _map(INTERPRETED, chunk)
     assert mapped == also_mapped
@@ -141,9 +148,10 @@ def test_both_forms_map_and_sift_alike(sieve: Any, seed: int) -> None:
         assert _sift(sieve, table, chunk) == _sift(INTERPRETED, expected, chunk)
 
 
+@pytest.mark.parametrize("codec", SIMPLE)
 @pytest.mark.parametrize("seed", range(6))
-def test_sifted_batches_hold_the_records_that_stay(sieve: Any, seed: int) -> None:
-    chunk = b"".join(_rows(_batches(seed, horizons=True), with_horizon=True))
+def test_sifted_batches_hold_the_records_that_stay(sieve: Any, seed: int, codec: Codec) -> None:
+    chunk = b"".join(_rows(_batches(seed, codec, horizons=True), with_horizon=True))
     table, *_ = _map(sieve, chunk)
     position, out, *_ = _sift(sieve, table, chunk)
     assert position == len(chunk)
@@ -184,8 +192,56 @@ def test_a_tombstone_without_horizon_stops_it(sieve: Any) -> None:
     assert _sift(sieve, table, chunk)[:2] == (len(first), bytes(first))
 
 
+def test_compressed_batches_that_do_not_change_are_not_compressed_again(sieve: Any) -> None:
+    records = [Record(n, 5, b"%d" % n, b"x" * 100) for n in range(9)]
+    chunk = bytes(build_batch(records, codec=Codec.ZSTD, level=19))
+    assert chunk != build_batch(records, codec=Codec.ZSTD)
+    table, _ = _map(sieve, chunk)
+    assert _sift(sieve, table, chunk)[1] == chunk
+
+
+def test_without_a_codec_a_compressed_batch_stops_it(sieve: Any) -> None:
+    first = build_batch([Record(0, 5, b"a", b"x")])
+    chunk = bytes(first + build_batch([Record(1, 5, b"b", b"x")], base_offset=1, codec=Codec.LZ4))
+    table, position = _map(sieve, chunk, codec=None)
+    assert position == _sift(sieve, table, chunk, codec=None)[0] == len(first)
+
+
+def test_a_batch_for_which_there_is_no_room_stops_it(sieve: Any) -> None:
+    class Swelling(BlockCodec):
+        def compress(self, codec: int, data: Any) -> bytes:
+            return super().compress(codec, data) + bytes(1_000)
+
+    first = build_batch([Record(n, 5, b"a", b"x") for n in range(2)])
+    chunk = bytes(first + build_batch([Record(n, 5, b"%d" % (n // 2), b"x") for n in range(2, 5)], codec=Codec.ZSTD))
+    table, position = _map(sieve, chunk)
+    assert position == len(chunk)
+    at, out, _, facts = _sift(sieve, table, chunk, codec=Swelling(1 << 20))
+    assert (at, [record.offset for record in _records(out)]) == (len(first), [1])
+    assert facts[:2] == (2, 1)  # of the second one nothing is counted
+
+
+@pytest.mark.parametrize("codec", [Codec.LZ4, Codec.ZSTD])
+def test_what_cannot_be_decompressed_stops_it(sieve: Any, codec: Codec) -> None:
+    batch = build_batch([Record(0, 5, b"a", b"x" * 500)], codec=codec)
+    batch[70:80] = bytes(10)
+    chunk = bytes(with_its_checksum(batch))
+    table, position = _map(sieve, chunk)
+    assert (position, table.size, table.error) == (0, 0, 0)
+    assert _sift(sieve, table, chunk)[:2] == (0, b"")
+
+
+def with_its_checksum(batch: bytearray) -> bytearray:
+    batch[17:21] = crc32c(batch[21:]).to_bytes(4, "big")
+    return batch
+
+
+def _records(chunk: Any) -> Iterator[Record]:
+    return (record for at, header in iter_batches(chunk) for record in decode_records(chunk, at, header))
+
+
 @pytest.mark.parametrize("batch", [{"codec": Codec.GZIP}, {"transactional": True}, {"control": True}])
-def test_batches_that_are_not_plain_stop_it(sieve: Any, batch: dict[str, Any]) -> None:
+def test_batches_that_are_not_simple_stop_it(sieve: Any, batch: dict[str, Any]) -> None:
     first = build_batch([Record(0, 5, b"a", b"x")])
     chunk = bytes(first + build_batch([Record(1, 5, b"b", b"x")], base_offset=1, **batch))
     table, position = _map(sieve, chunk)
@@ -213,9 +269,10 @@ def test_a_batch_with_a_wrong_checksum_stops_it(sieve: Any, at: int) -> None:
     assert sieve.REASONS[kernel.error] == "the checksum of its batch is wrong"
 
 
+@pytest.mark.parametrize("codec", SIMPLE)
 @pytest.mark.parametrize("seed", range(6))
-def test_what_it_lets_through_has_right_checksums_and_notes(sieve: Any, seed: int) -> None:
-    chunk = b"".join(_rows(_batches(seed, horizons=True), with_horizon=True))
+def test_what_it_lets_through_has_right_checksums_and_notes(sieve: Any, seed: int, codec: Codec) -> None:
+    chunk = b"".join(_rows(_batches(seed, codec, horizons=True), with_horizon=True))
     table, _ = _map(sieve, chunk)
     _, out, notes, _ = _sift(sieve, table, chunk)
     found = list(iter_batches(out))
