@@ -32,6 +32,11 @@ def parse_properties(text: str) -> dict[str, str]:
     return properties
 
 
+def property_text(value: str | int | bool) -> str:
+    """A value as such a file has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Lines that carry a property, continuations joined, each with the number of its first line."""
     joined, first = "", 0

@@ -5,16 +5,12 @@
         cluster.kill(cluster.leader("orders"))
 
 Clients connect to `bootstrap_servers`, and find out who leads what as with any cluster. What can be asked of it is
-written once (`ClusterOperations`); `Cluster` and `AsyncCluster` are that table in two voices.
+written once (`ClusterOperations`); `Cluster` and `AsyncCluster` are that table in two voices (`voices.py`).
 """
 
 import asyncio
 import os
-import shutil
-import tempfile
-from collections.abc import Coroutine, Mapping
-from types import TracebackType
-from typing import Any, TypeVar
+from collections.abc import Mapping
 
 from kmini.broker import topics
 from kmini.broker.broker import Broker as CoreBroker
@@ -23,15 +19,13 @@ from kmini.broker.cluster import Cluster as Core
 from kmini.broker.cluster import ReplicaOffsets
 from kmini.broker.config import BrokerConfig
 from kmini.broker.controller import PartitionState
+from kmini.broker.properties import property_text
 from kmini.broker.purgatory import Operation
-from kmini.embedded import awaitable, blocking, setting_text
-from kmini.loop_thread import LoopThread
 from kmini.protocol.errors import RequestTimedOut
 from kmini.protocol.topics import TopicPartition
+from kmini.voices import Host, Speaker, awaitable, blocking
 
 __all__ = ["AsyncCluster", "Cluster", "ReplicaOffsets"]
-
-T = TypeVar("T")
 
 
 class ClusterOperations:
@@ -182,7 +176,7 @@ class _Change(Operation):
         return self._core.state(self._topic_partition) != self._seen
 
 
-class Cluster:
+class Cluster(Host[ClusterOperations, "AsyncCluster"]):
     """`brokers` brokers, numbered from 1, each on a port of its own, with a private data directory that is removed at
     the end.
 
@@ -201,9 +195,10 @@ class Cluster:
         racks: Mapping[int, str] | None = None,
         data_dir: str | os.PathLike[str] | None = None,
     ) -> None:
+        super().__init__("cluster", data_dir)
         if brokers < 1:
             raise ValueError(f"brokers={brokers}: a cluster has at least one")
-        common = {name: setting_text(value) for name, value in (config or {}).items()}
+        common = {name: property_text(value) for name, value in (config or {}).items()}
         self._configs = [
             BrokerConfig.parse(
                 {
@@ -215,79 +210,19 @@ class Cluster:
             )
             for number in range(1, brokers + 1)
         ]
-        self._data_dir = None if data_dir is None else os.fspath(data_dir)
-        self._temporary: str | None = None
-        self._thread = LoopThread("cluster")
-        self._table: ClusterOperations | None = None
 
     # --- life
 
-    def start(self) -> "Cluster":
-        """Start all brokers, and return once they can be reached."""
-        self._thread.start()
-        data_dir = self._data_dir
-        if data_dir is None:
-            data_dir = self._temporary = tempfile.mkdtemp(prefix="kmini-")
-        core = Core(self._configs, data_dir, clock=MovableClock(), is_temporary=self._data_dir is None)
-        try:
-            self._thread.run(core.start())
-        except BaseException:
-            self._end()
-            raise
-        self._table = ClusterOperations(core)
-        return self
+    async def _begin(self, data_dir: str, *, is_temporary: bool) -> ClusterOperations:
+        core = Core(self._configs, data_dir, clock=MovableClock(), is_temporary=is_temporary)
+        await core.start()
+        return ClusterOperations(core)
 
-    def close(self) -> None:
-        """Stop all brokers, and remove the private data directory."""
-        if self._table is None:
-            return
-        core, self._table = self._table.core, None
-        try:
-            self._thread.run(core.stop())
-        finally:
-            self._end()
+    async def _finish(self, running: ClusterOperations) -> None:
+        await running.core.stop()
 
-    def _end(self) -> None:
-        self._thread.end()
-        if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
-            self._temporary = None
-
-    def __enter__(self) -> "Cluster":
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> "AsyncCluster":
-        await asyncio.get_running_loop().run_in_executor(None, self.start)
+    def _awaited(self) -> "AsyncCluster":
         return AsyncCluster(self)
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await asyncio.get_running_loop().run_in_executor(None, self.close)
-
-    @property
-    def data_dir(self) -> str | None:
-        """Where the data are: `kmini.db`, and the Kafka log directory `broker-N` of each broker. None while a private
-        one does not exist."""
-        return self._data_dir or self._temporary
-
-    @property
-    def _operations(self) -> ClusterOperations:
-        if self._table is None:
-            raise RuntimeError("the cluster does not run")
-        return self._table
-
-    @property
-    def _running_loop(self) -> asyncio.AbstractEventLoop:
-        return self._thread.loop
-
-    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return self._thread.run(coroutine)
 
     # --- what can be asked of it
 
@@ -323,19 +258,12 @@ class Cluster:
     advance_clock = blocking(ClusterOperations.advance_clock)
 
 
-class AsyncCluster:
+class AsyncCluster(Speaker[ClusterOperations]):
     """What `async with Cluster()` gives: the same methods, awaitable from any event loop."""
 
     def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster._thread, lambda: cluster._operations)
         self._cluster = cluster
-
-    @property
-    def _operations(self) -> ClusterOperations:
-        return self._cluster._operations
-
-    @property
-    def _running_loop(self) -> asyncio.AbstractEventLoop:
-        return self._cluster._running_loop
 
     @property
     def bootstrap_servers(self) -> str:

@@ -1,79 +1,26 @@
 """The broker inside a program: `with Broker() as broker:` blocks, `async with Broker() as broker:` awaits.
 
-The broker runs on a thread and an event loop of its own, so that it answers while the code around it blocks, and does
-not care which loop a test runs on. What can be asked of it is written once (`operations.py`); `Broker` and
-`AsyncBroker`, with the handles `topic(...)` and `clock`, are those tables in two voices.
+What can be asked of it is written once (`operations.py`); `Broker` and `AsyncBroker`, with the handles `topic(...)` and
+`clock`, are those tables in two voices (`voices.py`).
 """
 
-import asyncio
-import functools
 import os
-import shutil
-import tempfile
-from collections.abc import Callable, Coroutine, Mapping
-from types import TracebackType
-from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
+from collections.abc import Mapping
+from typing import Literal
 
 from kmini.broker import topics
 from kmini.broker.broker import Broker as Core
 from kmini.broker.clock import MovableClock
 from kmini.broker.config import BrokerConfig
 from kmini.broker.listeners import Endpoint
-from kmini.loop_thread import LoopThread
+from kmini.broker.properties import property_text
 from kmini.operations import ClockOperations, Operations, PartitionOffsets, TopicOperations
+from kmini.voices import Host, Speaker, awaitable, blocking
 
 __all__ = ["AsyncBroker", "AsyncClock", "AsyncTopic", "Broker", "Clock", "PartitionOffsets", "Topic"]
 
-P = ParamSpec("P")
-T = TypeVar("T")
-Table = TypeVar("Table", covariant=True)
 
-
-class Blocking(Protocol[Table]):
-    """Who speaks a table by blocking."""
-
-    @property
-    def _operations(self) -> Table: ...
-
-    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T: ...
-
-
-class Awaiting(Protocol[Table]):
-    """Who speaks a table by awaiting."""
-
-    @property
-    def _operations(self) -> Table: ...
-
-    @property
-    def _running_loop(self) -> asyncio.AbstractEventLoop: ...
-
-
-def blocking(
-    method: Callable[Concatenate[Table, P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate[Blocking[Table], P], T]:
-    """The method as a blocking one."""
-
-    def call(self: Blocking[Table], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._run(method(self._operations, *args, **kwargs))
-
-    functools.update_wrapper(call, method)
-    return call
-
-
-def awaitable(
-    method: Callable[Concatenate[Table, P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate[Awaiting[Table], P], Coroutine[Any, Any, T]]:
-    """The method as one that any event loop can await."""
-
-    async def call(self: Awaiting[Table], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        future = asyncio.run_coroutine_threadsafe(method(self._operations, *args, **kwargs), self._running_loop)
-        return await asyncio.wrap_future(future)
-
-    functools.update_wrapper(call, method)
-    return call
-
-
-class Broker:
+class Broker(Host[Operations, "AsyncBroker"]):
     """A broker on a port of its own, with a private data directory that is removed at the end.
 
     `port` 0 takes any free port. `config` holds settings by Kafka's names ("auto.create.topics.enable": "false").
@@ -94,6 +41,7 @@ class Broker:
         as_version: str | None = None,
         timestamps: Literal["create", "append"] = "create",
     ) -> None:
+        super().__init__("broker", data_dir)
         properties = {"listeners": f"PLAINTEXT://{host}:{port}"}
         if timestamps not in ("create", "append"):
             raise ValueError(f'timestamps={timestamps!r}: must be "create" or "append"')
@@ -101,16 +49,11 @@ class Broker:
             properties["log.message.timestamp.type"] = "LogAppendTime"
         if as_version is not None:
             properties["kmini.as.version"] = as_version
-        properties.update({key: setting_text(value) for key, value in (config or {}).items()})
+        properties.update({key: property_text(value) for key, value in (config or {}).items()})
         self._config = BrokerConfig.parse(properties)
         self._topics = dict(topics or {})
-        self._data_dir = None if data_dir is None else os.fspath(data_dir)
-        self._temporary: str | None = None
-        self._port = port
         self._ahead_ms = 0
         """What its clock was moved by: time does not go back when it is stopped and started again."""
-        self._thread = LoopThread("broker")
-        self._table: Operations | None = None
         self.bootstrap_servers = ""
         """host:port, for any client; empty while the broker does not run."""
 
@@ -119,20 +62,10 @@ class Broker:
     def start(self) -> "Broker":
         """Start and return once the port is open. A stopped broker starts on the same port, with the same data, and its
         clock goes on where it was."""
-        self._thread.start()
-        data_dir = self._data_dir or self._temporary
-        if data_dir is None:
-            data_dir = self._temporary = tempfile.mkdtemp(prefix="kmini-")
-        try:
-            self._run(self._start(data_dir))
-        except BaseException:
-            self._thread.end()
-            self._remove_temporary()
-            raise
-        return self
+        return super().start()
 
-    async def _start(self, data_dir: str) -> None:
-        core = Core(self._config, data_dir, clock=MovableClock(self._ahead_ms), is_temporary=self._data_dir is None)
+    async def _begin(self, data_dir: str, *, is_temporary: bool) -> Operations:
+        core = Core(self._config, data_dir, clock=MovableClock(self._ahead_ms), is_temporary=is_temporary)
 
         def create_missing() -> None:
             for name, partitions in self._topics.items():
@@ -140,73 +73,27 @@ class Broker:
                     topics.create(core, name, partitions=partitions)
 
         await core.start(before_open=create_missing)
-        self._table = Operations(core)
         self.bootstrap_servers = core.address
         # Started again, it comes back to the port that its clients know.
         bound = tuple(Endpoint(listener.name, listener.host, listener.port) for listener in core.server.listeners)
         self._config = self._config.replace(listeners=bound)
+        return Operations(core)
 
     def stop(self) -> None:
         """Stop as Kafka does on SIGTERM. The data stay until `close`."""
-        if not self._thread.is_running:
-            return
-        core = self._operations.core
+        self._stop()
+
+    async def _finish(self, running: Operations) -> None:
+        self.bootstrap_servers = ""
+        core = running.core
         try:
-            self._run(core.stop())
+            await core.stop()
         finally:
             assert isinstance(core.clock, MovableClock)
             self._ahead_ms = core.clock.ahead_ms
-            self.bootstrap_servers = ""
-            self._table = None
-            self._thread.end()
 
-    def close(self) -> None:
-        """Stop, and remove the private data directory."""
-        try:
-            self.stop()
-        finally:
-            self._remove_temporary()
-
-    def _remove_temporary(self) -> None:
-        if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
-            self._temporary = None
-
-    @property
-    def data_dir(self) -> str | None:
-        """Where the data are: `kmini.db`, and a Kafka log directory `broker-1`. None before the first start of a
-        private one."""
-        return self._data_dir or self._temporary
-
-    @property
-    def _operations(self) -> Operations:
-        if self._table is None:
-            raise RuntimeError("the broker does not run")
-        return self._table
-
-    @property
-    def _running_loop(self) -> asyncio.AbstractEventLoop:
-        return self._thread.loop
-
-    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return self._thread.run(coroutine)
-
-    def __enter__(self) -> "Broker":
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> "AsyncBroker":
-        await asyncio.get_running_loop().run_in_executor(None, self.start)
+    def _awaited(self) -> "AsyncBroker":
         return AsyncBroker(self)
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await asyncio.get_running_loop().run_in_executor(None, self.close)
 
     # --- what can be asked of it
 
@@ -233,60 +120,39 @@ class Broker:
     metrics_text = blocking(Operations.metrics_text)
 
 
-class Topic:
+class Topic(Speaker[TopicOperations]):
     """One topic of a broker."""
 
     def __init__(self, broker: Broker, name: str) -> None:
-        self._broker = broker
+        super().__init__(broker._thread, lambda: TopicOperations(broker._operations, name))
         self.name = name
-
-    @property
-    def _operations(self) -> TopicOperations:
-        return TopicOperations(self._broker._operations, self.name)
-
-    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return self._broker._run(coroutine)
 
     compact = blocking(TopicOperations.compact)
     roll = blocking(TopicOperations.roll)
     apply_retention = blocking(TopicOperations.apply_retention)
 
 
-class Clock:
+class Clock(Speaker[ClockOperations]):
     """The clock of a broker."""
 
     def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-
-    @property
-    def _operations(self) -> ClockOperations:
-        return ClockOperations(self._broker._operations)
-
-    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return self._broker._run(coroutine)
+        super().__init__(broker._thread, lambda: ClockOperations(broker._operations))
 
     advance = blocking(ClockOperations.advance)
     now_ms = blocking(ClockOperations.now_ms)
 
 
-class AsyncBroker:
+class AsyncBroker(Speaker[Operations]):
     """What `async with Broker()` gives: the same methods, awaitable from any event loop."""
 
     def __init__(self, broker: Broker) -> None:
+        super().__init__(broker._thread, lambda: broker._operations)
         self._broker = broker
 
     @property
     def bootstrap_servers(self) -> str:
         """host:port, for any client."""
         return self._broker.bootstrap_servers
-
-    @property
-    def _operations(self) -> Operations:
-        return self._broker._operations
-
-    @property
-    def _running_loop(self) -> asyncio.AbstractEventLoop:
-        return self._broker._running_loop
 
     @property
     def clock(self) -> "AsyncClock":
@@ -311,44 +177,23 @@ class AsyncBroker:
     metrics_text = awaitable(Operations.metrics_text)
 
 
-class AsyncTopic:
+class AsyncTopic(Speaker[TopicOperations]):
     """One topic of a broker; see Topic."""
 
     def __init__(self, broker: Broker, name: str) -> None:
-        self._broker = broker
+        super().__init__(broker._thread, lambda: TopicOperations(broker._operations, name))
         self.name = name
-
-    @property
-    def _operations(self) -> TopicOperations:
-        return TopicOperations(self._broker._operations, self.name)
-
-    @property
-    def _running_loop(self) -> asyncio.AbstractEventLoop:
-        return self._broker._running_loop
 
     compact = awaitable(TopicOperations.compact)
     roll = awaitable(TopicOperations.roll)
     apply_retention = awaitable(TopicOperations.apply_retention)
 
 
-class AsyncClock:
+class AsyncClock(Speaker[ClockOperations]):
     """The clock of a broker; see Clock."""
 
     def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-
-    @property
-    def _operations(self) -> ClockOperations:
-        return ClockOperations(self._broker._operations)
-
-    @property
-    def _running_loop(self) -> asyncio.AbstractEventLoop:
-        return self._broker._running_loop
+        super().__init__(broker._thread, lambda: ClockOperations(broker._operations))
 
     advance = awaitable(ClockOperations.advance)
     now_ms = awaitable(ClockOperations.now_ms)
-
-
-def setting_text(value: str | int | bool) -> str:
-    """A setting as server.properties writes it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Coroutine
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from kmini.broker.event_loop import new_event_loop, raise_descriptor_limit
@@ -20,12 +21,7 @@ class LoopThread:
         self._thread: threading.Thread | None = None
 
     @property
-    def is_running(self) -> bool:
-        return self._loop is not None
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """Raises RuntimeError while it does not run."""
+    def _running(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
             raise RuntimeError(f"the {self._what} does not run")
         return self._loop
@@ -41,11 +37,15 @@ class LoopThread:
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine there, and block until it has ended."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
+        return self.submit(coroutine).result()
+
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> "Future[T]":
+        """Have a coroutine run there. Raises RuntimeError while nothing runs."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._running)
 
     def end(self) -> None:
         """Stop the loop and wait for its threads."""
-        loop, self._loop = self.loop, None
+        loop, self._loop = self._running, None
         loop.call_soon_threadsafe(loop.stop)
         assert self._thread is not None
         self._thread.join()
