@@ -19,9 +19,11 @@ from __future__ import annotations
 import contextlib
 import enum
 import logging
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from operator import itemgetter
+from typing import NamedTuple, TypeAlias
 
 from ...protocol.errors import KafkaError
 from ...protocol.topics import TopicPartition
@@ -57,6 +59,10 @@ class Job(NamedTuple):
     range: CleanableLog
 
 
+Rank: TypeAlias = tuple[float, ...]
+"""A Reason, and how urgent it is; greater ones go first."""
+
+
 @dataclass
 class _Memory:
     """What is remembered of a partition's passes."""
@@ -79,23 +85,42 @@ class Schedule:
         self.states = CleaningStates()
         self.last_passes = LastPasses()
         self._memories: dict[TopicPartition, _Memory] = {}
+        self._ranking: deque[TopicPartition] = deque()
+        """What is left of the last ranking, the best first."""
+        self._ranked_ms = 0
 
     # Picking
 
     def pick(self, logs: Mapping[TopicPartition, PartitionLog], now_ms: int) -> Job | None:
-        """The log to clean next, IN_PROGRESS from here on; None if there is none."""
-        best: tuple[tuple[float, ...], TopicPartition, Dirtiness] | None = None
-        for partition, log in self._compacted(logs):
-            if not self.states.is_idle(partition) or self._memory(partition).failure:
-                continue
-            dirtiness = self._assess(partition, log, now_ms)
-            rank = None if dirtiness is None else self._rank(partition, log, dirtiness, now_ms)
-            if rank is not None and dirtiness is not None and (best is None or rank > best[0]):
-                best = rank, partition, dirtiness
-        if best is None:
+        """The log to clean next, IN_PROGRESS from here on; None if there is none.
+
+        To rank all logs takes a while if there are many. So they are ranked once and taken one after the other, each if
+        there still is a reason to, and ranked again when none is left, or a back-off later.
+        """
+        if not 0 <= now_ms - self._ranked_ms < self.backoff_ms:
+            self._ranking.clear()
+        while True:
+            if is_new := not self._ranking:
+                ranks = ((self._look_at(partition, log, now_ms), partition) for partition, log in self._compacted(logs))
+                ranked = [(found[0], partition) for found, partition in ranks if found is not None]
+                self._ranking = deque(partition for _, partition in sorted(ranked, key=itemgetter(0), reverse=True))
+                self._ranked_ms = now_ms
+            while self._ranking:
+                partition = self._ranking.popleft()
+                log = logs.get(partition)
+                if log is not None and (found := self._look_at(partition, log, now_ms)) is not None:
+                    rank, dirtiness = found
+                    return self._job(partition, log, Reason(int(rank[0])), dirtiness)
+            if is_new:
+                return None
+
+    def _look_at(self, partition: TopicPartition, log: PartitionLog, now_ms: int) -> tuple[Rank, Dirtiness] | None:
+        """None if there is no reason to clean the log now, or it must not be."""
+        if not log.config.is_compacted or not self.states.is_idle(partition) or self._memory(partition).failure:
             return None
-        rank, partition, dirtiness = best
-        return self._job(partition, logs[partition], Reason(int(rank[0])), dirtiness)
+        dirtiness = self._assess(partition, log, now_ms)
+        rank = None if dirtiness is None else self._rank(partition, log, dirtiness, now_ms)
+        return None if rank is None or dirtiness is None else (rank, dirtiness)
 
     def pick_this(self, partition: TopicPartition, log: PartitionLog, now_ms: int) -> Job | None:
         """A job for this log, dirty or not; None if it is uncleanable. IllegalTransition unless it is idle."""
@@ -133,9 +158,7 @@ class Schedule:
                 *(partition, noted, log.log_start_offset, log.log_end_offset, first_dirty_offset),
             )
 
-    def _rank(
-        self, partition: TopicPartition, log: PartitionLog, dirtiness: Dirtiness, now_ms: int
-    ) -> tuple[float, ...] | None:
+    def _rank(self, partition: TopicPartition, log: PartitionLog, dirtiness: Dirtiness, now_ms: int) -> Rank | None:
         """Larger ones go first; None if there is no reason to clean the log."""
         if dirtiness.must_clean_bytes:
             return (Reason.MUST, dirtiness.must_clean_ratio, dirtiness.ratio)

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from kmini.protocol.topics import TopicPartition
+from kmini.storage.cleaner import schedule
 from kmini.storage.cleaner.checkpoint import CleanerCheckpoint
+from kmini.storage.cleaner.dirtiness import assess
 from kmini.storage.cleaner.schedule import Job, Reason, Schedule
 from kmini.storage.cleaner.states import State
 from kmini.storage.cleaner.stats import PassReport
@@ -120,6 +122,34 @@ def test_what_is_being_cleaned_or_paused_is_not_picked_again(logs: Logs) -> None
     assert logs.pick() is None
     logs.schedule.states.resume(y)
     assert logs.picked() == "y"
+
+
+def test_many_logs_are_ranked_once(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"log-{number:02}" for number in range(20)]
+    for name in names:
+        logs.add(name, dirty=1)
+    looks: list[object] = []
+    monkeypatch.setattr(schedule, "assess", lambda log, *rest: looks.append(log) or assess(log, *rest))
+    assert [logs.picked() for _ in range(21)] == [*names, None]
+    assert len(looks) == 3 * 20  # at the beginning, when its turn came, and at the end
+
+
+def test_a_log_that_is_not_to_be_cleaned_any_more_when_its_turn_comes_is_passed_over(logs: Logs) -> None:
+    logs.add("x", dirty=3)
+    y, z = logs.add("y", dirty=2), logs.add("z", dirty=1)
+    assert logs.picked() == "x"
+    logs.schedule.checkpoint.set(y, 2)
+    del logs.benches[z]
+    assert logs.picked() is None
+
+
+def test_what_passes_the_bound_meanwhile_goes_first_a_back_off_later(logs: Logs) -> None:
+    for name in ("a", "b", "c"):
+        logs.add(name, dirty=1)
+    assert logs.picked() == "a"
+    logs.add("late", dirty=1, max_compaction_lag_ms=500)
+    logs.now_ms += BACKOFF_MS
+    assert [logs.picked() for _ in range(4)] == ["late", "b", "c", None]
 
 
 def test_an_aborted_pass_moves_no_checkpoint(logs: Logs) -> None:
