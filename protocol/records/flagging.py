@@ -20,6 +20,11 @@ from __future__ import annotations
 
 import cython
 
+if cython.compiled:
+    from cython.cimports.varints import number
+else:
+    from .varints import number
+
 Bytes = cython.typedef(cython.pointer[cython.const[cython.uchar]])
 Room = cython.typedef(cython.pointer[cython.uchar])
 """Bytes to read, bytes to write: in C pointers, which know no sizes; interpreted memoryviews."""
@@ -46,8 +51,6 @@ _ADDED = cython.declare(cython.Py_ssize_t, 22)
 """The most by which a record grows: a header of 17 bytes, and another byte in the number of headers and four in the
 length."""
 _WORTH_RELEASING = cython.declare(cython.Py_ssize_t, 32 * 1024)
-_32_BITS = cython.declare(cython.ulonglong, 0xFFFFFFFF)
-_64_BITS = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 
 
 @cython.final
@@ -79,7 +82,7 @@ class _Scan:
         end: cython.Py_ssize_t
         length: cython.longlong
         left: cython.longlong
-        length, at = _number(data, position, size, 35)
+        length, at = number(data, position, size, 35)
         if at > size:
             self.is_bad = size - position >= 5
             return False
@@ -93,14 +96,14 @@ class _Scan:
         self.is_bad = True  # unless it turns out well
         self.attributes_at = at
         self.mark = _FLAG if data[at] & _BIT else 0
-        length, at = _number(data, at + 1, end, 70)
-        length, at = _number(data, at, end, 35)
-        length, at = _number(data, at, end, 35)  # of the key
+        length, at = number(data, at + 1, end, 70)
+        length, at = number(data, at, end, 35)
+        length, at = number(data, at, end, 35)  # of the key
         if at > end or length > end - at:
             return False
         if length > 0:
             at += length
-        length, at = _number(data, at, end, 35)  # of the value
+        length, at = number(data, at, end, 35)  # of the value
         if at > end or length > end - at:
             return False
         if length < 0:
@@ -108,7 +111,7 @@ class _Scan:
         else:
             at += length
         self.count_at = at
-        left, at = _number(data, at, end, 35)
+        left, at = number(data, at, end, 35)
         self.headers_at = at
         self.header_count = left
         if at > end or left < 0:
@@ -130,12 +133,12 @@ class _Scan:
         length: cython.longlong
         name_at: cython.Py_ssize_t
         name_length: cython.longlong
-        name_length, at = _number(data, at, end, 35)
+        name_length, at = number(data, at, end, 35)
         if at > end or name_length < 0 or name_length > end - at:
             return end + 1
         name_at = at
         at += name_length
-        length, at = _number(data, at, end, 35)
+        length, at = number(data, at, end, 35)
         if at > end or length > end - at:
             return end + 1
         if name_length == 15 and self._is_name(data, name_at):
@@ -294,39 +297,6 @@ def _says_no(data: Bytes, at: cython.Py_ssize_t, length: cython.longlong) -> cyt
         and data[at + 3] | 0x20 == 0x73
         and data[at + 4] | 0x20 == 0x65
     )
-
-
-@cython.cfunc
-@cython.nogil
-@cython.inline
-@cython.exceptval(check=False)
-def _number(
-    data: Bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t, most: cython.int
-) -> tuple[cython.longlong, cython.Py_ssize_t]:
-    """The varint (at `most` 35 bits) or varlong (70) at `position`, and where it ends: behind `end` if it is none."""
-    raw: cython.ulonglong
-    byte: cython.ulonglong
-    shift: cython.int
-    if position >= end:
-        return 0, end + 1
-    raw = data[position]
-    position += 1
-    if raw >= 0x80:
-        byte = raw
-        raw &= 0x7F
-        shift = 7
-        while byte >= 0x80:
-            if position >= end or shift >= most:
-                return 0, end + 1
-            byte = data[position]
-            position += 1
-            raw |= (byte & 0x7F) << shift
-            shift += 7
-        if most == 35:
-            raw &= _32_BITS
-        elif not cython.compiled:
-            raw &= _64_BITS
-    return raw >> 1 ^ -(raw & 1), position
 
 
 @cython.cfunc

@@ -24,6 +24,11 @@ from __future__ import annotations
 
 import cython
 
+if cython.compiled:
+    from cython.cimports.varints import append_number, number, wrapping_sum
+else:
+    from .varints import append_number, number, wrapping_sum
+
 Bytes = cython.typedef(cython.pointer[cython.const[cython.uchar]])
 """The bytes of a block: in C a pointer to them, which knows no size; interpreted whatever the caller gave."""
 
@@ -211,7 +216,7 @@ class RecordWalker:
                     error = _TOO_LARGE
                 continue
             if field == TIMESTAMP:
-                self.timestamp = _sum(self.base_timestamp, value)
+                self.timestamp = wrapping_sum(self.base_timestamp, value)
                 field = OFFSET
             elif field == OFFSET:
                 self.offset_delta = value
@@ -325,25 +330,25 @@ class RecordReader:
         header_count: cython.longlong
         result: list = []
         for _ in range(count):
-            length, position = _number(data, position, size, 32)
-            timestamp_delta, position = _number(data, position + 1, size, 64)
-            offset_delta, position = _number(data, position, size, 32)
-            length, position = _number(data, position, size, 32)
+            length, position = number(data, position, size, 35)
+            timestamp_delta, position = number(data, position + 1, size, 70)
+            offset_delta, position = number(data, position, size, 35)
+            length, position = number(data, position, size, 35)
             key = _slice(data, position, size, length)
             if length > 0:
                 position += length
-            length, position = _number(data, position, size, 32)
+            length, position = number(data, position, size, 35)
             value = _slice(data, position, size, length)
             if length > 0:
                 position += length
-            header_count, position = _number(data, position, size, 32)
+            header_count, position = number(data, position, size, 35)
             headers: tuple = ()
             if header_count:
                 headers, position = _headers(data, position, size, header_count)
             if position > size:
                 raise ValueError("the block ends within a record")
-            timestamp = _sum(base_timestamp, timestamp_delta) if append_time is None else append_time
-            result.append(make((_sum(base_offset, offset_delta), timestamp, key, value, headers)))
+            timestamp = wrapping_sum(base_timestamp, timestamp_delta) if append_time is None else append_time
+            result.append(make((wrapping_sum(base_offset, offset_delta), timestamp, key, value, headers)))
         self.position = position
         return result
 
@@ -358,50 +363,20 @@ def encode_records(records: object, offset_deltas: object, base_timestamp: cytho
         _, timestamp, key, value, headers = record
         body.clear()
         body.append(0)  # attributes
-        _append_number(body, timestamp - base)
-        _append_number(body, offset_delta)
+        append_number(body, timestamp - base)
+        append_number(body, offset_delta)
         _append_bytes(body, key)
         _append_bytes(body, value)
         if headers:
-            _append_number(body, len(headers))
+            append_number(body, len(headers))
             for name, content in headers:
                 _append_bytes(body, name.encode())
                 _append_bytes(body, content)
         else:
             body.append(0)
-        _append_number(block, len(body))
+        append_number(block, len(body))
         block += body
     return block
-
-
-@cython.cfunc
-@cython.nogil
-@cython.inline
-@cython.exceptval(check=False)
-def _number(
-    data: Bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t, bits: cython.int
-) -> tuple[cython.longlong, cython.Py_ssize_t]:
-    """The varint (32 bits) or varlong (64) at `position`, and where it ends: behind `end` if cut off or too long."""
-    raw: cython.ulonglong
-    byte: cython.ulonglong
-    shift: cython.int
-    if position >= end:
-        return 0, end + 1
-    raw = data[position]
-    position += 1
-    if raw >= 0x80:
-        byte = raw
-        raw &= 0x7F
-        shift = 7
-        while byte >= 0x80:
-            if position >= end or shift >= bits:
-                return 0, end + 1
-            byte = data[position]
-            position += 1
-            raw |= (byte & 0x7F) << shift
-            shift += 7
-        raw &= _32_BITS if bits == 32 else _64_BITS
-    return raw >> 1 ^ -(raw & 1), position
 
 
 @cython.cfunc
@@ -421,11 +396,11 @@ def _headers(data: Bytes, position: cython.Py_ssize_t, size: cython.Py_ssize_t, 
     headers: list = []
     while count > 0:
         count -= 1
-        length, position = _number(data, position, size, 32)
+        length, position = number(data, position, size, 35)
         if length < 0:
             raise ValueError("a header has no name")
         name = _slice(data, position, size, length).decode("utf-8", "replace")
-        length, position = _number(data, position + length, size, 32)
+        length, position = number(data, position + length, size, 35)
         headers.append((name, _slice(data, position, size, length)))
         if length > 0:
             position += length
@@ -438,30 +413,5 @@ def _append_bytes(out: bytearray, content: object) -> object:
     if content is None:
         out.append(1)
     else:
-        _append_number(out, len(content))
+        append_number(out, len(content))
         out += content
-
-
-@cython.cfunc
-@cython.inline
-def _append_number(out: bytearray, value: cython.longlong) -> object:
-    """Serves 32 and 64 bits: small numbers look the same."""
-    raw: cython.ulonglong
-    if 0 <= value < 64:
-        out.append(value << 1)
-        return
-    raw = value & _64_BITS
-    raw = (raw << 1 ^ -(raw >> 63)) & _64_BITS
-    while raw >= 0x80:
-        out.append(raw & 0x7F | 0x80)
-        raw >>= 7
-    out.append(raw)
-
-
-@cython.cfunc
-@cython.nogil
-@cython.inline
-@cython.exceptval(check=False)
-def _sum(a: cython.ulonglong, b: cython.ulonglong) -> cython.longlong:
-    """a + b in 64 bits, as Java adds."""
-    return a + b if cython.compiled or _EARLIEST <= a + b <= _LATEST else (a + b - _EARLIEST & _64_BITS) + _EARLIEST

@@ -24,8 +24,10 @@ import cython
 
 if cython.compiled:
     from cython.cimports.crc_in_c import kmini_crc32c, kmini_crc_begin
+    from cython.cimports.varints import append_number, int32_at, int64_at, number, wrapping_sum
 else:
     from .crc import crc32c
+    from .varints import append_number, int32_at, int64_at, number, wrapping_sum
 
 Bytes = cython.typedef(cython.pointer[cython.const[cython.uchar]])
 Room = cython.typedef(cython.pointer[cython.uchar])
@@ -83,7 +85,6 @@ NOTE = 4
 _GROUP = cython.declare(cython.Py_ssize_t, 64)
 """Records looked up together."""
 
-_SIGN = cython.declare(cython.longlong, 0x80000000)
 _32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
 _64_BITS = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 _NEVER = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
@@ -124,7 +125,7 @@ class RecordScan:
         end: cython.Py_ssize_t
         length: cython.longlong
         self.error = 0
-        length, at = _number(data, position, size, 35)
+        length, at = number(data, position, size, 35)
         if at > size:
             if size - position >= 5:
                 self.error = _BAD_NUMBER
@@ -140,10 +141,10 @@ class RecordScan:
         end = at + length
         self.end = end
         self.attributes = data[at]
-        self.timestamp_delta, at = _number(data, at + 1, end, 70)
+        self.timestamp_delta, at = number(data, at + 1, end, 70)
         self.after_timestamp = at
-        self.offset_delta, at = _number(data, at, end, 35)
-        self.key_length, at = _number(data, at, end, 35)
+        self.offset_delta, at = number(data, at, end, 35)
+        self.key_length, at = number(data, at, end, 35)
         if at > end:
             self.error = _BAD_NUMBER
             return False
@@ -153,7 +154,7 @@ class RecordScan:
                 self.error = _BAD_KEY
                 return False
             at += self.key_length
-        self.value_length, at = _number(data, at, end, 35)
+        self.value_length, at = number(data, at, end, 35)
         if at > end or self.value_length > end - at:
             self.error = _BAD_VALUE
             return False
@@ -330,15 +331,15 @@ class KeyTable:
         first_offset: cython.longlong,
     ) -> cython.bint:
         """Take the keys of the batch at `position`, whose records are in `block`; False if that ended early."""
-        base: cython.longlong = _int64(data, position)
-        last: cython.longlong = base + _int32(data, position + 23)
+        base: cython.longlong = int64_at(data, position)
+        last: cython.longlong = base + int32_at(data, position + 23)
         stop: cython.Py_ssize_t
         records: cython.longlong
         if last >= first_offset:
             stop, records = self._put_records(block, start, end, base, first_offset)
             if self.is_full or self.error:
                 return False
-            if stop != end or records != _int32(data, position + 57):
+            if stop != end or records != int32_at(data, position + 57):
                 self.error = _BAD_COUNT
                 return False
             if last > self.latest_offset:
@@ -688,12 +689,12 @@ class Sieve:
         precious: cython.longlong[::1],
     ) -> cython.int:
         """What becomes of the batch at `position`, whose records are in `block`. Others decide at an error, too."""
-        last: cython.longlong = _int64(data, position) + _int32(data, position + 23)
-        horizon: cython.longlong = _int64(data, position + 27) if data[position + 22] & _HORIZON else -1
+        last: cython.longlong = int64_at(data, position) + int32_at(data, position + 23)
+        horizon: cython.longlong = int64_at(data, position + 27) if data[position + 22] & _HORIZON else -1
         stop: cython.Py_ssize_t
-        self._begin(_int64(data, position), _int64(data, position + 27), horizon)
+        self._begin(int64_at(data, position), int64_at(data, position + 27), horizon)
         stop = self._select(block, start, end)
-        if self.error == 0 and (stop != end or self.walked != _int32(data, position + 57)):
+        if self.error == 0 and (stop != end or self.walked != int32_at(data, position + 57)):
             self.error = _BAD_COUNT
         if self.error or (self.kept_tombstones and horizon < 0 and last <= self.table.latest_offset):
             return _OTHERS_DECIDE
@@ -706,7 +707,7 @@ class Sieve:
     @cython.exceptval(check=False)
     def _account(self, data: Bytes, position: cython.Py_ssize_t) -> cython.void:
         """Count the batch at `position`, which was judged."""
-        horizon: cython.longlong = _int64(data, position + 27)
+        horizon: cython.longlong = int64_at(data, position + 27)
         self._count()
         self.records += self.walked
         if self.kept_tombstones:
@@ -776,7 +777,7 @@ class Sieve:
                     break
                 self.table._hash_for(count, data, self.scan.key_at, self.scan.key_length)
                 self.table.offsets[count] = self.base_offset + self.scan.offset_delta
-                self.timestamps[count] = _sum(self.base_timestamp, self.scan.timestamp_delta)
+                self.timestamps[count] = wrapping_sum(self.base_timestamp, self.scan.timestamp_delta)
                 self.kinds[count] = (self.scan.key_length < 0) << 1 | (
                     self.scan.value_length < 0 or self.scan.attributes & self.tombstone_bit != 0
                 )
@@ -848,11 +849,11 @@ def rewrite(
             if shift == 0 and fixed_delta is None:
                 out += data[position : scan.end]
             else:
-                delta = _sum(scan.timestamp_delta, shift) if fixed_delta is None else fixed_delta
+                delta = wrapping_sum(scan.timestamp_delta, shift) if fixed_delta is None else fixed_delta
                 head.clear()
                 head.append(scan.attributes)
-                _append_number(head, delta)
-                _append_number(out, len(head) + scan.end - scan.after_timestamp)
+                append_number(head, delta)
+                append_number(out, len(head) + scan.end - scan.after_timestamp)
                 out += head
                 out += data[scan.after_timestamp : scan.end]
         position = scan.end
@@ -868,8 +869,8 @@ def _simple_batch(data: Bytes, position: cython.Py_ssize_t, size: cython.Py_ssiz
     length: cython.longlong
     if size - position < _HEADER or data[position + 16] != 2 or data[position + 22] & _NOT_SIMPLE:
         return 0
-    length = _int32(data, position + 8) + _OVERHEAD
-    if length < _HEADER or length > size - position or _int32(data, position + 57) <= 0:
+    length = int32_at(data, position + 8) + _OVERHEAD
+    if length < _HEADER or length > size - position or int32_at(data, position + 57) <= 0:
         return 0
     return length
 
@@ -888,8 +889,8 @@ def _note(
     """Write note `number`, about the batch that was written to `out`."""
     notes[4 * number] = start
     notes[4 * number + 1] = end - start
-    notes[4 * number + 2] = _int64(out, start) + _int32(out, start + 23)
-    notes[4 * number + 3] = _int64(out, start + 35)
+    notes[4 * number + 2] = int64_at(out, start) + int32_at(out, start + 23)
+    notes[4 * number + 3] = int64_at(out, start + 35)
 
 
 @cython.cfunc
@@ -898,7 +899,7 @@ def _note(
 @cython.exceptval(check=False)
 def _is_sound(data: Bytes, position: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.bint:
     """Whether the checksum of this batch is right."""
-    stored: cython.longlong = _int32(data, position + _CHECKSUM) & _32_BITS
+    stored: cython.longlong = int32_at(data, position + _CHECKSUM) & _32_BITS
     return _checksum(data, position + _CHECKED, position + size) == stored
 
 
@@ -936,61 +937,6 @@ def _is_among(numbers: cython.longlong[::1], number: cython.longlong) -> cython.
         else:
             return True
     return False
-
-
-@cython.cfunc
-@cython.nogil
-@cython.inline
-@cython.exceptval(check=False)
-def _number(
-    data: Bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t, most: cython.int
-) -> tuple[cython.longlong, cython.Py_ssize_t]:
-    """The varint (at `most` 35 bits) or varlong (70) at `position`, and where it ends: behind `end` if it is none."""
-    raw: cython.ulonglong
-    byte: cython.ulonglong
-    shift: cython.int
-    if position >= end:
-        return 0, end + 1
-    raw = data[position]
-    position += 1
-    if raw >= 0x80:
-        byte = raw
-        raw &= 0x7F
-        shift = 7
-        while byte >= 0x80:
-            if position >= end or shift >= most:
-                return 0, end + 1
-            byte = data[position]
-            position += 1
-            raw |= (byte & 0x7F) << shift
-            shift += 7
-        if most == 35:
-            raw &= _32_BITS
-        elif not cython.compiled:
-            raw &= _64_BITS
-    return raw >> 1 ^ -(raw & 1), position
-
-
-@cython.cfunc
-@cython.nogil
-@cython.inline
-@cython.exceptval(check=False)
-def _int32(data: Bytes, at: cython.Py_ssize_t) -> cython.longlong:
-    raw: cython.longlong = data[at]
-    raw = raw << 8 | data[at + 1]
-    raw = raw << 8 | data[at + 2]
-    raw = raw << 8 | data[at + 3]
-    return (raw ^ _SIGN) - _SIGN
-
-
-@cython.cfunc
-@cython.nogil
-@cython.inline
-@cython.exceptval(check=False)
-def _int64(data: Bytes, at: cython.Py_ssize_t) -> cython.longlong:
-    high: cython.longlong = _int32(data, at)
-    low: cython.longlong = _int32(data, at + 4) & _32_BITS
-    return high << 32 | low
 
 
 @cython.cfunc
@@ -1071,26 +1017,6 @@ def _wrapped(word: cython.ulonglong) -> cython.ulonglong:
 @cython.exceptval(check=False)
 def _rotated(word: cython.ulonglong, bits: cython.int) -> cython.ulonglong:
     return _wrapped(word << bits | word >> (64 - bits))
-
-
-@cython.cfunc
-@cython.nogil
-@cython.inline
-@cython.exceptval(check=False)
-def _sum(a: cython.ulonglong, b: cython.ulonglong) -> cython.longlong:
-    """a + b in 64 bits, as Java adds."""
-    return a + b if cython.compiled else (a + b + (1 << 63) & _64_BITS) - (1 << 63)
-
-
-@cython.cfunc
-@cython.inline
-def _append_number(out: bytearray, value: cython.longlong) -> object:
-    raw: cython.ulonglong = value & _64_BITS
-    raw = (raw << 1 ^ -(raw >> 63)) & _64_BITS
-    while raw >= 0x80:
-        out.append(raw & 0x7F | 0x80)
-        raw >>= 7
-    out.append(raw)
 
 
 if cython.compiled:
