@@ -79,10 +79,11 @@ def write_meta_properties(filesystem: FileSystem, log_directory: str, meta: Meta
     write_atomically(filesystem, os.path.join(log_directory, META_PROPERTIES), text.encode())
 
 
-def write_clean_shutdown(filesystem: FileSystem, log_directory: str) -> None:
-    """Say that every log was flushed and closed. The last write of a shutdown."""
-    text = b'{"version":0,"brokerEpoch":-1}'
-    write_atomically(filesystem, os.path.join(log_directory, CLEAN_SHUTDOWN), text)
+def write_clean_shutdown(filesystem: FileSystem, log_directory: str, broker_epoch: int = -1) -> None:
+    """Say that every log was flushed and closed. The last write of a shutdown. Kafka's controller believes it of the
+    epoch that it knows the broker by (KIP-966); kmini has none."""
+    text = f'{{"version":0,"brokerEpoch":{broker_epoch}}}'
+    write_atomically(filesystem, os.path.join(log_directory, CLEAN_SHUTDOWN), text.encode())
 
 
 def take_clean_shutdown(filesystem: FileSystem, log_directory: str) -> bool:

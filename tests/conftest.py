@@ -21,7 +21,7 @@ import apache_kafka  # noqa: E402
 from java_peer import JavaPeer  # noqa: E402
 from server_process import ServerProcess, StartServer, kafka_command, kmini_command  # noqa: E402
 
-OURS_UNMAPPED = {"protocol", "storage", "broker", "client", "embed"}
+OURS_UNMAPPED = {"protocol", "storage", "broker", "client", "embed", "graduation"}
 """Folder names of the repository; as modules they would be second copies beside `kmini.protocol` and the rest."""
 
 

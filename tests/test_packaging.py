@@ -16,6 +16,7 @@ else:
 ROOT = Path(__file__).resolve().parent.parent
 ROOTS = {"embed": "kmini", "protocol": "kmini.protocol", "storage": "kmini.storage", "client": "kmini.client"} | {
     "broker": "kmini.broker",
+    "graduation": "kmini.graduation",
 }
 """Each folder of the repository that holds a package, and the package it is."""
 

@@ -100,6 +100,7 @@ def _sentence(error: click.ClickException) -> str:
         "delete-records": ("kmini.cli.delete_records:delete_records", "Delete the records before an offset (KIP-107)."),
         "health": ("kmini.cli.health:health", "Say whether a broker answers, as an exit code."),
         "log": ("kmini.cli.log:log", "Look into the files of a data directory."),
+        "graduate": ("kmini.cli.graduate:graduate", "Make a directory that Apache Kafka starts from."),
     },
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from client_adapters import CODECS, ConfluentKafka, Received, create_topic, make_records
+from graduated import graduate
 from kafka_requests import delete_records, list_offsets, metadata, wait_for_leaders
 from offset_requests import await_coordinator, commit, delete, fetch
-from server_process import ServerProcess, StartServer, kafka_command, kmini_command
+from server_process import ServerProcess, kafka_command, kmini_command
 from transcript import comparable
 from wire import Wire
 
@@ -30,15 +31,14 @@ class Held(NamedTuple):
 
 
 @pytest.fixture
-def adopted(
-    start_server: StartServer,
-    log_directory: Callable[[ServerProcess], Path],
+def graduated(
     need_kafka: None,
     leaky_clients: None,
     tmp_path: Path,
 ) -> Iterator[tuple[Held, ServerProcess]]:
-    """What a broker held in each partition when it was stopped, and Apache Kafka on a copy of its log directory."""
-    ours = start_server()
+    """What a broker held in each partition when it was stopped, and Apache Kafka on its data, with a quorum that does
+    not change."""
+    ours = ServerProcess(kmini_command(tmp_path / "ours", {}), tmp_path / "ours.log")
     create_topic(ours.bootstrap_servers, TOPIC, partitions=len(CODECS))
     client = ConfluentKafka()
     for partition, codec in enumerate(CODECS):
@@ -47,13 +47,12 @@ def adopted(
         assert wire.ask(delete_records(TOPIC, (1, FIRST_KEPT)), 2).topics[0].partitions[0].error_code == 0
     commit_offsets(ours)
     held = Held(read_everything(ours), committed(ours))
-    source = log_directory(ours)
     ours.stop()
 
-    data_dir = tmp_path / "adopted"
-    foreign = shutil.ignore_patterns("meta.properties", "bootstrap.checkpoint", "__cluster_metadata-0", "*.lock")
-    shutil.copytree(source, data_dir / "log", ignore=foreign)
-    theirs = ServerProcess(kafka_command(data_dir, {}, "--adopt"), tmp_path / "adopted.log")
+    data_dir = tmp_path / "graduated"
+    data_dir.mkdir()
+    graduate(tmp_path / "ours", data_dir / "log")
+    theirs = ServerProcess(kafka_command(data_dir, {}), tmp_path / "graduated.log")
     yield held, theirs
     theirs.kill()
 
@@ -118,9 +117,9 @@ def read_everything(server: ServerProcess) -> dict[int, list[Received]]:
 
 
 def test_apache_kafka_goes_on_where_the_broker_stopped(
-    adopted: tuple[Held, ServerProcess],
+    graduated: tuple[Held, ServerProcess],
 ) -> None:
-    held, kafka = adopted
+    held, kafka = graduated
     with Wire(kafka.host, kafka.port) as wire:
         wait_for_leaders(wire, TOPIC, len(CODECS))
         ends = offsets(wire, -1)

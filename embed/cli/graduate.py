@@ -1,0 +1,158 @@
+"""`kmini graduate`: move on to Apache Kafka."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from kmini.cli.tables import format_option, show
+
+if TYPE_CHECKING:
+    from kmini.graduation.graduate import Progress, Report
+
+MAX_NODE_ID = 2**31 - 1
+
+
+@click.command()
+@click.argument("data_dir", metavar="DATA_DIR", type=click.Path(exists=True, file_okay=False))
+@click.argument("out", metavar="OUT", type=click.Path())
+@click.option("--link", is_flag=True, help="Give sealed segments a second name instead of copying them.")
+@click.option(
+    "--config",
+    "properties_file",
+    metavar="server.properties",
+    type=click.Path(dir_okay=False),
+    help="The settings that kmini serve was given: OUT/server.properties is made of them.",
+)
+@click.option(
+    "--node-id",
+    metavar="NUMBER",
+    type=click.IntRange(0, MAX_NODE_ID),
+    help="The number of the new node.  [default: that of --config, else 1, as in Kafka's own server.properties]",
+)
+@format_option
+def graduate(
+    data_dir: str, out: str, link: bool, properties_file: str | None, node_id: int | None, output: str
+) -> None:
+    """Make a directory that Apache Kafka 4.3 or later starts from, of one that kmini served.
+
+    DATA_DIR is what kmini serve --data-dir was given, one broker or several; none may be running on it, and nothing in
+    it is changed. OUT must be empty, or not be there. Records, topics with their ids and settings, log start offsets,
+    committed offsets, transactional ids, access rules, SCRAM users and quotas go along. Flagged tombstones become null
+    values. No Java is needed.
+
+    \b
+    kmini graduate data /var/lib/kafka
+    kmini graduate --link data kafka-data          in seconds, on the same file system
+    kmini graduate --config server.properties data kafka-data
+
+    Then either of these starts Kafka:
+
+    \b
+    bin/kafka-server-start.sh OUT/server.properties
+    bin/kafka-server-start.sh config/server.properties --override log.dirs=OUT
+    """
+    import time
+
+    from kmini.cli.arguments import read_properties
+    from kmini.graduation.graduate import graduate as make
+    from kmini.graduation.source import Refused
+
+    configured = read_properties(properties_file) if properties_file is not None else None
+    try:
+        with _progress(shown=output == "table" and sys.stderr.isatty()) as on_progress:
+            report = make(
+                data_dir,
+                out,
+                now_ms=time.time_ns() // 1_000_000,
+                link=link,
+                node_id=node_id,
+                configured=configured,
+                on_progress=on_progress,
+            )
+    except Refused as error:
+        raise click.ClickException(str(error)) from error
+    except OSError as error:
+        raise click.ClickException(f"{error.filename or out}: {error.strerror or error}") from error
+    if output == "json":
+        _print_json(report)
+    else:
+        _print(report, has_config=configured is not None)
+
+
+@contextmanager
+def _progress(*, shown: bool) -> Iterator[Callable[[Progress], None]]:
+    """Something to be told how far it is; on a terminal, a bar."""
+    if not shown:
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, TransferSpeedColumn
+    from rich.progress import Progress as Bar
+
+    with Bar(BarColumn(), DownloadColumn(), TransferSpeedColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda progress: bar.update(task, completed=progress.done, total=progress.total)
+
+
+def _print(report: Report, *, has_config: bool) -> None:
+    rows = [
+        (one.name, one.partitions, one.offsets, one.copied_bytes, one.linked_bytes, one.tombstones)
+        for one in report.topics
+    ]
+    show(("topic", "partitions", "offsets", "copied bytes", "linked bytes", "tombstones"), rows, "table")
+    if report.changed_settings:
+        show(
+            ("setting", "of", "value", "becomes", "because"),
+            [(one.name, one.resource, one.value, one.becomes, one.reason) for one in report.changed_settings],
+            "table",
+        )
+    for note in _notes(report, has_config=has_config):
+        click.echo(note)
+
+
+def _notes(report: Report, *, has_config: bool) -> Iterator[str]:
+    """What else there is to know, a sentence each."""
+    numbers = [
+        (report.groups, "consumer groups"),
+        (report.committed_offsets, "committed offsets"),
+        (report.transactional_ids, "transactional ids"),
+        (report.acls, "access rules"),
+        (report.scram_credentials, "SCRAM credentials"),
+        (report.quotas, "entities with quotas"),
+    ]
+    told = [f"{name}: {number}" for number, name in numbers if number]
+    if told:
+        yield f"Taken over as well: {', '.join(told)}."
+    if (report.acls or report.scram_credentials) and not has_config:
+        yield (
+            "Access rules and users are in force where server.properties asks for them: give --config, or see "
+            "docs/graduation.md."
+        )
+    tombstones = sum(one.tombstones for one in report.topics)
+    if tombstones:
+        yield f"{tombstones} flagged tombstone{' has' if tombstones == 1 else 's have'} a null value now."
+    if report.open_transactions:
+        names = ", ".join(map(str, report.open_transactions))
+        yield f"A transaction was open in {names}: Kafka aborts it when its time is over, or its producer comes back."
+    if report.from_followers:
+        names = ", ".join(map(str, report.from_followers))
+        yield f"The leader's log was not there, so a follower's was taken: {names}."
+    for path in report.left_behind:
+        yield f"Left behind, because no topic has it: {path}"
+    yield f"Start Apache Kafka: bin/kafka-server-start.sh {report.out}/server.properties"
+
+
+def _print_json(report: Report) -> None:
+    import json
+
+    told = report._asdict()
+    told["topics"] = [one._asdict() for one in report.topics]
+    told["changed_settings"] = [one._asdict() for one in report.changed_settings]
+    for name in ("open_transactions", "from_followers"):
+        told[name] = [f"{one.topic}-{one.partition}" for one in told[name]]
+    click.echo(json.dumps(told))

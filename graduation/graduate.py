@@ -1,0 +1,285 @@
+"""A log directory for Apache Kafka, of a data directory of kmini: what `kmini graduate` does.
+
+    OUT/meta.properties                     whose it is; written last: without it Kafka does not start on OUT
+        bootstrap.checkpoint                the metadata that Kafka's controller begins with
+        __cluster_metadata-0/…0.checkpoint  that this node is the quorum
+        server.properties                   settings to start Kafka with
+        .kafka_cleanshutdown                nothing has to be recovered
+        <four offset checkpoints>
+        orders-0/ …                         the logs
+
+Nothing in the data directory is changed. What fails takes back what it wrote.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+from ..broker.topology import Topic
+from ..protocol.records.batch import NO_PRODUCER_ID
+from ..protocol.topics import TopicPartition
+from ..protocol.uuids import random_uuid
+from ..storage import filenames
+from ..storage.checkpoints import write_offsets
+from ..storage.config import LogConfig
+from ..storage.filenames import PRODUCER_SNAPSHOT, parse_segment_file, partition_directory, segment_path
+from ..storage.filesystem import FileSystem, OsFileSystem, write_atomically
+from ..storage.log_dir_files import MetaProperties, write_clean_shutdown, write_meta_properties
+from ..storage.producer_snapshot import SnapshotCorrupt, decode_snapshot
+from .internal_topics import internal_state
+from .metadata import BROKER_EPOCH, KafkaSettings, Node, metadata_records, quorum_records, settings_of
+from .partition_files import CopiedFolder, Copier, remove_contents
+from .server_properties import server_properties
+from .settings import ChangedSetting
+from .snapshot_file import write_snapshot
+from .source import Refused, Source, Taken, opened
+
+_BOOTSTRAP = "bootstrap.checkpoint"
+_METADATA_LOG = "__cluster_metadata-0"
+_FIRST_SNAPSHOT = "00000000000000000000-0000000000.checkpoint"
+SERVER_PROPERTIES = "server.properties"
+
+
+class Progress(NamedTuple):
+    """How far the copying is, in bytes of batches."""
+
+    done: int
+    total: int
+
+
+class TopicReport(NamedTuple):
+    """What became of a topic."""
+
+    name: str
+    partitions: int
+    offsets: int
+    """From the log start offsets to the ends of the logs, of all partitions."""
+    copied_bytes: int
+    """Of batches, those of segments that were converted included."""
+    linked_bytes: int
+    tombstones: int
+    """Flagged tombstones that lost their value."""
+
+
+class Report(NamedTuple):
+    """What was done."""
+
+    out: str
+    cluster_id: str
+    node_id: int
+    topics: list[TopicReport]
+    groups: int
+    committed_offsets: int
+    """Of all groups."""
+    transactional_ids: int
+    acls: int
+    scram_credentials: int
+    quotas: int
+    """Entities that have some."""
+    changed_settings: list[ChangedSetting]
+    """What is not as it was, and cannot be."""
+    open_transactions: list[TopicPartition]
+    """Partitions in which a transaction was open."""
+    from_followers: list[TopicPartition]
+    """Partitions of which a follower's log was taken, because the leader's is not there."""
+    left_behind: list[str]
+    """Folders that belong to no topic."""
+
+
+def graduate(
+    data_dir: str,
+    out: str,
+    *,
+    now_ms: int,
+    link: bool = False,
+    node_id: int | None = None,
+    configured: Mapping[str, str] | None = None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+) -> Report:
+    """Make the directory `out`, which is empty or not there, of `data_dir`. On the disk when it returns. Blocks.
+
+    With `link`, sealed segments are hard links. `configured` are the settings of the broker, as in its
+    server.properties, if they shall be those of Kafka. The new node has the number `node_id`, else that of
+    `configured`, else 1. Raises Refused, whose message says what to do, and OSError.
+    """
+    filesystem = OsFileSystem(max_open_files=64)
+    try:
+        with opened(filesystem, data_dir) as source, _empty_directory(out, outside_of=data_dir):
+            properties = server_properties(os.path.abspath(out), node_id, configured)
+            node = Node(properties.node_id, random_uuid(), properties.controller_port)
+            settings = settings_of(source.stored, node)
+            folders = _copy(filesystem, source, out, link=link, on_progress=on_progress)
+            producers = _Producers(filesystem, source)
+            internal = internal_state(filesystem, out, source.partitions, now_ms)
+            _write_metadata(filesystem, source, settings, node, out, producers.next_id, now_ms)
+            path = os.path.join(out, SERVER_PROPERTIES)
+            write_atomically(filesystem, path, properties.text.encode())
+            if properties.holds_secrets:
+                os.chmod(path, 0o600)
+            _write_checkpoints(filesystem, source, out)
+            write_clean_shutdown(filesystem, out, BROKER_EPOCH)
+            filesystem.sync_directory(os.path.dirname(os.path.abspath(out)))
+            write_meta_properties(filesystem, out, MetaProperties(node.id, source.stored.cluster_id, node.directory_id))
+    finally:
+        filesystem.close()
+    stored = source.stored
+    return Report(
+        out=out,
+        cluster_id=stored.cluster_id,
+        node_id=node.id,
+        topics=list(_topic_reports(source, folders)),
+        groups=internal.groups,
+        committed_offsets=internal.committed_offsets,
+        transactional_ids=internal.transactional_ids,
+        acls=len(stored.acls),
+        scram_credentials=len(stored.scram_credentials),
+        quotas=len(stored.client_quotas),
+        changed_settings=[*settings.changed, *properties.changed],
+        open_transactions=producers.open_transactions,
+        from_followers=[
+            taken.topic_partition for taken in source.partitions if taken.replica.node_id != taken.state.leader
+        ],
+        left_behind=source.left_behind,
+    )
+
+
+@contextmanager
+def _empty_directory(out: str, *, outside_of: str) -> Iterator[None]:
+    """Make the directory; whatever fails inside leaves it as it was."""
+    if Path(out).resolve().is_relative_to(Path(outside_of).resolve()):
+        raise Refused(f"{out} lies in {outside_of}, of which nothing is changed: name a directory outside of it")
+    if "," in os.path.abspath(out):
+        raise Refused(f"{out} has a comma in its name, which Kafka would take for two directories")
+    was_there = os.path.isdir(out)
+    if was_there and os.listdir(out):
+        raise Refused(f"{out} is not empty: name a directory that is, or that does not exist")
+    if not was_there and os.path.lexists(out):
+        raise Refused(f"{out} is no directory")
+    os.makedirs(out, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        remove_contents(out)
+        if not was_there:
+            os.rmdir(out)
+        raise
+
+
+def _copy(
+    filesystem: FileSystem, source: Source, out: str, *, link: bool, on_progress: Callable[[Progress], None]
+) -> list[CopiedFolder]:
+    """What became of each partition."""
+    total = sum(_log_bytes(filesystem, taken.replica.path) for taken in source.partitions)
+    done = 0
+
+    def on_bytes(count: int) -> None:
+        nonlocal done
+        done += count
+        on_progress(Progress(done, total))
+
+    with Copier.open(filesystem, link=link, on_bytes=on_bytes) as copier:
+        return [
+            copier.copy_partition(
+                taken.replica.path,
+                os.path.join(out, partition_directory(taken.topic_partition)),
+                converts=_has_tombstone_flag(taken.topic),
+            )
+            for taken in source.partitions
+        ]
+
+
+def _has_tombstone_flag(topic: Topic) -> bool:
+    name = "kmini.tombstone.flag.enable"
+    return name in topic.configs and bool(LogConfig.KEYS[name].parse(topic.configs[name]))
+
+
+def _log_bytes(filesystem: FileSystem, folder: str) -> int:
+    files = map(parse_segment_file, filesystem.list(folder))
+    return sum(
+        filesystem.size(segment_path(folder, *file))
+        for file in files
+        if file is not None and file.kind == filenames.LOG and not file.suffix
+    )
+
+
+class _Producers:
+    """What the logs know of producers."""
+
+    def __init__(self, filesystem: FileSystem, source: Source) -> None:
+        """Reads the newest snapshot of every partition: after a shutdown in order it is of the end of the log."""
+        self.next_id = source.next_producer_id
+        """Above every id that was given out. The database says so; unless somebody moved an older one away."""
+        self.open_transactions: list[TopicPartition] = []
+        for taken in source.partitions:
+            files = map(parse_segment_file, filesystem.list(taken.replica.path))
+            snapshots = [file for file in files if file is not None and file.kind == PRODUCER_SNAPSHOT]
+            if not snapshots:
+                continue
+            try:
+                entries = decode_snapshot(filesystem.read(segment_path(taken.replica.path, *max(snapshots))))
+            except SnapshotCorrupt:
+                continue  # Kafka goes by the batches then, as kmini would
+            self.next_id = max(self.next_id, 1 + max((one.producer_id for one in entries), default=NO_PRODUCER_ID))
+            if any(one.transaction_first_offset is not None for one in entries):
+                self.open_transactions.append(taken.topic_partition)
+
+
+def _write_metadata(
+    filesystem: FileSystem,
+    source: Source,
+    settings: KafkaSettings,
+    node: Node,
+    out: str,
+    next_producer_id: int,
+    now_ms: int,
+) -> None:
+    directory = os.path.join(out, _METADATA_LOG)
+    filesystem.make_directory(directory)
+    write_snapshot(
+        filesystem,
+        os.path.join(directory, _FIRST_SNAPSHOT),
+        (),
+        now_ms=now_ms,
+        control_records=quorum_records(node),
+        last_contained_log_timestamp_ms=now_ms,
+    )
+    filesystem.sync_directory(directory)
+    path = os.path.join(out, _BOOTSTRAP)
+    filesystem.open(path, create=True).close()
+    os.chmod(path, 0o600)  # it holds credentials
+    records = metadata_records(source.stored, source.partitions, settings, node, next_producer_id=next_producer_id)
+    write_snapshot(filesystem, path, records, now_ms=now_ms)
+
+
+def _write_checkpoints(filesystem: FileSystem, source: Source, out: str) -> None:
+    """With one replica everything is committed, so the high watermarks are where the logs end."""
+    replicas = {taken.topic_partition: taken.replica for taken in source.partitions}
+    ends = {name: replica.log_end_offset for name, replica in replicas.items()}
+    starts = {name: replica.log_start_offset for name, replica in replicas.items() if replica.log_start_offset}
+    cleaned = {name: one.cleaned_offset for name, one in replicas.items() if one.cleaned_offset is not None}
+    for name, offsets in (
+        (filenames.RECOVERY_POINT_CHECKPOINT, ends),
+        (filenames.HIGH_WATERMARK_CHECKPOINT, ends),
+        (filenames.LOG_START_OFFSET_CHECKPOINT, starts),
+        (filenames.CLEANER_CHECKPOINT, cleaned),
+    ):
+        write_offsets(filesystem, os.path.join(out, name), offsets)
+
+
+def _topic_reports(source: Source, folders: list[CopiedFolder]) -> Iterator[TopicReport]:
+    pairs: Iterator[tuple[Taken, CopiedFolder]] = zip(source.partitions, folders, strict=True)
+    for name, group in groupby(pairs, key=lambda pair: pair[0].topic.name):
+        its = list(group)
+        yield TopicReport(
+            name,
+            len(its),
+            sum(taken.replica.log_end_offset - taken.replica.log_start_offset for taken, _ in its),
+            sum(folder.copied_bytes + folder.converted_bytes for _, folder in its),
+            sum(folder.linked_bytes for _, folder in its),
+            sum(folder.tombstones for _, folder in its),
+        )

@@ -1,0 +1,168 @@
+"""What a cluster of kmini has agreed on, in the records that Apache Kafka keeps it in.
+
+The new cluster has one node, which is the only replica of every partition. It stands there as one that was shut down in
+order, as Kafka itself leaves it: fenced, without leaders, but eligible (KIP-966). When it starts it is elected, with
+leader epochs above all that the batches carry: readers notice (KIP-320), and markers of transactions are not taken for
+those of an older coordinator. Producer ids go on above all that were given out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from ..broker.controller_database import Stored
+from ..broker.topology import NO_LEADER
+from ..protocol.messages.describe_configs import BROKER, TOPIC
+from ..protocol.metadata_records import (
+    AccessControlEntryRecord,
+    ClientQuotaRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+    KRaftVersion,
+    KRaftVoters,
+    MetadataRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    TopicRecord,
+    UserScramCredentialRecord,
+)
+from ..protocol.records.control import ControlType
+from ..protocol.uuids import random_uuid
+from .settings import ChangedSetting, for_kafka
+from .snapshot_file import ControlRecord
+from .source import Taken
+
+FEATURES = {
+    "metadata.version": 30,
+    "eligible.leader.replicas.version": 1,
+    "group.version": 1,
+    "share.version": 1,
+    "streams.version": 1,
+    "transaction.version": 2,
+}
+"""The levels that Apache Kafka 4.3 begins with; 30 is 4.3-IV0. Later releases start with them too."""
+
+CONTROLLER_LISTENER = "CONTROLLER"
+
+BROKER_EPOCH = 0
+"""Of the node before its first start. Its clean shutdown marker says the same: if nobody knew the node, Kafka would
+take it for one that has lost records, and elect it for want of another (KIP-966)."""
+
+
+class Node(NamedTuple):
+    """The one node of the new cluster."""
+
+    id: int
+    directory_id: bytes
+    controller_port: int = 9093
+    """Where the stock server.properties has the controller listen, on localhost."""
+
+
+class KafkaSettings(NamedTuple):
+    """The settings that the new cluster begins with."""
+
+    topics: Mapping[str, Mapping[str, str]]
+    brokers: Mapping[str, Mapping[str, str]]
+    """By node id as text; empty: for all."""
+    changed: list[ChangedSetting]
+    """What is not as it was."""
+
+
+def settings_of(stored: Stored, node: Node) -> KafkaSettings:
+    """What was set while brokers ran. The settings of single brokers are those of the one node if it has the number of
+    theirs."""
+    changed: list[ChangedSetting] = []
+    topics, brokers = {}, {}
+    for topic in sorted(stored.topics):
+        topics[topic.name], different = for_kafka(f"topic {topic.name}", topic.configs)
+        changed += different
+    for name, settings in sorted(stored.broker_configs.items()):
+        resource = f"broker {name}" if name else "all brokers"
+        if name in ("", str(node.id)):
+            brokers[name], different = for_kafka(resource, settings)
+            changed += different
+        else:
+            reason = "the new cluster has no such broker"
+            changed += [ChangedSetting(resource, key, value, None, reason) for key, value in settings.items()]
+    return KafkaSettings(topics, brokers, changed)
+
+
+def metadata_records(
+    stored: Stored, partitions: Iterable[Taken], settings: KafkaSettings, node: Node, *, next_producer_id: int
+) -> Iterator[MetadataRecord]:
+    """All of it, in an order in which Kafka can read it. `partitions` by topic."""
+    for name, level in FEATURES.items():
+        yield FeatureLevelRecord(name=name, feature_level=level)
+    yield _registration(node)
+    topic_id = b""
+    for taken in partitions:
+        if taken.topic.id != topic_id:
+            topic_id = taken.topic.id
+            yield TopicRecord(name=taken.topic.name, topic_id=topic_id)
+        yield PartitionRecord(
+            partition_id=taken.number,
+            topic_id=topic_id,
+            replicas=[node.id],
+            isr=[],
+            leader=NO_LEADER,
+            leader_epoch=max(taken.state.leader_epoch, taken.replica.last_epoch),
+            partition_epoch=0,
+            eligible_leader_replicas=[node.id],
+            last_known_elr=[node.id],
+            directories=[node.directory_id],
+        )
+    for resource_type, resources in ((TOPIC, settings.topics), (BROKER, settings.brokers)):
+        for resource_name, of_resource in resources.items():
+            for name, value in of_resource.items():
+                yield ConfigRecord(resource_type=resource_type, resource_name=resource_name, name=name, value=value)
+    for (user, mechanism), credential in stored.scram_credentials.items():
+        yield UserScramCredentialRecord(name=user, mechanism=mechanism, **credential._asdict())
+    for acl in stored.acls:
+        yield AccessControlEntryRecord(id=random_uuid(), **acl._asdict())
+    yield from _quotas(stored)
+    yield ProducerIdsRecord(broker_id=node.id, broker_epoch=BROKER_EPOCH, next_producer_id=next_producer_id)
+
+
+def _registration(node: Node) -> RegisterBrokerRecord:
+    """The node as one that was shut down in order. It says all of it anew when it starts."""
+    return RegisterBrokerRecord(
+        broker_id=node.id,
+        incarnation_id=random_uuid(),
+        broker_epoch=BROKER_EPOCH,
+        end_points=[],
+        features=[
+            RegisterBrokerRecord.Feature(name=name, min_supported_version=level, max_supported_version=level)
+            for name, level in FEATURES.items()
+        ],
+        fenced=True,
+        in_controlled_shutdown=True,
+        log_dirs=[node.directory_id],
+    )
+
+
+def _quotas(stored: Stored) -> Iterator[MetadataRecord]:
+    for text, quotas in stored.client_quotas.items():
+        entity = [
+            ClientQuotaRecord.Entity(entity_type=kind, entity_name=name) for kind, name in json.loads(text).items()
+        ]
+        for key, value in quotas.items():
+            yield ClientQuotaRecord(entity=entity, key=key, value=float(value))
+
+
+def quorum_records(node: Node) -> list[ControlRecord]:
+    """That the node is the one voter of the quorum (KIP-853), as `kafka-storage format --standalone` writes it."""
+    voter = KRaftVoters.Voter(
+        voter_id=node.id,
+        voter_directory_id=node.directory_id,
+        endpoints=[
+            KRaftVoters.Voter.Endpoint(name=CONTROLLER_LISTENER, host="localhost", port=node.controller_port),
+        ],
+        kraft_version_range=KRaftVoters.Voter.KRaftVersionRange(min_supported_version=0, max_supported_version=1),
+    )
+    return [
+        (ControlType.KRAFT_VERSION, KRaftVersion(kraft_version=1)),
+        (ControlType.KRAFT_VOTERS, KRaftVoters(voters=[voter])),
+    ]

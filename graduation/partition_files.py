@@ -1,0 +1,194 @@
+"""The folder of a partition in the new directory: the segments, and what else Kafka keeps beside them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from typing import NamedTuple
+
+from ..protocol.errors import CorruptMessage
+from ..storage import filenames
+from ..storage.cleaner.cleaned import CleanedSegment
+from ..storage.config import LogConfig
+from ..storage.filenames import parse_segment_file
+from ..storage.filesystem import FileSystem
+from .source import Refused
+from .tombstones import converted, holds_flagged_values
+
+_CHUNK_BYTES = 8 * 1024 * 1024
+_BUFFER_BYTES = 1024 * 1024
+_CONFIG = LogConfig()
+
+_KEPT = (filenames.PARTITION_METADATA, filenames.LEADER_EPOCH_CHECKPOINT)
+"""What is taken over besides the files of segments and snapshots."""
+
+OnBytes = Callable[[int], None]
+
+
+class CopiedFolder(NamedTuple):
+    """What became of a partition's folder, or of a segment. Sizes are of batches, in bytes."""
+
+    copied_bytes: int
+    linked_bytes: int
+    converted_bytes: int
+    """As they were before."""
+    tombstones: int
+    """How many flagged tombstones lost their value."""
+
+
+class Copier:
+    """Copies files, and has them on the disk when it is closed: a thread syncs what others copy meanwhile."""
+
+    def __init__(self, filesystem: FileSystem, *, link: bool, on_bytes: OnBytes = lambda _: None) -> None:
+        """With `link`, sealed segments get a second name instead of a copy. `on_bytes` hears of progress."""
+        self._filesystem = filesystem
+        self._link = link
+        self._on_bytes = on_bytes
+        self._executor = ThreadPoolExecutor(2, "kmini-graduate-sync")
+        self._syncing: list[Future[None]] = []
+
+    @classmethod
+    @contextmanager
+    def open(cls, filesystem: FileSystem, *, link: bool, on_bytes: OnBytes) -> Iterator[Copier]:
+        """OSError, at the end too, if the disk refuses."""
+        copier = cls(filesystem, link=link, on_bytes=on_bytes)
+        try:
+            yield copier
+            copier._wait(0)
+        finally:
+            copier._executor.shutdown(cancel_futures=True)
+
+    def copy_partition(self, source: str, target: str, *, converts: bool) -> CopiedFolder:
+        """Make the folder `target` of the folder `source`; `converts` flagged tombstones.
+
+        Refused for a folder that a crash left, and for damage where records must be looked into.
+        """
+        self._filesystem.make_directory(target)
+        names = self._filesystem.list(source)
+        files = [file for file in map(parse_segment_file, names) if file is not None]
+        if any(file.suffix == filenames.SWAP for file in files):
+            raise Refused(f"{source} holds an unfinished cleaning: let kmini start and stop once on it, and try again")
+        files = [file for file in files if not file.suffix]
+        bases = sorted(file.base_offset for file in files if file.kind == filenames.LOG)
+        become = {base: self._copy_log(source, target, base, base == bases[-1], converts) for base in bases}
+        for file in files:
+            is_index = file.kind in (filenames.OFFSET_INDEX, filenames.TIME_INDEX)
+            is_made_anew = is_index and file.base_offset in become and become[file.base_offset].tombstones
+            if file.kind != filenames.LOG and not is_made_anew:
+                self._copy(filenames.segment_path(source, *file), filenames.segment_path(target, *file))
+        for name in _KEPT:
+            if name in names:
+                self._copy(os.path.join(source, name), os.path.join(target, name))
+        self._complete_indexes(target, bases)
+        self._sync(target)
+        return CopiedFolder(*map(sum, zip(*become.values(), strict=True))) if become else CopiedFolder(0, 0, 0, 0)
+
+    def _copy_log(self, source: str, target: str, base: int, is_active: bool, converts: bool) -> CopiedFolder:
+        """One segment, without its indexes; what became of it."""
+        path, new = (filenames.segment_path(folder, base, filenames.LOG) for folder in (source, target))
+        size = os.stat(path).st_size
+        tombstones = self._convert(path, target, base) if converts else 0
+        if tombstones:
+            self._on_bytes(size)
+            return CopiedFolder(0, 0, size, tombstones)
+        if self._link and not is_active:
+            _link(path, new)
+            self._on_bytes(size)
+            return CopiedFolder(0, size, 0, 0)
+        self._copy(path, new, self._on_bytes)
+        return CopiedFolder(size, 0, 0, 0)
+
+    def _complete_indexes(self, target: str, bases: list[int]) -> None:
+        """An empty log need not have index files in kmini; Kafka complains of one that has none."""
+        for base in bases:
+            if not os.stat(filenames.segment_path(target, base, filenames.LOG)).st_size:
+                for kind in (filenames.OFFSET_INDEX, filenames.TIME_INDEX):
+                    self._filesystem.open(filenames.segment_path(target, base, kind), create=True).close()
+
+    def _convert(self, path: str, target: str, base_offset: int) -> int:
+        """Write a segment anew, with its indexes, if it holds flagged tombstones with values; returns how many."""
+        with closing(self._filesystem.open(path)) as log:
+            try:
+                if not holds_flagged_values(log):
+                    return 0
+                modified_ms = self._filesystem.modified_ms(path)
+                new = CleanedSegment(self._filesystem, target, base_offset, _CONFIG, modified_ms, _BUFFER_BYTES)
+                count = 0
+                for header, batch, dropped in converted(log):
+                    new.append(batch, header)
+                    count += dropped
+            except CorruptMessage as error:
+                raise Refused(
+                    f"{error.message}: a flagged tombstone may stand behind it; kmini log dump {path} shows the damage"
+                ) from error
+            segment = new.finish(modified_ms)
+            segment.rename("")
+            segment.close()
+            return count
+
+    def _copy(self, source: str, target: str, on_bytes: OnBytes = lambda _: None) -> None:
+        with open(source, "rb") as read, open(target, "xb") as written:
+            _copy_bytes(read.fileno(), written.fileno(), on_bytes)
+            stat = os.fstat(read.fileno())
+        os.utime(target, ns=(stat.st_mtime_ns, stat.st_mtime_ns))  # retention goes by it where records have no time
+        self._sync(target)
+
+    def _sync(self, path: str) -> None:
+        self._syncing.append(self._executor.submit(_sync, path))
+        self._wait(64)
+
+    def _wait(self, left: int) -> None:
+        """Until at most so many are being synced."""
+        while len(self._syncing) > left:
+            self._syncing.pop(0).result()
+
+
+def _copy_bytes(source: int, target: int, on_bytes: OnBytes) -> None:
+    """All of one descriptor to another, by the system itself where it can: some file systems then share the blocks."""
+    if hasattr(os, "copy_file_range"):
+        try:
+            while copied := os.copy_file_range(source, target, _CHUNK_BYTES):
+                on_bytes(copied)
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOSYS, errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP):
+                raise
+    while data := os.read(source, _CHUNK_BYTES):
+        view = memoryview(data)
+        while view:
+            view = view[os.write(target, view) :]
+        on_bytes(len(data))
+
+
+def _sync(path: str) -> None:
+    if sys.platform == "win32" and os.path.isdir(path):
+        return
+    number = os.open(path, os.O_RDONLY if sys.platform != "win32" else os.O_RDWR)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno in (errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK):
+            raise Refused(f"{source} cannot be linked from {target} ({error.strerror}): leave out --link") from error
+        raise
+
+
+def remove_contents(directory: str) -> None:
+    """Take back what was written into a directory that was empty."""
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path)
+            else:
+                os.remove(entry.path)

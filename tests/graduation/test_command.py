@@ -1,0 +1,93 @@
+"""`kmini graduate`, as it is typed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from subprocess import run as run_process
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kmini import Broker
+from kmini.broker.controller import Controller
+from kmini.broker.properties import parse_properties
+from kmini.broker.security.acls import AclBinding
+from kmini.cli import kmini
+from kmini.records import tombstone
+
+
+def invoke(*arguments: object) -> Result:
+    return CliRunner().invoke(kmini, ["graduate", *map(str, arguments)], prog_name="kmini")
+
+
+def test_it_says_what_was_done_and_how_to_go_on(data_dir: Path, out: Path) -> None:
+    result = invoke(data_dir, out)
+    assert result.exit_code == 0, result.output
+    heading, *lines = result.stdout.splitlines()
+    assert heading.split("\t") == ["topic", "partitions", "offsets", "copied bytes", "linked bytes", "tombstones"]
+    assert [line.split("\t")[:3] for line in lines[:2]] == [["empty", "1", "0"], ["orders", "2", "8"]]
+    assert lines[-1] == f"Start Apache Kafka: bin/kafka-server-start.sh {out}/server.properties"
+    assert parse_properties((out / "server.properties").read_text())["log.dirs"] == str(out)
+
+
+def test_what_is_not_as_it_was_is_said(data_dir: Path, out: Path) -> None:
+    with Broker(data_dir=data_dir) as broker:
+        broker.create_topic("profiles", configs={"kmini.tombstone.flag.enable": "true"})
+        broker.produce("profiles", **tombstone(b"alice", b"value"))
+    result = invoke(data_dir, out)
+    assert "kmini.tombstone.flag.enable\ttopic profiles\ttrue\t-\tApache Kafka does not have it" in result.stdout
+    assert "1 flagged tombstone has a null value now." in result.stdout
+
+
+def test_what_stands_in_no_topic_is_counted(data_dir: Path, out: Path) -> None:
+    controller = Controller.open(str(data_dir))
+    controller.create_acls([AclBinding(2, 3, "orders", "User:alice", "*", 3, 3)])
+    controller.close()
+    result = invoke(data_dir, out)
+    assert "Taken over as well: access rules: 1." in result.stdout
+    assert "in force where server.properties asks for them: give --config" in result.stdout
+
+
+def test_as_json_it_is_one_object(data_dir: Path, out: Path) -> None:
+    result = invoke("--format", "json", "--node-id", 3, data_dir, out)
+    report = json.loads(result.stdout)
+    assert report["node_id"] == 3
+    assert [topic["name"] for topic in report["topics"]] == ["empty", "orders"]
+    assert report["topics"][1]["offsets"] == 8
+    assert report.keys() >= {"cluster_id", "acls", "changed_settings", "open_transactions", "left_behind"}
+
+
+def test_the_settings_of_the_broker_become_those_of_kafka(data_dir: Path, out: Path, tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text("listeners=PLAINTEXT://127.0.0.1:19092\nnode.id=4\n")
+    assert invoke("--config", path, data_dir, out).exit_code == 0
+    properties = parse_properties((out / "server.properties").read_text())
+    assert (properties["node.id"], properties["listeners"]) == (
+        "4",
+        "PLAINTEXT://127.0.0.1:19092,CONTROLLER://localhost:9093",
+    )
+    assert "node.id=4\n" in (out / "meta.properties").read_text()
+
+
+def test_a_refusal_is_one_sentence(data_dir: Path, out: Path) -> None:
+    (data_dir / "broker-1" / ".kafka_cleanshutdown").unlink()
+    result = invoke(data_dir, out)
+    assert result.exit_code == 1
+    assert result.stderr.count("\n") == 1
+    assert "was not closed in order" in result.stderr
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("missing", ["data", "config"])
+def test_what_is_not_there_is_wrong_usage(data_dir: Path, out: Path, tmp_path: Path, missing: str) -> None:
+    options = ("--config", tmp_path / "no.properties") if missing == "config" else ()
+    result = invoke(*options, tmp_path / "nowhere" if missing == "data" else data_dir, out)
+    assert result.exit_code == 2
+
+
+def test_serving_does_not_import_it() -> None:
+    code = "import sys, kmini.cli.serve, kmini.broker.broker; print('kmini.graduation' in sys.modules)"
+    finished = run_process([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert finished.stdout == "False\n"
