@@ -155,9 +155,11 @@ class MovableClock(Clock):
             await self._advance_liveness(self.liveness_ms() + duration_ms)
 
     async def _advance_log_time(self, target_ms: int) -> None:
+        await self.settle()  # what time alone has started may set timers that fall due
         while (timer := _next_due(self._timers, target_ms)) is not None:
             self._ahead_ms += max(timer.due_ms - self.now_ms(), 0)
             await self._run(timer)
+            await self.settle()
         self._ahead_ms += max(target_ms - self.now_ms(), 0)
 
     async def _advance_liveness(self, target_ms: int) -> None:

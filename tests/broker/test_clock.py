@@ -69,6 +69,25 @@ async def test_advance_returns_when_what_it_started_has_finished() -> None:
     assert steps == ["begun", "done"]
 
 
+async def test_what_runs_already_is_waited_for_and_what_it_asks_for_runs_too() -> None:
+    clock = MovableClock()
+    has_begun, may_end = asyncio.Event(), asyncio.Event()
+    fired: list[str] = []
+
+    async def slow() -> None:
+        has_begun.set()
+        await may_end.wait()
+        clock.call_later(1_000, lambda: fired.append("asked for late"))
+
+    clock.call_later(0, slow)
+    await has_begun.wait()  # started by the wall clock
+    moved = asyncio.ensure_future(clock.advance("1h"))
+    await asyncio.sleep(0)
+    may_end.set()
+    await moved
+    assert fired == ["asked for late"]
+
+
 @pytest.mark.parametrize(
     ("duration", "expected"),
     [
