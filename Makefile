@@ -4,12 +4,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 KAFKA_JARS := .peers/kafka/lib
+SPARK_VERSION := $(shell sed -n 's/.*"pyspark==\([0-9.]*\)".*/\1/p' pyproject.toml)
+SPARK_JARS := .spark-jars
 OLD_CLIENT := kafka-python-2.0.6
 WORKERS ?= auto
-PACKAGING := pyproject.toml setup.py $(addprefix protocol/records/,kernel.py sieve.py flagging.py)
+PACKAGING := pyproject.toml setup.py $(addprefix protocol/records/,kernel.py sieve.py flagging.py columns.py) $(wildcard protocol/records/*.pxd)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint docs soak bench kafka-jars kafka-39-jars old-client clean
+.PHONY: help run test lint docs soak bench kafka-jars kafka-39-jars spark-jars old-client clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -17,7 +19,7 @@ help: ## show this list
 run: $(VENV)/installed ## serve on 127.0.0.1:9092, data in ./.kmini-data
 	$(BIN)/kmini serve --port 9092 --data-dir .kmini-data
 
-test: $(VENV)/installed-test kafka-jars old-client ## run the tests
+test: $(VENV)/installed-test kafka-jars spark-jars old-client ## run the tests
 	$(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
 
 lint: $(VENV)/installed-lint ## style, types, layer contracts
@@ -29,12 +31,12 @@ lint: $(VENV)/installed-lint ## style, types, layer contracts
 docs: $(VENV)/installed ## write the pages that are read off the tables: docs/reference, docs/differences.md, config/
 	$(BIN)/python docs/generate.py
 
-soak: $(VENV)/installed-test kafka-jars kafka-39-jars ## hostile input at full count, hundreds of histories cleaned, Apache Kafka 3.9
-	KMINI_SOAK=1 $(BIN)/python -m pytest tests/fuzz tests/crash tests/broker/test_cluster_chaos.py tests/oracle/test_same_answers_old_versions.py \
+soak: $(VENV)/installed-test kafka-jars kafka-39-jars spark-jars ## hostile input at full count, hundreds of histories cleaned, drivers killed, Apache Kafka 3.9
+	KMINI_SOAK=1 $(BIN)/python -m pytest tests/fuzz tests/crash tests/broker/test_cluster_chaos.py tests/pipeline/test_examples.py tests/oracle/test_same_answers_old_versions.py \
 	  tests/oracle/test_compaction_differential.py -o faulthandler_timeout=1800 \
 	  tests/clients/test_exactly_once.py -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
-bench: $(VENV)/installed-test kafka-jars ## kmini beside Apache Kafka and other peers
+bench: $(VENV)/installed-test kafka-jars spark-jars ## kmini beside Apache Kafka and other peers
 	$(BIN)/python bench/compare.py $(BENCH_ARGS)
 
 # Apache Kafka and its tools, 54 MB, by Maven; without java or mvn the tests that need them skip and say so.
@@ -54,6 +56,16 @@ kafka-39-jars:
 	    -DoutputDirectory=$(CURDIR)/.peers/kafka-3.9/lib \
 	    && touch .peers/kafka-3.9/lib/.complete || echo "could not fetch Apache Kafka 3.9: the test beside it will skip"; \
 	else echo "no java or no mvn: the test beside Apache Kafka 3.9 will skip"; fi
+
+# pyproject.toml says which release, and brings Spark itself. Four jars, 10 MB.
+spark-jars: ## fetch Spark's Kafka connector into .spark-jars
+	@if [ -e $(SPARK_JARS)/.complete-$(SPARK_VERSION) ]; then :; \
+	elif command -v java >/dev/null && command -v mvn >/dev/null; then \
+	  rm -rf $(SPARK_JARS); \
+	  mvn -q -B -f pipeline/jars.xml dependency:copy-dependencies -Dspark.version=$(SPARK_VERSION) -DoutputDirectory=$(CURDIR)/$(SPARK_JARS) \
+	    -DincludeArtifactIds=spark-sql-kafka-0-10_2.13,spark-token-provider-kafka-0-10_2.13,kafka-clients,commons-pool2 \
+	    && touch $(SPARK_JARS)/.complete-$(SPARK_VERSION) || echo "could not fetch Spark's Kafka connector: the tests that need it will skip"; \
+	else echo "no java or no mvn: the tests that need Spark's Kafka connector will skip"; fi
 
 # A client from before record batches, in a folder of its own beside the one that is installed.
 old-client: $(VENV)/bin/python
@@ -79,4 +91,4 @@ $(VENV)/installed-lint: $(VENV)/bin/python $(PACKAGING)
 	@touch $@ $(VENV)/installed-test $(VENV)/installed
 
 clean: ## remove what these commands made, data included
-	rm -rf $(VENV) .peers .kmini-data build dist kmini.egg-info
+	rm -rf $(VENV) .peers $(SPARK_JARS) artifacts .kmini-data build dist kmini.egg-info

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from zlib import crc32
 
 from ..protocol.errors import CorruptMessage, InvalidRecord
@@ -38,11 +38,21 @@ _COORDINATOR_EPOCH = struct.Struct(">hi")
 _SEARCH_BYTES = 1 << 20
 
 
+class Readable(Protocol):
+    """What is walked over: a `Source`, or what reads as it does."""
+
+    @property
+    def size(self) -> int: ...
+
+    def read(self, position: int, length: int) -> bytes: ...
+
+
 class Found(NamedTuple):
     """What stands at a position of the file."""
 
     position: int
     size: int
+    """Bytes to the next thing in the file."""
     header: BatchHeader | None
     """None where it is nothing that can be read on from."""
     problem: str = ""
@@ -62,16 +72,18 @@ def dump_log(source: Source, base_offset: int, *, records: bool = False) -> Dump
             yield Damage(source.path, found.position, found.problem)
 
 
-def walk(source: Source, base_offset: int, *, verify: bool = True) -> Iterator[Found]:
-    """Every batch of a segment in order, and every stretch that is none. Without `verify` checksums are not checked."""
-    position, next_offset = 0, base_offset
+def walk(source: Readable, base_offset: int, *, position: int = 0, verify: bool = True) -> Iterator[Found]:
+    """Every batch of a segment in order, and every stretch that is none, from `position` on. Without `verify` checksums
+    are not checked."""
+    next_offset = base_offset
     while position < source.size:
         found = look(source, position, next_offset, verify=verify)
         end = position + found.size
         if found.problem and (found.header is None or not _may_begin(source, end)):
             end = _find_batch(source, position + 1)
             where = "to the end of the file" if end == source.size else f"to the next batch, at {end}"
-            found = found._replace(problem=f"{found.problem}; skipped {count(end - position, 'byte')} {where}")
+            problem = f"{found.problem}; skipped {count(end - position, 'byte')} {where}"
+            found = found._replace(size=end - position, problem=problem)
         yield found
         if found.header is not None and not found.problem:
             next_offset = found.header.next_offset
@@ -87,7 +99,7 @@ def next_offset_of(source: Source, base_offset: int) -> int:
     return next_offset
 
 
-def look(source: Source, position: int, next_offset: int = 0, *, verify: bool = True) -> Found:
+def look(source: Readable, position: int, next_offset: int = 0, *, verify: bool = True) -> Found:
     """What stands at a position; `next_offset` is the lowest that a batch there may begin with."""
     left = source.size - position
     start = source.read(position, HEADER_SIZE)
@@ -99,6 +111,8 @@ def look(source: Source, position: int, next_offset: int = 0, *, verify: bool = 
         return Found(position, 0, None, f"a batch cannot have the length {length}")
     if magic > MAGIC:
         return Found(position, 0, None, f"there is no magic {magic}")
+    if left >= size > MAX_RECORD_BYTES:
+        return Found(position, 0, None, f"a batch of {size} bytes from offset {offset} is larger than any that is read")
     if size > left:
         return Found(position, 0, None, f"a batch of {size} bytes from offset {offset} is cut off after {left}")
     if size < (HEADER_SIZE if magic == MAGIC else LOG_OVERHEAD + SMALLEST[magic]):
@@ -107,7 +121,7 @@ def look(source: Source, position: int, next_offset: int = 0, *, verify: bool = 
     return Found(position, size, header, _what_is_wrong(source, position, header, next_offset, verify))
 
 
-def _what_is_wrong(source: Source, position: int, header: BatchHeader, next_offset: int, verify: bool) -> str:
+def _what_is_wrong(source: Readable, position: int, header: BatchHeader, next_offset: int, verify: bool) -> str:
     if verify:
         batch = memoryview(source.read(position, header.size))
         crc = crc32c(batch[21:]) if header.magic == MAGIC else crc32(batch[MAGIC_AT:])
@@ -120,12 +134,12 @@ def _what_is_wrong(source: Source, position: int, header: BatchHeader, next_offs
     return ""
 
 
-def _may_begin(source: Source, position: int) -> bool:
+def _may_begin(source: Readable, position: int) -> bool:
     """Whether a batch may begin here, by the look of it, or the file ends here."""
     return position == source.size or look(source, position, 0, verify=False).header is not None
 
 
-def _find_batch(source: Source, position: int) -> int:
+def _find_batch(source: Readable, position: int) -> int:
     """Where the next batch begins whose checksum is right; the end of the file if there is none."""
     while position < source.size:
         block = source.read(position, _SEARCH_BYTES + HEADER_SIZE)

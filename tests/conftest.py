@@ -21,12 +21,13 @@ import apache_kafka  # noqa: E402
 from java_peer import JavaPeer  # noqa: E402
 from server_process import ServerProcess, StartServer, kafka_command, kmini_command  # noqa: E402
 
-OURS_UNMAPPED = {"protocol", "storage", "broker", "client", "embed", "graduation"}
+OURS_UNMAPPED = {"protocol", "storage", "broker", "client", "embed", "graduation", "pipeline"}
 """Folder names of the repository; as modules they would be second copies beside `kmini.protocol` and the rest."""
 
 
 SHARED = (
     re.compile(r"tests/oracle/"),  # Apache Kafka itself, and the JVM of its tools
+    re.compile(r"tests/pipeline/"),  # one session of Spark
     re.compile(r"test_every_client_reads_what_any_client_writes\[(kafka-python|aiokafka|confluent-kafka|kcat|java)"),
 )
 """Tests whose ids have the same match here run in one worker, one after another."""

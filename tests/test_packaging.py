@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ROOTS = {"embed": "kmini", "protocol": "kmini.protocol", "storage": "kmini.storage", "client": "kmini.client"} | {
     "broker": "kmini.broker",
     "graduation": "kmini.graduation",
+    "pipeline": "kmini.pipeline",
 }
 """Each folder of the repository that holds a package, and the package it is."""
 

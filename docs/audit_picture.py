@@ -1,0 +1,50 @@
+"""The picture on docs/audit.md, drawn from a real run: `python docs/audit_picture.py` writes it.
+
+A broker without a cleaner is given records for three days, and its partitions are compacted by hand, each until another
+time. Then the directory is audited. A test compares what the file says with what a run would say now.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kmini import Broker
+from kmini.pipeline.audit.pictures import draw_topic
+from kmini.pipeline.audit.plan import Scope
+from kmini.pipeline.audit.policy import TopicPolicy
+from kmini.pipeline.audit.report import AuditReport
+from kmini.pipeline.audit.running import audit_directory
+from kmini.pipeline.logs.log_dir import LogDir
+from kmini.storage.config import LogConfig
+
+FILE = Path(__file__).resolve().parent / "pictures" / "audit.svg"
+CONFIGS = {
+    "cleanup.policy": "compact",
+    "max.compaction.lag.ms": str(24 * 3_600_000),
+    "delete.retention.ms": str(7 * 24 * 3_600_000),
+}
+HOURS = 72
+LAST_PASS = {0: 71, 1: 65, 2: 52, 3: 20}
+"""In which hour a partition was compacted for the last time. Before that it was every six hours."""
+
+
+def run() -> AuditReport:
+    """What an audit finds."""
+    with Broker(config={"log.cleaner.enable": False}) as broker:
+        broker.create_topic("profiles", configs=CONFIGS, partitions=len(LAST_PASS))
+        for hour in range(HOURS):
+            for partition, last in LAST_PASS.items():
+                for number in range(8):
+                    key = b"user-%d" % ((hour * 8 + number) % (40 + 25 * partition))
+                    value = None if number == 7 else bytes(100 + 10 * number)
+                    broker.produce("profiles", value, key=key, partition=partition)
+                if hour == last or (hour < last and hour % 6 == 5):
+                    broker.topic("profiles").compact(partition)
+            broker.clock.advance("1h")
+        policies = {"profiles": TopicPolicy.of(LogConfig.parse(CONFIGS))}
+        return audit_directory(LogDir(str(broker.data_dir)), Scope(broker.clock.now_ms()), policies)
+
+
+if __name__ == "__main__":
+    report = run()
+    draw_topic("profiles", report.partitions, report.now_ms, str(FILE))

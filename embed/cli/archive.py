@@ -1,0 +1,241 @@
+"""`kmini archive` and `kmini replay`: topics into Parquet files, and back."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kmini.cli.arguments import read_properties
+from kmini.cli.asking import address_option, timeout_option
+from kmini.cli.extras import need_extra
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kmini.pipeline.clients import Kafka
+
+PARQUET_CODECS = ("none", "snappy", "gzip", "lz4", "zstd")
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+NEEDED = ("pyspark", "pyarrow", "confluent_kafka")
+
+config_option = click.option(
+    "--command-config",
+    metavar="FILE",
+    envvar="KMINI_COMMAND_CONFIG",
+    help="Settings of the clients, as a properties file: security.protocol, sasl.jaas.config, ssl.truststore.location.",
+)
+master_option = click.option(
+    "--master",
+    metavar="URL",
+    default="local[*]",
+    show_default=True,
+    help="Where Spark runs; below spark-submit, what that says.",
+)
+
+
+@click.command()
+@click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
+@click.argument("archive_path", metavar="OUT")
+@click.option("--log-dir", metavar="DIR", help="Read the files of this log directory, and ask no broker for records.")
+@click.option(
+    "--isolation-level",
+    type=click.Choice(["read_committed", "read_uncommitted"]),
+    default="read_committed",
+    show_default=True,
+    help="Whether records of transactions that were aborted, or are open, are left out.",
+)
+@click.option(
+    "--allow-loss", is_flag=True, help="Go on where records were deleted before they were archived, or are damaged."
+)
+@click.option(
+    "-z", "--compression", type=click.Choice(PARQUET_CODECS), default="zstd", show_default=True, help="Of the files."
+)
+@timeout_option
+@master_option
+@config_option
+@address_option
+@click.pass_context
+def archive(
+    context: click.Context,
+    topics: tuple[str, ...],
+    archive_path: str,
+    log_dir: str | None,
+    isolation_level: str,
+    allow_loss: bool,
+    compression: str,
+    timeout_ms: int,
+    master: str,
+    command_config: str | None,
+    bootstrap_server: str,
+) -> None:
+    """Append to the directory OUT what these topics have beyond it, as Parquet files; at first, everything.
+
+    Offsets, timestamps, keys, values, headers and tombstones are kept, and what is needed to create the topic again.
+    A run that was interrupted is repeated; no record is in the archive twice. Needs kmini[spark] and Java.
+
+    With --log-dir nothing is asked of a broker unless --bootstrap-server is given as well: then it says which settings
+    the topics have. Such an archive is taken once and as a whole.
+
+    \b
+    kmini archive orders invoices backup
+    kmini archive orders backup --log-dir data/broker-1
+    """
+    with _sentences():
+        from kmini.pipeline.archives.archive import archive_log_dir, archive_topic
+        from kmini.pipeline.archives.topic_settings import Topics
+
+        kafka = _kafka(bootstrap_server, command_config)
+        asked = context.get_parameter_source("bootstrap_server") is click.core.ParameterSource.COMMANDLINE
+        if log_dir is None or asked:
+            for topic in topics:
+                Topics(kafka, timeout_ms=timeout_ms).get(topic)  # before a JVM is started
+        spark = _session("kmini-archive", master)
+        for topic in dict.fromkeys(topics):
+            if log_dir is not None:
+                done = archive_log_dir(
+                    spark,
+                    topic,
+                    archive_path,
+                    log_dir,
+                    kafka if asked else None,
+                    isolation_level=isolation_level,
+                    allow_loss=allow_loss,
+                    codec=compression,
+                )
+            else:
+                done = archive_topic(
+                    spark,
+                    topic,
+                    archive_path,
+                    kafka,
+                    isolation_level=isolation_level,
+                    allow_loss=allow_loss,
+                    codec=compression,
+                )
+            click.echo(f"{topic}: {_records(done.new_records, 'new ')}, {_records(done.records)} in {archive_path}")
+            if done.damaged:
+                click.echo(f"{topic}: {done.damaged} damaged place(s) left out; kmini log dump shows them", err=True)
+
+
+@click.command()
+@click.argument("archive_path", metavar="DIR")
+@click.argument("topics", metavar="[TOPIC...]", nargs=-1)
+@click.option("--topic", "to", metavar="NAME", help="The topic to write to, of which there can be one then.")
+@click.option("--resume", is_flag=True, help="Go on with a replay that was interrupted.")
+@click.option("--with-offsets", is_flag=True, help="Add the header kmini.offset: the offset that the record had.")
+@click.option(
+    "--null-tombstones", is_flag=True, help="Give tombstones with a value (KIP-87) a null value, as Kafka knows them."
+)
+@click.option(
+    "-z", "--compression", type=click.Choice(CODECS), default="lz4", show_default=True, help="Of the batches."
+)
+@click.option(
+    "--replication-factor",
+    metavar="N",
+    type=click.IntRange(min=1, max=32767),
+    help="Of the topics that are created.  [default: the cluster's]",
+)
+@click.option(
+    "--timeout-ms",
+    metavar="MS",
+    type=click.IntRange(min=1),
+    default=60_000,
+    show_default=True,
+    help="How long to wait for an acknowledgement.",
+)
+@master_option
+@config_option
+@address_option
+def replay(
+    archive_path: str,
+    topics: tuple[str, ...],
+    to: str | None,
+    resume: bool,
+    with_offsets: bool,
+    null_tombstones: bool,
+    compression: str,
+    replication_factor: int | None,
+    timeout_ms: int,
+    master: str,
+    command_config: str | None,
+    bootstrap_server: str,
+) -> None:
+    """Write the topics of the archive DIR, or some of them, as they were: created with their partitions and settings,
+    every record in its partition, in its order and with its timestamp.
+
+    A topic that exists must have as many partitions, and nothing in it; with --resume it may hold the beginning of this
+    replay. Needs kmini[spark] and Java.
+
+    \b
+    kmini replay backup
+    kmini replay backup orders --topic orders-again --with-offsets
+    """
+    with _sentences():
+        from kmini.pipeline.archives.archive import get_description
+        from kmini.pipeline.archives.files import archived_topics
+        from kmini.pipeline.archives.replay import replay_topic
+
+        kafka = _kafka(bootstrap_server, command_config)
+        names = list(dict.fromkeys(topics)) or archived_topics(archive_path)
+        if to is not None and len(names) > 1:
+            raise click.UsageError(f"--topic {to}: these are {len(names)} topics: {', '.join(names)}; name one")
+        for name in names:
+            get_description(archive_path, name)  # before a JVM is started
+        spark = _session("kmini-replay", master)
+        for name in names:
+            done = replay_topic(
+                spark,
+                archive_path,
+                name,
+                kafka,
+                to=to,
+                resume=resume,
+                with_offsets=with_offsets,
+                null_tombstones=null_tombstones,
+                compression=compression,
+                replication_factor=replication_factor or -1,
+                stall_ms=timeout_ms,
+            )
+            found = f", {done.found} were there" if done.found else ""
+            click.echo(f"{done.topic}: {_records(done.written)} written{found}")
+            for note in done.notes:
+                click.echo(f"{done.topic}: {note}", err=True)
+
+
+@contextmanager
+def _sentences() -> Iterator[None]:
+    """What goes wrong with archives and with Spark, as a sentence."""
+    need_extra("spark", *NEEDED)
+    from kmini.pipeline.archives.files import ArchiveError, NotAnArchive
+    from kmini.pipeline.clients import SettingsError
+    from kmini.pipeline.session import SparkUnavailableError
+
+    try:
+        yield
+    except (SparkUnavailableError, NotAnArchive, SettingsError) as error:
+        raise click.UsageError(str(error)) from error
+    except ArchiveError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _session(name: str, master: str) -> SparkSession:
+    from kmini.pipeline.session import spark_session
+
+    # What fails is said by us, on one line; Spark would say the same on three hundred, in two languages.
+    logging.getLogger("SQLQueryContextLogger").disabled = True
+    return spark_session(name, master=master, settings={"spark.log.level": "FATAL"})
+
+
+def _kafka(bootstrap_server: str, command_config: str | None) -> Kafka:
+    from kmini.pipeline.clients import Kafka
+
+    settings: dict[str, Any] = read_properties(command_config) if command_config else {}
+    return Kafka(bootstrap_server, settings)
+
+
+def _records(count: int, kind: str = "") -> str:
+    return f"{count} {kind}record{'' if count == 1 else 's'}"

@@ -1,0 +1,300 @@
+"""Where `kmini audit` learns which settings the topics of a directory have.
+
+A directory of records does not say what was promised about them. In this order, the later ones deciding:
+
+1. the defaults of the broker: Kafka's, or those of `--broker-config` (KEY=VALUE, or a properties file);
+2. what lies beside the records: kmini's database, or the metadata log of Apache Kafka (KRaft, `__cluster_metadata-0`);
+   or, instead of both, what a running broker answers (`--bootstrap-server`);
+3. `--topic-config`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import click
+
+from kmini.cli.arguments import parse_setting, read_properties
+
+if TYPE_CHECKING:
+    from kmini.broker.controller_database import Stored
+    from kmini.pipeline.audit.policy import TopicPolicy
+    from kmini.pipeline.logs.log_dir import LogDir
+    from kmini.storage.config import LogConfig
+
+CLUSTER_METADATA = "__cluster_metadata"
+SNAPSHOT = ".checkpoint"
+
+_INTERNAL = ("__consumer_offsets", "__transaction_state")
+
+_RELEVANT = (
+    "cleanup.policy",
+    "min.compaction.lag.ms",
+    "max.compaction.lag.ms",
+    "delete.retention.ms",
+    "min.cleanable.dirty.ratio",
+    "file.delete.delay.ms",
+    "kmini.tombstone.flag.enable",
+)
+"""Settings of a topic that an audit asks for."""
+
+_COPIES = 10
+"""Times that a database is copied that changes meanwhile; what a broker changes is small, and seldom."""
+
+_TOPIC_RECORD, _CONFIG_RECORD, _REMOVE_TOPIC_RECORD = 2, 4, 9
+
+
+@dataclass
+class Settings:
+    """What is known of the settings of a cluster."""
+
+    topics: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Of each topic that is known, those that are its own."""
+    brokers: dict[str, dict[str, str]] = field(default_factory=dict)
+    """By node id as text; empty: for all brokers."""
+    source: str = ""
+    """Where that was found; empty if nowhere."""
+
+
+def policies_of(
+    log_dir: LogDir,
+    *,
+    broker_configs: Iterable[str],
+    topic_configs: Iterable[str],
+    asked: Mapping[str, Mapping[str, str]] | None,
+) -> tuple[dict[str, TopicPolicy], TopicPolicy, str]:
+    """The policy of each topic, that of all others, and where it was found (empty: nowhere). `asked` is what a running
+    broker has answered. UsageError for settings that cannot be."""
+    from kmini.pipeline.audit.policy import TopicPolicy
+    from kmini.protocol.errors import InvalidConfig
+    from kmini.storage.config import LogConfig
+
+    found = Settings(source="the broker") if asked is not None else stored_settings(log_dir)
+    defaults = _broker_defaults(broker_configs, found)
+    for_all, by_topic = _topic_overrides(topic_configs)
+    own: dict[str, Mapping[str, str]] = {**found.topics, **(asked or {})}
+    names = {*own, *by_topic, *_INTERNAL}
+    policies = {}
+    name = ""
+    try:
+        for name in names:
+            # Others do not matter here, and may have values that kmini does not take. (Only the policy may be empty.)
+            known = {key: value or "delete" for key, value in own.get(name, {}).items() if key in _RELEVANT}
+            if name in _INTERNAL:
+                known.setdefault("cleanup.policy", "compact")
+            policies[name] = TopicPolicy.of(LogConfig.parse({**known, **for_all, **by_topic.get(name, {})}, defaults))
+        name = "all topics"
+        default = TopicPolicy.of(LogConfig.parse(for_all, defaults))
+    except InvalidConfig as error:
+        raise click.UsageError(f"the settings of {name}: {error.message}") from None
+    return policies, default, found.source
+
+
+def _topic_overrides(texts: Iterable[str]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+    """`KEY=VALUE` for all topics, and `TOPIC:KEY=VALUE` for one."""
+    for_all: dict[str, str] = {}
+    by_topic: dict[str, dict[str, str]] = {}
+    for text in texts:
+        key, value = parse_setting("--topic-config", text)
+        topic, separator, name = key.partition(":")
+        if separator:
+            by_topic.setdefault(topic, {})[name] = value
+        else:
+            for_all[key] = value
+    return for_all, by_topic
+
+
+def _broker_defaults(texts: Iterable[str], found: Settings) -> LogConfig:
+    from kmini.broker.config import BROKER_KEYS, BrokerConfig, ConfigError
+
+    properties: dict[str, str] = {}
+    for text in texts:
+        if "=" in text:
+            key, value = parse_setting("--broker-config", text)
+            if key not in BROKER_KEYS:
+                raise click.UsageError(f"--broker-config {text}: there is no such setting of a broker")
+            properties[key] = value
+        else:
+            # A file of Apache Kafka has settings that kmini does not know; those that matter here it does.
+            properties |= {key: value for key, value in read_properties(text).items() if _matters(key)}
+    this = next((configs for name, configs in found.brokers.items() if name), {})
+    try:
+        config = BrokerConfig.parse(properties)
+        known = [{k: v for k, v in configs.items() if _matters(k)} for configs in (found.brokers.get("", {}), this)]
+        return config.with_dynamic(known[0], known[1]).log_config
+    except ConfigError as error:
+        raise click.UsageError(f"--broker-config: {error}") from None
+
+
+def _matters(key: str) -> bool:
+    """Whether it is a broker's default of a topic's setting."""
+    from kmini.broker.config import BROKER_KEYS
+
+    return key in BROKER_KEYS and key.startswith("log.")
+
+
+def stored_settings(log_dir: LogDir) -> Settings:
+    """What lies beside the records, if anything does. UsageError if it is there and cannot be read."""
+    from kmini.storage.filenames import DATABASE
+
+    for directory in _above(log_dir):
+        path = os.path.join(directory, DATABASE)
+        if os.path.exists(path):
+            return _of_database(path)
+    for directory in _above(log_dir):
+        path = os.path.join(directory, f"{CLUSTER_METADATA}-0")
+        if os.path.isdir(path):
+            return _of_metadata_log(path)
+    return Settings()
+
+
+def _above(log_dir: LogDir) -> Iterator[str]:
+    """The directories in which a cluster's settings may be: the one that was named, and two above it."""
+    yield from dict.fromkeys([log_dir.path, *log_dir.log_directories])
+    yield os.path.dirname(log_dir.path)
+    yield os.path.dirname(os.path.dirname(log_dir.path))
+
+
+# --- kmini's database
+
+
+def _of_database(path: str) -> Settings:
+    from kmini.broker.controller_database import ControllerError
+
+    try:
+        stored = _read_copy(path)
+    except (ControllerError, OSError) as error:
+        raise click.UsageError(f"{path}: cannot be read: {error}") from error
+    topics = {topic.name: dict(topic.configs) for topic in stored.topics}
+    return Settings(topics, stored.broker_configs, path)
+
+
+def _read_copy(path: str) -> Stored:
+    """A running broker has the file for itself, so a copy is read, with its write-ahead log; made again if the broker
+    wrote to one of them meanwhile."""
+    from kmini.broker.controller_database import ControllerDatabase
+
+    files = (path, f"{path}-wal")
+    with tempfile.TemporaryDirectory(prefix="kmini-audit-") as folder:
+        copy = os.path.join(folder, os.path.basename(path))
+        for _ in range(_COPIES):
+            before = [_state(file) for file in files]
+            for file, target in zip(files, (copy, f"{copy}-wal"), strict=True):
+                with contextlib.suppress(FileNotFoundError):
+                    os.remove(target)
+                with contextlib.suppress(FileNotFoundError):
+                    shutil.copyfile(file, target)
+            if before == [_state(file) for file in files]:
+                break
+        database, stored = ControllerDatabase.open(copy, synced=False, new_cluster_id="")
+        database.close()
+        return stored
+
+
+def _state(path: str) -> tuple[int, int] | None:
+    """Another one after every change."""
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return status.st_size, status.st_mtime_ns
+
+
+# --- the metadata log of Apache Kafka
+
+
+def _of_metadata_log(folder: str) -> Settings:
+    """From the newest snapshot and what came after it. What is damaged in it ends the reading: UsageError."""
+    from kmini.protocol.errors import KafkaError, MalformedMessage
+
+    settings = Settings(source=folder)
+    names: dict[bytes, str] = {}
+    try:
+        for record_type, version, fields in _metadata_records(folder):
+            _apply(settings, names, record_type, version, fields)
+    except (KafkaError, MalformedMessage, OSError, ValueError, IndexError) as error:
+        raise click.UsageError(f"{folder}: cannot be read ({error}); give --topic-config instead") from error
+    return settings
+
+
+def _apply(settings: Settings, names: dict[bytes, str], record_type: int, version: int, fields: bytes) -> None:
+    from kmini.protocol.messages.describe_configs import BROKER, TOPIC
+    from kmini.protocol.metadata_records import ConfigRecord, TopicRecord
+
+    if record_type == _TOPIC_RECORD:
+        topic = TopicRecord.decode(fields, min(version, TopicRecord.max_version))
+        names[topic.topic_id] = topic.name
+        settings.topics.setdefault(topic.name, {})
+    elif record_type == _REMOVE_TOPIC_RECORD:
+        settings.topics.pop(names.pop(bytes(fields[:16]), ""), None)
+    elif record_type == _CONFIG_RECORD:
+        config = ConfigRecord.decode(fields, min(version, ConfigRecord.max_version))
+        by_name = {TOPIC: settings.topics, BROKER: settings.brokers}.get(config.resource_type)
+        if by_name is None:
+            return
+        own = by_name.setdefault(config.resource_name, {})
+        if config.value is None:
+            own.pop(config.name, None)
+        else:
+            own[config.name] = config.value
+
+
+def _metadata_records(folder: str) -> Iterator[tuple[int, int, bytes]]:
+    """Type, version and fields of each record, from the newest snapshot on."""
+    from kmini.protocol.primitives import read_unsigned_varint
+
+    for value in _metadata_values(folder):
+        at = 0
+        numbers = []
+        for _ in range(3):  # the version of the frame, the type, the version of the type
+            number, at = read_unsigned_varint(value, at)
+            numbers.append(number)
+        yield numbers[1], numbers[2], value[at:]
+
+
+def _metadata_values(folder: str) -> Iterator[bytes]:
+    from kmini.storage.filenames import LOG, parse_segment_file
+
+    names = sorted(os.listdir(folder))
+    snapshots = [name for name in names if name.endswith(SNAPSHOT)]
+    begin = 0
+    if snapshots:  # named by the offset that comes after it, and an epoch
+        begin = int(snapshots[-1][:20])
+        yield from _values(os.path.join(folder, snapshots[-1]), 0)
+    segments = [parsed for name in names if (parsed := parse_segment_file(name)) and parsed.kind == LOG]
+    for segment in segments:
+        if not segment.suffix:
+            yield from _values(os.path.join(folder, f"{segment.base_offset:020d}{LOG}"), begin)
+
+
+def _values(path: str, begin: int) -> Iterator[bytes]:
+    """The values of the records from an offset on, of all whole batches; what a broker is writing now is left out."""
+    from kmini.protocol.records.batch import iter_batches
+    from kmini.protocol.records.record import decode_records
+
+    with open(path, "rb") as file:
+        data = file.read()
+    for position, header in iter_batches(data[: _whole(data)]):
+        if not header.is_control and header.next_offset > begin:
+            for record in decode_records(data, position, header):
+                if record.offset >= begin and record.value is not None:
+                    yield record.value
+
+
+def _whole(data: bytes) -> int:
+    """How many of these bytes are whole batches; a log may end in zeros, or in part of one."""
+    from kmini.protocol.records.batch import HEADER_SIZE, batch_size
+
+    position = 0
+    while position + HEADER_SIZE <= len(data):
+        size = batch_size(data, position)
+        if size < HEADER_SIZE or position + size > len(data):
+            break
+        position += size
+    return position

@@ -1,0 +1,181 @@
+"""`kmini pipeline`: run stages of Spark that topics join."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import click
+
+from kmini.cli import Program, Sentences
+from kmini.cli.arguments import parse_setting, read_properties
+from kmini.cli.extras import need_extra
+
+if TYPE_CHECKING:
+    from kmini.pipeline.stages.declaration import Pipeline
+    from kmini.pipeline.stages.progress import Progress, Watcher
+
+SAY_EVERY = 10
+"""Of the times a watcher is told, where there is no terminal to draw on: every ten seconds."""
+
+
+@click.command(
+    cls=Program,
+    commands_at={
+        "run": ("kmini.cli.pipeline:run", "Run the pipeline that a Python file declares."),
+        "show": ("kmini.cli.pipeline:show_pipeline", "Say what a file declares, without running it."),
+    },
+)
+def pipeline() -> None:
+    """Stages of Spark, joined by topics; what every consumer has processed is purged. See docs/pipelines.md."""
+
+
+file_argument = click.argument("file", type=click.Path(exists=True, dir_okay=False))
+
+
+@click.command(cls=Sentences)
+@file_argument
+@click.option(
+    "-b",
+    "--bootstrap-server",
+    "bootstrap_server",
+    metavar="HOST:PORT",
+    envvar="KAFKA_BOOTSTRAP_SERVERS",
+    help="Instead of what the file says; without either 127.0.0.1:9092.",
+)
+@click.option(
+    "--command-config",
+    metavar="FILE",
+    envvar="KMINI_COMMAND_CONFIG",
+    help="Settings of the clients, as a properties file: security.protocol, sasl.jaas.config, ...",
+)
+@click.option("--available-now", is_flag=True, help="End when everything there is has passed every stage.")
+@click.option("--directory", metavar="DIR", help="What relative paths in the file are relative to; its own folder.")
+@click.option("-c", "--conf", "settings", metavar="KEY=VALUE", multiple=True, help="A setting of the Spark session.")
+@click.option("-q", "--quiet", is_flag=True, help="Do not show how it is doing.")
+def run(
+    file: str,
+    bootstrap_server: str | None,
+    command_config: str | None,
+    available_now: bool,
+    directory: str | None,
+    settings: tuple[str, ...],
+    quiet: bool,
+) -> None:
+    """Run the pipeline that a Python file declares, until SIGINT or SIGTERM.
+
+    The stages are then stopped in order, and what they committed is purged. When a stage fails the others are stopped
+    too, and the exit code is 1.
+
+    \b
+    kmini pipeline run pipeline.py
+    kmini pipeline run pipeline.py --available-now -b broker:9092 --command-config client.properties
+    """
+    from dataclasses import replace
+
+    declared = _load(file)
+    clients = read_properties(command_config) if command_config else {}
+    declared = declared.with_kafka(bootstrap_server or "", clients)
+    given = dict(parse_setting("-c", text) for text in settings)
+    declared = replace(
+        declared,
+        directory=directory or declared.directory,
+        spark_settings={**declared.spark_settings, **given},
+    )
+    _run(declared, available_now=available_now, quiet=quiet)
+
+
+@click.command(cls=Sentences, name="show")
+@file_argument
+def show_pipeline(file: str) -> None:
+    """Say what a file declares: its stages in the order of their data, and which topics are purged up to what."""
+    from kmini.cli.tables import show
+
+    declared = _load(file)
+    stages = [
+        (
+            stage.name,
+            stage.topics_read,
+            stage.topic_written or type(stage.writes).__name__.lower(),
+            declared.checkpoint_of(stage),
+        )
+        for stage in declared.in_order()
+    ]
+    show(("stage", "reads", "writes", "checkpoint"), stages, "table")
+    topics = [
+        (
+            topic.name,
+            [*(f"stage {stage.name}" for stage in declared.readers(topic.name))]
+            + [f"group {group}" for group in topic.consumer_groups],
+        )
+        for topic in declared.purged_topics()
+    ]
+    click.echo()
+    show(("purged topic", "when processed by"), topics, "table")
+
+
+def _load(file: str) -> Pipeline:
+    need_extra("spark", "pyspark", "confluent_kafka")
+    from kmini.pipeline.stages.declaration import DeclarationError
+    from kmini.pipeline.stages.file import load_pipeline
+
+    try:
+        return load_pipeline(file)
+    except DeclarationError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _run(declared: Pipeline, *, available_now: bool, quiet: bool) -> None:
+    import logging
+
+    from kmini.pipeline.stages.running import PipelineError
+
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    logging.getLogger("kmini.pipeline").setLevel(logging.INFO)
+    stop = threading.Event()
+    _stop_on_signals(stop)
+    try:
+        with ExitStack() as stack:
+            running = stack.enter_context(declared.start(available_now=available_now))
+            _stop_on_signals(stop)  # Spark has put a handler of its own in the place of this one
+            watcher = None if quiet else _watcher(stack)
+            running.wait(stop, watcher)
+            if watcher is not None and not sys.stdout.isatty():
+                _say(running.progress())
+    except PipelineError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _stop_on_signals(stop: threading.Event) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+
+
+def _watcher(stack: ExitStack) -> Watcher:
+    """Draws on a terminal; says a line a stage and topic now and then elsewhere."""
+    if not sys.stdout.isatty():
+        told = 0
+
+        def say(progress: Progress) -> None:
+            nonlocal told
+            told += 1
+            if told % SAY_EVERY == 0:
+                _say(progress)
+
+        return say
+    from rich.live import Live
+
+    from kmini.pipeline.stages.progress import table
+
+    live = stack.enter_context(Live(auto_refresh=False))
+    return lambda progress: live.update(table(progress), refresh=True)
+
+
+def _say(progress: Progress) -> None:
+    from kmini.pipeline.stages.progress import lines
+
+    for line in lines(progress):
+        click.echo(line, err=True)

@@ -1,0 +1,6 @@
+"""Data pipelines and audits on Spark, over kmini or Apache Kafka; nothing here needs the broker."""
+
+from .clients import Kafka
+from .stages.declaration import Batches, DeclarationError, Files, Pipeline, Stage, Topic
+
+__all__ = ["Batches", "DeclarationError", "Files", "Kafka", "Pipeline", "Stage", "Topic"]

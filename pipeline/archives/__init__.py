@@ -1,0 +1,1 @@
+"""Topics as Parquet files, and back."""

@@ -1,0 +1,325 @@
+"""Topics into Parquet files: everything a consumer sees of a record, and what the topic was.
+
+    from kmini.pipeline.archive import archive_topic, read_archive
+    from kmini.pipeline.clients import Kafka
+    from kmini.pipeline.session import spark_session
+
+    spark = spark_session()
+    print(archive_topic(spark, "orders", "backup", Kafka("localhost:9092")).new_records)
+    read_archive(spark, "backup", "orders").groupBy("partition").count().show()
+
+Read by Spark's Kafka source up to where the topic ended when it began, written by Spark's file sink, each file counted
+exactly once whenever a run was killed (the sink's own log says which files count; `read_archive` asks it). The next run
+appends what is new. `pipeline/archive_files.py` says what lies where; docs/archive.md is for users.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from base64 import b64encode
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Observation
+from pyspark.sql import functions as F
+
+from ..clients import Kafka
+from .files import (
+    SCHEMA_DDL,
+    ArchiveError,
+    Description,
+    FilePart,
+    NotAnArchive,
+    archived_topics,
+    check_free,
+    checkpoint_folder,
+    count_rows,
+    counted_files,
+    for_spark,
+    parts_in_order,
+    read_description,
+    remove_files,
+    topic_folder,
+    write_description,
+)
+from .topic_settings import Topics
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+RECORDS_PER_BATCH = 5_000_000
+"""What a run that is killed has to read again at most."""
+
+READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
+
+_TOO_FAR = "is beyond the year 294246, which Spark does not have"
+_SELECTED = (
+    "offset",
+    "coalesce(unix_millis(timestamp), raise_error('the timestamp of offset ' || offset"
+    f" || ' {_TOO_FAR}')) AS timestamp_ms",
+    "timestampType AS timestamp_type",
+    "key",
+    "value",
+    "headers",
+    "partition",
+)
+_PARTITION = re.compile(r"/partition=(\d+)/[^/]+$")
+
+
+class Archived(NamedTuple):
+    """What a run has done for one topic."""
+
+    topic: str
+    partitions: int
+    new_records: int
+    records: int
+    """In the archive now."""
+    damaged: int = 0
+    """Places in a log directory that could not be read."""
+
+
+def archive_topic(
+    spark: SparkSession,
+    topic: str,
+    archive: str,
+    kafka: Kafka,
+    *,
+    isolation_level: str = READ_COMMITTED,
+    allow_loss: bool = False,
+    codec: str = "zstd",
+    records_per_batch: int = RECORDS_PER_BATCH,
+) -> Archived:
+    """Append to the archive what the topic has beyond it; the first time, everything.
+
+    `codec` is one of Parquet's: none, snappy, gzip, lz4, zstd. Where records were deleted before they were archived
+    (retention, DeleteRecords), the run fails, unless `allow_loss`: then it goes on behind them.
+
+    Raises ArchiveError: no such topic, another topic of that name than was archived, records lost, the archive is of
+    another kind, or what Spark says.
+    """
+    found = Topics(kafka).get(topic)
+    before = read_description(archive, topic)
+    description = Description(
+        topic,
+        found.partitions,
+        found.configs,
+        found.topic_id,
+        "kafka",
+        isolation_level,
+        before is not None and before.is_complete,
+    )
+    if before is None:
+        check_free(archive, topic)
+    else:
+        _check_same(before, description)
+    old = set(counted_files(archive, topic)) if before else set()
+    write_description(archive, description)
+    source = (
+        spark.readStream.format("kafka")
+        .options(**kafka.spark_options())
+        .option("kafka.isolation.level", isolation_level)
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .option("includeHeaders", "true")
+        .option("failOnDataLoss", "false" if allow_loss else "true")
+        .option("maxOffsetsPerTrigger", str(records_per_batch))
+        .option("groupIdPrefix", "kmini-archive")
+        .load()
+    )
+    writer = (
+        source.selectExpr(*_SELECTED)
+        .writeStream.format("parquet")
+        .queryName(f"archive {topic}")
+        .option("compression", codec)
+        .option("path", for_spark(topic_folder(archive, topic)))
+        .option("checkpointLocation", for_spark(checkpoint_folder(archive, topic)))
+        .partitionBy("partition")
+        .trigger(availableNow=True)
+    )
+    try:
+        query = writer.start()
+        try:
+            query.awaitTermination()
+        finally:
+            query.stop()  # where waiting was interrupted
+    except PySparkException as error:
+        raise ArchiveError(f"{topic}: {_reason(error, allow_loss)}") from error
+    write_description(archive, replace(description, is_complete=True, archived_at_ms=int(time.time() * 1000)))
+    counts = {uri: count_rows(uri) for uri in counted_files(archive, topic)}
+    new = sum(count for uri, count in counts.items() if uri not in old)
+    return Archived(topic, found.partitions, new, sum(counts.values()))
+
+
+def archive_log_dir(
+    spark: SparkSession,
+    topic: str,
+    archive: str,
+    log_dir: str,
+    kafka: Kafka | None = None,
+    *,
+    isolation_level: str = READ_COMMITTED,
+    allow_loss: bool = False,
+    codec: str = "zstd",
+) -> Archived:
+    """The same from the files of a log directory, kmini's or Apache Kafka's, whether a broker runs on it or not: once
+    and as a whole. The executors must see the directory.
+
+    What settings the topic has is asked of `kafka`; without it they are not known. Damage fails the run, unless
+    `allow_loss`: then what is damaged is left out, and counted.
+
+    Raises ArchiveError: no such topic there, only some of its partitions, damage, or an archive of it that exists.
+    """
+    from ..log_source import KminiLogSource
+
+    folders = _folders(log_dir, topic)
+    found = None if kafka is None else Topics(kafka).get(topic)
+    partitions = max(folders) + 1 if found is None else found.partitions
+    if missing := sorted(set(range(partitions)) - folders.keys()):
+        raise ArchiveError(
+            f"{topic}: {log_dir} has not its partition{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))}:"
+            " other brokers have them; give the directory above theirs, or archive from the brokers"
+        )
+    topic_id = None if not (ids := [one for one in folders.values() if one]) else b64encode(ids[0]).decode().rstrip("=")
+    configs = None if found is None else found.configs
+    description = Description(topic, partitions, configs, topic_id, "log-dir", isolation_level)
+    before = read_description(archive, topic)
+    if before is None:
+        check_free(archive, topic)
+    elif before.is_complete or before.source != description.source:
+        raise ArchiveError(
+            f"{topic}: {archive} has an archive of it: what comes from a log directory is taken as a whole"
+        )
+    write_description(archive, description)
+    remove_files(archive, topic)
+    spark.dataSource.register(KminiLogSource)
+    damage = Observation()
+    rows = (
+        spark.read.format("kmini-log")
+        .option("subscribe", topic)
+        .option("includeHeaders", "true")
+        .option("isolation.level", isolation_level)
+        .option("errors", "report" if allow_loss else "fail")
+        .load(os.path.abspath(log_dir))
+        .observe(damage, F.count("error").alias("damaged"))
+        .where("error IS NULL")
+    )
+    try:
+        rows.selectExpr(*_SELECTED).write.mode("append").option("compression", codec).partitionBy("partition").parquet(
+            for_spark(topic_folder(archive, topic))
+        )
+    except PySparkException as error:
+        raise ArchiveError(f"{topic}: {_cause(str(error))}") from error
+    write_description(archive, replace(description, is_complete=True, archived_at_ms=int(time.time() * 1000)))
+    count = sum(count_rows(uri) for uri in counted_files(archive, topic))
+    return Archived(topic, partitions, count, count, damage.get["damaged"])
+
+
+def _folders(log_dir: str, topic: str) -> dict[int, bytes | None]:
+    """The topic ids in the folders of a topic's partitions."""
+    from ..logs.log_dir import LogDir
+
+    try:
+        found = LogDir(log_dir).partitions([topic])
+    except OSError as error:
+        raise ArchiveError(f"{log_dir} cannot be read: {error.strerror or error}") from error
+    folders = {folder.partition: folder.topic_id for folder in found if not folder.mark}
+    if not folders:
+        raise ArchiveError(f"{topic}: there is no such topic in {log_dir}")
+    return folders
+
+
+def _check_same(before: Description, now: Description) -> None:
+    """Go on only with what was begun."""
+    if before.source != now.source:
+        raise ArchiveError(f"{now.topic}: the archive was taken from {_named(before.source)}: take a new one elsewhere")
+    if None not in (before.topic_id, now.topic_id) and before.topic_id != now.topic_id:
+        raise ArchiveError(
+            f"{now.topic}: not the topic that was archived: its id is {now.topic_id}, and was {before.topic_id};"
+            " it was created anew, archive it elsewhere"
+        )
+    if before.isolation_level != now.isolation_level:
+        raise ArchiveError(
+            f"{now.topic}: the archive was taken with {before.isolation_level}, and can only be continued so"
+        )
+    if now.partitions < before.partitions:
+        raise ArchiveError(
+            f"{now.topic}: it has {now.partitions} partitions, and had {before.partitions} when it was archived;"
+            " it was created anew, archive it elsewhere"
+        )
+
+
+def _named(source: str) -> str:
+    return "a log directory" if source == "log-dir" else "a broker"
+
+
+def _reason(error: PySparkException, allow_loss: bool) -> str:
+    """What Spark says, on one line; where records are lost, what can be done."""
+    text = str(error)
+    if not allow_loss and ("failOnDataLoss" in text or "KAFKA_DATA_LOSS" in text):
+        return (
+            "records were deleted before they were archived (retention, or DeleteRecords);"
+            " to go on behind them, allow the loss (--allow-loss)"
+        )
+    return _cause(text)
+
+
+def _cause(text: str) -> str:
+    """The innermost of what Spark, Java and Python say, on one line."""
+    if "java.lang.ArithmeticException: long overflow" in text:
+        return f"a timestamp {_TOO_FAR}"
+    causes = re.findall(r"(?:^|\s)(?:[\w$]+\.)+[\w$]*(?:Error|Exception): ([^\n]+)", text)
+    cause = causes[-1] if causes else text.split("\n\n")[0].split("JVM stacktrace")[0]
+    return " ".join(re.sub(r"^\[[A-Z_.]+\] |SQLSTATE: \w+$", "", cause.strip()).split())
+
+
+# --- reading
+
+
+def read_archive(spark: SparkSession, archive: str, topic: str) -> DataFrame:
+    """The archived records of a topic, with the columns of Spark's Kafka source, `headers` included, and of the same
+    types: what is written for one works on the other. Raises NotAnArchive."""
+    description = get_description(archive, topic)
+    uris = [part.uri for parts in archived_parts(archive, description).values() for part in parts]
+    rows = spark.createDataFrame([], SCHEMA_DDL)
+    if uris:
+        reader = spark.read.schema(SCHEMA_DDL).option("basePath", for_spark(topic_folder(archive, topic)))
+        rows = reader.parquet(*(for_spark(_no_pattern(uri)) for uri in uris))
+    return rows.select(
+        "key",
+        "value",
+        F.lit(topic).alias("topic"),
+        "partition",
+        "offset",
+        F.timestamp_millis("timestamp_ms").alias("timestamp"),
+        F.col("timestamp_type").alias("timestampType"),
+        "headers",
+    )
+
+
+def _no_pattern(path: str) -> str:
+    """A path as Hadoop takes it where it would take a pattern."""
+    return re.sub(r"([\\*?\[\]{}])", r"\\\1", path)
+
+
+def get_description(archive: str, topic: str) -> Description:
+    """What the topic was. Raises NotAnArchive if it was not archived, ArchiveError if not to the end."""
+    description = read_description(archive, topic)
+    if description is None:
+        topics = ", ".join(archived_topics(archive))
+        raise NotAnArchive(f"{archive} has no archive of {topic}, only of {topics}")
+    if not description.is_complete:
+        raise ArchiveError(f"{topic}: its first archiving did not come to its end: run it again")
+    return description
+
+
+def archived_parts(archive: str, description: Description) -> dict[int, list[FilePart]]:
+    """The files of each partition, in the order of their offsets; of those that have any."""
+    by_partition: dict[int, list[str]] = {}
+    for uri in counted_files(archive, description.topic):
+        if (match := _PARTITION.search(uri)) is None or int(match[1]) >= description.partitions:
+            raise ArchiveError(f"{uri} is in no folder of a partition of {description.topic}: this is no archive of it")
+        by_partition.setdefault(int(match[1]), []).append(uri)
+    return {partition: parts_in_order(uris) for partition, uris in sorted(by_partition.items())}

@@ -1,0 +1,248 @@
+"""An archive back into a topic: the same partitions, keys, values, headers, timestamps, tombstones, in the same order.
+
+    from kmini.pipeline.clients import Kafka
+    from kmini.pipeline.replay import replay_topic
+    from kmini.pipeline.session import spark_session
+
+    print(replay_topic(spark_session(), "backup", "orders", Kafka("localhost:9092"), to="orders-again"))
+
+The topic is created with the settings it had, but for those (`HELD`) that would refuse or remove old records or give
+them new timestamps; these it gets when all is written. One task a partition writes with an idempotent producer, in the
+order of offsets; `replay_writing.py` has the rule by which a replay that was killed goes on without writing anything
+twice. docs/archive.md says what is reproduced and what is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..clients import Kafka
+from .archive import archived_parts, get_description
+from .exactly import JavaWriter
+from .files import Description
+from .topic_settings import Topic, Topics
+from .writing import Conversion, KafkaPartition, Outcome, Plan, ReplayError, replay_partition, run_plan
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_ENDLESS = str(2**63 - 1)
+
+HELD = {
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    "message.timestamp.type": "CreateTime",
+    "message.timestamp.before.max.ms": _ENDLESS,
+    "message.timestamp.after.max.ms": _ENDLESS,
+    "max.message.bytes": str(2**31 - 1),
+}
+"""What a topic has while it is filled: nothing is refused, removed, or given another timestamp. A topic that has all of
+it is known by that to a later run as one that was left in the middle."""
+
+NULL_REFUSE = "kmini.tombstone.null.refuse"
+FLAG = "kmini.tombstone.flag.enable"
+
+OF_A_CLUSTER = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+"""Settings that name brokers of the cluster where the topic was."""
+
+DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
+MAX_BATCH_BYTES = 1_000_000
+
+
+class Replayed(NamedTuple):
+    """What a replay has done."""
+
+    topic: str
+    partitions: int
+    found: int
+    """Records that an earlier run had written."""
+    written: int
+    notes: tuple[str, ...]
+    """What is not as it was, in sentences."""
+
+
+def replay_topic(
+    spark: SparkSession,
+    archive: str,
+    topic: str,
+    kafka: Kafka,
+    *,
+    to: str | None = None,
+    resume: bool = False,
+    with_offsets: bool = False,
+    null_tombstones: bool = False,
+    compression: str = "lz4",
+    replication_factor: int = -1,
+    stall_ms: int = 60_000,
+) -> Replayed:
+    """Write the archived records of `topic` to a topic of that name, or `to`.
+
+    The topic is created, with `replication_factor` (-1: the cluster's default), or must be one of as many partitions to
+    which nothing was ever written; then its settings stay as they are. With `resume` it may also hold the beginning of
+    this replay, which goes on behind it.
+
+    `with_offsets` adds the header `kmini.offset`, the original offset in digits; `null_tombstones` gives a null value
+    to tombstones that have one (KIP-87), for clusters that do not know them. Without an acknowledgement for `stall_ms`
+    a partition fails.
+
+    Raises NotAnArchive, ArchiveError and ReplayError. Partitions that did not fail are written to their end then.
+    """
+    description = get_description(archive, topic)
+    parts = archived_parts(archive, description)
+    conversion = Conversion(with_offsets, null_tombstones)
+    target = _Target(Topics(kafka), to or topic, description, resume)
+    target.prepare(replication_factor)
+    plans = [
+        Plan(
+            to or topic,
+            partition,
+            tuple(found),
+            conversion,
+            kafka.admin_config(),
+            compression,
+            _batch_bytes(description),
+            stall_ms,
+        )
+        for partition, found in parts.items()
+    ]
+    outcomes = _write(spark, plans, kafka)
+    if failed := [outcome for outcome in outcomes if outcome.problem is not None]:
+        raise ReplayError("; ".join(f"{to or topic}-{outcome.partition}: {outcome.problem}" for outcome in failed[:3]))
+    notes = (*target.finish(), *_notes(outcomes, target.has_flag, null_tombstones))
+    found, written = (sum(getattr(outcome, name) for outcome in outcomes) for name in ("found", "written"))
+    return Replayed(to or topic, description.partitions, found, written, notes)
+
+
+def _write(spark: SparkSession, plans: list[Plan], kafka: Kafka) -> list[Outcome]:
+    """All partitions, a task each; what only Java's producer can write is written by the driver."""
+    if spark.conf.get("spark.speculation", "false") == "true":
+        raise ReplayError("spark.speculation=true lets two tasks write the same partition: turn it off for a replay")
+    if not plans:
+        return []
+    outcomes = spark.sparkContext.parallelize(plans, len(plans)).map(run_plan).collect()
+    ended: list[Outcome] = []
+    for plan, outcome in zip(plans, outcomes, strict=True):
+        if outcome.is_out_of_reach:
+            rest = _write_exactly(spark, plan, kafka)
+            outcome = rest._replace(
+                found=outcome.found,
+                written=outcome.written + rest.written,
+                flagged=outcome.flagged + rest.flagged,
+                log_append_time=outcome.log_append_time + rest.log_append_time,
+            )
+        ended.append(outcome)
+    return ended
+
+
+def _write_exactly(spark: SparkSession, plan: Plan, kafka: Kafka) -> Outcome:
+    target = KafkaPartition(plan)
+    writer = JavaWriter(spark, plan, kafka.settings)
+    try:
+        return replay_partition(plan, target, writer)
+    finally:
+        writer.close()
+        target.close()
+
+
+def _batch_bytes(description: Description) -> int:
+    """Batches are no larger than the topic's own limit, though it is lifted meanwhile: readers may count on it."""
+    limit = int((description.configs or {}).get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES))
+    return max(1, min(limit, MAX_BATCH_BYTES))
+
+
+class _Target:
+    """The topic that is written, and its settings before and after."""
+
+    def __init__(self, topics: Topics, name: str, description: Description, resume: bool) -> None:
+        self._topics = topics
+        self._name = name
+        self._description = description
+        self._resume = resume
+        self._is_held = False
+        self._notes: list[str] = []
+        self.has_flag = False
+
+    def prepare(self, replication_factor: int) -> None:
+        """Create it, or make sure that it is one to write to."""
+        found = self._topics.find(self._name)
+        if found is None:
+            self._topics.create(self._name, self._description.partitions, HELD, replication_factor)
+            found = self._topics.wait_for(self._name)
+            self._is_held = True
+            self._set(found, self._meanwhile(found))
+        else:
+            self._check(found)
+            self._is_held = HELD.items() <= found.configs.items()
+            if self._is_held:
+                self._set(found, self._meanwhile(found))
+            elif found.known.get("message.timestamp.type") == "LogAppendTime":
+                raise ReplayError(
+                    f"{self._name} has message.timestamp.type=LogAppendTime, which would give all records the time of"
+                    " the replay: set it to CreateTime meanwhile, or let the replay create the topic"
+                )
+        self.has_flag = self._topics.get(self._name).known.get(FLAG) == "true"
+
+    def finish(self) -> tuple[str, ...]:
+        """Give a topic that was created the settings that were held back; what cannot be as it was."""
+        if self._is_held:
+            configs = self._description.configs or {}
+            last: dict[str, str | None] = {key: configs.get(key) for key in HELD}
+            if NULL_REFUSE in configs and self.has_flag:
+                last[NULL_REFUSE] = configs[NULL_REFUSE]
+            self._say_refused(self._topics.alter(self._name, last))
+            if self._description.configs is None:
+                self._notes.append("the archive does not know what settings the topic had: it has those of its cluster")
+        return tuple(self._notes)
+
+    def _check(self, found: Topic) -> None:
+        if found.partitions != self._description.partitions:
+            raise ReplayError(
+                f"{self._name} has {found.partitions} partition{'s' if found.partitions != 1 else ''}, and the archived"
+                f" topic {self._description.partitions}: records would go elsewhere (--topic names another topic)"
+            )
+        if self._resume:
+            return  # each partition is looked at by whoever writes it
+        ends = self._topics.end_offsets(self._name, found.partitions)
+        if any(ends.values()):
+            raise ReplayError(
+                f"{self._name} exists and has had records (partition {min(p for p in ends if ends[p])} ends at offset"
+                f" {next(end for _, end in sorted(ends.items()) if end)}): --resume goes on with a replay that was"
+                " interrupted, --topic names another topic"
+            )
+
+    def _meanwhile(self, found: Topic) -> dict[str, str | None]:
+        """Its settings that may be in force while it is filled."""
+        configs = self._description.configs or {}
+        kept = {key: value for key, value in configs.items() if key not in (*HELD, *OF_A_CLUSTER, NULL_REFUSE)}
+        if int(kept.get("min.insync.replicas", 0)) > found.replication_factor:
+            value = kept.pop("min.insync.replicas")
+            self._notes.append(
+                f"min.insync.replicas={value} was left out: it has {found.replication_factor} replica(s)"
+            )
+        for key in [key for key in kept if key not in found.known]:
+            self._notes.append(f"{key}={kept.pop(key)} was left out: its brokers do not know that setting")
+        return {key: value for key, value in kept.items() if found.configs.get(key) != value}
+
+    def _set(self, found: Topic, configs: Mapping[str, str | None]) -> None:
+        self._say_refused(self._topics.alter(found.name, configs))
+
+    def _say_refused(self, refused: Mapping[str, str]) -> None:
+        for key, reason in refused.items():
+            self._notes.append(f"{key} could not be set as it was: {reason}")
+
+
+def _notes(outcomes: list[Outcome], has_flag: bool, null_tombstones: bool) -> list[str]:
+    notes = []
+    flagged = sum(outcome.flagged for outcome in outcomes)
+    if flagged and null_tombstones:
+        notes.append(f"{flagged} tombstones that had a value have none now")
+    elif flagged and not has_flag:
+        notes.append(
+            f"{flagged} tombstones with a value (KIP-87) are records with a header here, which delete nothing:"
+            " --null-tombstones gives them a null value"
+        )
+    if appended := sum(outcome.log_append_time for outcome in outcomes):
+        notes.append(f"{appended} records keep the time at which they were first appended, now as their CreateTime")
+    return notes

@@ -1,0 +1,186 @@
+"""What an audit says: of each log, of each violation, of each key that was asked for."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+
+class Kind(str, enum.Enum):
+    """What a finding is about."""
+
+    SUPERSEDED = "superseded"
+    """A value whose key has had a later value for longer than the bound."""
+    DELETED = "deleted"
+    """A value whose key has had a tombstone for longer than the bound."""
+    ABORTED = "aborted"
+    """A value whose transaction was aborted longer ago than the bound."""
+    UNCOMPACTED = "uncompacted"
+    """Records wait for their compaction longer than the bound, dead or not."""
+    TOMBSTONE = "tombstone"
+    """A tombstone past its delete horizon."""
+    MARKER = "marker"
+    """The end of a transaction past its delete horizon."""
+    BELOW_START = "below-start"
+    """Deleted records (DeleteRecords, retention) in a file that goes when all of it is. Never a violation."""
+    LEFT_OVER = "left-over"
+    """A file that is no part of a log, past `file.delete.delay.ms`."""
+    ERASED_KEY = "erased-key"
+    """A value of a key that must not be there."""
+    DAMAGED = "damaged"
+    """A part of a file that could not be read."""
+    UNPROVEN = "unproven"
+    """A file that could not be searched for keys, or only in part."""
+
+
+class Finding(NamedTuple):
+    """Something that is not as it was promised, or, where it is no violation, that should be known."""
+
+    kind: Kind
+    is_violation: bool
+    topic: str
+    partition: int
+    path: str
+    """The file, or the folder of the log."""
+    offset: int | None
+    position: int | None
+    """Byte of the file."""
+    key: str | None
+    """The key that was asked for, as text."""
+    written_ms: int | None
+    since_ms: int | None
+    """When the value died; the horizon; since when records wait."""
+    overdue_ms: int | None
+    """By how much a bound or horizon is exceeded; grace is not taken off."""
+    records: int
+    """What this is about, of which the one named is the oldest."""
+    size_bytes: int
+    detail: str
+    """All this in words."""
+
+
+@dataclass
+class PartitionReport:
+    """Of one log. Times in ms since the epoch; sizes of records as they stand, decompressed, of files as they are."""
+
+    topic: str
+    partition: int
+    path: str
+    mark: str
+    """Nothing, or `delete`, `future`, `stray` (`PartitionFolder.mark`)."""
+    is_compacted: bool
+    is_read: bool
+    """Its records were read."""
+    bound_ms: int | None
+    """`max.compaction.lag.ms`, if there is one."""
+    segments: int
+    """Files of the log, and beside it."""
+    size_bytes: int
+    records: int = 0
+    log_start_offset: int = 0
+    first_dirty_offset: int | None = None
+    end_offset: int | None = None
+    """Where a pass that began now would end."""
+    clean_bytes: int = 0
+    cleanable_bytes: int = 0
+    dirty_ratio: float | None = None
+    uncompacted_since_ms: int | None = None
+    """The time of the first record in the dirty part, as the cleaner estimates it: by the first one of each file."""
+    uncompacted_records: int = 0
+    compaction_delay_ms: int = 0
+    """By how much that is longer ago than the bound allows, as max-compaction-delay-secs says it."""
+    dead_records: int = 0
+    dead_bytes: int = 0
+    oldest_dead_offset: int | None = None
+    oldest_dead_written_ms: int | None = None
+    oldest_dead_since_ms: int | None = None
+    """Of the value that has been dead for longest."""
+    freeable_records: int = 0
+    freeable_bytes: int = 0
+    tombstones: int = 0
+    flagged_values: int = 0
+    earliest_horizon_ms: int | None = None
+    below_start_records: int = 0
+    """Deleted by DeleteRecords, and still there: they share a file with records that are not."""
+    below_start_bytes: int = 0
+    left_over_files: int = 0
+    left_over_bytes: int = 0
+    damages: int = 0
+    violations: int = 0
+    uncompacted_by_age: list[int] = field(default_factory=list)
+    """Bytes, by the bins of `tally.bins_of`."""
+    dead_by_age: list[int] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.partition}" if self.partition >= 0 else self.topic
+
+
+class KeyStatus(str, enum.Enum):
+    LEFT = "left"
+    """A value is there."""
+    TOMBSTONE = "tombstone"
+    """Only tombstones are."""
+    GONE = "gone"
+
+
+@dataclass
+class KeyReport:
+    """Of a key that was asked for."""
+
+    key: bytes
+    status: KeyStatus
+    is_proven: bool
+    """Everything was read. Otherwise it may be in what was not."""
+    values: int = 0
+    tombstones: int = 0
+    files: list[str] = field(default_factory=list)
+    """Those that it was found in."""
+
+
+@dataclass
+class AuditReport:
+    """All of it."""
+
+    path: str
+    now_ms: int
+    grace_ms: int
+    engine: str
+    """`local` or `spark`."""
+    partitions: list[PartitionReport]
+    findings: list[Finding]
+    """Violations first, the longest overdue first among those of a kind."""
+    keys: list[KeyReport]
+    notes: list[str]
+    """What else is to be known: of checkpoints that could not be read, say."""
+    records: int
+    """Read."""
+    bytes_read: int
+    seconds: float
+
+    @property
+    def violations(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.is_violation]
+
+    @property
+    def is_clean(self) -> bool:
+        return not self.violations
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON takes it; keys that are no text are as in `text_of`."""
+        whole = dataclasses.asdict(self)
+        whole["findings"] = [finding._asdict() for finding in self.findings]
+        for key in whole["keys"]:
+            key["key"] = text_of(key["key"])
+        return {"is_clean": self.is_clean, "violations": len(self.violations), **whole}
+
+
+def text_of(key: bytes) -> str:
+    """A key for people: UTF-8, or `0x…` for what is none, or cannot be printed."""
+    try:
+        text = key.decode()
+    except UnicodeDecodeError:
+        return "0x" + key.hex()
+    return text if text.isprintable() else "0x" + key.hex()

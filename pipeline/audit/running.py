@@ -1,0 +1,141 @@
+"""An audit from beginning to end, in this process: log by log, file by file, bucket by bucket.
+
+What it holds is bounded whatever the size of the directory: of a log the headers (some hundred bytes a file, and what
+of its transactions did not commit), the facts of one bucket (`plan.BUCKET_ROWS`) and those that wait to be spilled
+(`buckets.SPILL_BYTES`), and what reading a file takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from time import perf_counter
+
+from ..logs.log_dir import LogDir
+from .assessment import Assessment, key_reports, ordered
+from .buckets import SPILL_BYTES, Buckets
+from .facts import WENT_AWAY, map_segment
+from .headers import FileHeaders, read_headers
+from .plan import BUCKET_ROWS, FolderPlan, LogContext, Scope, context_of, looked_at_again, plan_audit
+from .policy import TopicPolicy
+from .report import AuditReport
+from .supersession import reduce
+from .tally import Tally
+
+ATTEMPTS = 3
+"""Times that a log is audited whose files go away meanwhile: a broker is compacting it."""
+STALE_SECONDS = 2.0
+"""Then files are listed anew before they are read."""
+
+Progress = Callable[[int], None]
+"""Is told how many bytes of files have been read since the last call."""
+
+
+def _ignored(_: int) -> None:
+    """Nobody wants to know."""
+
+
+def audit_directory(
+    log_dir: LogDir,
+    scope: Scope,
+    policies: Mapping[str, TopicPolicy],
+    *,
+    default: TopicPolicy | None = None,
+    topics: Collection[tuple[str, Collection[int] | None]] = (),
+    bucket_rows: int = BUCKET_ROWS,
+    spill_bytes: int = SPILL_BYTES,
+    on_bytes: Progress = _ignored,
+) -> AuditReport:
+    """Audit the logs in a directory, or those of these topics (and partitions), on one core.
+
+    `policies` says what was promised, by topic; `default` of topics that it does not name. Damaged files do not end it.
+    A log whose files go away meanwhile is audited again, up to `ATTEMPTS` times. OSError if the directory cannot be
+    listed, or nothing can be spilled.
+    """
+    began = perf_counter()
+    scope = scope.with_secret()
+    plans = plan_audit(log_dir, policies, default or TopicPolicy(), topics)
+    results: dict[int, LogResult] = {}
+    files = sum(len(plan.files) for plan in plans)
+    for number, plan in enumerate(plans):
+        for attempt in range(ATTEMPTS):
+            if attempt or perf_counter() - began > STALE_SECONDS:
+                plans[number] = plan = looked_at_again(plan, files)
+                files += len(plan.files)
+            results[number] = audit_log(
+                plan, scope, bucket_rows=bucket_rows, spill_bytes=spill_bytes, on_bytes=on_bytes
+            )
+            if all(problem != WENT_AWAY for _, problem in results[number][2].unread):
+                break
+    return report_of(log_dir, scope, plans, results, "local", perf_counter() - began)
+
+
+LogResult = tuple[LogContext, Mapping[int, FileHeaders], Tally]
+"""What was found out of a log: what was known before its records were read, and what they come to."""
+
+
+def is_read(plan: FolderPlan, scope: Scope) -> bool:
+    """Whether there is a reason to read the records of this log."""
+    return plan.is_compared or bool(scope.keys)
+
+
+def audit_log(
+    plan: FolderPlan,
+    scope: Scope,
+    *,
+    bucket_rows: int = BUCKET_ROWS,
+    spill_bytes: int = SPILL_BYTES,
+    on_bytes: Progress = _ignored,
+) -> LogResult:
+    """One log, in this process."""
+    headers = read_all_headers(plan)
+    context = context_of(plan, headers, scope.now_ms, bucket_rows=bucket_rows)
+    tally = Tally()
+    if is_read(plan, scope):
+        with Buckets(context.buckets, spill_bytes=spill_bytes) as buckets:
+            for task in plan.files:
+                for facts in map_segment(task, context, scope, tally):
+                    buckets.add(facts)
+                on_bytes(task.size_bytes)
+            for table in buckets.tables():
+                tally.add(reduce(table, context, scope))
+    return context, headers, tally
+
+
+def read_all_headers(plan: FolderPlan) -> dict[int, FileHeaders]:
+    """Of the live files of a log whose records are compared; those that are there to be read."""
+    headers = {}
+    for file in plan.live_files if plan.is_compared else ():
+        try:
+            headers[file.number] = read_headers(file.path, file.base_offset)
+        except OSError:
+            continue  # `map_segment` says so
+    return headers
+
+
+def report_of(
+    log_dir: LogDir,
+    scope: Scope,
+    plans: Sequence[FolderPlan],
+    results: Mapping[int, LogResult],
+    engine: str,
+    seconds: float,
+) -> AuditReport:
+    """What all logs come to."""
+    assessments = []
+    for plan in plans:
+        context, headers, tally = results[plan.number]
+        assessments.append(Assessment(plan, context, headers, tally, scope, is_read=is_read(plan, scope)))
+    tallies = {number: tally for number, (_, _, tally) in results.items()}
+    return AuditReport(
+        path=log_dir.path,
+        now_ms=scope.now_ms,
+        grace_ms=scope.grace_ms,
+        engine=engine,
+        partitions=[assessment.report for assessment in assessments],
+        findings=ordered(finding for assessment in assessments for finding in assessment.findings),
+        keys=key_reports(scope, plans, tallies),
+        notes=list(log_dir.problems),
+        records=sum(tally.records for tally in tallies.values()),
+        bytes_read=sum(tally.bytes_read for tally in tallies.values()),
+        seconds=seconds,
+    )

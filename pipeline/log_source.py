@@ -1,0 +1,268 @@
+"""`spark.read.format("kmini-log")`: the segment files of a log directory as a table, without a broker.
+
+    from kmini.pipeline.log_source import KminiLogSource
+    spark.dataSource.register(KminiLogSource)
+    spark.read.format("kmini-log").option("subscribe", "orders").load(log_dir)
+
+One task for each segment. What is read is what a consumer with read_committed reads: docs/log-source.md says how, and
+what happens when a broker is at work meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructField, StructType
+
+from ..protocol.topics import TopicPartition
+from ..storage.filenames import DELETED
+from ..storage.filesystem import OsFileSystem
+from ..storage.log_dir_files import CorruptMetadata, read_partition_metadata
+from ..storage.transaction_index import AbortedTransaction
+from .logs.log_dir import LIVE, LogDir, PartitionFolder, SegmentFile, list_segments
+from .logs.options import EARLIEST, LATEST, LogOptions, parse_options
+from .logs.readable import LogChanged, aborted_within, readable
+from .logs.rows import COLUMNS, LogRows
+from .logs.segment_bytes import SegmentBytes
+from .logs.segment_scan import ScanEnd, scan_segment
+
+
+class DamagedSegmentError(Exception):
+    """A segment is damaged, and rows cannot say so, or may not. The message names file, position and reason."""
+
+
+MAX_ROWS = 1 << 15
+MAX_DATA_BYTES = 4 << 20
+_TRIES = 5
+
+
+@dataclass
+class SegmentTask(InputPartition):
+    """A segment, or what is to be said instead of one."""
+
+    folder: str = ""
+    topic: str | None = None
+    partition: int | None = None
+    topic_id: bytes | None = None
+    path: str = ""
+    start_offset: int = 0
+    end_offset: int | None = None
+    is_last: bool = False
+    """Whether the log has to reach `end_offset` in it."""
+    inode: int | None = None
+    """Of the file, if it has nothing but what is to be read."""
+    aborted: tuple[AbortedTransaction, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+class KminiLogSource(DataSource):
+    """The data source `kmini-log`; register it with `spark.dataSource.register(KminiLogSource)`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "kmini-log"
+
+    def schema(self) -> StructType:
+        options = parse_options(self.options)
+        names = options.columns or [
+            name
+            for name, column in COLUMNS.items()
+            if column.is_default or (name == "headers" and options.include_headers)
+        ]
+        if unknown := [name for name in names if name not in COLUMNS]:
+            raise ValueError(f"columns: there is no column {', '.join(unknown)}")
+        return StructType([StructField(name, COLUMNS[name].type) for name in names])
+
+    def reader(self, schema: StructType) -> LogReader:
+        return LogReader(parse_options(self.options), schema)
+
+
+class LogReader(DataSourceReader):
+    """Plans the tasks, in the driver, and reads, in the executors. ValueError for columns that do not exist, or that
+    have another type."""
+
+    def __init__(self, options: LogOptions, schema: StructType) -> None:
+        self._options = options
+        self._names = schema.fieldNames()
+        for field in schema.fields:
+            if field.name not in COLUMNS:
+                raise ValueError(f"there is no column {field.name}")
+            wanted, given = COLUMNS[field.name].type.simpleString(), field.dataType.simpleString()
+            if wanted != given:
+                raise ValueError(f"the column {field.name} is of type {wanted}, not {given}")
+        self._fails_at_damage = options.fails_at_damage or "error" not in self._names
+
+    # Planning
+
+    def partitions(self) -> list[SegmentTask]:
+        tasks: list[SegmentTask] = []
+        problems: list[str] = []
+        replicas: dict[TopicPartition, PartitionFolder] = {}
+        for path in self._options.paths:
+            log_dir = LogDir(path)
+            for folder in log_dir.partitions():
+                if not folder.mark and self._options.wants(folder.topic, folder.partition):
+                    other = replicas.setdefault(folder.topic_partition, folder)
+                    if (folder.high_watermark or 0) > (other.high_watermark or 0):
+                        replicas[folder.topic_partition] = folder
+            problems += log_dir.problems
+        for folder in replicas.values():
+            try:
+                tasks += self._tasks_of(folder)
+            except (OSError, LogChanged) as error:
+                problems.append(f"{folder.path}: {error}")
+        if problems:
+            tasks.append(SegmentTask(problems=tuple(problems)))
+        return tasks
+
+    def _tasks_of(self, folder: PartitionFolder) -> Iterator[SegmentTask]:
+        at = (folder.topic, folder.partition)
+        ending = self._options.ending_offsets.get(at, LATEST)
+        starting = self._options.starting_offsets.get(at, EARLIEST)
+        if ending == EARLIEST or starting == LATEST:
+            return
+        found = readable(folder, committed=self._options.is_committed, end_offset=None if ending == LATEST else ending)
+        task = SegmentTask(folder.path, folder.topic, folder.partition, folder.topic_id)
+        if found.problems:
+            yield replace(task, problems=found.problems)
+        for segment in found.segments:
+            ends = [end for end in (segment.end_offset, found.end_offset) if end is not None]
+            start = max(found.start_offset, segment.base_offset, starting)
+            end = min(ends) if ends else None
+            if end is not None and start >= end:
+                continue
+            yield replace(
+                task,
+                path=segment.path,
+                start_offset=start,
+                end_offset=end,
+                is_last=segment.end_offset is None and folder.high_watermark is not None,
+                inode=segment.inode if end is not None and end == segment.end_offset else None,
+                aborted=tuple(aborted_within(found.aborted, start, end)),
+            )
+
+    # Reading
+
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        if not isinstance(partition, SegmentTask):
+            return
+        rows = LogRows(self._names, partition.topic, partition.partition)
+        for problem in partition.problems:
+            yield self._damage(rows, problem)
+        if not partition.path:
+            return
+        for file in open_segments(partition):
+            if isinstance(file, str):
+                yield self._damage(rows, file)
+                continue
+            with file:
+                yield from self._read(rows, file, partition)
+
+    def _read(self, rows: LogRows, file: SegmentBytes, task: SegmentTask) -> Generator[pa.RecordBatch, None, None]:
+        batches = scan_segment(
+            file,
+            columns=rows.scanned,
+            start_offset=task.start_offset,
+            end_offset=task.end_offset,
+            include_control=self._options.include_control,
+            aborted=task.aborted,
+            max_rows=MAX_ROWS,
+            max_data_bytes=MAX_DATA_BYTES,
+        )
+        is_damaged = False
+        while True:
+            try:
+                batch = next(batches)
+            except StopIteration as ended:
+                end = ended.value
+                break
+            if batch.column("error").null_count:
+                yield rows.of(batch, file.path)
+            else:
+                is_damaged = True
+                (told,) = batch.to_pylist()
+                problem = f"{file.path} at byte {told['position']}: {told['error']}"
+                yield self._damage(rows, problem, file.path, told)
+        problem = "" if is_damaged else _what_is_missing(task, file, end)
+        if problem:
+            yield self._damage(rows, f"{file.path}{problem}", file.path)
+
+    def _damage(
+        self, rows: LogRows, problem: str, file: str | None = None, told: Mapping[str, Any] | None = None
+    ) -> pa.RecordBatch:
+        if self._fails_at_damage:
+            raise DamagedSegmentError(problem)
+        return rows.damage(problem, file, told)
+
+
+def _what_is_missing(task: SegmentTask, file: SegmentBytes, end: ScanEnd) -> str:
+    """What is to be said of a file whose batches are whole, and which nevertheless does not end where it must."""
+    if task.inode is None and task.end_offset is not None and task.is_last and end.next_offset < task.end_offset:
+        return f": the log ends at offset {end.next_offset}, and what is below {task.end_offset} was committed"
+    if file.inode == task.inode and end.position < file.size:
+        return f" at byte {end.position}: the offset of a batch is beyond {task.end_offset}, where the segment ends"
+    return ""
+
+
+def open_segments(task: SegmentTask) -> Iterator[SegmentBytes | str]:
+    """The files that hold what was planned, to be closed by who gets them, or what there is to say instead.
+
+    The segment itself, although it may have left the log meanwhile; else those that have taken its place.
+    """
+    for _ in range(_TRIES):
+        for path in (task.path, task.path + DELETED):
+            try:
+                file = SegmentBytes(path)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                yield f"{path}: cannot be read: {error.strerror or error}"
+                return
+            if _is_another_topic(task):
+                file.close()
+                yield f"{task.folder}: the topic was deleted and created anew since the read was planned"
+            else:
+                yield file
+            return
+        try:
+            segments = _covering(task)
+        except (FileNotFoundError, NotADirectoryError):
+            yield f"{task.folder}: the log has gone since the read was planned"
+            return
+        first = segments[0].base_offset if segments else None
+        if first is None or first > task.start_offset:
+            upto = "" if first is None and task.end_offset is None else f" to below {first or task.end_offset}"
+            yield f"{task.path}: offsets from {task.start_offset}{upto} have left the log since the read was planned"
+        with contextlib.ExitStack() as opened:
+            try:
+                files = [opened.enter_context(SegmentBytes(segment.path)) for segment in segments]
+            except FileNotFoundError:
+                continue
+            opened.pop_all()
+            yield from files
+            return
+    yield f"{task.path}: the segments of this log change all the time"
+
+
+def _covering(task: SegmentTask) -> list[SegmentFile]:
+    """The live segments that may have something of what was planned."""
+    return [
+        segment
+        for segment in list_segments(task.folder)
+        if segment.state == LIVE
+        and (segment.end_offset is None or segment.end_offset > task.start_offset)
+        and (task.end_offset is None or segment.base_offset < task.end_offset)
+    ]
+
+
+def _is_another_topic(task: SegmentTask) -> bool:
+    try:
+        topic_id = read_partition_metadata(OsFileSystem(), task.folder)
+    except (OSError, CorruptMetadata):
+        return False
+    return None not in (topic_id, task.topic_id) and topic_id != task.topic_id

@@ -1,0 +1,182 @@
+"""What lies in a log directory, of kmini or Apache Kafka, running or stopped. Only looks; needs no Spark and no broker.
+
+A broker may be at work meanwhile: files appear, get other suffixes and go. What is gone when it is looked at is left
+out. The checkpoints are read before the folders are listed, so what they say of a log is never newer than its segments.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator
+from itertools import pairwise
+from typing import NamedTuple, TypeVar
+
+from ...protocol.topics import TopicPartition
+from ...storage import filenames
+from ...storage.checkpoints import CorruptCheckpoint, read_log_start_offsets, read_offsets
+from ...storage.filenames import parse_broker_directory, parse_partition_directory, parse_segment_file
+from ...storage.filesystem import OsFileSystem
+from ...storage.log_dir_files import CorruptMetadata, read_partition_metadata
+
+LIVE, DELETED, CLEANED, SWAP = "live", "deleted", "cleaned", "swap"
+
+_STATES = {"": LIVE, filenames.DELETED: DELETED, filenames.CLEANED: CLEANED, filenames.SWAP: SWAP}
+
+T = TypeVar("T")
+
+
+class SegmentFile(NamedTuple):
+    """A file of records."""
+
+    path: str
+    base_offset: int
+    state: str
+    """LIVE: a part of the log. The others are not: DELETED has left it and will be removed, CLEANED is being written by
+    the cleaner, SWAP is complete and about to take the place of live ones."""
+    size_bytes: int
+    inode: int
+    """Which file it is, whatever its name."""
+    end_offset: int | None = None
+    """Where the next live segment begins: this one's records are below it. None for the last one, and for those that
+    are not live."""
+
+
+class PartitionFolder(NamedTuple):
+    """The log of one partition, as one broker has it."""
+
+    path: str
+    topic: str
+    partition: int
+    """-1 where the name was cut so far that it is lost (in a folder with a mark)."""
+    mark: str
+    """Nothing for a log in use; else `delete` (its topic is gone), `future` (being moved to another log directory) or
+    `stray` (it belongs to no topic)."""
+    topic_id: bytes | None
+    """None where the log is older than topic ids, or does not say."""
+    log_start_offset: int
+    """Records below it are deleted, although they may still be there."""
+    high_watermark: int | None
+    """What consumers may read ended here when the broker last wrote it down: every few seconds, and when it stops.
+    None where nobody has written anything."""
+    recovery_point: int
+    """Everything below it was written to the disk with its indexes."""
+    segments: tuple[SegmentFile, ...]
+    """By base offset; those of all states."""
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def live_segments(self) -> tuple[SegmentFile, ...]:
+        return tuple(segment for segment in self.segments if segment.state == LIVE)
+
+
+class LogDir:
+    """The folders of logs below a path, which may be a log directory, kmini's data directory (which has a `broker-N`
+    for each broker), or one such folder itself.
+
+    FileNotFoundError or NotADirectoryError if there is no directory at the path.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.path.abspath(os.fspath(path))
+        names = os.listdir(self.path)
+        brokers = [name for name in names if parse_broker_directory(name) is not None]
+        brokers = [name for name in brokers if os.path.isdir(os.path.join(self.path, name))]
+        self._lone_folder = not brokers and any(parse_segment_file(name) is not None for name in names)
+        if self._lone_folder:
+            self.log_directories = [os.path.dirname(self.path)]
+        else:
+            self.log_directories = sorted(os.path.join(self.path, name) for name in brokers) or [self.path]
+        """Those below the path, or the one above a lone folder."""
+        self.problems: list[str] = []
+        """What could not be read of checkpoints and other small files the last time, with the file's name. It was taken
+        for missing."""
+        self._filesystem = OsFileSystem()
+
+    def partitions(self, topics: Collection[str] | None = None) -> list[PartitionFolder]:
+        """The logs of these topics, or all, in order of their names; those of one partition by log directory.
+
+        A data directory of several brokers has one for each replica.
+        """
+        self.problems = []
+        found = [folder for directory in self.log_directories for folder in self._folders(directory, topics)]
+        return sorted(found, key=lambda folder: (folder.topic, folder.partition, folder.path))
+
+    def _folders(self, directory: str, topics: Collection[str] | None) -> Iterator[PartitionFolder]:
+        checkpoints = [self._offsets(directory, name) for name in _CHECKPOINTS]
+        for name in [os.path.basename(self.path)] if self._lone_folder else sorted(os.listdir(directory)):
+            path = os.path.join(directory, name)
+            parsed = parse_partition_directory(name)
+            if parsed is None and self._lone_folder:
+                parsed = filenames.PartitionDirectory(TopicPartition(name, -1))
+            if parsed is None or not os.path.isdir(path):
+                continue
+            lost = TopicPartition(name.rpartition(".")[0], -1)
+            topic_partition = parsed.topic_partition or lost
+            if topics is not None and topic_partition.topic not in topics:
+                continue
+            try:
+                segments = list_segments(path)
+                topic_id = self._read(lambda path=path: read_partition_metadata(self._filesystem, path))  # type: ignore[misc]
+            except FileNotFoundError:
+                continue  # the folder has gone meanwhile
+            starts, watermarks, recovery_points = (None if parsed.mark else found for found in checkpoints)
+            first = next((segment.base_offset for segment in segments if segment.state == LIVE), 0)
+            yield PartitionFolder(
+                path=path,
+                topic=topic_partition.topic,
+                partition=topic_partition.partition,
+                mark=parsed.mark,
+                topic_id=topic_id,
+                log_start_offset=max(first, (starts or {}).get(topic_partition, 0)),
+                high_watermark=(watermarks or {}).get(topic_partition),
+                recovery_point=(recovery_points or {}).get(topic_partition, 0),
+                segments=segments,
+            )
+
+    def _offsets(self, directory: str, name: str) -> dict[TopicPartition, int] | None:
+        path = os.path.join(directory, name)
+        if name == filenames.LOG_START_OFFSET_CHECKPOINT:
+            return self._read(lambda: read_log_start_offsets(self._filesystem, directory))
+        return self._read(lambda: read_offsets(self._filesystem, path))
+
+    def _read(self, read: Callable[[], T]) -> T | None:
+        try:
+            return read()
+        except (CorruptCheckpoint, CorruptMetadata) as error:
+            self.problems.append(str(error))
+        except OSError as error:
+            self.problems.append(f"{error.filename}: cannot be read: {error.strerror or error}")
+        return None
+
+
+_CHECKPOINTS = (
+    filenames.LOG_START_OFFSET_CHECKPOINT,
+    filenames.HIGH_WATERMARK_CHECKPOINT,
+    filenames.RECOVERY_POINT_CHECKPOINT,
+)
+
+
+def list_segments(folder: str) -> tuple[SegmentFile, ...]:
+    """The files of records in a folder, as they are at this moment."""
+    segments = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            parsed = parse_segment_file(entry.name)
+            if parsed is None or parsed.kind != filenames.LOG:
+                continue
+            try:
+                status = entry.stat()
+            except FileNotFoundError:
+                continue
+            state = _STATES[parsed.suffix]
+            segments.append(SegmentFile(entry.path, parsed.base_offset, state, status.st_size, status.st_ino))
+    segments.sort(key=lambda segment: (segment.base_offset, segment.state))
+    bases = [segment.base_offset for segment in segments if segment.state == LIVE]
+    ends = dict(pairwise(bases))
+    return tuple(
+        segment._replace(end_offset=ends.get(segment.base_offset)) if segment.state == LIVE else segment
+        for segment in segments
+    )

@@ -1,0 +1,1 @@
+"""Stages of Spark that topics join: declared, run, and purged behind."""

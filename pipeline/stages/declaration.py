@@ -1,0 +1,317 @@
+"""How a pipeline is declared: stages joined by topics (see docs/pipelines.md).
+
+    pipeline = Pipeline(
+        "orders",
+        stages=[
+            Stage("clean", clean, reads="raw-orders", writes="orders"),
+            Stage("archive", archive, reads="orders", writes=Files("archive")),
+        ],
+        topics=[Topic("orders", partitions=4)],
+    )
+
+Nothing here imports Spark: a declaration is checked when it is made, before anything runs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..clients import Kafka
+
+if TYPE_CHECKING:
+    import threading
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from .progress import Watcher
+    from .running import Running
+
+StageFunction = Callable[..., "DataFrame"]
+"""One DataFrame for each thing a stage reads, in that order, to the one that is written."""
+
+Source = Callable[["SparkSession"], "DataFrame"]
+"""What a stage reads that is no topic: a table to join with, files that arrive."""
+
+OUTPUT_MODES = ("append", "update", "complete")
+STAGE_NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
+HAS_SCHEME = re.compile(r"[a-z][a-z0-9+.-]+:")
+
+OURS = {
+    "subscribe": "the topic is what the stage reads",
+    "subscribepattern": "the topic is what the stage reads",
+    "assign": "the topic is what the stage reads",
+    "topic": "the topic is what the stage writes",
+    "path": "the path is what the stage writes",
+    "checkpointlocation": "Stage(checkpoint=...) says where it lies",
+    "includeheaders": "headers are always read",
+    "kafka.bootstrap.servers": "Kafka(bootstrap_servers=...) says where the brokers are",
+}
+"""Options of Spark's that the declaration itself stands for, in lower case, as Spark compares them."""
+
+
+class DeclarationError(Exception):
+    """A pipeline that cannot be run as it is declared; the message names stage and topic."""
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic of a pipeline, and how it is kept."""
+
+    name: str
+    partitions: int | None = None
+    """With how many it is created where there is none; None: it has to be there."""
+    configs: Mapping[str, str] = field(default_factory=dict)
+    """Topic settings, for when it is created: `segment.bytes`, `retention.ms`, ..."""
+    replication_factor: int = -1
+    """For when it is created; -1: the broker's default."""
+    purge: bool | None = None
+    """Whether what all its consumers have processed is deleted. None: exactly if one stage writes it, another one reads
+    it, and it is not declared to be compacted only."""
+    consumer_groups: Sequence[str] = ()
+    """Groups outside of the pipeline that read it too: what they have not committed is not purged."""
+
+
+@dataclass(frozen=True)
+class Files:
+    """A sink of files, exactly once (Spark's file sink)."""
+
+    path: str
+    format: str = "parquet"
+    partition_by: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Batches:
+    """A sink that is a function of each micro-batch and its id (Spark's foreachBatch): at least once. A batch that is
+    handed over again has the same id and, where the stage keeps no state, the same rows."""
+
+    function: Callable[[DataFrame, int], None]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One streaming query: what it reads, a function, and what it writes."""
+
+    name: str
+    """Also the query's name, and that of its checkpoint's folder."""
+    function: StageFunction
+    reads: str | Source | Sequence[str | Source] = ()
+    """Names of topics, or functions of the session."""
+    writes: str | Files | Batches = ""
+    """The name of a topic, or another sink."""
+    output_mode: str = "append"
+    trigger_interval_ms: int | None = None
+    """None: the pipeline's."""
+    source_options: Mapping[str, str] = field(default_factory=dict)
+    """Of Spark's Kafka source, for each topic: maxOffsetsPerTrigger, startingOffsets (by default earliest), kafka.*."""
+    sink_options: Mapping[str, str] = field(default_factory=dict)
+    checkpoint: str | None = None
+    """Its location; None: a folder of this name in the pipeline's."""
+
+    @property
+    def sources(self) -> tuple[str | Source, ...]:
+        return (self.reads,) if isinstance(self.reads, str) or callable(self.reads) else tuple(self.reads)
+
+    @property
+    def topics_read(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(source for source in self.sources if isinstance(source, str)))
+
+    @property
+    def topic_written(self) -> str | None:
+        return self.writes if isinstance(self.writes, str) else None
+
+    def __str__(self) -> str:
+        reads = ", ".join(self.topics_read) or "no topic"
+        sink = type(self.writes).__name__.lower()
+        return f"stage {self.name!r} (reads {reads}, writes {self.topic_written or sink})"
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Stages joined by topics. Raises `DeclarationError` where they do not fit together."""
+
+    name: str
+    stages: Sequence[Stage]
+    topics: Sequence[Topic] = ()
+    """Those about which there is something to say; a topic that a stage names need not be here."""
+    kafka: Kafka = field(default_factory=Kafka)
+    checkpoints: str = "checkpoints"
+    """The folder of the stages' checkpoints: a path, or a URI that Spark can write to."""
+    directory: str = "."
+    """What relative paths (of checkpoints, of Files) are relative to. Read from a file: that file's folder."""
+    trigger_interval_ms: int = 1000
+    purge_interval_ms: int = 1000
+    """Purges follow one another by that at least; one does for all that was committed meanwhile."""
+    spark_settings: Mapping[str, str] = field(default_factory=dict)
+    """Of the session, where it is started for this pipeline."""
+
+    def __post_init__(self) -> None:
+        for check in (_check_stages, _check_topics, _check_options, _check_checkpoints):
+            check(self)
+        self.in_order()
+
+    def in_order(self) -> tuple[Stage, ...]:
+        """The stages, each after those that write what it reads. Raises `DeclarationError` for a cycle."""
+        left, ordered = [*self.stages], list[Stage]()
+        while left:
+            written = {stage.topic_written for stage in left}
+            ready = [stage for stage in left if not written & {*stage.topics_read}]
+            if not ready:
+                raise DeclarationError(f"stages read what they write, in a circle: {_circle(left)}")
+            ordered += ready
+            left = [stage for stage in left if stage not in ready]
+        return tuple(ordered)
+
+    def topic(self, name: str) -> Topic:
+        """What is declared about a topic, if anything."""
+        return next((topic for topic in self.topics if topic.name == name), Topic(name))
+
+    def topic_names(self) -> list[str]:
+        """All that stages read or write, in the order of their data."""
+        names = (name for stage in self.in_order() for name in (*stage.topics_read, stage.topic_written) if name)
+        return list(dict.fromkeys(names))
+
+    def readers(self, topic: str) -> list[Stage]:
+        return [stage for stage in self.stages if topic in stage.topics_read]
+
+    def is_between(self, topic: str) -> bool:
+        """Whether one stage writes it and another one reads it."""
+        return bool(self.readers(topic)) and any(stage.topic_written == topic for stage in self.stages)
+
+    def purged_topics(self) -> list[Topic]:
+        """Those of which consumed records are deleted."""
+        topics = [self.topic(name) for name in self.topic_names() if self.readers(name)]
+        return [
+            topic
+            for topic in topics
+            if (
+                topic.purge
+                if topic.purge is not None
+                else self.is_between(topic.name) and topic.configs.get("cleanup.policy", "").strip() != "compact"
+            )
+        ]
+
+    def located(self, path: str) -> str:
+        """A path or URI of this declaration, absolute."""
+        return path if HAS_SCHEME.match(path) else str(Path(self.directory).absolute() / path)
+
+    def checkpoint_of(self, stage: Stage) -> str:
+        return self.located(stage.checkpoint or os.path.join(self.checkpoints, stage.name))
+
+    def with_kafka(self, bootstrap_servers: str = "", settings: Mapping[str, str] | None = None) -> Pipeline:
+        """The same pipeline on another cluster, or as somebody else; what is empty stays as it is."""
+        kafka = replace(
+            self.kafka,
+            bootstrap_servers=bootstrap_servers or self.kafka.bootstrap_servers,
+            settings={**self.kafka.settings, **(settings or {})},
+        )
+        return replace(self, kafka=kafka)
+
+    def start(self, *, available_now: bool = False, spark: SparkSession | None = None) -> Running:
+        """Run it beside what this program does; `Running.stop` ends it."""
+        from .running import Running
+
+        return Running(self, available_now=available_now, spark=spark)
+
+    def run(
+        self,
+        *,
+        available_now: bool = False,
+        spark: SparkSession | None = None,
+        stop: threading.Event | None = None,
+        watcher: Watcher | None = None,
+    ) -> None:
+        """Run it until `stop` is set; with `available_now` until everything there is has passed every stage.
+
+        Raises `PipelineError`: of a stage that failed when the others were stopped, upstream first.
+        """
+        with self.start(available_now=available_now, spark=spark) as running:
+            running.wait(stop, watcher)
+
+
+def _each_topic(pipeline: Pipeline) -> Iterator[tuple[Stage, str]]:
+    for stage in pipeline.stages:
+        for name in (*stage.topics_read, stage.topic_written):
+            if name is not None:
+                yield stage, name
+
+
+def _check_stages(pipeline: Pipeline) -> None:
+    if not pipeline.stages:
+        raise DeclarationError(f"pipeline {pipeline.name!r} has no stage")
+    names = [stage.name for stage in pipeline.stages]
+    for stage in pipeline.stages:
+        if not STAGE_NAME.fullmatch(stage.name) or stage.name in (".", ".."):
+            raise DeclarationError(f"stage {stage.name!r}: a name has letters, digits, '.', '_' and '-', up to 100")
+        if names.count(stage.name) > 1:
+            raise DeclarationError(f"there are two stages {stage.name!r}: their names are those of their checkpoints")
+        if not stage.sources:
+            raise DeclarationError(f'{stage} has no source: reads="a-topic" gives it one')
+        for source in stage.sources:
+            if source == "" or not (isinstance(source, str) or callable(source)):
+                raise DeclarationError(
+                    f"stage {stage.name!r} reads {source!r}: a topic's name, or a function of the session"
+                )
+        if stage.writes == "" or not isinstance(stage.writes, (str, Files, Batches)):
+            raise DeclarationError(f'{stage} has no sink: writes="a-topic", Files(path) or Batches(function)')
+        if not callable(stage.function):
+            raise DeclarationError(f"{stage}: {stage.function!r} is no function")
+        if stage.output_mode not in OUTPUT_MODES:
+            raise DeclarationError(f"{stage}: output_mode {stage.output_mode!r} is none of {', '.join(OUTPUT_MODES)}")
+    for interval in (pipeline.trigger_interval_ms, *(stage.trigger_interval_ms for stage in pipeline.stages)):
+        if interval is not None and interval < 0:
+            raise DeclarationError(f"trigger_interval_ms is {interval}: 0 (batch after batch) or more milliseconds")
+
+
+def _check_topics(pipeline: Pipeline) -> None:
+    names = [topic.name for topic in pipeline.topics]
+    used = {name for _, name in _each_topic(pipeline)}
+    for topic in pipeline.topics:
+        if names.count(topic.name) > 1:
+            raise DeclarationError(f"topic {topic.name!r} is declared twice")
+        if topic.name not in used:
+            raise DeclarationError(f"topic {topic.name!r} is declared, and no stage reads or writes it")
+        if topic.partitions is not None and topic.partitions < 1:
+            raise DeclarationError(f"topic {topic.name!r} has {topic.partitions} partitions: at least 1")
+        if isinstance(topic.consumer_groups, str):
+            raise DeclarationError(f"topic {topic.name!r}: consumer_groups is a list, ({topic.consumer_groups!r},)")
+        if topic.purge and not pipeline.readers(topic.name):
+            raise DeclarationError(f"topic {topic.name!r} is to be purged, and no stage reads it")
+
+
+def _check_options(pipeline: Pipeline) -> None:
+    for stage in pipeline.stages:
+        for key, value in {**stage.source_options, **stage.sink_options}.items():
+            if key.lower() == "failondataloss" and str(value).lower() != "true":
+                raise DeclarationError(
+                    f"{stage}: failOnDataLoss stays true, or records that were lost would be missed in silence"
+                )
+            if key.lower() in OURS:
+                raise DeclarationError(f"{stage}: option {key} is not for a stage to set, {OURS[key.lower()]}")
+
+
+def _check_checkpoints(pipeline: Pipeline) -> None:
+    writers: dict[str, Stage] = {}
+    for stage in pipeline.stages:
+        place = pipeline.checkpoint_of(stage)
+        place = place if HAS_SCHEME.match(place) else os.path.realpath(place)
+        if other := writers.get(place):
+            raise DeclarationError(f"{other} and {stage} have one checkpoint, {place}: each query needs its own")
+        writers[place] = stage
+
+
+def _circle(stages: Sequence[Stage]) -> str:
+    """Stages and topics of a cycle among these, each of which reads what another one of them writes."""
+    writer_of = {stage.topic_written: stage for stage in stages}
+    path, stage = list[Stage](), stages[0]
+    while stage not in path:
+        path.append(stage)
+        stage = next(writer_of[topic] for topic in stage.topics_read if topic in writer_of)
+    circle = [*reversed(path[path.index(stage) :])]
+    circle = circle[-1:] + circle[:-1]
+    return " → ".join(f"{one.name} → {one.topic_written}" for one in circle) + f" → {circle[0].name}"

@@ -1,0 +1,64 @@
+"""What a stage gets of a topic, and what the topic after it gets of the stage.
+
+Spark's Kafka source gives key, value, topic, partition, offset, timestamp, timestampType and headers. Its sink takes
+key, value, headers and partition, and stamps records with the time of writing. So that event time is not lost on the
+way, the timestamp travels between two stages in a header.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+TIMESTAMP_HEADER = "kmini.timestamp"
+"""A record's timestamp in milliseconds, in decimal digits."""
+
+SINK_COLUMNS = ("key", "value", "headers", "partition")
+HEADERS = "array<struct<key:string,value:binary>>"
+
+
+def from_topic(spark: SparkSession, topic: str, options: Mapping[str, str], *, is_ours: bool) -> DataFrame:
+    """A topic as a stream, with the columns of Spark's Kafka source. Of a topic that another stage writes (`is_ours`)
+    `timestamp` is the one that the stage's `timestamp` column had, and `headers` are those it gave."""
+    frame = (
+        spark.readStream.format("kafka")
+        .options(**{"startingOffsets": "earliest", **options})
+        .options(subscribe=topic, includeHeaders="true", failOnDataLoss="true")
+        .load()
+    )
+    if not is_ours:
+        return frame
+    from pyspark.sql import functions as F
+
+    told = F.filter("headers", lambda header: header["key"] == TIMESTAMP_HEADER)
+    others = F.filter("headers", lambda header: header["key"] != TIMESTAMP_HEADER)
+    milliseconds = F.try_element_at(told, F.lit(1))["value"].cast("string").cast("bigint")
+    return frame.withColumn("timestamp", F.coalesce(F.timestamp_millis(milliseconds), F.col("timestamp"))).withColumn(
+        "headers", F.when(F.size(others) > 0, others)
+    )
+
+
+def for_sink(frame: DataFrame) -> DataFrame:
+    """The columns that Spark's Kafka sink takes, of what a stage returned: key, value, headers and partition, and the
+    header that carries `timestamp`. Raises ValueError for a frame without `value`.
+
+    Of the other columns that the source gives, `topic` and `offset` are about the record that was read, and go.
+    """
+    from pyspark.sql import functions as F
+
+    if "value" not in frame.columns:
+        raise ValueError(f"it writes to a topic and has no column 'value' but {', '.join(frame.columns) or 'none'}")
+    columns: list[Column] = [F.col(name) for name in SINK_COLUMNS if name in frame.columns and name != "headers"]
+    if "timestamp" not in frame.columns:
+        return frame.select(*columns, *(["headers"] if "headers" in frame.columns else []))
+    milliseconds = F.unix_millis(F.col("timestamp").cast("timestamp"))
+    told = F.array(
+        F.struct(F.lit(TIMESTAMP_HEADER).alias("key"), milliseconds.cast("string").cast("binary").alias("value"))
+    )
+    given = (
+        F.coalesce(F.col("headers"), F.array().cast(HEADERS)) if "headers" in frame.columns else F.array().cast(HEADERS)
+    )
+    return frame.select(*columns, F.concat(given, told.cast(HEADERS)).alias("headers"))

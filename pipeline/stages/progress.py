@@ -1,0 +1,123 @@
+"""How a pipeline is doing: of each stage rows a second and lag, of each topic how far it is purged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+    from rich.console import RenderableType
+
+    from .purge import TopicPurge
+
+
+@dataclass(frozen=True)
+class StageProgress:
+    """Of the last micro-batch of a stage, as Spark tells it."""
+
+    name: str
+    state: str
+    batch_id: int | None = None
+    input_rows: int = 0
+    rows_per_second: float = 0.0
+    """Processed."""
+    lag: int | None = None
+    """Records in the topics that were there when the batch was planned, behind its end."""
+
+
+@dataclass(frozen=True)
+class TopicProgress:
+    name: str
+    purged: int
+    """Records before the low watermarks of the partitions, all in all; those are what the broker answered."""
+    waits_for: str
+    """Who keeps a partition from being purged, or why the last purge failed."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    pipeline: str
+    stages: Sequence[StageProgress]
+    topics: Sequence[TopicProgress]
+
+
+Watcher = Callable[[Progress], None]
+"""Told now and then how a pipeline is doing."""
+
+
+def stage_progress(name: str, query: StreamingQuery | None, state: str = "") -> StageProgress:
+    """What Spark tells about a stage's query, None before it runs."""
+    if query is None:
+        return StageProgress(name, state or "waits")
+    state = state or ("runs" if query.isActive else "ended")
+    told = query.lastProgress
+    if told is None:
+        return StageProgress(name, state)
+    lags = [lag for source in told["sources"] if (lag := _lag(source)) is not None]
+    rate = float(told["processedRowsPerSecond"] or 0.0)
+    return StageProgress(
+        name,
+        state,
+        told["batchId"],
+        told["numInputRows"],
+        rate if rate == rate else 0.0,  # not a number while there is no batch
+        sum(lags) if lags else None,
+    )
+
+
+def _lag(source: Any) -> int | None:
+    """How far a Kafka source is behind the latest offsets; None for another source."""
+    latest, end = _offsets(source["latestOffset"]), _offsets(source["endOffset"])
+    if latest is None or end is None:
+        return None
+    return sum(max(0, offset - end.get(partition, 0)) for partition, offset in latest.items())
+
+
+def _offsets(told: Any) -> dict[tuple[str, str], int] | None:
+    content = json.loads(told) if isinstance(told, str) else told
+    if not isinstance(content, dict) or not all(isinstance(one, dict) for one in content.values()):
+        return None
+    return {(topic, partition): offset for topic, one in content.items() for partition, offset in one.items()}
+
+
+def topic_progress(topic: TopicPurge) -> TopicProgress:
+    waits = "; ".join(f"{partition} waits for {names}" for partition, names in sorted(topic.waits_for.items()))
+    return TopicProgress(topic.topic, sum(topic.low_watermarks.values()), topic.trouble or waits)
+
+
+def lines(progress: Progress) -> list[str]:
+    """For a pipe or a log."""
+    found = [
+        f"{stage.name}: {stage.state}"
+        + ("" if stage.batch_id is None else f", batch {stage.batch_id}, {stage.rows_per_second:.0f} rows/s")
+        + ("" if stage.lag is None else f", lag {stage.lag}")
+        for stage in progress.stages
+    ]
+    for topic in progress.topics:
+        found.append(f"{topic.name}: {topic.purged} purged" + (f" ({topic.waits_for})" if topic.waits_for else ""))
+    return found
+
+
+def table(progress: Progress) -> RenderableType:
+    """For a terminal."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    stages = Table("stage", "state", box=SIMPLE_HEAD)
+    for heading in ("batch", "rows/s", "lag"):
+        stages.add_column(heading, justify="right")
+    for stage in progress.stages:
+        batch = "-" if stage.batch_id is None else str(stage.batch_id)
+        lag = "-" if stage.lag is None else f"{stage.lag:,}"
+        stages.add_row(Text(stage.name), stage.state, batch, f"{stage.rows_per_second:,.0f}", lag)
+    topics = Table("topic", box=SIMPLE_HEAD)
+    topics.add_column("purged", justify="right")
+    topics.add_column("")
+    for topic in progress.topics:
+        topics.add_row(Text(topic.name), f"{topic.purged:,}", Text(topic.waits_for))
+    return Group(stages, *([topics] if progress.topics else []))

@@ -1,0 +1,341 @@
+"""Run a pipeline: topics, session, checkpoints, queries, purges; and stop it in order.
+
+At the start: topics are looked up or created, every DataFrame is built, checkpoints are locked and compared with the
+cluster, and what a former run had committed and not purged is purged. Only then a query starts.
+
+At the end, whatever ended it, stages are stopped upstream first: while they stop, nobody writes to a topic whose reader
+is gone. Then there is a last purge, of what is committed by then, and nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from .admin import Admin, AdminError, TopicDescription
+from .checkpoint import CheckpointError, CheckpointFiles, read_planned
+from .declaration import Batches, Files, Pipeline, Stage
+from .frames import for_sink, from_topic
+from .places import (
+    CheckpointLock,
+    InUseError,
+    checkpoint_files,
+    durability,
+    read_identity,
+    write_identity,
+)
+from .progress import Progress, StageProgress, Watcher, stage_progress, topic_progress
+from .purge import Consumer, GroupConsumer, Purger, PurgeThread, StageConsumer, TopicPurge
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+LOOK_EVERY_S = 0.2
+TELL_EVERY_S = 1.0
+FINISH_BATCH_S = 10.0
+"""So long a stage that is stopped may take to finish its micro-batch; a batch that is cut off is done again later."""
+
+
+class PipelineError(Exception):
+    """A pipeline could not start, or a stage of it failed; the message is one line and names stage and topic."""
+
+
+class Running:
+    """A pipeline that runs. Made by `Pipeline.start`; raises `PipelineError` if it cannot start.
+
+    Not to be used by several threads.
+    """
+
+    def __init__(self, pipeline: Pipeline, *, available_now: bool = False, spark: SparkSession | None = None) -> None:
+        self.pipeline = pipeline
+        self._available_now = available_now
+        self._stages = pipeline.in_order()
+        self._queries: dict[str, StreamingQuery] = {}
+        self._waiting = [*self._stages]
+        """Not started yet: of a run that ends by itself each stage starts when those before it are through."""
+        self._locks: list[CheckpointLock] = []
+        self._thread: PurgeThread | None = None
+        self._purger: Purger | None = None
+        try:
+            admin = Admin(pipeline.kafka)
+            cluster_id = admin.cluster_id()
+            topics = _topics(pipeline, admin)
+            self._spark = spark or _session(pipeline)
+            self._frames = {stage.name: self._frame(stage) for stage in self._stages}
+            files = {stage.name: self._checkpoint(stage, cluster_id, topics) for stage in self._stages}
+            self._purger = Purger(admin, _purges(pipeline, admin, topics, files))
+            self._purger.purge(at_once=True)
+            self._thread = PurgeThread(self._purger, interval_s=pipeline.purge_interval_ms / 1000)
+            self._thread.start()
+            self._start_ready()
+        except (AdminError, InUseError, CheckpointError) as error:
+            self.stop()
+            raise PipelineError(f"pipeline {pipeline.name!r}: {error}") from error
+        except BaseException:
+            self.stop()
+            raise
+
+    def __enter__(self) -> Running:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def wait(self, stop: threading.Event | None = None, watcher: Watcher | None = None) -> None:
+        """Return when `stop` is set, or all is through; stop the stages. Raises `PipelineError` if one failed."""
+        stop = stop or threading.Event()
+        tell_at = 0.0
+        try:
+            while not stop.wait(LOOK_EVERY_S) and not self.is_through():
+                if watcher is not None and time.monotonic() >= tell_at:
+                    watcher(self.progress())
+                    tell_at = time.monotonic() + TELL_EVERY_S
+            self.check()
+        finally:
+            self.stop()
+        if watcher is not None:
+            watcher(self.progress())
+
+    def is_through(self) -> bool:
+        """Whether every stage has ended; starts those whose turn it is. Raises `PipelineError` if one failed."""
+        self.check()
+        self._start_ready()
+        return not self._waiting and not any(query.isActive for query in self._queries.values())
+
+    def check(self) -> None:
+        """Raises `PipelineError` for the first stage that failed."""
+        for stage in self._stages:
+            query = self._queries.get(stage.name)
+            if query is not None and not query.isActive and (error := query.exception()) is not None:
+                raise PipelineError(f"{stage} failed: {reason(str(error))}") from None
+
+    def progress(self) -> Progress:
+        stages: list[StageProgress] = []
+        for stage in self._stages:
+            query = self._queries.get(stage.name)
+            has_failed = query is not None and not query.isActive and query.exception() is not None
+            stages.append(stage_progress(stage.name, query, "failed" if has_failed else ""))
+        topics = [topic_progress(topic) for topic in (self._purger.topics if self._purger else ())]
+        return Progress(self.pipeline.name, stages, topics)
+
+    def purge_now(self) -> int:
+        """Purge what is committed by now, beside what is purged by itself; return of how many partitions."""
+        return self._purger.purge(at_once=True) if self._purger else 0
+
+    def stop(self) -> None:
+        """Stop the stages, upstream first, purge what they committed, and give up the checkpoints. Once is enough."""
+        self._waiting = []
+        for stage in self._stages:
+            query = self._queries.get(stage.name)
+            if query is not None and query.isActive:
+                _let_it_finish(query)
+                query.stop()
+        if self._thread is not None:
+            self._thread.stop()
+            self._thread = None
+            self.purge_now()
+        locks, self._locks = self._locks, []
+        for lock in locks:
+            lock.release()
+
+    # --- starting
+
+    def _start_ready(self) -> None:
+        """Start the stages whose turn it is: all of them, or those whose input nobody writes to any more."""
+        for stage in [*self._waiting]:
+            before = [one for one in self._stages if one.topic_written in stage.topics_read]
+            is_ready = all((query := self._queries.get(one.name)) is not None and not query.isActive for one in before)
+            if is_ready or not self._available_now:
+                self._queries[stage.name] = self._begin(stage)
+                self._waiting.remove(stage)
+
+    def _frame(self, stage: Stage) -> DataFrame:
+        """What a stage's function makes of what it reads."""
+        frames: list[DataFrame] = []
+        for source in stage.sources:
+            if isinstance(source, str):
+                options = self.pipeline.kafka.spark_options() | dict(stage.source_options)
+                frames.append(from_topic(self._spark, source, options, is_ours=self.pipeline.is_between(source)))
+            else:
+                frames.append(_guarded(stage, lambda source=source: source(self._spark)))  # type: ignore[misc]
+        frame: DataFrame = _guarded(stage, lambda: stage.function(*frames))
+        if not getattr(frame, "isStreaming", False):
+            kind = "a DataFrame that does not stream" if hasattr(frame, "isStreaming") else f"{type(frame).__name__}"
+            raise PipelineError(f"{stage} failed: its function returned {kind}")
+        if stage.topic_written is None:
+            return frame
+        try:
+            return for_sink(frame)
+        except ValueError as error:
+            raise PipelineError(f"{stage} failed: {error}") from None
+
+    def _checkpoint(self, stage: Stage, cluster_id: str, topics: Mapping[str, TopicDescription]) -> CheckpointFiles:
+        """Take a stage's checkpoint; raises `PipelineError` if its offsets are those of other topics."""
+        place = self.pipeline.checkpoint_of(stage)
+        self._locks.append(CheckpointLock(self._spark, place))
+        files = checkpoint_files(self._spark, place)
+        topic_ids = {name: topics[name].topic_id for name in stage.topics_read}
+        planned = read_planned(files)
+        if planned is not None:
+            _compare(stage, files, {topic for topic, _ in planned.offsets}, cluster_id, topic_ids)
+        write_identity(files, cluster_id, topic_ids)
+        return files
+
+    def _begin(self, stage: Stage) -> StreamingQuery:
+        writer = self._frames[stage.name].writeStream.queryName(stage.name).outputMode(stage.output_mode)
+        interval_ms = stage.trigger_interval_ms
+        interval_ms = self.pipeline.trigger_interval_ms if interval_ms is None else interval_ms
+        if self._available_now:
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=f"{interval_ms} milliseconds")
+        writer = writer.option("checkpointLocation", self.pipeline.checkpoint_of(stage))
+        if isinstance(stage.writes, Files):
+            writer = writer.format(stage.writes.format).option("path", self.pipeline.located(stage.writes.path))
+            if stage.writes.partition_by:
+                writer = writer.partitionBy(*stage.writes.partition_by)
+        elif isinstance(stage.writes, Batches):
+            writer = writer.foreachBatch(stage.writes.function)
+        else:
+            writer = writer.format("kafka").options(**self.pipeline.kafka.spark_options(), topic=stage.writes)
+        query: StreamingQuery = _guarded(stage, writer.options(**stage.sink_options).start)
+        return query
+
+
+def _session(pipeline: Pipeline) -> SparkSession:
+    from ..session import SparkUnavailableError, spark_session
+
+    settings = {"spark.log.level": "ERROR"} | dict(pipeline.spark_settings)
+    try:
+        return spark_session(pipeline.name, settings=settings)
+    except SparkUnavailableError as error:
+        raise PipelineError(str(error)) from error
+
+
+def _topics(pipeline: Pipeline, admin: Admin) -> dict[str, TopicDescription]:
+    """Every topic of the pipeline, created if it is declared with its partitions and there is none."""
+    names = pipeline.topic_names()
+    there = admin.describe(names)
+    missing = [pipeline.topic(name) for name in names if there[name] is None]
+    for topic in missing:
+        if topic.partitions is None:
+            stage, verb = next(
+                (stage, verb)
+                for stage in pipeline.stages
+                for verb, topics in (("reads", stage.topics_read), ("writes", (stage.topic_written,)))
+                if topic.name in topics
+            )
+            raise PipelineError(
+                f"stage {stage.name!r} {verb} topic {topic.name!r}, which is not on {admin.servers}: "
+                f"Topic({topic.name!r}, partitions=...) has it created"
+            )
+    if missing:
+        admin.create(missing)
+        there |= _once_there(admin, [topic.name for topic in missing])
+    return {name: description for name, description in there.items() if description is not None}
+
+
+def _once_there(admin: Admin, names: list[str], *, within_s: float = 30.0) -> dict[str, TopicDescription | None]:
+    """Topics that were just created; another broker may take a moment to know them."""
+    deadline = time.monotonic() + within_s
+    while True:
+        found = admin.describe(names)
+        if all(found.values()) or time.monotonic() > deadline:
+            if missing := [name for name, topic in found.items() if topic is None]:
+                raise PipelineError(f"topic {missing[0]!r} was created and is not there")
+            return found
+        time.sleep(0.05)
+
+
+def _purges(
+    pipeline: Pipeline,
+    admin: Admin,
+    topics: Mapping[str, TopicDescription],
+    files: Mapping[str, CheckpointFiles],
+) -> list[TopicPurge]:
+    """What is purged, and who has to have had it."""
+    stages = {
+        stage.name: StageConsumer(
+            stage.name,
+            files[stage.name],
+            durability(
+                stage,
+                pipeline.checkpoint_of(stage),
+                pipeline.located(stage.writes.path) if isinstance(stage.writes, Files) else None,
+            ),
+        )
+        for stage in pipeline.stages
+    }
+    purges = []
+    for topic in pipeline.purged_topics():
+        partitions = topics[topic.name].partitions
+        consumers: list[Consumer] = [stages[stage.name] for stage in pipeline.readers(topic.name)]
+        consumers += [GroupConsumer(group, partitions, admin) for group in topic.consumer_groups]
+        purges.append(TopicPurge(topic.name, partitions, consumers))
+    return purges
+
+
+def _compare(
+    stage: Stage, files: CheckpointFiles, read: set[str], cluster_id: str, topic_ids: Mapping[str, str]
+) -> None:
+    """Raises `PipelineError` where offsets would be taken for those of other records, to be missed or purged."""
+    remedy = "a new checkpoint begins with what is there"
+    if other := read - topic_ids.keys():
+        reads = ", ".join(sorted(other))
+        raise PipelineError(f"{stage}: checkpoint {files} is that of a query that reads {reads}; {remedy}")
+    known = read_identity(files)
+    if known and known.get("cluster_id") != cluster_id:
+        raise PipelineError(
+            f"{stage}: checkpoint {files} is about topics of cluster {known.get('cluster_id')}; {remedy}"
+        )
+    for name, topic_id in topic_ids.items():
+        former = known.get("topic_ids", {}).get(name)
+        if former is not None and former != topic_id:
+            raise PipelineError(
+                f"{stage}: topic {name!r} was deleted and made anew since checkpoint {files} was written; {remedy}"
+            )
+
+
+def _guarded(stage: Stage, work: Callable[[], Any]) -> Any:
+    """What `work` returns; raises `PipelineError` for whatever it raises."""
+    try:
+        return work()
+    except Exception as error:
+        raise PipelineError(f"{stage} failed: {reason(f'{type(error).__name__}: {error}')}") from error
+
+
+def _let_it_finish(query: StreamingQuery) -> None:
+    """Return between two micro-batches, if there is such a moment in time."""
+    deadline = time.monotonic() + FINISH_BATCH_S
+    first = query.lastProgress
+    while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
+        last = query.lastProgress
+        if last is not None and (first is None or last["batchId"] != first["batchId"]):
+            return
+        time.sleep(0.02)
+
+
+PYTHON_ERROR = re.compile(r"^((?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt)\b.*)$", re.MULTILINE)
+
+
+def reason(text: str) -> str:
+    """Of what Spark says about an error, the line that tells a reader why."""
+    text = text.split("=== Streaming Query ===")[0].split("Driver stacktrace:")[0]
+    if "Traceback (most recent call last)" in text:
+        # The last traceback is the innermost; the line after its frames says what was raised.
+        raised = PYTHON_ERROR.findall(text.rsplit("Traceback (most recent call last)", 1)[1])
+        if raised:
+            return _one_line(raised[0])
+    if "Some data may have been lost" in text:
+        found = re.search(r"Reason: ([^\n]*(?:\n[^\n]*)?)", text)
+        return _one_line("records that were not processed yet are gone. " + (found[1] if found else text))
+    text = re.sub(r"^Query \[[^]]*\] terminated with exception: ", "", text.removeprefix("[STREAM_FAILED] "))
+    return _one_line(next((line for line in text.splitlines() if line.strip()), "no reason given"))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:500]

@@ -1,0 +1,326 @@
+"""The purge rule, with consumers and a broker that say what a test wants them to say."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pytest
+
+from kmini.pipeline.stages import durable, purge
+from kmini.pipeline.stages.admin import AdminError, Deleted
+from kmini.pipeline.stages.checkpoint import LocalFiles, read_planned
+from kmini.pipeline.stages.durable import DurableFolder, DurableOutput
+from kmini.pipeline.stages.purge import Consumer, GroupConsumer, Purger, StageConsumer, TopicPurge
+
+Offsets = dict[tuple[str, int], int]
+
+
+class Broker:
+    """Deletes records, and refuses to."""
+
+    def __init__(self, end: int = 1000) -> None:
+        self.end = end
+        self.starts: Offsets = {}
+        self.requests: list[Offsets] = []
+        self.refusal: AdminError | None = None
+        self.refused: set[int] = set()
+        self.commits: dict[str, dict[int, int]] = {}
+
+    def delete_before(self, offsets: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], Deleted]:
+        self.requests.append(dict(offsets))
+        return {partition: self._delete(partition, offset) for partition, offset in offsets.items()}
+
+    def _delete(self, partition: tuple[str, int], offset: int) -> Deleted:
+        if self.refusal is not None and (not self.refused or partition[1] in self.refused):
+            return Deleted(None, self.refusal)
+        if offset > self.end:
+            return Deleted(None, AdminError("OFFSET_OUT_OF_RANGE", "t-0: Offset out of range"))
+        self.starts[partition] = max(offset, self.starts.get(partition, 0))
+        return Deleted(self.starts[partition])
+
+    def committed(self, group: str, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+        if group not in self.commits:
+            raise AdminError("GROUP_AUTHORIZATION_FAILED", f"group {group}: Group authorization failed")
+        return {number: offset for number, offset in self.commits[group].items() if number in partitions}
+
+
+class Reader:
+    """A consumer that has processed what it is told to say."""
+
+    def __init__(self, name: str, **offsets: int) -> None:
+        self.name = name
+        self.offsets = {int(partition[1:]): offset for partition, offset in offsets.items()}
+        self.made_durable = 0
+        self.fault: Exception | None = None
+
+    def processed(self, topic: str) -> Mapping[int, int]:
+        return self.offsets
+
+    def make_durable(self) -> None:
+        if self.fault is not None:
+            raise self.fault
+        self.made_durable += 1
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def broker() -> Broker:
+    return Broker()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def topic(*consumers: Consumer, partitions: int = 2) -> TopicPurge:
+    return TopicPurge("t", range(partitions), consumers)
+
+
+def test_a_partition_is_purged_up_to_the_consumer_that_is_furthest_behind(broker: Broker) -> None:
+    purged = topic(Reader("fast", p0=90, p1=40), Reader("slow", p0=50, p1=70))
+    assert Purger(broker, [purged]).purge() == 2
+    assert broker.starts == {("t", 0): 50, ("t", 1): 40}
+    assert purged.low_watermarks == {0: 50, 1: 40}
+
+
+def test_a_consumer_that_has_said_nothing_about_a_partition_keeps_it(broker: Broker) -> None:
+    purged = topic(Reader("stage a", p0=90, p1=40), Reader("group b", p1=40))
+    Purger(broker, [purged]).purge()
+    assert broker.starts == {("t", 1): 40}
+    assert purged.waits_for == {0: "group b"}
+
+
+def test_a_topic_without_consumers_is_never_purged(broker: Broker) -> None:
+    assert Purger(broker, [topic()]).purge() == 0
+    assert broker.requests == []
+
+
+def test_what_was_purged_is_not_asked_for_again(broker: Broker) -> None:
+    reader = Reader("a", p0=50, p1=0)
+    purger = Purger(broker, [topic(reader)])
+    purger.purge()
+    purger.purge()
+    reader.offsets[1] = 10
+    purger.purge()
+    assert broker.requests == [{("t", 0): 50}, {("t", 1): 10}]
+
+
+def test_a_consumer_that_goes_back_brings_nothing_back_and_purges_nothing(broker: Broker) -> None:
+    reader = Reader("a", p0=50)
+    purged = topic(reader, partitions=1)
+    purger = Purger(broker, [purged])
+    purger.purge()
+    reader.offsets = {0: 20}
+    assert purger.purge() == 0
+    assert purged.low_watermarks == {0: 50}
+
+
+def test_a_log_that_begins_beyond_what_was_asked_for_is_purged_enough(broker: Broker) -> None:
+    """Retention deletes too."""
+    broker.starts["t", 0] = 70
+    purged = topic(Reader("a", p0=50), partitions=1)
+    assert Purger(broker, [purged]).purge() == 1
+    assert purged.low_watermarks == {0: 70}
+    assert purged.trouble == ""
+
+
+def test_a_refusal_is_told_and_tried_again_later_and_later(broker: Broker, clock: Clock) -> None:
+    purged = topic(Reader("a", p0=50), partitions=1)
+    purger = Purger(broker, [purged], now=clock)
+    broker.refusal = AdminError("TOPIC_AUTHORIZATION_FAILED", "t-0: Topic authorization failed")
+    for tries in (1, 2, 3):
+        assert purger.purge() == 0
+        assert purger.purge() == 0
+        assert len(broker.requests) == tries
+        assert "TOPIC_AUTHORIZATION_FAILED" in purged.trouble
+        clock.now = purged.retry_at
+    broker.refusal = None
+    assert purger.purge() == 1
+    assert (purged.trouble, purged.refusals) == ("", 0)
+
+
+def test_pauses_after_refusals_grow_up_to_a_bound(broker: Broker, clock: Clock) -> None:
+    purged = topic(Reader("a", p0=50), partitions=1)
+    purger = Purger(broker, [purged], now=clock)
+    broker.refusal = AdminError("REQUEST_TIMED_OUT", "t-0: no answer")
+    pauses = []
+    for _ in range(10):
+        purger.purge()
+        pauses.append(purged.retry_at - clock.now)
+        clock.now = purged.retry_at
+    assert pauses == sorted(pauses)
+    assert (pauses[0], pauses[-1]) == (purge.FIRST_PAUSE_S, purge.LONGEST_PAUSE_S)
+
+
+def test_a_refusal_of_one_partition_or_topic_is_none_of_another(broker: Broker, clock: Clock) -> None:
+    broker.refusal, broker.refused = AdminError("NOT_LEADER_OR_FOLLOWER", "t-1: not the leader"), {1}
+    first, second = topic(Reader("a", p0=50, p1=60)), TopicPurge("u", [0], [Reader("a", p0=5)])
+    assert Purger(broker, [first, second], now=clock).purge() == 2
+    assert broker.starts == {("t", 0): 50, ("u", 0): 5}
+    assert "t-1 up to 60" in first.trouble
+    assert second.trouble == ""
+
+
+def test_an_offset_beyond_the_log_is_refused_and_explained(broker: Broker) -> None:
+    broker.end = 10
+    purged = topic(Reader("a", p0=50), partitions=1)
+    Purger(broker, [purged]).purge()
+    assert "OFFSET_OUT_OF_RANGE" in purged.trouble
+    assert "the log ends before what was processed" in purged.trouble
+
+
+def test_nothing_is_purged_before_what_was_made_of_it_is_durable(broker: Broker, clock: Clock) -> None:
+    reader = Reader("a", p0=50)
+    reader.fault = OSError("no space left")
+    purged = topic(reader, partitions=1)
+    purger = Purger(broker, [purged], now=clock)
+    purger.purge()
+    assert broker.requests == []
+    assert "no space left" in purged.trouble
+    reader.fault, clock.now = None, purged.retry_at
+    assert purger.purge() == 1
+    assert reader.made_durable == 1
+
+
+# --- stages
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    for folder in ("offsets", "commits", "sources/0"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "sources" / "0" / "0").write_bytes(b'\0v1\n{"t":{"0":0}}')
+    return tmp_path
+
+
+def plan(checkpoint: Path, batch_id: int, offset: int) -> None:
+    (checkpoint / "offsets" / str(batch_id)).write_text(f'v1\n{{}}\n{{"t":{{"0":{offset}}}}}')
+
+
+def commit(checkpoint: Path, batch_id: int) -> None:
+    (checkpoint / "commits" / str(batch_id)).write_text("v1\n{}")
+
+
+def test_a_stage_has_processed_what_it_committed_and_not_what_it_planned(checkpoint: Path, broker: Broker) -> None:
+    """The planted bug is to read `offsets/` alone. A driver that is killed between the two would go on with batch 1,
+    from 50; purged up to 90, it could not."""
+    purger = Purger(broker, [topic(StageConsumer("s", LocalFiles(checkpoint)), partitions=1)])
+    plan(checkpoint, 0, 50)
+    assert purger.purge() == 0
+    commit(checkpoint, 0)
+    plan(checkpoint, 1, 90)
+    assert purger.purge() == 1
+    assert broker.starts == {("t", 0): 50}
+    planned = read_planned(LocalFiles(checkpoint))
+    assert planned is not None
+    assert planned.offsets == {("t", 0): 90}  # what the bug would purge
+    commit(checkpoint, 1)
+    purger.purge()
+    assert broker.starts == {("t", 0): 90}
+
+
+def test_a_checkpoint_that_is_not_understood_stops_its_purges_only(checkpoint: Path, broker: Broker) -> None:
+    plan(checkpoint, 0, 50)
+    (checkpoint / "commits" / "0").write_text("v9\n{}")
+    purged = topic(StageConsumer("s", LocalFiles(checkpoint)), partitions=1)
+    other = TopicPurge("u", [0], [Reader("a", p0=5)])
+    Purger(broker, [purged, other]).purge()
+    assert "commits/0 begins with b'v9'" in purged.trouble
+    assert broker.starts == {("u", 0): 5}
+
+
+def test_a_checkpoint_is_synced_once_a_commit_before_its_purge(checkpoint: Path, broker: Broker) -> None:
+    synced: list[int] = []
+    consumer = StageConsumer("s", LocalFiles(checkpoint), lambda: synced.append(len(broker.requests)))
+    purger = Purger(broker, [topic(consumer, partitions=1), TopicPurge("u", [0], [Reader("a", p0=5)])])
+    for batch_id in range(3):
+        plan(checkpoint, batch_id, 10 * (batch_id + 1))
+        commit(checkpoint, batch_id)
+        purger.purge()
+        purger.purge()
+    assert synced == [0, 2, 3]  # there is one request of the other topic, after the first
+
+
+# --- groups
+
+
+def test_a_group_is_waited_for_where_it_has_committed_nothing(broker: Broker, clock: Clock) -> None:
+    broker.commits["billing"] = {0: 30}
+    purged = topic(Reader("stage s", p0=50, p1=60), GroupConsumer("billing", [0, 1], broker, now=clock))
+    Purger(broker, [purged], now=clock).purge()
+    assert broker.starts == {("t", 0): 30}
+    assert purged.waits_for == {1: "group billing"}
+
+
+def test_a_group_that_goes_on_has_more_purged(broker: Broker, clock: Clock) -> None:
+    broker.commits["billing"] = {0: 30}
+    purger = Purger(
+        broker, [topic(Reader("s", p0=50), GroupConsumer("billing", [0], broker, now=clock), partitions=1)], now=clock
+    )
+    purger.purge()
+    broker.commits["billing"] = {0: 45}
+    clock.now += purge.ASK_GROUPS_EVERY_S
+    purger.purge()
+    assert broker.starts == {("t", 0): 45}
+
+
+def test_a_group_that_cannot_be_asked_keeps_everything(broker: Broker, clock: Clock) -> None:
+    purged = topic(Reader("s", p0=50), GroupConsumer("secret", [0], broker, now=clock), partitions=1)
+    Purger(broker, [purged], now=clock).purge()
+    assert broker.requests == []
+    assert "GROUP_AUTHORIZATION_FAILED" in purged.trouble
+
+
+# --- what survives a loss of power
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The paths that were synced, in order."""
+    paths: list[str] = []
+
+    def sync(descriptor: int) -> None:
+        paths.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+
+    if not os.path.isdir("/proc/self/fd"):
+        pytest.skip("what is synced is seen in /proc")
+    monkeypatch.setattr(durable.os, "fsync", sync)
+    return paths
+
+
+def test_a_new_file_is_synced_with_its_folder_once(checkpoint: Path, synced: list[str]) -> None:
+    folder = DurableFolder(checkpoint)
+    folder.sync()
+    synced.clear()
+    commit(checkpoint, 7)
+    assert folder.sync() == 1
+    assert folder.sync() == 0
+    assert synced == [str(checkpoint / "commits" / "7"), str(checkpoint / "commits")]
+
+
+def test_files_of_a_sink_are_synced_before_the_log_that_names_them(tmp_path: Path, synced: list[str]) -> None:
+    output = DurableOutput(tmp_path)
+    assert output.sync() == 0
+    (tmp_path / "_spark_metadata").mkdir()
+    (tmp_path / "day=1").mkdir()
+    part, stray = tmp_path / "day=1" / "part 1.parquet", tmp_path / "stray.parquet"
+    part.write_bytes(b"rows")
+    stray.write_bytes(b"of a task that failed")
+    path = f"file://{str(part).replace(' ', '%20')}"
+    (tmp_path / "_spark_metadata" / "0").write_text(f'v1\n{{"path":"{path}","action":"add"}}')
+    assert output.sync() == 1
+    in_order = [str(part), str(part.parent), str(tmp_path / "_spark_metadata" / "0")]
+    assert [path for path in synced if path in in_order] == in_order
+    assert str(stray) not in synced
+    (tmp_path / "_spark_metadata" / "0").rename(tmp_path / "_spark_metadata" / "0.compact")
+    assert output.sync() == 0
