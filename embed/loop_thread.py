@@ -21,7 +21,8 @@ class LoopThread:
         self._thread: threading.Thread | None = None
 
     @property
-    def _running(self) -> asyncio.AbstractEventLoop:
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Raises RuntimeError while nothing runs."""
         if self._loop is None:
             raise RuntimeError(f"the {self._what} does not run")
         return self._loop
@@ -41,11 +42,11 @@ class LoopThread:
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> "Future[T]":
         """Have a coroutine run there. Raises RuntimeError while nothing runs."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self._running)
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
     def end(self) -> None:
         """Stop the loop and wait for its threads."""
-        loop, self._loop = self._running, None
+        loop, self._loop = self.loop, None
         loop.call_soon_threadsafe(loop.stop)
         assert self._thread is not None
         self._thread.join()

@@ -32,6 +32,10 @@ class Speaker(Generic[Table]):
         self._thread = thread
         self._table = table
 
+    @property
+    def _operations(self) -> Table:
+        return self._table()
+
 
 def blocking(
     method: Callable[Concatenate[Table, P], Coroutine[Any, Any, T]],
@@ -39,7 +43,7 @@ def blocking(
     """The method as a blocking one."""
 
     def call(self: Speaker[Table], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._thread.run(method(self._table(), *args, **kwargs))
+        return self._thread.run(method(self._operations, *args, **kwargs))
 
     functools.update_wrapper(call, method)
     return call
@@ -51,7 +55,7 @@ def awaitable(
     """The method as one that any event loop can await."""
 
     async def call(self: Speaker[Table], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await asyncio.wrap_future(self._thread.submit(method(self._table(), *args, **kwargs)))
+        return await asyncio.wrap_future(self._thread.submit(method(self._operations, *args, **kwargs)))
 
     functools.update_wrapper(call, method)
     return call
@@ -65,7 +69,7 @@ class Host(Speaker[Table], Generic[Table, Awaited]):
 
     def __init__(self, what: str, data_dir: str | os.PathLike[str] | None) -> None:
         """`what` it is, as error messages say it."""
-        super().__init__(LoopThread(what), lambda: self._operations)
+        super().__init__(LoopThread(what), self._what_runs)
         self._what = what
         self._given_directory = None if data_dir is None else os.fspath(data_dir)
         self._private_directory: str | None = None
@@ -82,8 +86,7 @@ class Host(Speaker[Table], Generic[Table, Awaited]):
     @abstractmethod
     def _awaited(self) -> Awaited: ...
 
-    @property
-    def _operations(self) -> Table:
+    def _what_runs(self) -> Table:
         if self._running is None:
             raise RuntimeError(f"the {self._what} does not run")
         return self._running

@@ -90,7 +90,8 @@ def test_tests_are_no_packages() -> None:
 def test_no_file_names_this_machine_or_a_registry() -> None:
     """What the repository needs it finds by package coordinates, wherever it is cloned."""
     forbidden = ["/" + "work" + "/", "/" + "root" + "/", "pypi" + ".org", "repo1" + ".maven", "repo" + ".maven"]
-    own = {".venv", ".git", ".peers", ".kmini-data", "build", "dist", "kmini.egg-info", "__pycache__"}
+    own = {".venv", ".git", ".peers", ".spark-jars", ".kmini-data", "artifacts", "build", "dist"}
+    own |= {"kmini.egg-info", "__pycache__"}
     own |= {".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", ".import_linter_cache", ".typing"}
     for path in ROOT.rglob("*"):
         if own & {*path.relative_to(ROOT).parts} or not path.is_file() or path.suffix in (".so", ".pyd"):

@@ -207,7 +207,7 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, open_files))
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     with Broker(config=json.loads(sys.argv[1])) as broker:
-        loop, core = broker._running_loop, broker._operations.core
+        loop, core = broker._thread.loop, broker._operations.core
         heartbeat = Heartbeat(loop)
         loop.call_soon_threadsafe(heartbeat.beat)
         print(json.dumps(broker.bootstrap_servers), flush=True)

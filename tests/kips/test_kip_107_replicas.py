@@ -469,7 +469,7 @@ def test_a_replica_that_comes_back_has_followed_before_it_is_in_sync_and_may_lea
         return bool(seen)
 
     after_kill.cluster.restart(dead)
-    until(lambda: after_kill.cluster._run(note_if_in_sync()))
+    until(lambda: after_kill.cluster._thread.run(note_if_in_sync()))
     assert seen == [6]
     after_kill.cluster.move_leader("orders", to=dead)
     assert after_kill.earliest() == 6

@@ -6,7 +6,6 @@ what is past the bound goes first.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -341,7 +340,7 @@ def test_logs_past_the_bound_go_first_by_must_clean_ratio_then_by_dirty_ratio(tm
                 topic.put(*(("k", f"{number}") for number in range(count)), timestamp_ms=timestamp_ms)
                 broker.topic(name).roll()
                 if timestamp_ms == now_ms and count and count == clean:
-                    asyncio.run_coroutine_threadsafe(_mark_clean(broker, name), broker._running_loop).result(30)
+                    broker._thread.run(_mark_clean(broker, name))
         schedule = broker._operations.core.cleaner.schedule
         picked = schedule._job
         schedule._job = lambda *job: order.append(job[0].topic) or picked(*job)  # type: ignore[method-assign]

@@ -7,7 +7,9 @@ The same data directory may be started again, on the same or another port.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+import secrets
 import shutil
 import socket
 import subprocess
@@ -66,10 +68,13 @@ def java_command(*options: str) -> list[str]:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port that nobody listens on. Not one of those that the system gives to connections that go out: one of these
+    would have it before Java has started."""
+    while True:
+        port = 15_000 + secrets.randbelow(15_000)  # `random` may be seeded, alike in all workers
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def write_properties(data_dir: Path, port: int, overrides: list[str]) -> Path:

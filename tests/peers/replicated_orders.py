@@ -209,4 +209,4 @@ class Replicas:
             watchers = self.core(broker).purgatory._watchers.get(ORDERS, {})
             return sum(isinstance(operation, kind) for operation in watchers)
 
-        return self.cluster._run(count())
+        return self.cluster._thread.run(count())

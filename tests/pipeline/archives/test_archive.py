@@ -144,13 +144,13 @@ def test_a_finished_replay_that_is_resumed_writes_nothing(
 # --- running it again
 
 
-@pytest.fixture(scope="module")
-def growing(broker: Broker, spark: SparkSession, kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def growing(broker: Broker, spark: SparkSession, kafka: Kafka, tmp_path: Path) -> Iterator[Path]:
     """An archive that has grown three times; the log of Spark's sink lies in both of its kinds of files."""
     from kmini.pipeline.archives.archive import archive_topic
 
     broker.create_topic("growing", 2)
-    archive = tmp_path_factory.mktemp("archive")
+    archive = tmp_path / "archive"
     spark.conf.set("spark.sql.streaming.fileSink.log.compactInterval", "2")
     try:
         for part in range(3):
@@ -161,7 +161,8 @@ def growing(broker: Broker, spark: SparkSession, kafka: Kafka, tmp_path_factory:
     finally:
         spark.conf.unset("spark.sql.streaming.fileSink.log.compactInterval")
     assert {name.suffix for name in (archive / "topic=growing" / "_spark_metadata").glob("[0-9]*")} == {"", ".compact"}
-    return archive
+    yield archive
+    broker.delete_topic("growing")
 
 
 def values_in(spark: SparkSession, archive: Path) -> list[int]:
