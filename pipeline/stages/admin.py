@@ -17,9 +17,6 @@ from .declaration import Topic
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
 
-NO_COMMIT = -1001
-"""What librdkafka calls the offset of a partition without a commit."""
-
 REFUSALS = ("_AUTHENTICATION", "_SSL")
 """Errors of connections that do not go away by trying again."""
 
@@ -128,7 +125,7 @@ class Admin:
         for one in answer.topic_partitions or ():
             if one.error is not None:
                 raise _as_error(one.error)
-            if one.offset >= 0 and one.offset != NO_COMMIT:
+            if one.offset >= 0:  # librdkafka has a negative one where nothing is committed
                 found[one.partition] = one.offset
         return found
 
