@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -87,14 +89,50 @@ def test_tests_are_no_packages() -> None:
     assert not list((ROOT / "tests").rglob("__init__.py"))
 
 
-def test_no_file_names_this_machine_or_a_registry() -> None:
-    """What the repository needs it finds by package coordinates, wherever it is cloned."""
-    forbidden = ["/" + "work" + "/", "/" + "root" + "/", "pypi" + ".org", "repo1" + ".maven", "repo" + ".maven"]
-    own = {".venv", ".git", ".peers", ".spark-jars", ".kmini-data", "artifacts", "build", "dist"}
-    own |= {"kmini.egg-info", "__pycache__"}
-    own |= {".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", ".import_linter_cache", ".typing"}
+def files_of_the_repository() -> Iterator[tuple[Path, str]]:
+    """Every file that a clone has, with its text: what tools write beside them is left out."""
+    written = {".venv", ".git", ".peers", ".spark-jars", ".kmini-data", "artifacts", "build", "dist", "spark-warehouse"}
+    written |= {"kmini.egg-info", "__pycache__"}
+    written |= {".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", ".import_linter_cache", ".typing"}
     for path in ROOT.rglob("*"):
-        if own & {*path.relative_to(ROOT).parts} or not path.is_file() or path.suffix in (".so", ".pyd"):
-            continue
-        text = path.read_text(encoding="utf-8", errors="replace")
+        if not written & {*path.relative_to(ROOT).parts} and path.is_file() and path.suffix not in (".so", ".pyd"):
+            yield path, path.read_text(encoding="utf-8", errors="replace")
+
+
+def test_no_file_names_this_machine_or_a_registry() -> None:
+    """The repository finds what it needs by package coordinates, wherever it is cloned."""
+    forbidden = ["/" + "work" + "/", "/" + "root" + "/", "pypi" + ".org", "repo1" + ".maven", "repo" + ".maven"]
+    for path, text in files_of_the_repository():
         assert not [words for words in forbidden if words in text], path
+
+
+FROM_AN_INDEX = re.compile(r"""pip3?[ ]install(?:[ ](?!['"]?\.)[^\s`]+)*?[ ]['"]?kmini(?!-\S*\.whl)""")
+"""A command that has pip look for a package of our name, in place of a folder (`.`) or the file of a wheel."""
+
+
+def test_no_file_installs_kmini_from_an_index() -> None:
+    """No package index has kmini, so pages and messages name a clone or a wheel; only pyproject.toml names the package
+    in what an extra needs."""
+    by_name = "kmini" + "["
+    for path, text in files_of_the_repository():
+        assert not FROM_AN_INDEX.findall(text), path
+        assert by_name not in text or path == ROOT / "pyproject.toml", path
+
+
+def test_a_command_that_asks_an_index_is_recognized() -> None:
+    for asks in ("kmini", "'kmini>=0.1'", "-q kmini", "pytest kmini", '"kmini;python_version>0"'):
+        assert FROM_AN_INDEX.search(f"pip install {asks}"), asks
+    for names in (".", "'.[spark]'", "dist/kmini-*.whl", "kmini-0.1.0-py3-none-any.whl", "kafka-python"):
+        assert not FROM_AN_INDEX.search(f"`pip install {names}` brings kmini"), names
+
+
+def test_every_command_that_needs_an_extra_names_one_that_exists() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        extras = tomllib.load(file)["project"]["optional-dependencies"]
+    calls = [
+        call
+        for path in (ROOT / "embed").rglob("*.py")
+        for call in re.findall(r'need_extra\("(\w+)"', path.read_text(encoding="utf-8"))
+    ]
+    assert calls
+    assert {*calls} <= extras.keys()

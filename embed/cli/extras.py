@@ -1,4 +1,4 @@
-"""Parts of kmini that need packages which not everybody installs."""
+"""Commands that need packages of an extra, which `pip install .` alone does not bring."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import click
 
 
 def need_extra(extra: str, *modules: str) -> None:
-    """UsageError that says what to install, unless all these modules are there. None of them is imported."""
+    """Raise a UsageError that says what to install, unless all these modules can be imported. Imports none of them."""
     if missing := [module for module in modules if find_spec(module) is None]:
-        raise click.UsageError(f"{', '.join(missing)} is not installed; pip install 'kmini[{extra}]' installs it")
+        raise click.UsageError(
+            f"{', '.join(missing)} is not installed; pip install '.[{extra}]' in a clone of kmini installs it,"
+            f" or pip install 'FILE[{extra}]' with the FILE of its wheel"
+        )

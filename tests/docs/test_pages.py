@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
@@ -110,3 +112,27 @@ def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
             headings = re.findall(r"^#+ (.*)$", linked.read_text(encoding="utf-8"), re.MULTILINE)
             slugs = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
             assert anchor[1:] in slugs, anchor
+
+
+def third_party_imports(module: Path) -> set[str]:
+    """The packages that importing this module needs, of those that are neither Python's nor ours."""
+    needed = set()
+    for node in ast.parse(module.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Import):
+            needed |= {name.name.partition(".")[0] for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            needed.add((node.module or "").partition(".")[0])
+    return needed - sys.stdlib_module_names
+
+
+def test_the_page_of_audits_names_all_that_an_audit_needs_installed() -> None:
+    page = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
+    needs = page.partition("## What it needs")[2].partition("\n## ")[0]
+    requirements = metadata.requires("kmini") or []
+    extra = {re.match(r"[\w-]+", line)[0] for line in requirements if line.endswith('extra == "audit"')}  # type: ignore[index]
+    assert extra == {"pyarrow", "numpy", "matplotlib"}
+    assert [package for package in extra if f"`{package}`" not in needs] == []
+    assert "pip install '.[audit]'" in needs
+    modules = [*(ROOT / "pipeline" / "audit").glob("*.py"), *(ROOT / "pipeline" / "logs").glob("*.py")]
+    imported = set().union(*map(third_party_imports, modules))
+    assert imported - {"pyspark"} == {"pyarrow", "numpy"}, "embed/cli/audit.py asks for these, and the page names them"

@@ -181,7 +181,7 @@ def test_without_the_extra_it_says_what_to_install(run: Run, monkeypatch: pytest
     monkeypatch.setattr("kmini.cli.extras.find_spec", lambda name: None if name == "pyspark" else find_spec(name))
     for arguments in (["archive", "orders", "out"], ["replay", "out"]):
         code, _, err = run(*arguments)
-        assert (code, "pip install 'kmini[spark]'" in err, err.count("\n")) == (2, True, 1)
+        assert (code, "pip install '.[spark]'" in err, err.count("\n")) == (2, True, 1)
 
 
 def test_the_program_on_the_page_runs(

@@ -197,7 +197,7 @@ def test_what_cannot_be_is_refused_in_a_sentence(
     for module in [name for name in sys.modules if name.startswith("kmini.pipeline.audit")]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert "pip install 'kmini[audit]'" in refuse(planted.path)
+    assert "pip install '.[audit]'" in refuse(planted.path)
 
 
 def test_without_java_a_large_directory_is_audited_all_the_same(

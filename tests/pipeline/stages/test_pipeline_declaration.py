@@ -251,7 +251,7 @@ def test_without_the_extra_the_command_says_what_to_install(
     with pytest.raises(SystemExit) as ended:
         kmini.main(["pipeline", "run", str(file)], prog_name="kmini")
     assert ended.value.code == 2
-    assert "pip install 'kmini[spark]'" in capsys.readouterr().err
+    assert "pip install '.[spark]'" in capsys.readouterr().err
 
 
 # --- how it is doing
