@@ -152,7 +152,7 @@ _EXTENSIONS = r"((?:,[A-Za-z]+=[^\x00,]+)*)"
 _CLIENT_FIRST = re.compile(
     rf"(n,(?:a=(?P<authzid>{_SASL_NAME}))?,)(?P<bare>n=(?P<user>{_SASL_NAME}),r=(?P<nonce>{_PRINTABLE}+){_EXTENSIONS})"
 )
-_SERVER_FIRST = re.compile(rf"r=({_PRINTABLE}+),s=({_BASE64}),i=([1-9][0-9]{{0,9}}){_EXTENSIONS}")
+_SERVER_FIRST = re.compile(rf"r=({_PRINTABLE}+),s=({_BASE64}|),i=([1-9][0-9]{{0,9}}){_EXTENSIONS}")
 _CLIENT_FINAL = re.compile(rf"(c=({_BASE64}),r=({_PRINTABLE}+){_EXTENSIONS}),p=({_BASE64})")
 _SERVER_FINAL = re.compile(rf"(?:v=({_BASE64})|e=([^\x00,]+)){_EXTENSIONS}")
 

@@ -1,7 +1,7 @@
 """SCRAM credentials and how they are managed (KIP-554): the rules of AlterUserScramCredentials.
 
-Passwords are salted before they get here, and what is kept lets nobody log in (`protocol/scram.py`). It is in the
-controller's database, whose file only its owner may read.
+Clients salt passwords before they send them, and a stored credential is not enough to log in (`protocol/scram.py`).
+Credentials are in the controller's database, whose file only its owner may read.
 """
 
 from __future__ import annotations
@@ -29,21 +29,24 @@ Upsertion = AlterUserScramCredentialsRequest.Upsertion
 CredentialKey = tuple[str, int]
 """A user's name, and the number of a mechanism."""
 
-MAX_SALT_BYTES = 1024
+MAX_SALT_BYTES = 8 * 1024 * 1024
+"""Bytes of a salt beyond which a credential is refused: Apache Kafka takes none that does not fit into a batch of its
+metadata log (8 MiB). A login sends the salt to the client, so it has to be bounded."""
 
 
 def alter(
     controller: Controller, deletions: Sequence[Deletion], upsertions: Sequence[Upsertion]
 ) -> dict[str, KafkaError | None]:
-    """Set and delete credentials; what became of it, for each user. What is wrong with one thing that is asked for a
-    user keeps all of it from happening to that user, and nobody else's. Raises KafkaStorageError."""
+    """Set and delete credentials, and return for each user the error or None.
+
+    One wrong change of a user refuses all changes of this user, and none of another. Raises KafkaStorageError."""
     changes: list[Deletion | Upsertion] = [*deletions, *upsertions]
     times_named = Counter((change.name, change.mechanism) for change in changes)
     outcomes: dict[str, KafkaError | None] = {}
     for change in changes:
         outcomes.setdefault(change.name, None)
         try:
-            _check_who(change.name, change.mechanism)
+            _check_user(change.name, change.mechanism)
             if isinstance(change, Upsertion):
                 _check_upsertion(change)
             if times_named[change.name, change.mechanism] > 1:
@@ -60,7 +63,7 @@ def alter(
     return outcomes
 
 
-def _check_who(name: str, mechanism: int) -> None:
+def _check_user(name: str, mechanism: int) -> None:
     if not name:
         raise UnacceptableCredential("Username must not be empty")
     if mechanism not in scram.MECHANISMS_BY_CODE:
@@ -68,13 +71,17 @@ def _check_who(name: str, mechanism: int) -> None:
 
 
 def _check_upsertion(change: Upsertion) -> None:
+    """Check what Kafka checks: it takes a salt and a salted password of any length, and computes no key from an empty
+    password."""
     mechanism = scram.MECHANISMS_BY_CODE[change.mechanism]
     if change.iterations < mechanism.min_iterations:
         raise UnacceptableCredential("Too few iterations")
     if change.iterations > mechanism.max_iterations:
         raise UnacceptableCredential("Too many iterations")
-    if not 0 < len(change.salt) <= MAX_SALT_BYTES or len(change.salted_password) != mechanism.size:
-        raise UnacceptableCredential("The salt or the salted password has a wrong length")
+    if len(change.salt) > MAX_SALT_BYTES:
+        raise UnacceptableCredential(f"The salt has {len(change.salt)} bytes, more than {MAX_SALT_BYTES}")
+    if not change.salted_password:
+        raise UnacceptableCredential("The salted password must not be empty")
 
 
 def _credential(change: Upsertion) -> scram.ScramCredential:

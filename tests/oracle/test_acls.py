@@ -7,7 +7,8 @@ must have the same error codes here and there. Kafka's own tools set the rules a
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Set
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from kmini.broker.security.acls import AclBinding
 from kmini.broker.security.permissions import EITHER, SHOWN, TABLE, Permission, permissions_of
 from kmini.broker.security.resources import Operation, ResourceType
 from kmini.protocol import messages as m
+from kmini.protocol import scram
 from kmini.testing import ConnectionClosed, Wire
 
 LINES = [each for each in TABLE if each.scope != SHOWN and (each.api, each.operation.name) != ("Metadata", "CREATE")]
@@ -286,6 +288,59 @@ def test_rules_and_passwords_are_managed_as_by_kafka(servers: dict[str, ServerPr
                 said.setdefault(what, {})[server] = say(wire, request)
     different = {what: answers for what, answers in said.items() if answers["kmini"] != answers["kafka"]}
     assert not different, "\n".join(f"{what}: {answers}" for what, answers in different.items())
+
+
+def proves(process: ServerProcess, user: str, salted: bytes) -> int:
+    """Log in with SCRAM-SHA-256 and a salted password; return the error code."""
+    with Wire(process.bootstrap_servers, timeout_s=8) as wire:
+        assert wire.ask(m.SaslHandshakeRequest(mechanism=scram.SHA_256.name)).error_code == 0
+        first = scram.client_first(user, scram.new_nonce())
+        answer = wire.ask(token(first.gs2_header + first.bare))
+        if answer.error_code == 0:
+            server_first = bytes(answer.auth_bytes).decode()
+            without_proof = scram.client_final("n,,", scram.parse_server_first(server_first.encode()).nonce)
+            signed = scram.auth_message(first.bare, server_first, without_proof)
+            proof = scram.client_proof(scram.SHA_256, salted, signed)
+            answer = wire.ask(m.SaslAuthenticateRequest(auth_bytes=scram.with_proof(without_proof, proof)))
+        return int(answer.error_code)
+
+
+CREDENTIALS = {
+    "unsalted": (b"", bytes(32)),
+    "short-salt": (b"s", bytes(32)),
+    "long-salt": (b"s" * 5_000, bytes(32)),
+    "short-password": (b"salt", b"abc"),
+    "long-password": (b"salt", b"p" * 500),
+    "empty-password": (b"salt", b""),
+    "huge-salt": (bytes(9 << 20), bytes(32)),
+}
+REFUSED = {"empty-password", "huge-salt"}
+"""Credentials that Apache Kafka answers with UNKNOWN_SERVER_ERROR, which each get an error of their own from us."""
+
+
+def test_a_login_with_a_salt_or_salted_password_of_any_length_is_taken_as_by_kafka(
+    servers: dict[str, ServerProcess],
+) -> None:
+    Deletion = m.AlterUserScramCredentialsRequest.Deletion
+    for process in servers.values():
+        with log_in(process, "admin") as wire:
+            for name, (salt, salted) in CREDENTIALS.items():
+                wanted = [upsertion(name=name, salt=salt, salted_password=salted)]
+                (result,) = wire.ask(m.AlterUserScramCredentialsRequest(upsertions=wanted, deletions=[])).results
+                assert (result.error_code != 0) == (name in REFUSED), (process.command, result)
+            wait_for_users(process, CREDENTIALS.keys() - REFUSED)
+            assert all(proves(process, user, b"wrong") for user in CREDENTIALS)
+            gone = [Deletion(name=name, mechanism=1) for name in CREDENTIALS.keys() - REFUSED]
+            wire.ask(m.AlterUserScramCredentialsRequest(upsertions=[], deletions=gone))
+            wait_for_users(process, set())
+
+
+def wait_for_users(process: ServerProcess, users: Set[str]) -> None:
+    """Log in with all until it works for these only: Apache Kafka's broker learns of a change after the answer."""
+    deadline = time.monotonic() + 10
+    while {user for user, (_, salted) in CREDENTIALS.items() if salted and not proves(process, user, salted)} != users:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 # --- Kafka's own tools

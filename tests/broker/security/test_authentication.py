@@ -17,6 +17,7 @@ from access_rules import STANDARD
 from kmini.broker.broker import Broker
 from kmini.broker.clock import MovableClock
 from kmini.broker.config import BrokerConfig, ConfigError
+from kmini.broker.security.credentials import MAX_SALT_BYTES
 from kmini.broker.security.sasl import SaslSession, State
 from kmini.client import Client, Sasl
 from kmini.protocol import messages as m
@@ -483,10 +484,10 @@ async def test_credentials_that_are_no_good_are_refused_user_by_user(serve: Serv
     served = await serve()
     good = upsertion("good", "x", scram.SHA_256)
     few, many = (upsertion(f"i{count}", "x", scram.SHA_256, count) for count in (4095, 16_385))
-    short = upsertion("short", "x", scram.SHA_256)
-    short.salted_password = b"abc"
-    unsalted = upsertion("unsalted", "x", scram.SHA_256)
-    unsalted.salt = b""
+    empty = upsertion("empty", "x", scram.SHA_256)
+    empty.salted_password = b""
+    huge = upsertion("huge", "x", scram.SHA_256)
+    huge.salt = bytes(MAX_SALT_BYTES + 1)
     unknown = upsertion("unknown", "x", scram.SHA_256)
     unknown.mechanism = 3
     twice = [upsertion("twice", "x", scram.SHA_256), upsertion("twice", "y", scram.SHA_256)]
@@ -494,15 +495,15 @@ async def test_credentials_that_are_no_good_are_refused_user_by_user(serve: Serv
     async with log_in(served.broker.address, "PLAIN", "admin", "admin-secret") as admin:
         outcomes = await alter(
             admin,
-            upsertions=[good, few, many, short, unsalted, unknown, *twice, nameless],
+            upsertions=[good, few, many, empty, huge, unknown, *twice, nameless],
             deletions=[("nobody", 1), ("unknown-mechanism", 9)],
         )
     assert outcomes == {
         "good": 0,
         "i4095": UnacceptableCredential.code,
         "i16385": UnacceptableCredential.code,
-        "short": UnacceptableCredential.code,
-        "unsalted": UnacceptableCredential.code,
+        "empty": UnacceptableCredential.code,
+        "huge": UnacceptableCredential.code,
         "unknown": UnsupportedSaslMechanism.code,
         "twice": DuplicateResource.code,
         "": UnacceptableCredential.code,
@@ -510,6 +511,27 @@ async def test_credentials_that_are_no_good_are_refused_user_by_user(serve: Serv
         "unknown-mechanism": UnsupportedSaslMechanism.code,
     }
     assert {name for name, _ in served.broker.controller.scram_credentials} == {"good"}
+
+
+@pytest.mark.parametrize("mechanism", scram.MECHANISMS.values(), ids=lambda mechanism: mechanism.name)
+@pytest.mark.parametrize("salt_bytes", [0, 1, 5_000])
+async def test_a_salt_of_any_length_is_taken_and_lets_its_user_in_after_a_restart_too(
+    serve: Serve, mechanism: scram.Mechanism, salt_bytes: int
+) -> None:
+    salt = os.urandom(salt_bytes)
+    carol = upsertion("carol", "x", mechanism)
+    carol.salt, carol.salted_password = salt, scram.salted_password(mechanism, "x", salt, carol.iterations)
+    served = await serve()
+    async with log_in(served.broker.address, "PLAIN", "admin", "admin-secret") as admin:
+        assert await alter(admin, upsertions=[carol]) == {"carol": 0}
+    for _ in range(2):
+        async with log_in(served.broker.address, mechanism.name, "carol", "x") as client:
+            assert (await client.metadata()).brokers
+        with pytest.raises(SaslAuthenticationFailed):
+            async with log_in(served.broker.address, mechanism.name, "carol", "y") as client:
+                await client.metadata()
+        await served.broker.stop()
+        served = await serve()
 
 
 # --- the client's side

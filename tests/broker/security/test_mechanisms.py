@@ -120,6 +120,20 @@ class Client:
         return self.server.evaluate(scram.with_proof(without_proof, proof))
 
 
+@pytest.mark.parametrize("salted", [b"x", b"abc", b"y" * 500])
+def test_a_salted_password_of_any_length_proves_itself(mechanism: scram.Mechanism, salted: bytes) -> None:
+    client = Client(mechanism)
+    client.server = ScramExchange(
+        mechanism, {"alice": scram.credential_of(mechanism, salted, b"", mechanism.min_iterations)}.get
+    )
+    assert client.begin().salt == b""
+    without_proof = scram.client_final("n,,", scram.parse_server_first(client.server_first).nonce)
+    signed = scram.auth_message(client.first.bare, client.server_first.decode(), without_proof)
+    answer = client.server.evaluate(scram.with_proof(without_proof, scram.client_proof(mechanism, salted, signed)))
+    key = scram.server_key(mechanism, salted)
+    assert scram.parse_server_final(answer) == scram.signature(mechanism, key, signed)
+
+
 def test_the_example_of_rfc_7677(monkeypatch: pytest.MonkeyPatch) -> None:
     """A conversation from the paper, byte for byte."""
     salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
