@@ -7,7 +7,6 @@ replica has it (acks=-1).
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import lru_cache
@@ -40,7 +39,7 @@ from ..storage.log import PartitionLog
 from ..storage.producer_state import Origin
 from ..storage.validation import ValidatedRecords
 from . import internal_topics, topics
-from .purgatory import Operation
+from .appending import settled
 
 if TYPE_CHECKING:
     from .broker import Broker
@@ -238,38 +237,3 @@ class InternalTopic:
 
 
 _ASK_AGAIN = (UnknownTopicOrPartition, NotEnoughReplicas, NotEnoughReplicasAfterAppend, RequestTimedOut)
-
-
-async def settled(broker: Broker, partition: Partition, last_offset: int, timeout_ms: int) -> None:
-    """Return when what was appended up to `last_offset` is where its settings want it: on the disk, if they say so, and
-    on all in-sync replicas. Raises RequestTimedOut, NotLeaderOrFollower, UnknownTopicOrPartition, KafkaStorageError."""
-    if partition.log.flush_is_due:
-        await partition.flush()
-    if partition.log.high_watermark <= last_offset:
-        operation = _Replicated(broker, partition, last_offset)
-        if not await broker.purgatory.wait(operation, timeout_ms=timeout_ms, waiter=_Nobody()):
-            raise RequestTimedOut("the replicas did not follow in time")
-        broker.check_is_led_here(partition)
-
-
-class _Replicated(Operation):
-    """Complete when every in-sync replica has a batch, or its partition is led here no more."""
-
-    def __init__(self, broker: Broker, partition: Partition, last_offset: int) -> None:
-        self._broker = broker
-        self._partition = partition
-        self._last_offset = last_offset
-
-    @property
-    def keys(self) -> list[TopicPartition]:
-        return [self._partition.topic_partition]
-
-    def is_complete(self) -> bool:
-        partition = self._partition
-        return partition.log.high_watermark > self._last_offset or not self._broker.is_led_here(partition)
-
-
-class _Nobody:
-    """Waits for replicas in nobody's name: what was written stays written when its client leaves."""
-
-    waiting: asyncio.Future[bool] | None = None

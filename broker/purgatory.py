@@ -31,6 +31,13 @@ class Waiter(Protocol):
     waiting: "asyncio.Future[bool] | None"
 
 
+class Unattended:
+    """Waits on behalf of no connection, and so until the wait itself ends."""
+
+    waiting: "asyncio.Future[bool] | None" = None
+    is_closing = False
+
+
 class Listener(Protocol):
     """Who wants to be told of the next change of a key."""
 

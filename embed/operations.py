@@ -8,17 +8,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kmini.broker import topics
+from kmini.broker.appending import settled, validate_and_append
 from kmini.broker.broker import Broker as Core
 from kmini.broker.clock import Duration, MovableClock
 from kmini.broker.metrics import metrics_text
 from kmini.broker.partition import HIGH_WATERMARK, Partition
-from kmini.broker.purgatory import Operation
-from kmini.protocol.errors import PolicyViolation, RequestTimedOut
+from kmini.broker.purgatory import Operation, Unattended
+from kmini.protocol.errors import InvalidTopic, PolicyViolation, RequestTimedOut
 from kmini.protocol.records.batch import build_batch, iter_batches
 from kmini.protocol.records.record import Record, decode_records
-from kmini.protocol.topics import TopicPartition
+from kmini.protocol.topics import TopicPartition, is_internal
 from kmini.storage.log import PartitionLog
-from kmini.storage.validation import validate
 
 if TYPE_CHECKING:
     from kmini.storage.cleaner.stats import PassReport
@@ -69,16 +69,20 @@ class Operations:
         partition: int = 0,
         timestamp_ms: int | None = None,
     ) -> int:
-        """Append one record, creating the topic if the configuration says so; return its offset."""
-        if self.core.controller.topic(topic) is None and self.core.config.auto_create_topics_enable:
-            topics.create(self.core, topic)
-        led = self.core.leader_of(TopicPartition(topic, partition))
-        now_ms = self.core.clock.now_ms()
-        timestamp = now_ms if timestamp_ms is None else timestamp_ms
+        """Append one record as a producer with acks=all does, creating the topic if the configuration says so; return
+        its offset."""
+        core = self.core
+        if is_internal(topic):
+            raise InvalidTopic(f"{topic} is internal: only the broker writes to it")
+        if core.controller.topic(topic) is None and core.config.auto_create_topics_enable:
+            topics.create_missing(core, topic)
+        led = core.leader_of(TopicPartition(topic, partition))
+        led.check_min_isr()
+        timestamp = core.clock.now_ms() if timestamp_ms is None else timestamp_ms
         batch = build_batch([Record(0, timestamp, key, value, tuple(headers))])
-        limit = self.core.config.kmini_max_decompressed_message_bytes
-        validated = validate(memoryview(batch), led.log.config, now_ms, max_decompressed_bytes=limit)
-        return led.append(validated, now_ms).first_offset
+        appended = await validate_and_append(core, led, memoryview(batch), Unattended())
+        await settled(core, led, appended.last_offset, core.config.request_timeout_ms)
+        return appended.first_offset
 
     async def records(self, topic: str, partition: int | None = None) -> list[Record]:
         """Every record that a consumer could read now, from one partition or from all, in order of partition and

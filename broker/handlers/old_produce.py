@@ -12,9 +12,9 @@ from ...protocol.records.compression import Codec
 from ...storage.legacy_validation import first_message, is_cheap, validate_messages
 from ...storage.log import AppendInfo
 from ...storage.validation import ValidatedRecords
+from ..appending import append_validated, checked_elsewhere, validate_and_append
 from ..context import Context
 from ..partition import Partition
-from .produce import checked_elsewhere, validate_and_append
 
 NOTHING_APPENDED = AppendInfo(-1, -1, -1)
 
@@ -28,7 +28,7 @@ async def append_messages(partition: Partition, records: Buffer | None, context:
     if first is None:
         return NOTHING_APPENDED
     if first.magic == MAGIC:
-        return await validate_and_append(partition, messages, context)
+        return await validate_and_append(context.broker, partition, messages, context.connection)
     broker = context.broker
     config = partition.log.config
     now_ms = broker.clock.now_ms()
@@ -39,9 +39,6 @@ async def append_messages(partition: Partition, records: Buffer | None, context:
     if is_cheap(messages, first):
         validated = check(broker.config.kmini_max_decompressed_message_bytes)
     else:
-        validated = await checked_elsewhere(check, partition, context, is_compressed=first.codec != Codec.NONE)
-    appended = partition.append(validated, now_ms)
-    if partition.log.flush_is_due:
-        await partition.flush()
-    broker.metrics.produced(partition.topic_partition.topic, validated.record_count, len(messages))
-    return appended
+        is_compressed = first.codec != Codec.NONE
+        validated = await checked_elsewhere(broker, partition, check, context.connection, is_compressed=is_compressed)
+    return await append_validated(broker, partition, validated, now_ms, len(messages))

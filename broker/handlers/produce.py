@@ -6,7 +6,6 @@ instead of batches (old_produce.py). From version 13 topics are named by id (KIP
 """
 
 import asyncio
-from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -39,10 +38,9 @@ from ...protocol.records.batch import (
 )
 from ...protocol.records.compression import Codec
 from ...protocol.topics import TopicPartition, is_internal
-from ...storage.config import LogConfig
 from ...storage.log import AppendInfo
-from ...storage.validation import ValidatedRecords, is_cheap, validate
-from ..background import Turn, in_thread
+from ..appending import validate_and_append
+from ..background import Turn
 from ..connection import CloseConnection
 from ..context import Context
 from ..failures import kafka_error
@@ -146,54 +144,11 @@ async def _append(
             from .old_produce import append_messages  # old clients are rare
 
             return Outcome(partition, await append_messages(partition, data.records, context))
-        return Outcome(partition, await validate_and_append(partition, records, context, transaction))
+        check_again = None if transaction is None else partial(transaction.check, broker, partition, context.version)
+        connection = context.connection
+        return Outcome(partition, await validate_and_append(broker, partition, records, connection, check_again))
     except Exception as error:
         return Outcome(partition, None, kafka_error(error, f"the append to partition {data.index} of {topic.name!r}"))
-
-
-async def validate_and_append(
-    partition: Partition, records: memoryview, context: Context, transaction: Transaction | None = None
-) -> AppendInfo:
-    """Append one batch, once it is known to be one."""
-    broker = context.broker
-    config = partition.log.config
-    now_ms = broker.clock.now_ms()
-    if is_cheap(records, has_tombstone_flag=config.kmini_tombstone_flag_enable):
-        limit = broker.config.kmini_max_decompressed_message_bytes
-        validated = validate(records, config, now_ms, max_decompressed_bytes=limit)
-    else:
-        check = partial(_validate, records, config, now_ms)
-        is_compressed = records[ATTRIBUTES_AT] & CODEC_MASK != 0
-        validated = await checked_elsewhere(check, partition, context, is_compressed=is_compressed)
-        if transaction is not None:  # it may have ended meanwhile
-            await transaction.check(broker, partition, context.version)
-    appended = partition.append(validated, now_ms)
-    if partition.log.flush_is_due:
-        await partition.flush()
-    if not appended.is_duplicate:
-        broker.metrics.produced(partition.topic_partition.topic, validated.record_count, len(records))
-    return appended
-
-
-def _validate(records: memoryview, config: LogConfig, now_ms: int, limit: int) -> ValidatedRecords:
-    return validate(records, config, now_ms, max_decompressed_bytes=limit)
-
-
-async def checked_elsewhere(
-    check: Callable[[int], ValidatedRecords], partition: Partition, context: Context, *, is_compressed: bool
-) -> ValidatedRecords:
-    """`check`, given the most bytes that a record may have: in a thread, and one at a time what is to be decompressed.
-
-    Raises what it raises, and NotLeaderOrFollower or UnknownTopicOrPartition if the partition moved meanwhile.
-    """
-    broker = context.broker
-    limit = broker.config.kmini_max_decompressed_message_bytes
-    if is_compressed:
-        validated = await broker.long_work.run(check, limit, context.connection)
-    else:
-        validated = await in_thread(check, limit)
-    broker.check_is_led_here(partition)
-    return validated
 
 
 def _check_batch(records: Buffer | None, version: int) -> memoryview:

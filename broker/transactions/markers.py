@@ -37,9 +37,10 @@ from ...protocol.errors import (
 from ...protocol.topics import CONSUMER_OFFSETS, TopicPartition
 from ...storage.producer_state import Origin
 from ...storage.validation import ValidatedRecords
+from ..appending import settled
 from ..background import Turn, run_now
 from ..failures import kafka_error
-from ..internal_topic import Producer, settled
+from ..internal_topic import Producer
 from ..peer_log import PeerLog
 from .states import COMPLETED, PREPARE_COMMIT
 
