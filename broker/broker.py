@@ -349,8 +349,9 @@ class Broker:
             self.transactions.unload(number)
 
     def drop(self, topic_partition: TopicPartition) -> None:
-        """Stop leading a partition and put its folder away for deletion; whoever waits for it is answered."""
-        self.partitions.pop(topic_partition, None)
+        """Stop leading a partition and put its folder away for deletion; requests that wait for it are answered."""
+        if self.partitions.pop(topic_partition, None) is not None:
+            self._stop_coordinating(topic_partition)
         self.replication.unfollow(topic_partition)
         if self.logs.get(topic_partition) is not None:
             self.cleaner.abort(topic_partition)

@@ -127,6 +127,11 @@ class InternalTopic:
             raise NotCoordinator(f"this broker does not lead the partition of {self.name}")
         return partition
 
+    def leads(self, key: str) -> bool:
+        """Whether there is a partition that the key belongs to, and this broker leads it."""
+        count = self.partition_count
+        return count > 0 and TopicPartition(self.name, partition_for(key, count)) in self._broker.partitions
+
     def coordinator_of(self, key: str) -> int:
         """The node that coordinates a key; the topic is made if it is missing. CoordinatorNotAvailable if that cannot
         be, or if the partition has no leader."""

@@ -35,12 +35,13 @@ async def expire(coordinator: GroupCoordinator, now_ms: int, retention_ms: int) 
     """Forget what has expired by `now_ms`, log time."""
     turn = Turn()
     for group in list(coordinator.groups.values()):
-        if coordinator.groups.get(group.group_id) is not group:
-            continue  # it has gone meanwhile
+        if not coordinator.keeps(group):
+            continue
         try:
             await _expire(coordinator, group, now_ms, retention_ms, turn)
         except KafkaError as error:
-            log.error("offsets of group %r could not be expired: %s", group.group_id, error)
+            if coordinator.keeps(group):
+                log.error("offsets of group %r could not be expired: %s", group.group_id, error)
 
 
 async def _expire(coordinator: GroupCoordinator, group: Group, now_ms: int, retention_ms: int, turn: Turn) -> None:
@@ -103,7 +104,7 @@ async def forget_topics(coordinator: GroupCoordinator, topic_ids: Mapping[str, b
     topics of these names stays."""
     turn = Turn()
     for group in list(coordinator.groups.values()):
-        if coordinator.groups.get(group.group_id) is not group:
+        if not coordinator.keeps(group):
             continue
         by_topic = group.offsets.by_topic
         gone: dict[TopicPartition, CommittedOffset | None] = {
@@ -118,7 +119,8 @@ async def forget_topics(coordinator: GroupCoordinator, topic_ids: Mapping[str, b
         try:
             await _remove(coordinator, group, gone, turn)
         except KafkaError as error:
-            log.error("offsets of deleted topics stay in group %r until they expire: %s", group.group_id, error)
+            if coordinator.keeps(group):
+                log.error("offsets of deleted topics stay in group %r until they expire: %s", group.group_id, error)
         if turn.is_over:
             await turn.next()
 

@@ -112,6 +112,11 @@ class GroupCoordinator:
         """Before this, in log time, `expire_offsets` has no effect, unless a group changes; None if it never has."""
         return next_expiry_ms(self, self._config.offsets_retention_minutes * 60_000)
 
+    def keeps(self, group: Group) -> bool:
+        """Whether `group` is in memory and its partition is led here. Of any other group nothing is stored here: its
+        partition has another leader, or `__consumer_offsets` was deleted."""
+        return self.groups.get(group.group_id) is group and self.store.leads(group.group_id)
+
     @property
     def completed_rebalances(self) -> int:
         """How many generations got their assignment."""

@@ -112,6 +112,10 @@ class GroupStore:
             raise InvalidGroupId(f"the name of a group has at most {MAX_NAME_BYTES} bytes")
         self.topic.partition_of(group_id)
 
+    def leads(self, group_id: str) -> bool:
+        """Whether this broker leads the partition of the group."""
+        return self.topic.leads(group_id)
+
     # --- reading
 
     def load(self, number: int | None = None) -> dict[str, LoadedGroup]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -234,6 +236,33 @@ async def test_an_offset_committed_while_others_expire_stays(broker: Broker, mon
     monkeypatch.setattr(cleanup, "expired", lambda *_: iter([*gone.items()][:2]))
     await advance(broker, 1.1)
     assert on_disk(broker) == {"g": {("a", 1), ("a", 2)}}
+
+
+async def test_a_topic_deleted_while_the_offsets_topic_is_being_deleted_leaves_no_error(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    topics.create(broker, "a")
+    await commit(broker, "gone", ("a", 0))
+    both = (broker.controller.topics[name] for name in (CONSUMER_OFFSETS, "a"))
+    await asyncio.gather(*(topics.delete_all(broker, [topic]) for topic in both))
+    assert broker.groups.groups == {}
+    assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+async def test_offsets_that_expire_while_the_offsets_topic_is_being_deleted_leave_no_error(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    await commit(broker, "gone", ("a", 0))
+    broker.controller.delete_topics([broker.controller.topics[CONSUMER_OFFSETS]])  # and its partitions go later
+    await advance(broker, 12)
+    assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+async def test_a_partition_of_the_offsets_topic_takes_its_groups_with_it_at_once(broker: Broker) -> None:
+    await commit(broker, "g", ("a", 0))
+    number = broker.groups.store.partition_of("g")
+    broker.drop(TopicPartition(CONSUMER_OFFSETS, number))
+    assert broker.groups.groups == {}
 
 
 async def test_without_the_topic_of_offsets_there_are_no_groups(broker: Broker) -> None:
