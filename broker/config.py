@@ -52,6 +52,7 @@ NO_PURGATORY_LIST = "what has completed leaves the purgatory at once"
 ONE_LOOP = "one event loop does the work of these threads"
 
 LOCAL = "a broker without authentication is reachable from outside only when asked to be"
+EMPTY_ITEMS = "Kafka refuses empty items since KIP-1161, and Testcontainers for .NET ends the list with a comma"
 SELF_TUNING = "Kafka asks for 102400; the system's own tuning is faster between programs of one machine"
 SMALL = "50 partitions cost start-up time and files, and bring nothing to one process"
 CAPPED = "capped at the number of brokers, so that one broker needs no settings"
@@ -76,11 +77,11 @@ class BrokerConfig(Settings):
 
     listeners: tuple[Endpoint, ...] = key(ENDPOINTS, (Endpoint("PLAINTEXT", "127.0.0.1", 9092),), NOT_EMPTY,
         "Where to listen: NAME://host:port, comma-separated. No host is every address, port 0 any free port.",
-        differs=f"Kafka listens on every address, and can change them while it runs; {LOCAL}",
+        differs=f"Kafka listens on every address, and can change them while it runs; {LOCAL}; {EMPTY_ITEMS}",
         section="Listeners and connections")
     advertised_listeners: dict[str, tuple[str, int]] = key(ADDRESSES, {}, REACHABLE,
         "What clients are told, by listener name. Without it: the host and port that the client itself used.",
-        differs="Kafka tells every client the address it listens on, which containers cannot reach")
+        differs=f"Kafka tells every client the address it listens on, which containers cannot reach; {EMPTY_ITEMS}")
     kmini_mapped_listeners: dict[str, tuple[str, int]] = key(ADDRESSES, {}, REACHABLE,
         "In a container, what clients are told that come through a published port, by listener name, where "
         "advertised.listeners says nothing. kmini serve --env fills in localhost and the listener's port.")

@@ -50,8 +50,19 @@ def _is_host(host: str) -> bool:
     return _NAME_CHARACTERS.issuperset(host)
 
 
+def split_endpoints(text: str) -> tuple[str, ...]:
+    """Return the items of a list of endpoints without the empty ones, because Testcontainers for .NET ends such a list
+    with a comma. Apache Kafka drops them too, or refuses them since KIP-1161."""
+    return tuple(filter(None, split_list(text)))
+
+
+def _split_map(text: str) -> tuple[str, ...]:
+    """Return the items of a list of pairs; as in Apache Kafka, empty items are dropped at its end and nowhere else."""
+    return split_list(text.rstrip(", "))
+
+
 def _parse_endpoints(text: str) -> tuple[Endpoint, ...]:
-    endpoints = tuple(map(parse_endpoint, split_list(text)))
+    endpoints = tuple(map(parse_endpoint, split_endpoints(text)))
     if len({endpoint.name for endpoint in endpoints}) < len(endpoints):
         raise ValueError("a listener name may occur once only")
     return endpoints
@@ -71,7 +82,7 @@ def _text_of_addresses(addresses: Mapping[str, tuple[str, int]]) -> str:
 
 def _parse_protocol_map(text: str) -> dict[str, str]:
     protocols = {}
-    for item in split_list(text):
+    for item in _split_map(text):
         name, colon, protocol = item.partition(":")
         if not colon or protocol.strip().upper() not in SECURITY_PROTOCOLS:
             raise ValueError(f"{shorten(item)} is not of the form NAME:{'|'.join(SECURITY_PROTOCOLS)}")
@@ -85,7 +96,7 @@ def _text_of_protocol_map(protocols: Mapping[str, str]) -> str:
 
 def _parse_host_limits(text: str) -> dict[str, int]:
     limits = {}
-    for item in split_list(text):
+    for item in _split_map(text):
         host, colon, limit = (part.strip() for part in item.rpartition(":"))
         if not (colon and host and limit.isascii() and limit.isdigit() and len(limit) <= 10 and int(limit) <= MAX_INT):
             raise ValueError(f"{shorten(item)} is not of the form address:limit")

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ..broker.config import BrokerConfig, ConfigError
-from ..broker.listeners import Endpoint, parse_endpoint
+from ..broker.listeners import Endpoint, parse_endpoint, split_endpoints
 from ..broker.security.settings import SASL_PROTOCOLS, STANDARD_AUTHORIZERS, sasl_settings
 from ..protocol import scram
 from ..storage.config_key import split_list
@@ -200,7 +200,7 @@ class _Listening:
 def _controllers(configured: Mapping[str, str]) -> list[Endpoint]:
     """The listeners of a controller, which a file made for Kafka may have, and kmini leaves out."""
     names = {name.upper() for name in split_list(configured.get("controller.listener.names", ""))}
-    listeners = map(parse_endpoint, split_list(configured.get("listeners", "")))
+    listeners = map(parse_endpoint, split_endpoints(configured.get("listeners", "")))
     return [listener for listener in listeners if listener.name in names and listener.port]
 
 

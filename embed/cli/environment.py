@@ -235,7 +235,7 @@ def _take_host_and_port(properties: MutableMapping[str, str], environ: Mapping[s
 
 def _check_roles(properties: Mapping[str, str]) -> None:
     """One kmini is a whole cluster: refuse to be a part of a larger one, which would look like it and lose records."""
-    roles = {role.strip() for role in properties.get("process.roles", "broker").split(",")}
+    roles = {role.strip() for role in properties.get("process.roles", "broker").split(",") if role.strip()}
     if roles == {"controller"}:
         raise click.UsageError(
             "KAFKA_PROCESS_ROLES=controller: kmini needs no controller beside it; remove this service, keep the broker"

@@ -177,6 +177,27 @@ def test_a_listener_is_a_name_a_host_and_a_port(text: str, endpoint: Endpoint) -
     assert BrokerConfig.parse({"listeners": text}).listeners == (endpoint,)
 
 
+@pytest.mark.parametrize("text", ["A://h:1,B://h:2,", ",A://h:1,B://h:2", "A://h:1,,B://h:2", "A://h:1, ,B://h:2, ,"])
+@pytest.mark.parametrize("name", ["listeners", "advertised.listeners", "kmini.mapped.listeners"])
+def test_empty_items_of_a_list_of_endpoints_are_dropped(name: str, text: str) -> None:
+    both = {"listeners": "A://h:1,B://h:2", "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT,"}
+    config = BrokerConfig.parse({**both, name: text})
+    assert config.text_of(name) == "A://h:1,B://h:2"
+
+
+@pytest.mark.parametrize(
+    ("name", "item"), [("listener.security.protocol.map", "SSL:SSL"), ("max.connections.per.ip.overrides", "::1:4")]
+)
+def test_a_list_of_pairs_may_end_with_commas_and_has_no_other_empty_item(name: str, item: str) -> None:
+    same = {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT"}
+    two = {"listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,{item}"}.get(name, item)
+    with_commas = BrokerConfig.parse({**same, name: f"{two}, ,"})
+    assert with_commas.text_of(name) == BrokerConfig.parse({**same, name: two}).text_of(name)
+    for text in (f",{two}", f"{two},,{item}"):
+        with pytest.raises(ConfigError, match="is not of the form"):
+            BrokerConfig.parse({**same, name: text})
+
+
 def test_an_endpoint_is_written_as_it_is_read() -> None:
     for text in ("PLAINTEXT://:9092", "A://[fe80::1]:1", "B://host:2"):
         endpoints = {"listeners": text, "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT,PLAINTEXT:PLAINTEXT"}
@@ -187,6 +208,7 @@ def test_an_endpoint_is_written_as_it_is_read() -> None:
     ("properties", "rule"),
     [
         ({"listeners": ""}, "must name at least one"),
+        ({"listeners": " , "}, "must name at least one"),
         ({"listeners": "9092"}, "9092 is not of the form NAME://host:port"),
         ({"listeners": "PLAINTEXT://host:99999"}, "is not of the form NAME://host:port"),
         ({"listeners": "PLAINTEXT://host:"}, "is not of the form NAME://host:port"),

@@ -88,7 +88,7 @@ def test_settings_go_along_unless_kafka_has_none_of_that_name_or_kind() -> None:
 
 
 def test_a_controllers_listener_in_the_file_keeps_its_port() -> None:
-    listeners = "PLAINTEXT://localhost:9092,CONTROLLER://:29093"
+    listeners = "PLAINTEXT://localhost:9092,CONTROLLER://:29093,"
     properties = written({"listeners": listeners, "controller.listener.names": "CONTROLLER"})
     assert properties["listeners"] == "PLAINTEXT://localhost:9092,CONTROLLER://localhost:29093"
 
