@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 BIN = Path(sys.executable).parent
@@ -18,8 +19,9 @@ def kmini(*arguments: str, stdin: str = "") -> str:
 
 def main() -> None:
     import kmini as package
-    from kmini.protocol.records import kernel
+    from kmini.protocol.records import load_kernel
 
+    assert find_spec("cython") is None, "Cython is there, so this cannot show that kmini runs without it"
     assert Path(package.__file__).is_relative_to(sys.prefix), f"not the installed package: {package.__file__}"
     with tempfile.TemporaryDirectory() as directory:
         command = [BIN / "kmini", "serve", "--port", "0", "--data-dir", directory]
@@ -35,7 +37,8 @@ def main() -> None:
                 server.terminate()
     with package.Broker() as broker:
         assert broker.bootstrap_servers.startswith("127.0.0.1:")
-    print(f"kmini {version('kmini')} works; the record kernel is {Path(kernel.__file__).name}")
+    kernel = "compiled" if load_kernel.IS_COMPILED else "interpreted"
+    print(f"kmini {version('kmini')} works without Cython; the record kernel is {kernel}")
 
 
 if __name__ == "__main__":

@@ -75,7 +75,8 @@ def archive(
     """Append to the directory OUT what these topics have beyond it, as Parquet files; at first, everything.
 
     Offsets, timestamps, keys, values, headers and tombstones are kept, and what is needed to create the topic again.
-    A run that was interrupted is repeated; no record is in the archive twice. Needs the extra spark (pip install '.[spark]' in a clone of kmini) and Java.
+    A run that was interrupted is repeated; no record is in the archive twice. Needs the extra
+    spark (pip install '.[spark]' in a clone of kmini) and Java.
 
     With --log-dir nothing is asked of a broker unless --bootstrap-server is given as well: then it says which settings
     the topics have. Such an archive is taken once and as a whole.

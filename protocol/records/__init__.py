@@ -8,6 +8,7 @@ A *batch* is a header of 61 bytes and a *block* of records, which may be compres
 - `legacy`: the messages of magic 0 and 1 that there were before; `down_convert` makes them of batches for old clients
 - `compression`, `crc`: the codecs, with limits; the checksum
 - `kernel`: the loops over records, compiled where a C compiler was; `load_kernel` chooses (`KMINI_PURE=1`: interpreted)
+- `cython_words`: what stands for the module `cython` in a kernel that runs interpreted
 - `sieve`: the loops of compaction, likewise; loaded by the first cleaning
 - `columns`: the loops of those who read whole logs: records into the columns of Apache Arrow, likewise; `varints`: the
   numbers in records, for kernels (in `varints.pxd` for compiled ones)

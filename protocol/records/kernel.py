@@ -2,8 +2,8 @@
 """The loops over records: one believes nothing, the others make tuples of records and records of tuples.
 
 Cython's pure-Python mode. Where a C compiler was, this is compiled, checks a record in some 20 ns, and lets other
-threads run meanwhile; where none was, the same source runs interpreted, about a hundred times slower. (`cython` is a
-real import only then.)
+threads run meanwhile; where none was, the same source runs interpreted, about a hundred times slower, and `cython` is
+the module `cython_words` then: running kmini never needs Cython.
 
 All work on a *block*: the records of a batch, decompressed, without the batch's header. A record in it is
 

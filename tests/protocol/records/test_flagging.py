@@ -9,10 +9,10 @@ import pytest
 from batches import Item, record
 
 from kmini.protocol.records import load_kernel
-from kmini.protocol.records.flagging import NAME
 from kmini.protocol.records.record import TOMBSTONE_BIT, TOMBSTONE_HEADER
 
 INTERPRETED = load_kernel.load("flagging", interpreted=True)
+NAME = INTERPRETED.NAME
 NULL, FLAG, HEADER, DENIED = 1, 2, 4, 8
 YES = (NAME, b"")
 

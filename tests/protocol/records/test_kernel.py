@@ -4,6 +4,7 @@ import os
 import random
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,6 +78,37 @@ def test_kmini_pure_chooses_the_interpreted_kernel() -> None:
     environment = {**os.environ, "KMINI_PURE": "1"}
     chosen = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert chosen.stdout.strip().endswith("kernel.py")
+
+
+@pytest.mark.parametrize("name", ["kernel", "sieve", "flagging", "columns"])
+def test_an_interpreted_kernel_needs_no_cython(name: str) -> None:
+    """And it leaves no trace by which other packages would take Cython for installed."""
+    code = f"""
+import sys
+sys.modules["cython"] = sys.modules["Cython"] = None
+from kmini.protocol.records import load_kernel
+kernel = load_kernel.load({name!r}, interpreted=True)
+print(kernel.__file__, sys.modules["cython"])
+"""
+    environment = {**os.environ, "KMINI_PURE": "1"}
+    loaded = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert (loaded.returncode, loaded.stderr) == (0, "")
+    assert loaded.stdout.split() == [str(Path(load_kernel.__file__).with_name(f"{name}.py")), "None"]
+
+
+def test_where_no_kernel_was_compiled_its_source_is_loaded_and_needs_no_cython() -> None:
+    code = """
+import sys
+from importlib.machinery import SOURCE_SUFFIXES, FileFinder, SourceFileLoader
+from kmini.protocol.records import load_kernel
+sys.modules["cython"] = sys.modules["Cython"] = None
+sys.path_hooks[:] = [FileFinder.path_hook((SourceFileLoader, SOURCE_SUFFIXES))]
+sys.path_importer_cache.clear()
+print(load_kernel.load("sieve", interpreted=False).__file__)
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "KMINI_PURE"}
+    loaded = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert (loaded.stderr, loaded.stdout.strip()) == ("", str(Path(load_kernel.__file__).with_name("sieve.py")))
 
 
 def test_both_kernels_have_the_same_reasons() -> None:

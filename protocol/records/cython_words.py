@@ -1,0 +1,57 @@
+"""The words of the module `cython` that the kernels use, for kernels that run interpreted.
+
+The kernels are written in Cython's pure-Python mode. Compiled, they need no such module; interpreted, they `import
+cython`, and `load_kernel` gives them this module in its place. So Cython is needed to build kmini and never to run it.
+
+In the interpreter every word is without effect: a declaration is the value it declares, a decorator gives back the
+function, a type is only named.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any, TypeVar
+
+Decorated = TypeVar("Decorated")
+
+compiled = False
+
+
+class _Type:
+    """A type of C, or one that is made of others: `pointer[const[uchar]]`. Its values are the caller's own."""
+
+    def __getitem__(self, item: object) -> _Type:
+        return self
+
+
+uchar = int = bint = longlong = ulonglong = Py_ssize_t = void = pointer = const = _Type()
+
+
+def typedef(kind: _Type) -> _Type:
+    return kind
+
+
+def declare(kind: _Type, value: Any = 0, *, visibility: str = "private") -> Any:
+    """The value, and as in C 0 where none is given."""
+    return value
+
+
+def _as_it_is(decorated: Decorated) -> Decorated:
+    return decorated
+
+
+cclass = cfunc = final = inline = _as_it_is
+
+
+def exceptval(*, check: bool) -> Any:
+    return _as_it_is
+
+
+class _NoGil(nullcontext[None]):
+    """`with nogil:` and `@nogil`, both without effect: the interpreter keeps its lock."""
+
+    def __call__(self, decorated: Decorated) -> Decorated:
+        return decorated
+
+
+nogil = _NoGil()
