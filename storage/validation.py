@@ -19,11 +19,12 @@ else sees. It asks, in Kafka's order:
 |               | CreateTime: a timestamp near to now, if it has one?       | INVALID_TIMESTAMP                 |
 |               | otherwise: not in a batch that claims log append time?    | INVALID_TIMESTAMP                 |
 |               | with the tombstone flag: see tombstone_flag.py            | INVALID_RECORD                    |
+| the block     | offset deltas 0, 1, 2, … if nothing is compressed?        | INVALID_RECORD                    |
 | what is kept  | no larger than max.message.bytes, if it had to be rebuilt? | MESSAGE_TOO_LARGE                |
 
 What can be put right is put right: a wrong max timestamp, attributes that only a broker may set, another codec than the
-topic's, and offset deltas other than 0, 1, 2, … (Kafka keeps such deltas in a batch that is not compressed. Here they
-never reach a log: a record must not claim the offset of another one.)
+topic's, and in a batch that is, or will be, compressed offset deltas other than 0, 1, 2, … Apache Kafka stores a batch
+that stays uncompressed with the deltas it came with, so consumers would see an offset twice, or out of order.
 """
 
 from __future__ import annotations
@@ -153,6 +154,10 @@ def validate(
 
         must_be_rebuilt |= must_be_flagged(records, header, config, max_decompressed_bytes)
     if must_be_rebuilt:
+        if not facts.is_sequential and codec == header.codec == Codec.NONE:
+            raise InvalidRecord(
+                "the offset deltas of the records are not 0, 1, 2, …: offsets would come twice or be skipped"
+            )
         stored = header._replace(attributes=attributes & ~CODEC_MASK | codec, max_timestamp=max_timestamp)
         records, header = _rebuild(records, header, stored, facts, config, max_decompressed_bytes)
     elif attributes != header.attributes or max_timestamp != header.max_timestamp:

@@ -60,6 +60,20 @@ def refusal(built: bytearray, **config: Any) -> RecordsRefused:
     return caught.value
 
 
+DELTAS = [(1, 0, 2), (0, 5, 9), (0, 0, 0), (1, 2, 3)]
+"""Offset deltas of three records that are not 0, 1, 2."""
+
+
+def batch_with_deltas(codec: Codec, deltas: tuple[int, ...]) -> bytearray:
+    records = [record(b"%d" % number, offset=delta) for number, delta in enumerate(deltas)]
+    if not any(deltas):  # build_batch takes all zeros for consecutive
+        built = batch(*[one._replace(offset=1) for one in records], base_offset=1, codec=codec)
+        built[:8] = bytes(8)
+    else:
+        built = batch(*records, codec=codec)
+    return with_header(built, last_offset_delta=len(deltas) - 1)
+
+
 class TestBatches:
     @pytest.mark.parametrize("codec", CODECS)
     def test_a_good_batch_is_stored_as_it_was_sent(self, codec: Codec) -> None:
@@ -285,25 +299,33 @@ class TestStoredForm:
         built = batch(codec=Codec.LZ4)
         assert bytes(checked(built, compression_type="producer").records) == bytes(built)
 
-    @pytest.mark.parametrize("codec", CODECS)
-    @pytest.mark.parametrize("deltas", [(1, 0, 2), (0, 5, 9), (0, 0, 0)])
-    def test_offset_deltas_are_made_consecutive(self, codec: Codec, deltas: tuple[int, ...]) -> None:
-        records = [record(b"%d" % number, offset=delta) for number, delta in enumerate(deltas)]
-        if not any(deltas):  # build_batch takes all zeros for consecutive
-            built = batch(*[one._replace(offset=1) for one in records], base_offset=1, codec=codec)
-            built[:8] = bytes(8)
-        else:
-            built = batch(*records, codec=codec)
-        built = with_header(built, last_offset_delta=2)
-        header, found = stored(checked(built))
+    @pytest.mark.parametrize("deltas", DELTAS)
+    @pytest.mark.parametrize("wanted", ["producer", "uncompressed"])
+    @pytest.mark.parametrize("flagged", [False, True])
+    def test_an_uncompressed_batch_with_other_offset_deltas_is_invalid(
+        self, wanted: str, flagged: bool, deltas: tuple[int, ...]
+    ) -> None:
+        built = batch_with_deltas(Codec.NONE, deltas)
+        with pytest.raises(InvalidRecord):
+            checked(built, compression_type=wanted, kmini_tombstone_flag_enable=flagged)
+
+    @pytest.mark.parametrize("deltas", DELTAS)
+    @pytest.mark.parametrize(
+        ("codec", "wanted"),
+        [*((codec, "producer") for codec in CODECS[1:]), (Codec.NONE, "gzip"), (Codec.GZIP, "uncompressed")],
+    )
+    def test_offset_deltas_of_a_batch_that_is_rebuilt_are_made_consecutive(
+        self, codec: Codec, wanted: str, deltas: tuple[int, ...]
+    ) -> None:
+        header, found = stored(checked(batch_with_deltas(codec, deltas), compression_type=wanted))
         assert [one.offset for one in found] == [0, 1, 2]
         assert [one.value for one in found] == [b"0", b"1", b"2"]
         assert header.last_offset_delta == 2
 
     def test_too_many_to_renumber_are_invalid(self) -> None:
         count = 65_537
-        built = batch(*[record(b"", key=None, offset=number * 2) for number in range(count)])
-        with pytest.raises(InvalidRecord):
+        built = batch(*[record(b"", key=None, offset=number * 2) for number in range(count)], codec=Codec.LZ4)
+        with pytest.raises(InvalidRecord, match="too many"):
             checked(with_header(built, last_offset_delta=count - 1), max_message_bytes=1 << 24)
 
     def test_a_rebuilt_batch_is_measured_again(self) -> None:
