@@ -104,11 +104,11 @@ from kmini.protocol.records import load_kernel
 sys.modules["cython"] = sys.modules["Cython"] = None
 sys.path_hooks[:] = [FileFinder.path_hook((SourceFileLoader, SOURCE_SUFFIXES))]
 sys.path_importer_cache.clear()
-print(load_kernel.load("sieve", interpreted=False).__file__)
+print(load_kernel.load("flagging", interpreted=False).__file__)
 """
     environment = {name: value for name, value in os.environ.items() if name != "KMINI_PURE"}
     loaded = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
-    assert (loaded.stderr, loaded.stdout.strip()) == ("", str(Path(load_kernel.__file__).with_name("sieve.py")))
+    assert (loaded.stderr, loaded.stdout.strip()) == ("", str(Path(load_kernel.__file__).with_name("flagging.py")))
 
 
 def test_both_kernels_have_the_same_reasons() -> None:
