@@ -7,7 +7,8 @@
 
 From the bottom up: `connection` (one broker: framing, pipelining, time-outs), `cluster` (who leads what, retries), and
 `client` with its parts (`produce`, `consume`, `groups`, ...). Errors are those of `kmini.protocol.errors`; the
-ones that arise on this side of the wire are `Disconnected` (and `NoBrokerAnswers`) and `RequestTimedOut`.
+ones that arise on this side of the wire are `Disconnected` (with `NoBrokerAnswers` and `NotAKafkaBroker`) and
+`RequestTimedOut`.
 """
 
 from .address import Address, parse_addresses
@@ -17,7 +18,7 @@ from .configs import ConfigEntry, ConfigResource
 from .connection import Connection, ConnectionSettings
 from .consume import ConsumedRecord
 from .delete_records import DeleteRecordsResult
-from .errors import Disconnected, NoBrokerAnswers
+from .errors import Disconnected, NoBrokerAnswers, NotAKafkaBroker
 from .groups import CommittedOffset, GroupDescription, GroupListing, GroupMember
 from .produce import ProduceResult, record
 from .sasl import Sasl
@@ -41,6 +42,7 @@ __all__ = [
     "GroupMember",
     "NewTopic",
     "NoBrokerAnswers",
+    "NotAKafkaBroker",
     "ProduceResult",
     "Sasl",
     "TransactionDescription",

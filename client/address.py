@@ -15,6 +15,17 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+class Advertised(NamedTuple):
+    """A broker's address as another broker names it, in its metadata or as a coordinator."""
+
+    node_id: int
+    address: Address
+    named_by: Address
+
+    def __str__(self) -> str:
+        return f"broker {self.node_id} at {self.address}, as {self.named_by} advertises it"
+
+
 def parse_addresses(text: str) -> list[Address]:
     """`host:port,host:port`, as bootstrap servers are written everywhere; 9092 where the port is missing.
 

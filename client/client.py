@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -64,10 +64,15 @@ class Client:
         timeout_ms: int = 30_000,
         settings: ConnectionSettings | None = None,
         sasl: Sasl | None = None,
+        on_unreachable: Callable[[str], None] | None = None,
     ) -> None:
-        """`sasl` says who to be at brokers that ask; `settings` are instead of `client_id` and `sasl`."""
+        """`sasl` says who to be at brokers that ask; `settings` are instead of `client_id` and `sasl`.
+
+        `on_unreachable` gets a sentence about a broker that cannot be reached, while the client still tries.
+        """
         addresses = parse_addresses(bootstrap_servers) if isinstance(bootstrap_servers, str) else bootstrap_servers
-        self.cluster = Cluster(addresses, settings or ConnectionSettings(client_id=client_id, sasl=sasl))
+        settings = settings or ConnectionSettings(client_id=client_id, sasl=sasl)
+        self.cluster = Cluster(addresses, settings, on_unreachable)
         self.timeout_ms = timeout_ms
 
     async def __aenter__(self) -> Client:

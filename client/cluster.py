@@ -8,6 +8,7 @@ again and try again, until the deadline.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
@@ -17,7 +18,7 @@ from ..protocol.messages.find_coordinator import GROUP, FindCoordinatorRequest, 
 from ..protocol.messages.metadata import MetadataRequest, MetadataResponse
 from ..protocol.topics import TopicPartition
 from ..protocol.uuids import ZERO_UUID
-from .address import Address
+from .address import Address, Advertised
 from .connection import Connection, ConnectionSettings
 from .deadline import Backoff, Deadline
 from .errors import Disconnected, NoBrokerAnswers, check, error_of
@@ -28,6 +29,8 @@ UNKNOWN_TOPIC_PATIENCE_MS = 500
 """How long "there is no such topic" is doubted: of a topic just made, brokers learn at different moments."""
 CREATION_PATIENCE_MS = 5_000
 """How long, if asking may have it made: the broker that was asked does not wait for that."""
+TELL_AFTER_MS = 2_000
+"""How long an address may fail or stay silent before `on_unreachable` is told, while the client still tries."""
 
 
 class Coordinator(NamedTuple):
@@ -37,11 +40,39 @@ class Coordinator(NamedTuple):
     address: Address
 
 
-class Cluster:
-    """A view of a cluster that starts from some of its addresses. Belongs to one event loop; ends with `close`."""
+class _Opening(NamedTuple):
+    """A connection, and the task that makes it."""
 
-    def __init__(self, bootstrap: Sequence[Address], settings: ConnectionSettings | None = None) -> None:
+    connection: Connection
+    connecting: asyncio.Task[None]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the set-up steps are done, and the connection has not ended."""
+        task = self.connecting
+        return task.done() and not task.cancelled() and task.exception() is None and self.connection.is_open
+
+
+class Cluster:
+    """A view of a cluster that starts from some of its addresses. Belongs to one event loop; ends with `close`.
+
+    `on_unreachable` gets a sentence, once for each address, as soon as a broker cannot be reached for TELL_AFTER_MS.
+    """
+
+    def __init__(
+        self,
+        bootstrap: Sequence[Address],
+        settings: ConnectionSettings | None = None,
+        on_unreachable: Callable[[str], None] | None = None,
+    ) -> None:
         self.settings = settings or ConnectionSettings()
+        self._on_unreachable = on_unreachable
+        self._advertised: dict[Address, Advertised] = {}
+        """Addresses that a broker named and that are not bootstrap addresses."""
+        self._failing_since: dict[Address, float] = {}
+        """Monotonic seconds at which connecting failed first; an address that was connected to leaves."""
+        self._told: set[Address] = set()
+        """Addresses that `on_unreachable` was told of."""
         self.brokers: dict[int, Address] = {}
         """The live brokers by node id, as of the last metadata."""
         self._bootstrap = list(bootstrap)
@@ -49,17 +80,17 @@ class Cluster:
         self._coordinators: dict[tuple[int, str], Coordinator] = {}
         self._leaders: dict[TopicPartition, int] = {}
         self._topic_ids: dict[str, bytes] = {}
-        self._connections: dict[Address, asyncio.Task[Connection]] = {}
+        self._connections: dict[Address, _Opening] = {}
 
     async def close(self) -> None:
         """Close the connections that `connection` gave out."""
-        tasks = list(self._connections.values())
+        openings = list(self._connections.values())
         self._connections.clear()
-        for task in tasks:
-            task.cancel()
-        for outcome in await asyncio.gather(*tasks, return_exceptions=True):
-            if isinstance(outcome, Connection):
-                await outcome.close()
+        for opening in openings:
+            opening.connecting.cancel()
+        await asyncio.gather(*(opening.connecting for opening in openings), return_exceptions=True)
+        for opening in openings:
+            await opening.connection.close()
 
     # --- connections
 
@@ -69,34 +100,75 @@ class Cluster:
 
     async def open_connection(self, node_id: int, deadline: Deadline) -> Connection:
         """A connection of the caller's own, for requests that wait at the broker. The caller closes it."""
-        return await Connection.open(self._address_of(node_id), self.settings, timeout_ms=deadline.remaining_ms)
+        opening = self._open(self._address_of(node_id), timeout_ms=deadline.remaining_ms)
+        try:
+            await self._connected(opening, deadline)
+        except BaseException:
+            opening.connecting.cancel()
+            await asyncio.wait([opening.connecting])
+            await opening.connection.close()
+            raise
+        return opening.connection
 
     async def any_connection(self, deadline: Deadline) -> Connection:
         """A connection to any broker: an open one if there is one, else the first that can be made.
 
         Raises NoBrokerAnswers while the cluster was never reached, and Disconnected if it was and is gone.
         """
-        for task in self._connections.values():
-            if _has_open(task):
-                return task.result()
+        for opening in self._connections.values():
+            if opening.is_open:
+                return opening.connection
         failures = []
-        for address in dict.fromkeys([*self.brokers.values(), *self._bootstrap]):
+        addresses = list(dict.fromkeys([*self.brokers.values(), *self._bootstrap]))
+        for number, address in enumerate(addresses):
+            share = Deadline(deadline.remaining_ms / (len(addresses) - number))
             try:
-                return await self._shared(address, deadline)
+                return await self._shared(address, share)
             except Disconnected as error:
                 failures.append(error.message)
         raise (Disconnected if self.brokers else NoBrokerAnswers)("; ".join(failures))
 
     async def _shared(self, address: Address, deadline: Deadline) -> Connection:
-        """One connection an address: who comes while it is being made waits for the same one."""
-        task = self._connections.get(address)
-        if task is None or (task.done() and not _has_open(task)):
-            task = asyncio.ensure_future(Connection.open(address, self.settings))
-            self._connections[address] = task
-        await asyncio.wait([task], timeout=deadline.remaining_ms / 1000)
-        if not task.done():
-            raise Disconnected(f"{address} does not answer")
-        return task.result()
+        """The one connection to an address; calls that come while it is being made wait for the same one."""
+        opening = self._connections.get(address)
+        if opening is None or (opening.connecting.done() and not opening.is_open):
+            opening = self._connections[address] = self._open(address)
+        await self._connected(opening, deadline)
+        return opening.connection
+
+    def _open(self, address: Address, *, timeout_ms: float | None = None) -> _Opening:
+        """Begin to connect."""
+        connection = Connection(address, self.settings.client_id, self._advertised.get(address))
+        return _Opening(connection, asyncio.ensure_future(connection.connect(self.settings, timeout_ms=timeout_ms)))
+
+    async def _connected(self, opening: _Opening, deadline: Deadline) -> None:
+        """Return once the connection is made. Raises Disconnected, whose message says how the address became known."""
+        connection, connecting = opening
+        address = connection.address
+        timer = asyncio.get_running_loop().call_later(
+            TELL_AFTER_MS / 1000, lambda: self._tell_of(address, connection.silence)
+        )
+        try:
+            await asyncio.wait([connecting], timeout=deadline.remaining_ms / 1000)
+            if not connecting.done():
+                raise Disconnected(connection.silence)
+            connecting.result()
+        except Disconnected as error:
+            failing_since = self._failing_since.setdefault(address, time.monotonic())
+            if address not in self._advertised:
+                raise
+            message = f"{error.message}; is that broker down, or its advertised.listeners wrong?"
+            if (time.monotonic() - failing_since) * 1000 >= TELL_AFTER_MS:
+                self._tell_of(address, message)
+            raise type(error)(message) from error
+        finally:
+            timer.cancel()
+        self._failing_since.pop(address, None)
+
+    def _tell_of(self, address: Address, message: str) -> None:
+        if self._on_unreachable is not None and address not in self._told:
+            self._told.add(address)
+            self._on_unreachable(message)
 
     def _address_of(self, node_id: int) -> Address:
         address = self.brokers.get(node_id)
@@ -116,6 +188,9 @@ class Cluster:
         response: MetadataResponse = await connection.send(request, timeout_ms=deadline.remaining_ms)
         check(response.error_code)
         self.brokers = {broker.node_id: Address(broker.host, broker.port) for broker in response.brokers}
+        self._advertised.clear()
+        for node_id, address in self.brokers.items():
+            self._advertises(connection, node_id, address)
         self._controller_id = response.controller_id
         for topic in response.topics:
             if topic.name is not None and not topic.error_code:
@@ -123,6 +198,11 @@ class Cluster:
                 for partition in topic.partitions:
                     self._leaders[TopicPartition(topic.name, partition.partition_index)] = partition.leader_id
         return response
+
+    def _advertises(self, connection: Connection, node_id: int, address: Address) -> None:
+        """Remember where an address comes from, for messages."""
+        if address not in self._bootstrap:
+            self._advertised[address] = Advertised(node_id, address, connection.address)
 
     def topic_id(self, topic: str) -> bytes:
         """The id of a topic whose leaders were looked up; zeros where the cluster knows no ids."""
@@ -291,12 +371,9 @@ class Cluster:
         found = response.coordinators[0] if response.coordinators else response
         check(found.error_code, found.error_message)
         coordinator = Coordinator(found.node_id, Address(found.host, found.port))
+        self._advertises(connection, *coordinator)
         self._coordinators[key_type, key] = coordinator
         return coordinator
-
-
-def _has_open(task: asyncio.Task[Connection]) -> bool:
-    return task.done() and not task.cancelled() and task.exception() is None and task.result().is_open
 
 
 def _why_no_leader(topic_partition: TopicPartition, response: MetadataResponse) -> KafkaError:

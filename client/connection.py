@@ -19,7 +19,7 @@ from ..protocol.framing import ClientConnection
 from ..protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ..protocol.schema import Request
 from .address import Address
-from .errors import Disconnected, check
+from .errors import Disconnected, NotAKafkaBroker, check
 from .sasl import Sasl, authenticate
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 MAX_RESPONSE_BYTES = 128 * 1024 * 1024
 FLUSH_MS = 1_000
 """How long a broker that does not read may hold up hanging up on it."""
+FIRST_BYTES = 12
+"""Bytes of a first answer that are kept, because they show which protocol the peer speaks."""
 SOFTWARE_NAME = "kmini"
 SOFTWARE_VERSION = "0.1.0"
 
@@ -48,8 +50,10 @@ class ConnectionSettings(NamedTuple):
 class Connection(asyncio.Protocol):
     """Made with `Connection.open`; ends with `close`, with the broker, or with the first thing that goes wrong."""
 
-    def __init__(self, address: Address, client_id: str) -> None:
+    def __init__(self, address: Address, client_id: str, called: object = None) -> None:
         self.address = address
+        self.called = str(called or address)
+        """The address in messages, with how it became known where that is not a bootstrap address."""
         self.versions: dict[int, tuple[int, int]] = {}
         """What the broker serves: lowest and highest version by API key. Filled by `negotiate_versions`."""
         self._framing = ClientConnection(client_id, max_frame_bytes=MAX_RESPONSE_BYTES)
@@ -63,6 +67,10 @@ class Connection(asyncio.Protocol):
         self._writable.set()
         self._is_made = False
         """Whether the loop has handed the connection over."""
+        self._has_answered = False
+        """Whether a whole answer has come: the peer is a Kafka broker then."""
+        self._first_bytes = b""
+        """Up to FIRST_BYTES of what came before the first whole answer."""
 
     @classmethod
     async def open(
@@ -73,36 +81,46 @@ class Connection(asyncio.Protocol):
         Raises Disconnected, or what a step raises.
         """
         settings = settings or ConnectionSettings()
+        connection = cls(address, settings.client_id)
+        await connection.connect(settings, timeout_ms=timeout_ms)
+        return connection
+
+    async def connect(self, settings: ConnectionSettings, *, timeout_ms: float | None = None) -> None:
+        """What `open` does, for a connection made by its class. Called once; a failure closes the connection."""
         if timeout_ms is None or timeout_ms > settings.connect_timeout_ms:
             timeout_ms = settings.connect_timeout_ms
-        loop = asyncio.get_running_loop()
-        connection = cls(address, settings.client_id)
-
-        async def connect() -> None:
-            await loop.create_connection(lambda: connection, address.host, address.port, ssl=settings.tls)
-            connection._is_made = True
-            for step in settings.set_up if settings.set_up is not None else (negotiate_versions,):
-                await step(connection)
-            if settings.sasl is not None:
-                await authenticate(connection, settings.sasl)
-
-        connecting = asyncio.ensure_future(connect())
+        connecting = asyncio.ensure_future(self._set_up(settings))
         try:
             # Before Python 3.12 wait_for swallows a cancellation that comes just when it is done.
             await asyncio.wait([connecting], timeout=timeout_ms / 1000)
             if not connecting.done():
-                raise Disconnected(f"{address} does not answer")
+                raise Disconnected(self.silence)
             connecting.result()
         except OSError as error:
-            await connection.close()
-            raise Disconnected(f"cannot connect to {address}: {_reason(error)}") from error
+            await self.close()
+            raise Disconnected(f"cannot connect to {self.called}: {_reason(error)}") from error
         except BaseException:
             if not connecting.done():
                 connecting.cancel()
                 await asyncio.wait([connecting])
-            await connection.close()
+            await self.close()
             raise
-        return connection
+
+    async def _set_up(self, settings: ConnectionSettings) -> None:
+        host, port = self.address
+        await self._loop.create_connection(lambda: self, host, port, ssl=settings.tls)
+        self._is_made = True
+        for step in settings.set_up if settings.set_up is not None else (negotiate_versions,):
+            await step(self)
+        if settings.sasl is not None:
+            await authenticate(self, settings.sasl)
+
+    @property
+    def silence(self) -> str:
+        """A sentence about a peer that has not finished the set-up steps: what it does and does not do."""
+        if self._transport is None or self._has_answered:
+            return f"{self.called} does not answer"
+        return f"{self.called} accepts connections but does not answer as a Kafka broker"
 
     @property
     def is_open(self) -> bool:
@@ -114,7 +132,7 @@ class Connection(asyncio.Protocol):
         version = min(highest, request.max_version)
         if version < max(lowest, request.min_version):
             served = f"serves versions {lowest} to {highest} of" if highest >= 0 else "does not serve"
-            raise UnsupportedVersion(f"{self.address} {served} {request.name}")
+            raise UnsupportedVersion(f"{self.called} {served} {request.name}")
         return version
 
     async def send(
@@ -135,7 +153,7 @@ class Connection(asyncio.Protocol):
         if not self._writable.is_set():
             await self._writable.wait()
         if self._transport is None or self._why_ended is not None:
-            raise Disconnected(f"{self.address}: {self._why_ended}")
+            raise Disconnected(f"{self.called}: {self._why_ended}")
         buffers = self._framing.request(request, version, expects_answer=expects_answer)
         if not expects_answer:
             self._transport.writelines(buffers)
@@ -170,14 +188,26 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)  # uvloop's are none by their class
 
     def data_received(self, data: bytes) -> None:
+        if not self._has_answered:
+            self._first_bytes = (self._first_bytes + data)[:FIRST_BYTES]
         try:
             for response in self._framing.receive_data(data):
+                self._has_answered = True
                 self._answer(response)
         except MalformedMessage as error:
-            self._end(f"the broker broke the protocol: {error}")
+            if self._has_answered:
+                self._end(f"the broker broke the protocol: {error}")
+            else:
+                self._end(f"it {_other_protocol(self._first_bytes)}", NotAKafkaBroker)
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._end(_reason(error) if isinstance(error, OSError) else "the broker hung up")
+        if self._has_answered:
+            self._end(_reason(error) if isinstance(error, OSError) else "the broker hung up")
+        else:
+            self._end(
+                "it closed the connection instead of answering; it may still be starting, expect TLS, or be no Kafka "
+                "broker"
+            )
         self._ended.set_result(None)
 
     def pause_writing(self) -> None:
@@ -195,11 +225,11 @@ class Connection(asyncio.Protocol):
 
     def _give_up(self, future: asyncio.Future[Any], name: str) -> None:
         if not future.done():
-            future.set_exception(RequestTimedOut(f"{self.address} did not answer {name} in time"))
+            future.set_exception(RequestTimedOut(f"{self.called} did not answer {name} in time"))
             self._end(f"{name} was not answered in time")
 
-    def _end(self, reason: str, *, flush: bool = False) -> None:
-        """Hang up, and tell everybody who waits why."""
+    def _end(self, reason: str, kind: type[Disconnected] = Disconnected, *, flush: bool = False) -> None:
+        """Close the connection; every request that waits for its answer fails with the reason."""
         if self._why_ended is not None:
             return
         self._why_ended = reason
@@ -212,7 +242,8 @@ class Connection(asyncio.Protocol):
         while self._unanswered:
             name, future = self._unanswered.popleft()
             if not future.done():
-                future.set_exception(Disconnected(f"{self.address}: {reason}, {name} was not answered"))
+                unanswered = f", {name} was not answered" if self._has_answered else ""
+                future.set_exception(kind(f"{self.called}: {reason}{unanswered}"))
 
 
 async def negotiate_versions(connection: Connection) -> None:
@@ -226,8 +257,17 @@ async def negotiate_versions(connection: Connection) -> None:
             break
         lowest, highest = ranges.get(ApiVersionsRequest.api_key, (0, 0))
         version = max(min(highest, ApiVersionsRequest.max_version), lowest)
-    check(response.error_code, f"{connection.address} refused ApiVersions")
+    check(response.error_code, f"{connection.called} refused ApiVersions")
     connection.versions = ranges
+
+
+def _other_protocol(first_bytes: bytes) -> str:
+    """What a peer does whose first bytes are no answer of a Kafka broker."""
+    if first_bytes.startswith(b"HTTP"):
+        return "answers in HTTP, so it is no Kafka broker"
+    if first_bytes[:2] == b"\x15\x03":
+        return "answers with a TLS alert: it expects TLS, which this client does not speak"
+    return f"answers {first_bytes!r}, so it is no Kafka broker"
 
 
 def _reason(error: OSError) -> str:

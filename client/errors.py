@@ -14,6 +14,12 @@ class Disconnected(NetworkException):
     """The connection could not be made, or ended before the answer came: then nobody knows what the request did."""
 
 
+class NotAKafkaBroker(Disconnected):
+    """The first bytes of the answer show another protocol, so the address is never retried."""
+
+    retriable: ClassVar[bool] = False
+
+
 class NoBrokerAnswers(Disconnected):
     """None of the bootstrap addresses could be reached, so there is no cluster to retry with."""
 

@@ -41,7 +41,7 @@ async def authenticate(connection: Connection, sasl: Sasl) -> None:
         SaslHandshakeRequest(mechanism=sasl.mechanism), version=SaslHandshakeRequest.max_version
     )
     offered = ", ".join(handshake.mechanisms) or "none"
-    check(handshake.error_code, f"{connection.address} offers {offered}, not {sasl.mechanism}")
+    check(handshake.error_code, f"{connection.called} offers {offered}, not {sasl.mechanism}")
     if sasl.mechanism == PLAIN:
         await _send(connection, f"\0{sasl.username}\0{sasl.password}".encode())
     else:
@@ -54,12 +54,12 @@ async def _scram(connection: Connection, sasl: Sasl, mechanism: scram.Mechanism)
     try:
         server_first = scram.parse_server_first(answer)
     except scram.ScramError as error:
-        raise SaslAuthenticationFailed(f"{connection.address}: {error}") from error
+        raise SaslAuthenticationFailed(f"{connection.called}: {error}") from error
     nonce, salt, iterations = server_first
     if not nonce.startswith(first.nonce) or len(nonce) == len(first.nonce):
-        raise SaslAuthenticationFailed(f"{connection.address} did not add to our nonce")
+        raise SaslAuthenticationFailed(f"{connection.called} did not add to our nonce")
     if not mechanism.min_iterations <= iterations <= MAX_ITERATIONS:
-        raise SaslAuthenticationFailed(f"{connection.address} asks for {iterations} iterations")
+        raise SaslAuthenticationFailed(f"{connection.called} asks for {iterations} iterations")
     loop = asyncio.get_running_loop()
     salted = await loop.run_in_executor(None, scram.salted_password, mechanism, sasl.password, salt, iterations)
     without_proof = scram.client_final(first.gs2_header, nonce)
@@ -68,10 +68,10 @@ async def _scram(connection: Connection, sasl: Sasl, mechanism: scram.Mechanism)
     try:
         signature = scram.parse_server_final(answer)
     except scram.ScramError as error:
-        raise SaslAuthenticationFailed(f"{connection.address}: {error}") from error
+        raise SaslAuthenticationFailed(f"{connection.called}: {error}") from error
     expected = scram.signature(mechanism, scram.server_key(mechanism, salted), signed)
     if not hmac.compare_digest(signature, expected):
-        raise SaslAuthenticationFailed(f"{connection.address} does not know the password itself")
+        raise SaslAuthenticationFailed(f"{connection.called} does not know the password itself")
 
 
 async def _send(connection: Connection, token: bytes) -> bytes:

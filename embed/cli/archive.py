@@ -54,7 +54,7 @@ master_option = click.option(
 @click.option(
     "-z", "--compression", type=click.Choice(PARQUET_CODECS), default="zstd", show_default=True, help="Of the files."
 )
-@timeout_option
+@timeout_option()
 @master_option
 @config_option
 @address_option
@@ -140,14 +140,7 @@ def archive(
     type=click.IntRange(min=1, max=32767),
     help="Of the topics that are created.  [default: the cluster's]",
 )
-@click.option(
-    "--timeout-ms",
-    metavar="MS",
-    type=click.IntRange(min=1),
-    default=60_000,
-    show_default=True,
-    help="How long to wait for an acknowledgement.",
-)
+@timeout_option(default=60_000, text="How long to wait for an acknowledgement.")
 @master_option
 @config_option
 @address_option

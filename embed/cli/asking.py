@@ -1,4 +1,4 @@
-"""What the commands that talk to a broker share: which broker, for how long, and how its refusals read."""
+"""What the commands that talk to a broker share: its address, the time-out, and how errors read."""
 
 from __future__ import annotations
 
@@ -15,8 +15,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
+TIMEOUT_MS = 10_000
+"""Milliseconds a command waits for brokers, where --timeout-ms is not given."""
+
 _SASL = "kmini.sasl"
-"""Where a command's context keeps who to be."""
+"""Key of the credentials in a command's context."""
+_TIMEOUT_MS = "kmini.timeout_ms"
+"""Key of --timeout-ms in a command's context."""
 
 address_option = click.option(
     "-b",
@@ -38,8 +43,32 @@ def _remember_sasl(context: click.Context, parameter: click.Parameter, path: str
         context.meta[_SASL] = sasl_of(path, read_command_config(path))
 
 
+def timeout_option(
+    default: int = TIMEOUT_MS, text: str = "How long to wait for a broker.", **options: Any
+) -> Callable[[F], F]:
+    """`--timeout-ms`; `options` are those of click."""
+    return click.option(
+        "--timeout-ms",
+        metavar="MS",
+        type=click.IntRange(min=1),
+        default=default,
+        show_default=True,
+        help=text,
+        **options,
+    )
+
+
+def _remember_timeout(context: click.Context, parameter: click.Parameter, timeout_ms: int) -> None:
+    context.meta[_TIMEOUT_MS] = timeout_ms
+
+
+remembered_timeout_option = timeout_option(expose_value=False, callback=_remember_timeout)
+"""`--timeout-ms` for `ask`, without an argument of the command."""
+
+
 def bootstrap_option(command: F) -> F:
-    """Which broker to ask, and who to be there: what every command needs that asks one."""
+    """The options of every command that calls `ask`: the broker, the credentials and the time-out."""
+    with_timeout = remembered_timeout_option(command)
     with_config = click.option(
         "--command-config",
         metavar="FILE",
@@ -48,38 +77,38 @@ def bootstrap_option(command: F) -> F:
         callback=_remember_sasl,
         help="Settings of the client, as a properties file: security.protocol, sasl.mechanism, sasl.jaas.config.",
     )
-    return address_option(with_config(command))
-
-
-timeout_option = click.option(
-    "--timeout-ms",
-    metavar="MS",
-    type=click.IntRange(min=1),
-    default=30_000,
-    show_default=True,
-    help="How long to try.",
-)
+    result: F = address_option(with_config(with_timeout))
+    return result
 
 
 def ask(
     bootstrap_server: str,
     work: Callable[[Client], Awaitable[T]],
     *,
-    timeout_ms: int = 30_000,
+    timeout_ms: int | None = None,
     client_id: str = "kmini-cli",
     sasl: Sasl | None = None,
 ) -> T:
-    """What `work` returns, given a client that is closed afterwards; a KafkaError it raises ends the command."""
-    from kmini.client import Client, NoBrokerAnswers
+    """What `work` returns, given a client that is closed afterwards; a KafkaError it raises ends the command.
+
+    Time-out and credentials are those of the command's options, unless they are given.
+    """
+    from kmini.client import Client, Disconnected, NoBrokerAnswers
     from kmini.protocol.errors import KafkaError
 
     context = click.get_current_context(silent=True)
-    if sasl is None and context is not None:
-        sasl = context.meta.get(_SASL)
+    meta = {} if context is None else context.meta
+    timeout_ms = meta.get(_TIMEOUT_MS, TIMEOUT_MS) if timeout_ms is None else timeout_ms
+    sasl = meta.get(_SASL) if sasl is None else sasl
+
+    def tell(sentence: str) -> None:
+        click.echo(f"kmini: {sentence} (still trying)", err=True)
 
     async def asking() -> T:
         try:
-            client = Client(bootstrap_server, client_id=client_id, timeout_ms=timeout_ms, sasl=sasl)
+            client = Client(
+                bootstrap_server, client_id=client_id, timeout_ms=timeout_ms, sasl=sasl, on_unreachable=tell
+            )
         except ValueError as error:
             raise click.UsageError(f"--bootstrap-server: {error}") from error
         async with client:
@@ -90,6 +119,8 @@ def ask(
     except NoBrokerAnswers as error:
         remedy = "kmini serve starts a broker, --bootstrap-server HOST:PORT names another one"
         raise click.ClickException(f"no broker answers: {error.message}; {remedy}") from error
+    except Disconnected as error:
+        raise click.ClickException(error.message) from error
     except KafkaError as error:
         raise click.ClickException(reads(error)) from error
 

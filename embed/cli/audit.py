@@ -12,6 +12,7 @@ import click
 
 from kmini.cli import Sentences
 from kmini.cli.arguments import parse_partitions, parse_time
+from kmini.cli.asking import remembered_timeout_option
 from kmini.cli.extras import need_extra
 from kmini.cli.tables import show
 
@@ -56,6 +57,7 @@ Topics = list[tuple[str, Collection[int] | None]]
 )
 @click.option("-b", "--bootstrap-server", metavar="HOST:PORT", help="Ask this running broker for the settings.")
 @click.option("--command-config", metavar="FILE", help="Settings of the client for that, as a properties file.")
+@remembered_timeout_option
 @click.option("--now", metavar="TIME", help="Audit as of this time, as 2026-01-31T12:00:00Z.  [default: the clock]")
 @click.option(
     "--grace",

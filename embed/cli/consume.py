@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 import click
 
 from kmini.cli.arguments import parse_time
-from kmini.cli.asking import ask, bootstrap_option, timeout_option
+from kmini.cli.asking import ask, bootstrap_option
 from kmini.cli.group_progress import GroupProgress
 from kmini.cli.tables import json_text, time_of
 
@@ -53,7 +53,6 @@ class Printing(NamedTuple):
 @click.option("--timestamps", is_flag=True, help="Print when the record was made, before all else.")
 @click.option("--headers", is_flag=True, help="Print the headers, before the key.")
 @click.option("--null-marker", metavar="TEXT", default="null", show_default=True, help="What a null is printed as.")
-@timeout_option
 @bootstrap_option
 def consume(
     topic: str,
@@ -67,7 +66,6 @@ def consume(
     timestamps: bool,
     headers: bool,
     null_marker: str,
-    timeout_ms: int,
     bootstrap_server: str,
 ) -> None:
     """Print the records of a topic, up to what was there at the start of the command.
@@ -118,7 +116,7 @@ def consume(
             if progress is not None:
                 progress.finished(end)
 
-    ask(bootstrap_server, work, timeout_ms=timeout_ms)
+    ask(bootstrap_server, work)
 
 
 def _parse_start(text: str) -> Start:

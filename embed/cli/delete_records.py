@@ -9,7 +9,7 @@ import click
 
 from kmini.cli import Sentences
 from kmini.cli.arguments import MAX_PARTITION, parse_time
-from kmini.cli.asking import ask, bootstrap_option, reads, timeout_option
+from kmini.cli.asking import ask, bootstrap_option, reads
 from kmini.cli.command_config import read_command_config, sasl_of
 
 if TYPE_CHECKING:
@@ -29,10 +29,9 @@ Offsets = dict[tuple[str, int], int]
 @click.argument("targets", metavar="[TOPIC:PARTITION:OFFSET...]", nargs=-1)
 @click.option("--before", metavar="TIME", help="Delete what is older, as 2026-01-31T12:00:00Z, of TOPIC[:PARTITION]...")
 @click.option("--offset-json-file", metavar="FILE", help=f"The same in Kafka's JSON: {JSON_SHAPE}")
-@timeout_option
 @bootstrap_option
 def delete_records(
-    targets: tuple[str, ...], before: str | None, offset_json_file: str | None, timeout_ms: int, bootstrap_server: str
+    targets: tuple[str, ...], before: str | None, offset_json_file: str | None, bootstrap_server: str
 ) -> None:
     """Delete the records before an offset, which becomes the first one that readers can have.
 
@@ -53,12 +52,8 @@ def delete_records(
         places = [_parse_place(target) for target in targets]
         if not places:
             raise click.UsageError("nothing to delete: TOPIC or TOPIC:PARTITION was expected")
-        offsets = ask(
-            bootstrap_server,
-            lambda client: _offsets_at(client, places, timestamp_ms),
-            timeout_ms=timeout_ms,
-        )
-        _delete(bootstrap_server, offsets, timeout_ms, client_id="kmini-cli")
+        offsets = ask(bootstrap_server, lambda client: _offsets_at(client, places, timestamp_ms))
+        _delete(bootstrap_server, offsets)
         return
     offsets = _read_offsets(offset_json_file) if offset_json_file else {}
     for target in targets:
@@ -66,7 +61,7 @@ def delete_records(
         _add(offsets, partition, offset)
     if not offsets:
         raise click.UsageError("nothing to delete: TOPIC:PARTITION:OFFSET or --offset-json-file was expected")
-    _delete(bootstrap_server, offsets, timeout_ms, client_id="kmini-cli")
+    _delete(bootstrap_server, offsets)
 
 
 @click.command(cls=Sentences, name="kafka-delete-data", context_settings={"help_option_names": ["-h", "--help"]})
@@ -95,18 +90,23 @@ def kafka_delete_data(bootstrap_server: str, command_config: str | None, offset_
     _delete(
         bootstrap_server,
         offsets,
-        _timeout_ms(settings),
+        timeout_ms=_timeout_ms(settings),
         client_id=settings.get("client.id", "kafka-delete-data"),
         sasl=sasl_of(command_config or "", settings),
     )
 
 
 def _delete(
-    bootstrap_server: str, offsets: Offsets, timeout_ms: int, *, client_id: str, sasl: Sasl | None = None
+    bootstrap_server: str,
+    offsets: Offsets,
+    *,
+    timeout_ms: int | None = None,
+    client_id: str = "kmini-cli",
+    sasl: Sasl | None = None,
 ) -> None:
     results = ask(
         bootstrap_server,
-        lambda client: client.delete_records_before(offsets, timeout_ms),
+        lambda client: client.delete_records_before(offsets),
         timeout_ms=timeout_ms,
         client_id=client_id,
         sasl=sasl,

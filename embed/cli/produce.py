@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import click
 
-from kmini.cli.asking import ask, bootstrap_option, timeout_option
+from kmini.cli.asking import ask, bootstrap_option
 
 if TYPE_CHECKING:
     from kmini.client import Client
@@ -47,7 +47,6 @@ class Shape(NamedTuple):
 @click.option("-p", "--partition", type=click.IntRange(min=0), help="Send all records here.  [default: by key]")
 @click.option("-z", "--compression", type=click.Choice(CODECS), default="none", show_default=True)
 @click.option("--acks", type=click.Choice(list(ACKS)), default="all", show_default=True, help="Whose word to wait for.")
-@timeout_option
 @bootstrap_option
 def produce(
     topic: str,
@@ -58,7 +57,6 @@ def produce(
     partition: int | None,
     compression: str,
     acks: str,
-    timeout_ms: int,
     bootstrap_server: str,
 ) -> None:
     """Send lines to a topic, each as a record. What comes at once goes out at once, in batches.
@@ -89,7 +87,7 @@ def produce(
         return sent
 
     with _open(path) if path else nullcontext(sys.stdin.buffer) as source:
-        sent = ask(bootstrap_server, work, timeout_ms=timeout_ms)
+        sent = ask(bootstrap_server, work)
     click.echo(f"{sent} record{'' if sent == 1 else 's'} produced to {topic}", err=True)
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
+
+from kmini import Broker
 
 COMMANDS = ["serve", "topic", "group", "config", "produce", "consume", "delete-records", "log", "health"]
 LEAVES = [
@@ -126,6 +130,71 @@ def test_without_a_broker_the_remedy_is_told(run, command: list[str]) -> None:
     assert result.stderr.startswith("kmini: no broker answers: cannot connect to 127.0.0.1:1: Connection refused")
     assert "kmini serve starts a broker" in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+ASKING = [
+    ["topic", "create", "t"],
+    ["topic", "list"],
+    ["topic", "describe"],
+    ["topic", "alter", "t", "-p", "2"],
+    ["topic", "delete", "t"],
+    ["group", "list"],
+    ["group", "describe"],
+    ["group", "reset", "g", "t", "--to-latest"],
+    ["group", "delete", "g"],
+    ["txn", "list"],
+    ["txn", "describe"],
+    ["txn", "abort", "t"],
+    ["config", "describe", "topic", "t"],
+    ["config", "alter", "topic", "t", "-c", "retention.ms=1"],
+    ["produce", "t"],
+    ["consume", "t"],
+    ["delete-records", "--before", "2026-01-31T12:00:00Z", "t"],
+]
+"""A call of every command that asks a broker by itself."""
+
+
+@pytest.fixture
+def silent_address() -> Iterator[str]:
+    """An address that accepts connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("command", ASKING, ids=lambda command: " ".join(command[:2]))
+def test_every_command_that_asks_a_broker_ends_after_its_time_out(run, silent_address: str, command: list[str]) -> None:
+    result = run(*command, "-b", silent_address, "--timeout-ms", 50, stdin="line\n")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        f"kmini: no broker answers: {silent_address} accepts connections but does not answer as a Kafka broker; "
+        "kmini serve starts a broker, --bootstrap-server HOST:PORT names another one\n"
+    )
+
+
+@pytest.mark.parametrize("command", [*ASKING, ["archive", "t", "out"], ["audit", "data"]], ids=lambda command: " ".join(command[:2]))
+def test_every_command_that_asks_a_broker_waits_ten_seconds_by_default(run, command: list[str]) -> None:
+    names = command[: 1 if command[0] in ("produce", "consume", "delete-records", "archive", "audit") else 2]
+    (told,) = [told for told in run(*names, "--help").stdout.split("--") if told.startswith("timeout-ms MS")]
+    assert "[default: 10000" in " ".join(told.split())
+
+
+def test_a_wrong_advertised_listener_is_told_with_the_broker_that_names_it(run) -> None:
+    with Broker(config={"advertised.listeners": "PLAINTEXT://127.0.0.1:1"}, topics={"t": 1}) as broker:
+        result = run("consume", "t", "-b", broker.bootstrap_servers, "--timeout-ms", 200)
+        address = broker.bootstrap_servers
+    assert result.exit_code == 1
+    assert result.stderr == (
+        f"kmini: cannot connect to broker 1 at 127.0.0.1:1, as {address} advertises it: Connection refused; "
+        "is that broker down, or its advertised.listeners wrong?\n"
+    )
+
+
+def test_a_wrong_advertised_listener_is_told_while_the_command_still_tries(run, monkeypatch) -> None:
+    monkeypatch.setattr("kmini.client.cluster.TELL_AFTER_MS", 1)
+    with Broker(config={"advertised.listeners": "PLAINTEXT://127.0.0.1:1"}, topics={"t": 1}) as broker:
+        result = run("consume", "t", "-b", broker.bootstrap_servers, "--timeout-ms", 200)
+    *early, final = result.stderr.splitlines()
+    assert early.count(f"{final} (still trying)") == 1
 
 
 def test_an_address_that_is_none_is_wrong_usage(run) -> None:

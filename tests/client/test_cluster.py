@@ -6,18 +6,21 @@ import asyncio
 
 import pytest
 
-from kmini.client import Client, Disconnected, NewTopic, NoBrokerAnswers
+from kmini.client import Address, Client, Disconnected, NewTopic, NoBrokerAnswers, NotAKafkaBroker
 from kmini.client.deadline import Deadline
 from kmini.protocol.errors import (
     LeaderNotAvailable,
     NotController,
     NotLeaderOrFollower,
+    RequestTimedOut,
     TopicAlreadyExists,
     TopicAuthorizationFailed,
     UnknownTopicOrPartition,
 )
+from kmini.protocol.messages.api_versions import ApiVersionsRequest
 from kmini.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kmini.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from kmini.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kmini.protocol.messages.list_offsets import EARLIEST, ListOffsetsRequest, ListOffsetsResponse
 from kmini.protocol.messages.metadata import MetadataRequest
 from kmini.protocol.topics import TopicPartition
@@ -203,6 +206,77 @@ async def test_a_cluster_that_was_there_and_is_gone_is_waited_for(cluster) -> No
         with pytest.raises(Disconnected) as raised:
             await client.list_offsets({("t", 0): EARLIEST})
     assert not isinstance(raised.value, NoBrokerAnswers)
+
+
+async def test_a_broker_that_cannot_be_reached_is_named_with_the_broker_that_advertises_it(cluster) -> None:
+    cluster.lead("t", 2)
+    await cluster[2].stop()
+    async with Client([cluster[1].address], timeout_ms=300) as client:
+        with pytest.raises(Disconnected) as raised:
+            await client.beginning([("t", 0)])
+    assert raised.value.message == (
+        f"cannot connect to broker 2 at {cluster[2].address}, as {cluster[1].address} advertises it: Connection refused"
+        "; is that broker down, or its advertised.listeners wrong?"
+    )
+
+
+async def test_a_coordinator_that_cannot_be_reached_is_named_with_the_broker_that_names_it(cluster) -> None:
+    cluster[1].answers[FindCoordinatorRequest] = lambda _: FindCoordinatorResponse(
+        coordinators=[FindCoordinatorResponse.Coordinator(key="g", node_id=7, host="127.0.0.1", port=1)]
+    )
+    async with Client([cluster[1].address], timeout_ms=300) as client:
+        with pytest.raises(Disconnected, match=f"broker 7 at 127.0.0.1:1, as {cluster[1].address} advertises it"):
+            await client.committed_offsets("g")
+
+
+async def test_a_broker_that_stays_silent_when_asked_is_named_with_the_broker_that_advertises_it(cluster) -> None:
+    cluster.lead("t", 2)
+    cluster[2].answers[ListOffsetsRequest] = lambda _: None
+    async with Client([cluster[1].address], timeout_ms=300) as client:
+        with pytest.raises(
+            RequestTimedOut, match=f"broker 2 at .* as {cluster[1].address} advertises it did not answer"
+        ):
+            await client.beginning([("t", 0)])
+
+
+async def test_a_broker_that_is_unreachable_for_long_is_told_of_once_while_the_client_tries(
+    cluster, monkeypatch
+) -> None:
+    monkeypatch.setattr("kmini.client.cluster.TELL_AFTER_MS", 1)
+    cluster.lead("t", 2)
+    await cluster[2].stop()
+    told: list[str] = []
+    async with Client([cluster[1].address], timeout_ms=300, on_unreachable=told.append) as client:
+        with pytest.raises(Disconnected) as raised:
+            await client.beginning([("t", 0)])
+    assert told.count(raised.value.message) == 1
+
+
+async def test_a_bootstrap_server_that_is_silent_leaves_time_for_the_others(cluster) -> None:
+    cluster.lead("t", 2)
+    cluster[1].answers[ApiVersionsRequest] = lambda _: None
+    cluster[2].answers[ListOffsetsRequest] = offsets()
+    async with Client(cluster.bootstrap, timeout_ms=1_500) as client:
+        assert await client.beginning([("t", 0)]) == {("t", 0): 7}
+
+
+async def test_an_advertised_address_that_is_no_kafka_broker_is_not_tried_again(cluster) -> None:
+    connections = 0
+
+    async def answer_in_http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        await reader.read()
+        writer.close()
+
+    cluster.lead("t", 2)
+    async with await asyncio.start_server(answer_in_http, "127.0.0.1", 0) as server:
+        cluster[2].address = Address(*server.sockets[0].getsockname())
+        async with Client([cluster[1].address], timeout_ms=60_000) as client:
+            with pytest.raises(NotAKafkaBroker, match=r"broker 2 at .* answers in HTTP"):
+                await client.beginning([("t", 0)])
+    assert connections == 1
 
 
 async def test_callers_at_the_same_time_share_one_connection(cluster, client) -> None:

@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from kmini.broker.event_loop import new_event_loop
-from kmini.client import Address, ConnectionSettings, Disconnected
+from kmini.client import Address, ConnectionSettings, Disconnected, NotAKafkaBroker
 from kmini.client.connection import Connection, negotiate_versions
 from kmini.protocol.errors import RequestTimedOut, UnsupportedVersion
 from kmini.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -157,8 +157,43 @@ async def test_a_closed_connection_sends_nothing(broker, connect) -> None:
 )
 async def test_a_broker_that_breaks_the_protocol_is_left(connect, nonsense: bytes) -> None:
     async with await raw_exchange([nonsense], []) as server:
-        with pytest.raises(Disconnected, match="broke the protocol"):
+        with pytest.raises(Disconnected, match="no Kafka broker"):
             await connect(address_of(server))
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "answers in HTTP, so it is no Kafka broker"),
+        (b"\x15\x03\x03\x00\x02\x02\x0a", "answers with a TLS alert: it expects TLS, which this client does not speak"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "answers b'SSH-"),
+        (b"", "it may still be starting, expect TLS, or be no Kafka broker"),
+    ],
+    ids=["HTTP", "TLS", "SSH", "nothing"],
+)
+async def test_a_server_that_is_no_kafka_broker_is_named_by_its_first_bytes(connect, answer: bytes, said: str) -> None:
+    async with await raw_exchange([answer], []) as server:
+        address = address_of(server)
+        with pytest.raises(Disconnected) as raised:
+            await connect(address)
+    assert raised.value.message.startswith(f"{address}: it ")
+    assert said in raised.value.message
+    assert isinstance(raised.value, NotAKafkaBroker) is bool(answer)
+
+
+async def test_a_server_that_stays_silent_is_said_to_accept_connections(connect) -> None:
+    accepted = asyncio.Event()
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        accepted.set()
+        await reader.read()  # the request
+        await reader.read()  # the end
+        writer.close()
+
+    async with await asyncio.start_server(accept, "127.0.0.1", 0) as server:
+        with pytest.raises(Disconnected, match="accepts connections but does not answer as a Kafka broker"):
+            await connect(address_of(server), timeout_ms=200)
+    assert accepted.is_set()
 
 
 async def test_an_unreachable_broker_is_named_with_the_reason(broker, connect) -> None:
