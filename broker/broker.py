@@ -107,12 +107,12 @@ class Broker:
     # --- life
 
     async def start(self, *, before_open: Callable[[], None] | None = None) -> None:
-        """Recover what is on disk, then open the listeners: an open port means ready. Raises PortTaken, OSError.
+        """Recover what is on disk, then open the listeners: an open port means ready. Raises PortTaken, OSError,
+        and ControllerError for a directory that is not kmini's.
 
         `before_open` is called when everything else is there: for topics that clients shall find.
         """
         began = time.perf_counter()
-        os.makedirs(self.data_dir, exist_ok=True)
         self.controller = self._shared_controller or self._open_controller()
         try:
             self.config = stored_config(self.config, self.controller)
@@ -185,6 +185,7 @@ class Broker:
             node_ids=[self.config.node_id],
             synced=not self._is_temporary,
             cluster_id=self._cluster_id,
+            filesystem=self.filesystem,
         )
         controller.begin_leader_epochs(controller.node_ids)
         return controller

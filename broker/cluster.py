@@ -8,7 +8,6 @@ distributed system: one machine, one process, one loop.
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -71,7 +70,6 @@ class Cluster:
 
     async def start(self, *, before_open: Callable[[], None] | None = None) -> None:
         """Start every broker, or none; when this returns all can be reached. Raises what a broker's start does."""
-        os.makedirs(self.data_dir, exist_ok=True)
         self.controller = Controller.open(
             self.data_dir,
             node_ids=self._configs.keys(),

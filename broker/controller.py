@@ -12,8 +12,9 @@ from ..protocol.errors import InvalidPartitions, InvalidReplicationFactor
 from ..protocol.messages.describe_configs import BROKER, TOPIC
 from ..protocol.scram import ScramCredential
 from ..protocol.uuids import random_uuid
+from ..storage.data_directory import NotADataDirectory, prepare_data_directory
 from ..storage.filenames import DATABASE, parse_broker_directory
-from ..storage.filesystem import OsFileSystem
+from ..storage.filesystem import FileSystem, OsFileSystem
 from ..storage.log_dir_files import CorruptMetadata, read_meta_properties
 from .controller_database import CLIENT_QUOTA, ControllerDatabase, ControllerError, Stored
 from .placement import place, racks_of
@@ -73,14 +74,21 @@ class Controller:
         node_ids: Collection[int] = (),
         synced: bool = True,
         cluster_id: str = "",
+        filesystem: FileSystem | None = None,
     ) -> "Controller":
-        """Open the database of `data_dir`, making it if there is none, for a cluster of the brokers `node_ids`.
+        """Open the database of `data_dir`, making both if there are none, for a cluster of the brokers `node_ids`.
 
-        `cluster_id` is what a new cluster shall be called, and an old one has to be. Raises ControllerError for a file
-        that is damaged, of a later format, of another cluster, or in use by another process.
+        `cluster_id` is what a new cluster shall be called, and an old one has to be. Raises ControllerError for a
+        directory that `data_directory.py` refuses, and for a file that is damaged, of a later format, of another
+        cluster, or in use by another process. Raises OSError if the disk refuses. Blocks.
         """
+        filesystem = filesystem or OsFileSystem()
+        try:
+            prepare_data_directory(filesystem, data_dir, node_ids)
+        except NotADataDirectory as error:
+            raise ControllerError(str(error)) from error
         path = os.path.join(data_dir, DATABASE)
-        known_id = "" if os.path.exists(path) else _cluster_id_of_logs(data_dir)
+        known_id = "" if filesystem.exists(path) else _cluster_id_of_logs(filesystem, data_dir)
         database, stored = ControllerDatabase.open(path, synced=synced, new_cluster_id=known_id or cluster_id)
         if cluster_id and stored.cluster_id != cluster_id:
             database.close()
@@ -342,12 +350,12 @@ class Controller:
         self._folded_names.setdefault(_fold(topic.name), set()).add(topic.name)
 
 
-def _cluster_id_of_logs(data_dir: str) -> str:
+def _cluster_id_of_logs(filesystem: FileSystem, data_dir: str) -> str:
     """The cluster that the log directories in `data_dir` belong to, if any: a database made beside them is theirs."""
-    for name in sorted(os.listdir(data_dir)):
+    for name in filesystem.list(data_dir):
         if parse_broker_directory(name) is not None:
             try:
-                meta = read_meta_properties(OsFileSystem(), os.path.join(data_dir, name))
+                meta = read_meta_properties(filesystem, os.path.join(data_dir, name))
             except (CorruptMetadata, OSError):
                 continue
             if meta is not None and meta.cluster_id:

@@ -101,7 +101,7 @@ class ControllerDatabase:
         """Open the file, making it if there is none, and read it.
 
         `new_cluster_id` is for a file that is new; empty: a random one. Raises ControllerError for a file that is
-        damaged, of a later format, or in use by another process.
+        damaged, of a later format, or in use by another process. Raises OSError if the disk refuses.
         """
         import sqlite3  # here, because the command line's clients do without
 
@@ -331,10 +331,7 @@ class ControllerDatabase:
 def _keep_to_owner(path: str) -> None:
     """Make the file, if need be, and let nobody but its owner read it: it holds credentials. SQLite gives the files
     that it makes beside it the same rights."""
-    try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    except OSError:
-        return  # SQLite says it better
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     if os.name != "nt":
         for name in (path, f"{path}-wal", f"{path}-shm"):
             if os.path.exists(name) and os.stat(name).st_mode & 0o077:

@@ -14,6 +14,7 @@ from ..broker.topology import PartitionState, Topic
 from ..protocol.topics import TopicPartition
 from ..storage import filenames
 from ..storage.checkpoints import CorruptCheckpoint, read_epochs, read_log_start_offsets, read_offsets
+from ..storage.data_directory import find_foreign
 from ..storage.filesystem import FileSystem, LockHeld
 from ..storage.log_dir_files import CorruptMetadata, read_meta_properties, read_partition_metadata
 
@@ -78,7 +79,9 @@ class Source(NamedTuple):
 def opened(filesystem: FileSystem, data_dir: str) -> Iterator[Source]:
     """Lock a data directory and read what is known of it. Raises Refused, OSError if the disk refuses."""
     if not filesystem.exists(os.path.join(data_dir, filenames.DATABASE)):
-        raise Refused(_no_data_directory(filesystem, data_dir))
+        foreign = find_foreign(filesystem, data_dir)
+        found = foreign.found if foreign else f"{data_dir} holds no {filenames.DATABASE}"
+        raise Refused(f"{found}: name the data directory that a kmini ran on")
     names = filesystem.list(data_dir)
     paths = {
         node_id: os.path.join(data_dir, name)
@@ -111,14 +114,6 @@ def opened(filesystem: FileSystem, data_dir: str) -> Iterator[Source]:
         ]
         left_behind = list(_left_behind(filesystem, directories.values(), stored))
         yield Source(data_dir, stored, next_producer_id, partitions, left_behind)
-
-
-def _no_data_directory(filesystem: FileSystem, data_dir: str) -> str:
-    above, name = os.path.split(os.path.abspath(data_dir))
-    is_inside = filesystem.exists(os.path.join(above, filenames.DATABASE))
-    if is_inside and filenames.parse_broker_directory(name) is not None:
-        return f"{data_dir} is the log directory of one broker: name the data directory above it"
-    return f"{data_dir} is no data directory of kmini: there is no {filenames.DATABASE} in it"
 
 
 def _read_database(data_dir: str) -> tuple[Stored, int]:

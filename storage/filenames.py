@@ -49,6 +49,9 @@ CLEANED = ".cleaned"
 SWAP = ".swap"
 """Suffix: complete, about to replace what it was made from; finished after a crash."""
 
+_OF_OPERATING_SYSTEMS = frozenset(
+    {"lost+found", "System Volume Information", "$RECYCLE.BIN", "Thumbs.db", "desktop.ini", "@eaDir"}
+)
 _MAX_NAME = 255
 _SEGMENT_FILE = re.compile(
     r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)(\.deleted|\.cleaned|\.swap|)", re.ASCII
@@ -110,6 +113,12 @@ def parse_partition_directory(name: str) -> PartitionDirectory | None:
         return PartitionDirectory(TopicPartition(match[1], int(match[2])), match[4] or "", match[3] or "")
     match = _MARKED_DIRECTORY.fullmatch(name)
     return None if match is None else PartitionDirectory(None, match[3], match[2])
+
+
+def is_harmless(name: str) -> bool:
+    """Whether this entry may lie in a directory that counts as empty: a hidden file, what operating systems leave in
+    every volume, or a file that kmini or SQLite kept beside a `kmini.db` that is gone."""
+    return name.startswith((".", DATABASE)) or name in _OF_OPERATING_SYSTEMS
 
 
 def broker_directory(broker_id: int) -> str:

@@ -150,6 +150,19 @@ def write_atomically(filesystem: FileSystem, path: str, data: Buffer) -> None:
     filesystem.sync_directory(os.path.dirname(path))
 
 
+def make_directory_durable(filesystem: FileSystem, path: str) -> None:
+    """Make the directory and those above it, and return when their names survive a loss of power. Blocks."""
+    missing = []
+    above = path
+    while above and not filesystem.exists(above):
+        missing.append(above)
+        above = os.path.dirname(above)
+    if missing:
+        filesystem.make_directory(path)
+    for name in missing:
+        filesystem.sync_directory(os.path.dirname(name))
+
+
 class OsFileSystem:
     """The disk, with at most `max_open_files` descriptors held at a time, given to the files used most recently.
 

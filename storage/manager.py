@@ -17,7 +17,7 @@ from .background import BackgroundWork, Deletions
 from .checkpoints import CorruptCheckpoint
 from .config import LogConfig
 from .filenames import partition_directory
-from .filesystem import FileSystem
+from .filesystem import FileSystem, make_directory_durable
 from .filesystem import Lock as FileLock
 from .log import LogEnvironment, PartitionLog
 from .log_dir_files import (
@@ -92,7 +92,7 @@ class LogManager:
         running on it, WrongLogDirectory if it is another's, OSError if the disk refuses. Damaged data is never a
         reason: it is cut off, rebuilt or left out, and logged.
         """
-        _make_durable(filesystem, directory)
+        make_directory_durable(filesystem, directory)
         lock = filesystem.lock(os.path.join(directory, filenames.LOCK))
         try:
             meta = _own(filesystem, directory, node_id, cluster_id)
@@ -335,19 +335,6 @@ class LogManager:
         return is_clean
 
 
-def _make_durable(filesystem: FileSystem, directory: str) -> None:
-    """Make the directory and those above it, so that their names survive power loss."""
-    missing = []
-    path = directory
-    while path and not filesystem.exists(path):
-        missing.append(path)
-        path = os.path.dirname(path)
-    if missing:
-        filesystem.make_directory(directory)
-    for path in missing:
-        filesystem.sync_directory(os.path.dirname(path))
-
-
 def _own(filesystem: FileSystem, directory: str, node_id: int, cluster_id: str) -> MetaProperties:
     """What meta.properties says, if it is ours; written if it is not there (or damaged)."""
     try:
@@ -359,7 +346,13 @@ def _own(filesystem: FileSystem, directory: str, node_id: int, cluster_id: str) 
         meta = MetaProperties(node_id, cluster_id, random_uuid())
         write_meta_properties(filesystem, directory, meta)
     if meta.node_id != node_id:
-        raise WrongLogDirectory(f"{directory} is the log directory of node {meta.node_id}, not of node {node_id}")
+        raise WrongLogDirectory(
+            f"{directory} is the log directory of node {meta.node_id}, not of node {node_id}: rename it to "
+            f"{filenames.broker_directory(meta.node_id)}, and set node.id to {meta.node_id} to serve it"
+        )
     if meta.cluster_id and meta.cluster_id != cluster_id:
-        raise WrongLogDirectory(f"{directory} belongs to the cluster {meta.cluster_id}, not to {cluster_id}")
+        raise WrongLogDirectory(
+            f"{directory} belongs to the cluster {meta.cluster_id}, not to {cluster_id}: move it to a data directory "
+            "of its own"
+        )
     return meta

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 import kmini
-from kmini import AsyncBroker, Broker
+from kmini import AsyncBroker, Broker, Cluster
 from kmini.broker.config import ConfigError
+from kmini.broker.controller import ControllerError
 from kmini.broker.server import PortTaken
 from kmini.embedded import AsyncClock, AsyncTopic, Clock, Topic
 from kmini.operations import ClockOperations, Operations, TopicOperations
@@ -204,3 +205,21 @@ def test_metrics_are_prometheus_text_from_the_start(kafka_broker: Broker) -> Non
     kafka_broker.produce("orders", b"one")
     text = kafka_broker.metrics_text()
     assert 'kafka_log_log_logendoffset{partition="0",topic="orders"} 1.0' in text
+
+
+@pytest.mark.parametrize("kind", [Broker, Cluster])
+def test_a_directory_of_other_files_is_refused_and_left_as_it_was(
+    kind: type[Broker] | type[Cluster], tmp_path: Path
+) -> None:
+    (tmp_path / "server.key").touch()
+    with pytest.raises(ControllerError, match=r"it holds server\.key, and no kmini\.db\. Name an empty directory"):
+        kind(data_dir=tmp_path).start()
+    assert [path.name for path in tmp_path.iterdir()] == ["server.key"]
+
+
+@pytest.mark.parametrize("kind", [Broker, Cluster])
+def test_a_log_directory_of_apache_kafka_is_refused(kind: type[Broker] | type[Cluster], tmp_path: Path) -> None:
+    (tmp_path / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=MkU3OEVBNTcwNTJENDM2Qg\n")
+    with pytest.raises(ControllerError, match="is a log directory of Apache Kafka's node 1"):
+        kind(data_dir=tmp_path).start()
+    assert [path.name for path in tmp_path.iterdir()] == ["meta.properties"]

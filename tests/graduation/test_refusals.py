@@ -42,12 +42,22 @@ def test_a_follower_that_was_not_closed_in_order(data_dir: Path, run: Graduate) 
 
 
 def test_what_is_no_data_directory(tmp_path: Path, out: Path) -> None:
-    with pytest.raises(Refused, match=r"no data directory of kmini: there is no kmini\.db"):
-        graduate(str(tmp_path), str(out), now_ms=NOW_MS)
+    (empty := tmp_path / "empty").mkdir()
+    with pytest.raises(Refused, match=r"empty holds no kmini\.db: name the data directory that a kmini ran on"):
+        graduate(str(empty), str(out), now_ms=NOW_MS)
+    (empty / "notes.txt").touch()
+    with pytest.raises(Refused, match=r"empty is neither empty nor a data directory of kmini: it holds notes\.txt"):
+        graduate(str(empty), str(out), now_ms=NOW_MS)
+
+
+def test_a_log_directory_of_apache_kafka(data_dir: Path, out: Path, tmp_path: Path) -> None:
+    shutil.copytree(data_dir / "broker-1", tmp_path / "kafka")
+    with pytest.raises(Refused, match=r"kafka is a log directory of Apache Kafka's node 1, for it holds meta"):
+        graduate(str(tmp_path / "kafka"), str(out), now_ms=NOW_MS)
 
 
 def test_the_log_directory_of_one_broker(data_dir: Path, out: Path) -> None:
-    with pytest.raises(Refused, match="log directory of one broker: name the data directory above it"):
+    with pytest.raises(Refused, match="is the log directory of one broker of kmini: name the data directory"):
         graduate(str(data_dir / "broker-1"), str(out), now_ms=NOW_MS)
 
 
