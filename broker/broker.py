@@ -47,7 +47,7 @@ IDLE_FILE_MS = 60_000
 class Broker:
     """One broker over `data_dir`: the controller's database, and the Kafka log directory `broker-<node id>` beside it.
 
-    With `is_temporary` nobody will come back to `data_dir` after a loss of power, and the database is not synced.
+    With `is_temporary` the data need not survive a loss of power, so neither logs nor database are synced.
     `cluster_id` names the cluster; without one a new cluster makes one up. A broker of several shares their
     `controller`; one by itself opens its own.
     `start` and everything after it belong to the running event loop; what blocks runs in threads, on input that does
@@ -70,7 +70,7 @@ class Broker:
         self.release = RELEASES.get(config.kmini_as_version or "")
         """The release of Apache Kafka that this broker passes for; None for all that it can."""
         self.clock = clock or Clock()
-        self.filesystem = filesystem or OsFileSystem(max_open_files=descriptors_for_files())
+        self.filesystem = filesystem or OsFileSystem(max_open_files=descriptors_for_files(), synced=not is_temporary)
         self._is_temporary = is_temporary
         self._cluster_id = cluster_id
         self.log_dir = os.path.join(data_dir, filenames.broker_directory(config.node_id))

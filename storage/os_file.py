@@ -40,9 +40,11 @@ class Descriptor:
 class OpenFiles:
     """The open files of a file system by path, and the descriptors they share."""
 
-    def __init__(self, max_descriptors: int, file_type: type[OsFile]) -> None:
+    def __init__(self, max_descriptors: int, file_type: type[OsFile], *, synced: bool = True) -> None:
         self._max_descriptors = max(1, max_descriptors)
         self._file_type = file_type
+        self.synced = synced
+        """Whether `sync` of a file reaches the disk; see `OsFileSystem`."""
         self.lock = threading.RLock()
         """Held while a name changes and while a descriptor is opened. Reading and writing do not take it."""
         self._files: dict[str, OsFile] = {}
@@ -261,7 +263,8 @@ class OsFile:
 
     def sync(self) -> None:
         descriptor = self.descriptor or self._open_files.reopen(self)
-        os.fsync(descriptor.number)
+        if self._open_files.synced:
+            os.fsync(descriptor.number)
 
     def close(self) -> None:
         self._open_files.close(self)

@@ -163,6 +163,18 @@ def test_a_private_data_directory_is_removed_and_a_given_one_stays(tmp_path: Pat
             broker.produce("orders", b"one")
 
 
+@pytest.mark.parametrize(("is_private", "syncs"), [(True, False), (False, True)])
+def test_only_data_that_stay_are_forced_to_the_disk(
+    is_private: bool, syncs: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    with Broker(topics={"orders": 1}, data_dir=None if is_private else tmp_path) as broker:
+        broker.produce("orders", b"kept")
+        broker.delete_records("orders", 1)
+    assert bool(synced) == syncs
+
+
 def test_nothing_of_it_is_left_running() -> None:
     before = threading.active_count()
     with Broker(topics={"orders": 1}) as broker:

@@ -294,3 +294,19 @@ def test_the_lock_excludes_other_processes(tmp_path: Path) -> None:
         OsFileSystem().lock(path)
     lock.release()
     assert ask_another_process() == "free"
+
+
+def test_a_file_system_that_is_not_synced_writes_all_and_waits_for_no_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    for filesystem, calls in ((OsFileSystem(), 2), (OsFileSystem(synced=False), 0)):
+        synced.clear()
+        file = filesystem.open(str(tmp_path / "a"), create=True)
+        file.append(b"x")
+        file.sync()
+        filesystem.sync_directory(str(tmp_path))
+        file.close()
+        assert len(synced) == calls
+    assert (tmp_path / "a").read_bytes() == b"xx"
