@@ -1,6 +1,6 @@
 """Topics into Parquet files: everything a consumer sees of a record, and what the topic was.
 
-    from kmini.pipeline.archive import archive_topic, read_archive
+    from kmini.pipeline.archives.archive import archive_topic, read_archive
     from kmini.pipeline.clients import Kafka
     from kmini.pipeline.session import spark_session
 
@@ -10,7 +10,7 @@
 
 Read by Spark's Kafka source up to where the topic ended when it began, written by Spark's file sink, each file counted
 exactly once whenever a run was killed (the sink's own log says which files count; `read_archive` asks it). The next run
-appends what is new. `pipeline/archive_files.py` says what lies where; docs/archive.md is for users.
+appends what is new. `pipeline/archives/files.py` says what lies where; docs/archive.md is for users.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class JavaWriter:
-    """Writes single records to the partition of a plan. The same rules as in replay_writing.py."""
+    """Writes single records to the partition of a plan. The same rules as in writing.py."""
 
     def __init__(self, spark: SparkSession, plan: Plan, settings: Mapping[str, str]) -> None:
         self._plan = plan

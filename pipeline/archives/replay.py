@@ -1,14 +1,14 @@
 """An archive back into a topic: the same partitions, keys, values, headers, timestamps, tombstones, in the same order.
 
     from kmini.pipeline.clients import Kafka
-    from kmini.pipeline.replay import replay_topic
+    from kmini.pipeline.archives.replay import replay_topic
     from kmini.pipeline.session import spark_session
 
     print(replay_topic(spark_session(), "backup", "orders", Kafka("localhost:9092"), to="orders-again"))
 
 The topic is created with the settings it had, but for those (`HELD`) that would refuse or remove old records or give
 them new timestamps; these it gets when all is written. One task a partition writes with an idempotent producer, in the
-order of offsets; `replay_writing.py` has the rule by which a replay that was killed goes on without writing anything
+order of offsets; `writing.py` has the rule by which a replay that was killed goes on without writing anything
 twice. docs/archive.md says what is reproduced and what is not.
 """
 
