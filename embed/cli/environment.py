@@ -47,7 +47,7 @@ USED = frozenset(
 )
 """Those among them that mean something here all the same."""
 
-OF_THE_PROGRAM = frozenset({"KMINI_TRACEBACK", "KMINI_PURE", "KMINI_KAFKA_JARS", "KMINI_SOAK"})
+OF_THE_PROGRAM = frozenset({"KMINI_TRACEBACK", "KMINI_PURE", "KMINI_KAFKA_JARS", "KMINI_SOAK", "KMINI_LOG_FORMAT"})
 """Variables of ours that are no settings of a broker."""
 
 SERVICE_LINK = re.compile(

@@ -13,6 +13,7 @@ import click
 from kmini.cli import Program, Sentences
 from kmini.cli.arguments import parse_setting, read_properties
 from kmini.cli.extras import need_extra
+from kmini.cli.log_output import log_format_option, log_to_stderr
 
 if TYPE_CHECKING:
     from kmini.pipeline.stages.declaration import Pipeline
@@ -56,6 +57,7 @@ file_argument = click.argument("file", type=click.Path(exists=True, dir_okay=Fal
 @click.option("--directory", metavar="DIR", help="What relative paths in the file are relative to; its own folder.")
 @click.option("-c", "--conf", "settings", metavar="KEY=VALUE", multiple=True, help="A setting of the Spark session.")
 @click.option("-q", "--quiet", is_flag=True, help="Do not show how it is doing.")
+@log_format_option
 def run(
     file: str,
     bootstrap_server: str | None,
@@ -64,6 +66,7 @@ def run(
     directory: str | None,
     settings: tuple[str, ...],
     quiet: bool,
+    log_format: str,
 ) -> None:
     """Run the pipeline that a Python file declares, until SIGINT or SIGTERM.
 
@@ -85,6 +88,7 @@ def run(
         directory=directory or declared.directory,
         spark_settings={**declared.spark_settings, **given},
     )
+    log_to_stderr(log_format)
     _run(declared, available_now=available_now, quiet=quiet)
 
 
@@ -133,7 +137,6 @@ def _run(declared: Pipeline, *, available_now: bool, quiet: bool) -> None:
 
     from kmini.pipeline.stages.running import PipelineError
 
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     logging.getLogger("kmini.pipeline").setLevel(logging.INFO)
     stop = threading.Event()
     _stop_on_signals(stop)

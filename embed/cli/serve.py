@@ -1,7 +1,7 @@
 """`kmini serve`: a broker in the foreground, or several.
 
 The first line on stdout is the address clients connect to, printed once they can; of several brokers each has its line,
-printed once all can be reached. Everything else goes to stderr.
+printed once all can be reached. Everything else goes to stderr: where the data are, first steps, and logs.
 Nothing heavy is imported before the arguments are known to be good, and no client ever.
 """
 
@@ -18,6 +18,8 @@ import click
 
 from kmini.cli.arguments import parse_setting, read_properties
 from kmini.cli.environment import NO_ENVIRONMENT, Environment, NewTopic, complete, mounted_file, read_environment
+from kmini.cli.first_steps import show_first_steps
+from kmini.cli.log_output import log_format_option, log_to_stderr, notice
 
 if TYPE_CHECKING:
     import asyncio
@@ -64,7 +66,12 @@ MAX_BROKERS = 100
     metavar="FILE",
     help="Write the port here once clients can connect, of each broker on its line; removed at the end.",
 )
-@click.option("--log-level", type=click.Choice(LOG_LEVELS), help="What to say on stderr.  [default: info]")
+@click.option(
+    "--log-level",
+    type=click.Choice(LOG_LEVELS),
+    help="What to log on stderr; debug has a line for each request.  [default: info]",
+)
+@log_format_option
 @click.option(
     "--env", "from_environment", is_flag=True, help="Be a container: take KAFKA_* variables, listen on every address."
 )
@@ -79,6 +86,7 @@ def serve(
     as_version: str | None,
     port_file: str | None,
     log_level: str | None,
+    log_format: str,
     from_environment: bool,
 ) -> None:
     """Run a broker until it is stopped (Ctrl-C, or SIGTERM).
@@ -101,7 +109,7 @@ def serve(
         properties["log.dirs"] = data_dir
     if as_version is not None:
         properties["kmini.as.version"] = as_version
-    _log_to_stderr(log_level or environment.log_level or "info")
+    log_to_stderr(log_format, log_level or environment.log_level or "info")
     environment.say()
     config = _config(properties, host, port)
     configs = [config] if count == 1 else _configs(config, count)
@@ -193,6 +201,8 @@ async def _serve(
                 click.echo(listener.address)
         for broker in served.brokers:
             environment.say_ready(broker.config.node_id)
+        if not environment.is_read:
+            show_first_steps(served.brokers[0])
         if port_file is not None:
             _write_whole(port_file, "".join(f"{broker.server.listeners[0].port}\n" for broker in served.brokers))
         await stopping
@@ -245,9 +255,7 @@ def _create_missing(broker: Broker, topics: list[NewTopic]) -> None:
             except KafkaError as error:
                 raise click.UsageError(f"{topic.asked_by} {topic.name}: {error.message}") from error
         elif len(known.partitions) != topic.partitions:
-            click.echo(
-                f"kmini: topic {topic.name} exists with {len(known.partitions)} partitions and stays so", err=True
-            )
+            notice(f"topic {topic.name} exists with {len(known.partitions)} partitions and stays so")
 
 
 def _replicas(topic: NewTopic, brokers: int) -> int:
@@ -256,7 +264,7 @@ def _replicas(topic: NewTopic, brokers: int) -> int:
         return topic.replicas
     there_are = "there is one broker" if brokers == 1 else f"there are {brokers} brokers"
     replicas = f"{brokers} {'replica' if brokers == 1 else 'replicas'}"
-    click.echo(f"kmini: topic {topic.name} gets {replicas} instead of {topic.replicas}: {there_are}", err=True)
+    notice(f"topic {topic.name} gets {replicas} instead of {topic.replicas}: {there_are}")
     return brokers
 
 
@@ -340,13 +348,14 @@ def _port_after(port: int, more: int) -> int:
 def _data_directory(config: BrokerConfig) -> Iterator[str]:
     """Where the data go: the configured directory, or one that is removed at the end."""
     if config.data_dir is not None:
+        notice(f"data are in {config.data_dir}")
         yield config.data_dir
         return
     import shutil
     import tempfile
 
     directory = tempfile.mkdtemp(prefix="kmini-")
-    click.echo(f"kmini: data go to {directory}, which is removed at the end; --data-dir DIR keeps them", err=True)
+    notice(f"data go to {directory}, which is removed at the end; --data-dir DIR keeps them")
     try:
         yield directory
     finally:
@@ -354,12 +363,6 @@ def _data_directory(config: BrokerConfig) -> Iterator[str]:
 
 
 # --- what is said
-
-
-def _log_to_stderr(level: str) -> None:
-    import logging
-
-    logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
 
 def _remedy(error: Exception) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -9,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -44,6 +46,73 @@ def test_without_a_data_directory_it_says_where_the_data_are_and_removes_them(st
     assert code == 0
     assert f"data go to {directory}, which is removed at the end; --data-dir DIR keeps them" in stderr
     assert not list(tmp_path.iterdir())
+
+
+def lines_until_consume(process) -> list[str]:
+    """The first lines on stderr, up to the one that says how to consume."""
+    lines = []
+    watchdog = threading.Timer(30, process.kill)
+    watchdog.start()
+    try:
+        for line in process.stderr:
+            lines.append(line)
+            if "to consume" in line:
+                return lines
+    finally:
+        watchdog.cancel()
+    raise AssertionError("".join(lines))
+
+
+def test_the_first_lines_say_where_the_data_are_and_two_commands_that_work(start, tmp_path) -> None:
+    process = start("serve", "--port", 0, "--data-dir", tmp_path / "data")
+    address = process.stdout.readline().strip()
+    lines = lines_until_consume(process)
+    assert f"kmini: data are in {tmp_path / 'data'}\n" in lines
+    for what, printed in (("produce", ""), ("consume", "hello\n")):
+        (command,) = (line.partition(f"kmini: to {what}: ")[2] for line in lines if f"to {what}: " in line)
+        assert command.strip().endswith(f"-b {address}")
+        finished = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
+        assert (finished.returncode, finished.stdout) == (0, printed), finished.stderr
+
+
+def test_without_topics_of_their_own_accord_the_first_lines_say_how_to_create_one(start) -> None:
+    process = start("serve", "--port", 0, "-c", "auto.create.topics.enable=false")
+    address = process.stdout.readline().strip()
+    (line,) = (line for line in lines_until_consume(process) if "to create a topic: " in line)
+    assert line.endswith(f"-m kmini topic create try -b {address}\n")
+
+
+def test_where_clients_authenticate_the_first_lines_name_the_file_for_it(start) -> None:
+    process = start(
+        *("serve", "-c", "listeners=SASL_PLAINTEXT://127.0.0.1:0", "-c", "sasl.enabled.mechanisms=SCRAM-SHA-256"),
+        *("-c", "inter.broker.listener.name=SASL_PLAINTEXT"),
+    )
+    process.stdout.readline()
+    assert lines_until_consume(process)[-1].endswith("--command-config client.properties\n")
+
+
+@pytest.mark.parametrize("options", [["--log-level", "warning"], ["--log-format", "json"], ["--env"]])
+def test_the_first_steps_are_left_out_where_nobody_reads_them(start, stop, options: list[str]) -> None:
+    process = start("serve", "--port", 0, *options)
+    assert ADDRESS.fullmatch(process.stdout.readline())
+    assert "to produce" not in stop(process)[1]
+
+
+@pytest.mark.parametrize("how", ["an option", "a variable"])
+def test_each_log_line_is_an_object_of_json_on_request(start, stop, tmp_path, how: str) -> None:
+    options = ("--log-format", "json") if how == "an option" else ()
+    environ = {**os.environ, **({} if options else {"KMINI_LOG_FORMAT": "json"}), "TMPDIR": str(tmp_path)}
+    process = start("serve", "--port", 0, "--topic", "orders:1", *options, env=environ)
+    host, port = process.stdout.readline().strip().split(":")
+    with socket.create_connection((host, int(port))) as peer:
+        peer.sendall(b"\xff" * 64)
+        assert peer.recv(1) == b""
+    lines = [json.loads(line) for line in stop(process)[1].splitlines()]
+    assert all({"time", "level", "logger", "message"} == line.keys() for line in lines)
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["time"]) for line in lines)
+    assert {("INFO", "kmini.serve"), ("INFO", "kmini.broker"), ("WARNING", "kmini.connection")} == {
+        (line["level"], line["logger"]) for line in lines
+    }
 
 
 def test_a_data_directory_is_kept_with_what_is_in_it(start, stop, run, tmp_path) -> None:

@@ -1,0 +1,58 @@
+"""The two commands that `kmini serve` prints on stderr once clients can connect: how to produce and how to consume.
+
+They work in another shell of the same machine. `--log-level warning` or `error`, `--log-format json` and `--env` leave
+them out.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kmini.cli.log_output import logs_json, notice
+
+if TYPE_CHECKING:
+    from kmini.broker.broker import Broker
+
+TOPIC = "try"
+"""Name of the topic in the commands; the first record creates it."""
+
+
+def show_first_steps(broker: Broker) -> None:
+    """Print how to produce to this broker and how to consume from it."""
+    if logs_json() or not logging.getLogger().isEnabledFor(logging.INFO):
+        return
+    for line in _lines(broker):
+        notice(line)
+
+
+def _lines(broker: Broker) -> Iterator[str]:
+    listener = next((one for one in broker.server.listeners if one.sasl is None), broker.server.listeners[0])
+    asks = f"-b {listener.address}"
+    if listener.sasl is not None:
+        asks += " --command-config client.properties"
+    program = _program()
+    if not broker.config.auto_create_topics_enable:
+        yield f"to create a topic: {program} topic create {TOPIC} {asks}"
+    yield f"to produce: echo hello | {program} produce {TOPIC} {asks}"
+    yield f"to consume: {program} consume {TOPIC} {asks}"
+    if listener.sasl is not None:
+        yield "client.properties has security.protocol, sasl.mechanism and sasl.jaas.config, as for Kafka's tools"
+
+
+def _program() -> str:
+    """How to call kmini in a shell, judged by how this process was called."""
+    called = sys.argv[0]
+    if os.path.basename(called) == "__main__.py":
+        return f"{shlex.quote(sys.executable)} -m kmini"
+    installed = shutil.which("kmini")
+    if installed is None and os.path.exists(called):
+        return shlex.quote(called)
+    if installed is not None and os.path.exists(called) and not os.path.samefile(installed, called):
+        return shlex.quote(called)
+    return "kmini"
