@@ -68,6 +68,11 @@ class Cluster:
 
     # --- all together
 
+    @property
+    def configs(self) -> list[BrokerConfig]:
+        """The configuration of each broker, with the ports that it has bound."""
+        return [*self._configs.values()]
+
     async def start(self, *, before_open: Callable[[], None] | None = None) -> None:
         """Start every broker, or none; when this returns all can be reached. Raises what a broker's start does."""
         self.controller = Controller.open(

@@ -5,7 +5,8 @@
         cluster.kill(cluster.leader("orders"))
 
 Clients connect to `bootstrap_servers`, and find out who leads what as with any cluster. What can be asked of it is
-written once (`ClusterOperations`); `Cluster` and `AsyncCluster` are that table in two voices (`voices.py`).
+written once (`ClusterOperations`); `Cluster` and `AsyncCluster` have it as blocking and as awaitable methods
+(`voices.py`).
 """
 
 import asyncio
@@ -21,9 +22,10 @@ from kmini.broker.config import BrokerConfig
 from kmini.broker.controller import PartitionState
 from kmini.broker.properties import property_text
 from kmini.broker.purgatory import Operation
+from kmini.host import AsyncHost, Host
 from kmini.protocol.errors import RequestTimedOut
 from kmini.protocol.topics import TopicPartition
-from kmini.voices import Host, Speaker, awaitable, blocking
+from kmini.voices import awaitable, blocking
 
 __all__ = ["AsyncCluster", "Cluster", "ReplicaOffsets"]
 
@@ -198,6 +200,8 @@ class Cluster(Host[ClusterOperations, "AsyncCluster"]):
         super().__init__("cluster", data_dir)
         if brokers < 1:
             raise ValueError(f"brokers={brokers}: a cluster has at least one")
+        self._ahead_ms = 0
+        """What its clock was moved by: time does not go back when it is stopped and started again."""
         common = {name: property_text(value) for name, value in (config or {}).items()}
         self._configs = [
             BrokerConfig.parse(
@@ -214,17 +218,25 @@ class Cluster(Host[ClusterOperations, "AsyncCluster"]):
     # --- life
 
     async def _begin(self, data_dir: str, *, is_temporary: bool) -> ClusterOperations:
-        core = Core(self._configs, data_dir, clock=MovableClock(), is_temporary=is_temporary)
+        core = Core(self._configs, data_dir, clock=MovableClock(self._ahead_ms), is_temporary=is_temporary)
         await core.start()
+        self._configs = core.configs  # started again, it comes back to the ports that its clients know
         return ClusterOperations(core)
 
     async def _finish(self, running: ClusterOperations) -> None:
-        await running.core.stop()
-
-    def _awaited(self) -> "AsyncCluster":
-        return AsyncCluster(self)
+        core = running.core
+        try:
+            await core.stop()
+        finally:
+            assert isinstance(core.clock, MovableClock)
+            self._ahead_ms = core.clock.ahead_ms
 
     # --- what can be asked of it
+
+    @property
+    def aio(self) -> "AsyncCluster":
+        """The same methods, to be awaited on any asyncio event loop."""
+        return AsyncCluster(self)
 
     @property
     def bootstrap_servers(self) -> str:
@@ -258,11 +270,11 @@ class Cluster(Host[ClusterOperations, "AsyncCluster"]):
     advance_clock = blocking(ClusterOperations.advance_clock)
 
 
-class AsyncCluster(Speaker[ClusterOperations]):
-    """What `async with Cluster()` gives: the same methods, awaitable from any event loop."""
+class AsyncCluster(AsyncHost[ClusterOperations]):
+    """What `async with Cluster()` and `cluster.aio` give: the same methods, to be awaited on any asyncio event loop."""
 
     def __init__(self, cluster: Cluster) -> None:
-        super().__init__(cluster._thread, lambda: cluster._operations)
+        super().__init__(cluster)
         self._cluster = cluster
 
     @property

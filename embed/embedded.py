@@ -1,7 +1,7 @@
 """The broker inside a program: `with Broker() as broker:` blocks, `async with Broker() as broker:` awaits.
 
 What can be asked of it is written once (`operations.py`); `Broker` and `AsyncBroker`, with the handles `topic(...)` and
-`clock`, are those tables in two voices (`voices.py`).
+`clock`, have it as blocking and as awaitable methods (`voices.py`).
 """
 
 import os
@@ -14,8 +14,9 @@ from kmini.broker.clock import MovableClock
 from kmini.broker.config import BrokerConfig
 from kmini.broker.listeners import Endpoint
 from kmini.broker.properties import property_text
+from kmini.host import AsyncHost, Host
 from kmini.operations import ClockOperations, Operations, PartitionOffsets, TopicOperations
-from kmini.voices import Host, Speaker, awaitable, blocking
+from kmini.voices import Speaker, awaitable, blocking
 
 __all__ = ["AsyncBroker", "AsyncClock", "AsyncTopic", "Broker", "Clock", "PartitionOffsets", "Topic"]
 
@@ -54,15 +55,9 @@ class Broker(Host[Operations, "AsyncBroker"]):
         self._topics = dict(topics or {})
         self._ahead_ms = 0
         """What its clock was moved by: time does not go back when it is stopped and started again."""
-        self.bootstrap_servers = ""
-        """host:port, for any client; empty while the broker does not run."""
+        self._address = ""
 
     # --- life
-
-    def start(self) -> "Broker":
-        """Start and return once the port is open. A stopped broker starts on the same port, with the same data, and its
-        clock goes on where it was."""
-        return super().start()
 
     async def _begin(self, data_dir: str, *, is_temporary: bool) -> Operations:
         core = Core(self._config, data_dir, clock=MovableClock(self._ahead_ms), is_temporary=is_temporary)
@@ -73,18 +68,14 @@ class Broker(Host[Operations, "AsyncBroker"]):
                     topics.create(core, name, partitions=partitions)
 
         await core.start(before_open=create_missing)
-        self.bootstrap_servers = core.address
+        self._address = core.address
         # Started again, it comes back to the port that its clients know.
         bound = tuple(Endpoint(listener.name, listener.host, listener.port) for listener in core.server.listeners)
         self._config = self._config.replace(listeners=bound)
         return Operations(core)
 
-    def stop(self) -> None:
-        """Stop as Kafka does on SIGTERM. The data stay until `close`."""
-        self._stop()
-
     async def _finish(self, running: Operations) -> None:
-        self.bootstrap_servers = ""
+        self._address = ""
         core = running.core
         try:
             await core.stop()
@@ -92,10 +83,17 @@ class Broker(Host[Operations, "AsyncBroker"]):
             assert isinstance(core.clock, MovableClock)
             self._ahead_ms = core.clock.ahead_ms
 
-    def _awaited(self) -> "AsyncBroker":
+    # --- what can be asked of it
+
+    @property
+    def aio(self) -> "AsyncBroker":
+        """The same methods, to be awaited on any asyncio event loop."""
         return AsyncBroker(self)
 
-    # --- what can be asked of it
+    @property
+    def bootstrap_servers(self) -> str:
+        """host:port, for any client; empty while the broker does not run."""
+        return self._address
 
     @property
     def clock(self) -> "Clock":
@@ -142,16 +140,16 @@ class Clock(Speaker[ClockOperations]):
     now_ms = blocking(ClockOperations.now_ms)
 
 
-class AsyncBroker(Speaker[Operations]):
-    """What `async with Broker()` gives: the same methods, awaitable from any event loop."""
+class AsyncBroker(AsyncHost[Operations]):
+    """What `async with Broker()` and `broker.aio` give: the same methods, to be awaited on any asyncio event loop."""
 
     def __init__(self, broker: Broker) -> None:
-        super().__init__(broker._thread, lambda: broker._operations)
+        super().__init__(broker)
         self._broker = broker
 
     @property
     def bootstrap_servers(self) -> str:
-        """host:port, for any client."""
+        """host:port, for any client; empty while the broker does not run."""
         return self._broker.bootstrap_servers
 
     @property

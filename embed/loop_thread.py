@@ -1,8 +1,13 @@
-"""An event loop on a thread of its own, for what has to answer while the code around it blocks."""
+"""An event loop on a thread of its own, for a broker that has to answer while the code around it blocks.
+
+Only that thread ever runs the loop, so every method works from any other thread, with or without a loop running there.
+"""
 
 import asyncio
+import contextlib
+import os
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -10,45 +15,139 @@ from kmini.broker.event_loop import new_event_loop, raise_descriptor_limit
 
 T = TypeVar("T")
 
+WIND_DOWN_S = 5
+"""Seconds that tasks which are left when the loop ends may take to be cancelled."""
+
 
 class LoopThread:
-    """Runs from `start` to `end`, and can be started again."""
+    """Runs from `start` to `end`, and can be started again. Both are for one caller at a time; the rest is for any."""
 
     def __init__(self, what: str) -> None:
         """`what` runs there, as error messages say it."""
-        self._what = what
+        self.what = what
+        self._lock = threading.Lock()
+        """Held while `_loop` is used or changed: a coroutine that was submitted is one that `end` sees."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """Raises RuntimeError while nothing runs."""
-        if self._loop is None:
-            raise RuntimeError(f"the {self._what} does not run")
-        return self._loop
+        self._pid = os.getpid()
+        self._is_ending = False
 
     def start(self) -> None:
         """Raises RuntimeError if it runs."""
         if self._loop is not None:
-            raise RuntimeError(f"the {self._what} runs already")
+            raise RuntimeError(f"the {self.what} runs already")
         raise_descriptor_limit()
-        self._loop = new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="kmini", daemon=True)
+        self._pid, self._is_ending = os.getpid(), False
+        loop = new_event_loop()
+        self._thread = threading.Thread(target=self._serve, args=(loop,), name="kmini", daemon=True)
         self._thread.start()
+        self._loop = loop
+
+    def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            loop.run_forever()
+            self._is_ending = True
+            loop.run_until_complete(_wind_down(loop))
+        finally:
+            loop.close()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine there, and block until it has ended."""
-        return self.submit(coroutine).result()
+        """Run a coroutine there, and block until it has ended. Raises what `submit` raises."""
+        try:
+            self.check_caller()
+        except RuntimeError:
+            coroutine.close()
+            raise
+        future = self.submit(coroutine)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # after a KeyboardInterrupt nothing waits for it
+            raise
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> "Future[T]":
-        """Have a coroutine run there. Raises RuntimeError while nothing runs."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+        """Have a coroutine run there. Raises RuntimeError while nothing runs, or in a process forked since; so does the
+        coroutine where `end` comes first."""
+        try:
+            self._check_process()
+            with self._lock:
+                if self._loop is None:
+                    raise RuntimeError(f"the {self.what} does not run")
+                return asyncio.run_coroutine_threadsafe(self._until_end(coroutine), self._loop)
+        except RuntimeError:
+            coroutine.close()
+            raise
+
+    async def _until_end(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        try:
+            return await coroutine
+        except asyncio.CancelledError:
+            if self._is_ending:
+                raise RuntimeError(f"the {self.what} was stopped during this call") from None
+            raise
 
     def end(self) -> None:
-        """Stop the loop and wait for its threads."""
-        loop, self._loop = self.loop, None
-        loop.call_soon_threadsafe(loop.stop)
-        assert self._thread is not None
-        self._thread.join()
-        loop.run_until_complete(loop.shutdown_default_executor())
-        loop.close()
+        """Cancel what runs there, end the loop and its threads, and return when all have ended."""
+        self.check_caller()
+        with self._lock:
+            loop, self._loop = self._loop, None
+        if loop is not None and self._thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            self._thread.join()
+            self._thread = None
+
+    def check_caller(self) -> None:
+        """Raise RuntimeError where a call would wait for ever: on the thread that runs here, or in a process that was
+        forked since."""
+        self._check_process()
+        if threading.current_thread() is self._thread:
+            raise RuntimeError(f"the thread that the {self.what} runs on cannot wait for the {self.what}")
+
+    def _check_process(self) -> None:
+        if self._loop is not None and os.getpid() != self._pid:
+            raise RuntimeError(
+                f"the {self.what} runs in process {self._pid}, from which this one, {os.getpid()}, was forked: "
+                "connect a client to its bootstrap_servers instead"
+            )
+
+
+async def _wind_down(loop: asyncio.AbstractEventLoop) -> None:
+    await asyncio.sleep(0)  # a task that was submitted last begins, so that it can tell its caller how it ended
+    tasks = asyncio.all_tasks(loop) - {asyncio.current_task(loop)}
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=WIND_DOWN_S)
+    await loop.shutdown_asyncgens()
+    await loop.shutdown_default_executor()
+
+
+async def run_aside(function: Callable[[], T], *, undo: Callable[[], object] | None = None) -> T:
+    """Run a blocking function in a thread that ends with it.
+
+    The function runs to its end even if the caller is cancelled meanwhile; `undo` is run then, if it has succeeded.
+    """
+    done: Future[T] = Future()
+
+    def work() -> None:
+        try:
+            done.set_result(function())
+        except BaseException as error:
+            done.set_exception(error)
+
+    thread = threading.Thread(target=work, name="kmini-aside", daemon=True)
+    outcome = asyncio.wrap_future(done)
+    thread.start()
+    cancelled: asyncio.CancelledError | None = None
+    while not outcome.done():
+        try:
+            await asyncio.wait([outcome])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    thread.join()
+    if cancelled is None:
+        return outcome.result()
+    if outcome.exception() is None and undo is not None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await run_aside(undo)
+    raise cancelled

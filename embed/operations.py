@@ -1,6 +1,6 @@
 """What can be asked of a broker inside a program, written once, as coroutines on the broker's own loop.
 
-`embedded.py` gives them two voices: methods that block, and methods that any event loop can await.
+`embedded.py` makes of them methods that block, and methods that any asyncio event loop can await.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ from kmini.protocol.records.batch import build_batch, iter_batches
 from kmini.protocol.records.record import Record, decode_records
 from kmini.protocol.topics import TopicPartition, is_internal
 from kmini.storage.log import PartitionLog
+from kmini.voices import waits_for_clients
 
 if TYPE_CHECKING:
     from kmini.storage.cleaner.stats import PassReport
@@ -89,6 +90,7 @@ class Operations:
         offset."""
         return [record for led in partitions_of(self.core, topic, partition) for record in readable(led.log)]
 
+    @waits_for_clients
     async def wait_for_records(self, topic: str, count: int, *, timeout_ms: int = 10_000) -> list[Record]:
         """The records of a topic once there are at least `count`. Raises RequestTimedOut, saying what there was."""
         clock = self.core.clock

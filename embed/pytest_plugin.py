@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from kmini import Broker
+    from kmini import AsyncBroker, Broker
 
 
 @pytest.fixture
@@ -16,3 +16,12 @@ def kafka_broker() -> "Iterator[Broker]":
 
     with Broker() as broker:
         yield broker
+
+
+@pytest.fixture
+def async_kafka_broker(kafka_broker: "Broker") -> "AsyncBroker":
+    """The broker of `kafka_broker` with methods to be awaited.
+
+    The fixture itself is an ordinary one: it works with pytest-asyncio in either mode, and with anyio's plugin.
+    """
+    return kafka_broker.aio

@@ -1,4 +1,4 @@
-"""A cluster inside a program: both voices, its life, and each of its handles, seen by a real client on real ports."""
+"""A cluster inside a program: blocking and awaitable methods, its life, and each handle, seen by a real client."""
 
 from __future__ import annotations
 
@@ -70,16 +70,15 @@ def log_ends(cluster: Cluster) -> dict[int, int]:
     return {broker: offsets.log_end_offset for broker, offsets in cluster.offsets("orders").items()}
 
 
-# --- two voices
+# --- blocking and awaitable methods
 
 
-def test_both_voices_have_the_methods_of_the_one_table_with_its_signatures() -> None:
-    table, life, handles = public_methods(ClusterOperations), {"start", "close"}, {"address_of"}
-    awaiting, blocking = public_methods(AsyncCluster), public_methods(Cluster)
-    assert {name: awaiting[name] for name in awaiting if name not in handles} == table
-    assert {name: blocking[name] for name in blocking if name not in life | handles} == table
-    assert life | handles < set(blocking)
-    assert awaiting["address_of"] == blocking["address_of"]
+def test_blocking_and_awaitable_methods_have_the_signatures_of_their_table() -> None:
+    table = public_methods(ClusterOperations)
+    for cls in (Cluster, AsyncCluster):
+        methods = public_methods(cls)
+        assert {name: methods[name] for name in table} == table, cls
+    assert public_methods(AsyncCluster)["address_of"] == public_methods(Cluster)["address_of"]
 
 
 def test_blocking_methods_return_values_and_the_others_coroutines() -> None:
@@ -163,6 +162,19 @@ def test_a_given_data_directory_stays(tmp_path: Path) -> None:
             cluster.wait_until_in_sync("orders")
             assert log_ends(cluster) == {1: count, 2: count, 3: count}
     assert sorted(path.name for path in tmp_path.glob("broker-*")) == ["broker-1", "broker-2", "broker-3"]
+
+
+def test_a_stopped_cluster_comes_back_on_its_ports_with_its_data_and_its_time(cluster: Cluster) -> None:
+    addresses = cluster.bootstrap_servers
+    produce(cluster, b"one")
+    cluster.advance_clock("3d")
+    ahead_ms = cluster._operations.core.clock.now_ms() - time.time() * 1000
+    cluster.stop()
+    cluster.start()
+    assert cluster.bootstrap_servers == addresses
+    assert cluster._operations.core.clock.now_ms() - time.time() * 1000 >= ahead_ms - 1_000
+    cluster.wait_until_in_sync("orders")
+    assert log_ends(cluster) == {1: 1, 2: 1, 3: 1}
 
 
 def test_asking_a_cluster_that_does_not_run_is_an_error() -> None:

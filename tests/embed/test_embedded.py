@@ -1,4 +1,4 @@
-"""The broker inside a program: both voices, its life, and what it leaves behind."""
+"""The broker inside a program: blocking and awaitable methods, its life, and what it leaves behind."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import kmini
-from kmini import AsyncBroker, Broker, Cluster
+from kmini import AsyncBroker, AsyncCluster, Broker, Cluster
 from kmini.broker.config import ConfigError
 from kmini.broker.controller import ControllerError
 from kmini.broker.server import PortTaken
@@ -31,6 +31,10 @@ def public_methods(cls: type) -> dict[str, inspect.Signature]:
     }
 
 
+def public_names(cls: type) -> set[str]:
+    return {name for name in dir(cls) if not name.startswith("_")}
+
+
 TABLES = [
     (Operations, Broker, AsyncBroker),
     (TopicOperations, Topic, AsyncTopic),
@@ -39,20 +43,25 @@ TABLES = [
 
 
 @pytest.mark.parametrize(("operations", "blocking", "awaiting"), TABLES)
-def test_both_voices_have_the_methods_of_the_one_table_with_its_signatures(
+def test_blocking_and_awaitable_methods_have_the_signatures_of_their_table(
     operations: type, blocking: type, awaiting: type
 ) -> None:
-    life, handles = {"start", "stop", "close"}, {"topic"}
     table = public_methods(operations)
-    methods = public_methods(awaiting)
-    assert {name: methods[name] for name in methods if name not in handles} == table
-    methods = public_methods(blocking)
-    assert {name: methods[name] for name in methods if name not in life | handles} == table
-    if blocking is Broker:
-        assert life | handles < set(methods)
+    for cls in (blocking, awaiting):
+        methods = public_methods(cls)
+        assert {name: methods[name] for name in table} == table, cls
 
 
-def test_both_voices_have_the_same_handles() -> None:
+@pytest.mark.parametrize(
+    ("blocking", "awaiting"), [(Broker, AsyncBroker), (Cluster, AsyncCluster), (Topic, AsyncTopic), (Clock, AsyncClock)]
+)
+def test_what_is_awaited_has_every_name_of_what_blocks(blocking: type, awaiting: type) -> None:
+    assert public_names(blocking) == public_names(awaiting)
+    awaited = {name for name, method in inspect.getmembers(awaiting, inspect.iscoroutinefunction) if name[0] != "_"}
+    assert awaited == set(public_methods(blocking)) - {"topic", "address_of"}
+
+
+def test_blocking_and_awaitable_brokers_have_the_same_handles() -> None:
     blocking, awaiting = Broker(), AsyncBroker(Broker())
     assert type(blocking.topic("orders")) is Topic
     assert type(awaiting.topic("orders")) is AsyncTopic

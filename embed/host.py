@@ -1,0 +1,172 @@
+"""The life of a broker or a cluster inside a program: it starts, stops and is closed, from any thread and any loop."""
+
+import os
+import shutil
+import tempfile
+import threading
+from abc import abstractmethod
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+from kmini.loop_thread import LoopThread, run_aside
+from kmini.voices import Speaker, check_can_await
+
+Table = TypeVar("Table")
+Awaited = TypeVar("Awaited", bound="AsyncHost[Any]")
+H = TypeVar("H", bound="Host[Any, Any]")
+A = TypeVar("A", bound="AsyncHost[Any]")
+
+
+class Host(Speaker[Table], Generic[Table, Awaited]):
+    """Runs on a thread of its own, with a data directory that is private, and removed at the end, unless one is given.
+
+    `with` gives the host itself, `async with` its `aio`. Every method may be called from any thread; `start`, `stop`
+    and `close` of several threads happen one after the other.
+    """
+
+    def __init__(self, what: str, data_dir: str | os.PathLike[str] | None) -> None:
+        """`what` it is, as error messages say it."""
+        super().__init__(LoopThread(what), self._what_runs)
+        self._what = what
+        self._given_directory = None if data_dir is None else os.fspath(data_dir)
+        self._private_directory: str | None = None
+        self._running: Table | None = None
+        self._life = threading.Lock()
+
+    @abstractmethod
+    async def _begin(self, data_dir: str, *, is_temporary: bool) -> Table:
+        """Start; return what can be asked."""
+
+    @abstractmethod
+    async def _finish(self, running: Table) -> None:
+        """Stop what `_begin` has started."""
+
+    @property
+    @abstractmethod
+    def aio(self) -> Awaited:
+        """The same methods, to be awaited on any asyncio event loop."""
+
+    def _what_runs(self) -> Table:
+        if self._running is None:
+            raise RuntimeError(f"the {self._what} does not run")
+        return self._running
+
+    @property
+    def data_dir(self) -> str | None:
+        """Where the data are: `kmini.db`, and the Kafka log directory `broker-N` of each broker. None while a private
+        one does not exist."""
+        return self._given_directory or self._private_directory
+
+    def start(self: H) -> H:
+        """Start, and return once clients can connect; after `stop` on the same ports, with the same data and the time
+        that the clock had reached. Raises RuntimeError if it runs, PortTaken, ConfigError, KafkaError for topics that
+        cannot be created, and OSError."""
+        self._thread.check_caller()
+        with self._life:
+            self._thread.start()
+            is_first = self.data_dir is None
+            try:
+                if is_first:
+                    self._private_directory = tempfile.mkdtemp(prefix="kmini-")
+                assert self.data_dir is not None
+                is_temporary = self._given_directory is None
+                self._running = self._thread.run(self._begin(self.data_dir, is_temporary=is_temporary))
+            except BaseException:
+                self._thread.end()
+                if is_first:
+                    self._remove_directory()
+                raise
+        return self
+
+    def stop(self) -> None:
+        """Stop as Kafka does on SIGTERM; without effect while nothing runs. The data stay until `close`."""
+        self._thread.check_caller()
+        with self._life:
+            self._stop()
+
+    def _stop(self) -> None:
+        running, self._running = self._running, None
+        if running is not None:
+            try:
+                self._thread.run(self._finish(running))
+            finally:
+                self._thread.end()
+
+    def close(self) -> None:
+        """Stop, and remove the private data directory. A host that was closed can be started again, and is empty."""
+        self._thread.check_caller()
+        with self._life:
+            try:
+                self._stop()
+            finally:
+                self._remove_directory()
+
+    def _remove_directory(self) -> None:
+        if self._private_directory is not None:
+            shutil.rmtree(self._private_directory, ignore_errors=True)
+            self._private_directory = None
+
+    def __enter__(self: H) -> H:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Awaited:
+        aio = self.aio
+        await aio.start()
+        return aio
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aio.close()
+
+
+class AsyncHost(Speaker[Table]):
+    """Has the methods of a `Host`, to be awaited on any asyncio event loop. RuntimeError on trio.
+
+    A call that is cancelled leaves nothing half done: a start is undone, a stop goes on to its end.
+    """
+
+    def __init__(self, host: "Host[Table, Any]") -> None:
+        super().__init__(host._thread, host._what_runs)
+        self._host = host
+
+    @property
+    def aio(self: A) -> A:
+        """This object, so that a helper can take either kind."""
+        return self
+
+    @property
+    def data_dir(self) -> str | None:
+        """See `Host.data_dir`."""
+        return self._host.data_dir
+
+    async def start(self: A) -> A:
+        """See `Host.start`."""
+        check_can_await()
+        undo: Callable[[], None] = self._host.close if self._host.data_dir is None else self._host.stop
+        await run_aside(self._host.start, undo=undo)
+        return self
+
+    async def stop(self) -> None:
+        """See `Host.stop`."""
+        check_can_await()
+        await run_aside(self._host.stop)
+
+    async def close(self) -> None:
+        """See `Host.close`."""
+        check_can_await()
+        await run_aside(self._host.close)
+
+    async def __aenter__(self: A) -> A:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
