@@ -272,9 +272,8 @@ async def test_what_was_pipelined_behind_a_failure_is_not_served(serve: Serve) -
         with Wire(address) as wire:
             handshake(wire)
             wrong = m.SaslAuthenticateRequest(auth_bytes=b"\0alice\0wrong")
-            number = wire.send(wrong, 2)
-            wire.send(m.SaslAuthenticateRequest(auth_bytes=ALICE), 2)
-            wire.send(m.MetadataRequest(topics=[]), 12)
+            right, metadata = m.SaslAuthenticateRequest(auth_bytes=ALICE), m.MetadataRequest(topics=[])
+            number, *_ = wire.send_together((wrong, 2), (right, 2), (metadata, 12))
             assert wire.receive(wrong.response, 2, number).error_code == SaslAuthenticationFailed.code  # type: ignore[attr-defined]
             with pytest.raises(ConnectionClosed):
                 wire.receive_frame()
