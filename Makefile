@@ -36,8 +36,8 @@ soak: $(VENV)/installed-test kafka-jars kafka-39-jars spark-jars ## hostile inpu
 	  tests/oracle/test_compaction_differential.py -o faulthandler_timeout=1800 \
 	  tests/clients/test_exactly_once.py -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
-bench: $(VENV)/installed-test kafka-jars spark-jars ## kmini beside Apache Kafka and other peers
-	$(BIN)/python bench/compare.py $(BENCH_ARGS)
+bench: $(VENV)/installed-test kafka-jars ## measure what README states, and write it there and to bench/RESULTS.md: ten minutes
+	$(BIN)/python bench/measured.py $(BENCH_ARGS)
 
 # Apache Kafka and its tools, 54 MB, by Maven; without java or mvn the tests that need them skip and say so.
 kafka-jars:

@@ -17,6 +17,7 @@ import java_perf
 import peers
 
 BENCH = Path(__file__).resolve().parent
+TITLES = {"kafka": "Apache Kafka"}
 ROWS = {
     "ack_p50_us": "acknowledged 100-byte produce, p50, µs",
     "ack_p99_us": "… p99, µs",
@@ -53,7 +54,7 @@ def table(results: dict[str, list[dict[str, float]]]) -> str:
         }
         for name, rounds in results.items()
     }
-    lines = [f"| | {' | '.join(medians)} |", "|---|" + "---|" * len(medians)]
+    lines = [f"| | {' | '.join(TITLES.get(name, name) for name in medians)} |", "|---|" + "---|" * len(medians)]
     for key, label in ROWS.items():
         if any(key in cells for cells in medians.values()):
             reference = medians.get("kafka", {}).get(key)

@@ -1,7 +1,12 @@
 """How long until a broker answers, and what it weighs idle; prints one line of JSON.
 
-serve   from launching `kmini serve` to its first ApiVersions answer, over several cold processes
-broker  `with Broker()` in a process that has started one before
+python   `python -c "import asyncio"` from its launch to its end: what this machine takes for a bare Python
+serve    from launching `kmini serve` to its first ApiVersions answer
+broker   `with Broker()` in a process that has started one before
+kafka    from launching Apache Kafka to its first answer, in a directory that was formatted before, where it is
+
+The launches take turns, so that all see the same minute. Each figure is the median of `--repetitions`, in
+milliseconds; a `_ratio` is that to the bare Python. The first launch of each is not counted: it compiles bytecode.
 """
 
 from __future__ import annotations
@@ -13,65 +18,94 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from peers import ServerProcess, apache_kafka, kmini_command
-from server_process import PORT, answers
+from server_process import PORT, answers, kafka_command
+
+START_TIMEOUT_S = 60
 
 
-def serve_ms(repetitions: int) -> list[float]:
-    durations = []
-    for _ in range(repetitions):
-        with tempfile.TemporaryDirectory() as directory:
-            port = apache_kafka.free_port()
-            command = [part.replace(PORT, str(port)) for part in kmini_command(Path(directory) / "data", {})]
-            start = time.perf_counter()
-            with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-                while not answers("127.0.0.1", port):
-                    if time.perf_counter() - start > 30:
-                        sys.exit("kmini does not answer")
-                    time.sleep(0.001)
-                durations.append((time.perf_counter() - start) * 1000)
+def bare_python() -> None:
+    subprocess.run([sys.executable, "-c", "import asyncio"], check=True)
+
+
+def launch(command: list[str]) -> float:
+    """Milliseconds from launching a broker to its first answer; then it is killed."""
+    port = apache_kafka.free_port()
+    parts = [part.replace(PORT, str(port)) for part in command]
+    start = time.perf_counter()
+    with subprocess.Popen(parts, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while not answers("127.0.0.1", port):
+            if time.perf_counter() - start > START_TIMEOUT_S or process.poll() is not None:
                 process.kill()
-    return durations
+                sys.exit(f"does not answer: {' '.join(parts)}")
+            time.sleep(0.001)
+        taken = time.perf_counter() - start
+        process.kill()
+    return taken * 1000
 
 
-def broker_ms(repetitions: int) -> list[float]:
+def launch_kmini() -> float:
+    with tempfile.TemporaryDirectory() as directory:
+        return launch(kmini_command(Path(directory) / "data", {}))
+
+
+def embedded() -> float:
+    """Milliseconds until a broker in this process answers."""
     from kmini import Broker
 
+    start = time.perf_counter()
     with Broker():
-        pass
-    durations = []
-    for _ in range(repetitions):
-        start = time.perf_counter()
-        broker = Broker().__enter__()
-        durations.append((time.perf_counter() - start) * 1000)
-        broker.__exit__(None, None, None)
-    return durations
+        return (time.perf_counter() - start) * 1000
 
 
-def idle_mib() -> float:
-    with tempfile.TemporaryDirectory() as directory:
-        server = ServerProcess(kmini_command(Path(directory) / "data", {}), Path(directory) / "log")
-        time.sleep(1)
-        resident = server.resident_bytes() / 2**20
-        server.kill()
+def milliseconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return (time.perf_counter() - start) * 1000
+
+
+def idle_mib(command: list[str], directory: Path) -> float:
+    server = ServerProcess(command, directory / "log")
+    time.sleep(1)
+    resident = server.resident_bytes() / 2**20
+    server.kill()
     return resident
+
+
+def measure(repetitions: int, directory: Path) -> dict[str, float]:
+    launches: dict[str, Callable[[], float]] = {
+        "python": lambda: milliseconds(bare_python),
+        "serve": launch_kmini,
+        "broker": embedded,
+    }
+    commands = {"idle": kmini_command(directory / "idle", {})}
+    if reason := apache_kafka.why_unavailable():
+        print(f"without Apache Kafka: {reason}", file=sys.stderr)
+    else:
+        commands["kafka_idle"] = kafka = kafka_command(directory / "kafka", {}, "--fast")
+        launches["kafka"] = lambda: launch(kafka)
+    taken: dict[str, list[float]] = {name: [] for name in launches}
+    for number in range(repetitions + 1):
+        for name, work in launches.items():
+            duration_ms = work()
+            if number:
+                taken[name].append(duration_ms)
+    measured = {f"{name}_ms": statistics.median(durations) for name, durations in taken.items()}
+    bare = measured["python_ms"]
+    measured |= {f"{name}_ratio": measured[f"{name}_ms"] / bare for name in launches if name != "python"}
+    return measured | {f"{name}_mib": idle_mib(command, directory) for name, command in commands.items()}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repetitions", type=int, default=15)
+    parser.add_argument("--repetitions", type=int, default=5)
     options = parser.parse_args()
-    serve, broker = serve_ms(options.repetitions), broker_ms(options.repetitions)
-    measured = {
-        "serve_median_ms": statistics.median(serve),
-        "serve_max_ms": max(serve),
-        "broker_median_ms": statistics.median(broker),
-        "broker_max_ms": max(broker),
-        "idle_mib": idle_mib(),
-    }
-    print(json.dumps({name: round(value, 1) for name, value in measured.items()}))
+    with tempfile.TemporaryDirectory(prefix="bench-startup-") as directory:
+        measured = measure(options.repetitions, Path(directory))
+    print(json.dumps({name: round(value, 2) for name, value in measured.items()}))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ FOLDERS = [*SOURCES, "tests", "bench", "docs", "examples", "docker", "config"]
 FILE = re.compile(r"(?<![\w/*.<{-])(?:[\w*-]+/)*[\w*-]+\.pyi?\b")
 FOLDER = re.compile(rf"(?<![\w/.<-])(?:{'|'.join(FOLDERS)})(?:/[\w.*-]+)+")
 DOTTED = re.compile(r"(?<![\w./])(?:kmini|protocol|storage|graduation)(?:\.(?!(?:md|sh)\b)\w+)+")
-IMPORT = re.compile(r"\bfrom (kmini[\w.]*) import (\w+)")
+IMPORT = re.compile(r"\bfrom (kmini(?:\.\w+)*) import (\w+)")
 """Names of files, of paths below our folders, and of modules as Python imports them. A name that begins with `broker`,
 `client` or `pipeline` alone may be a variable of an example, or a setting."""
 

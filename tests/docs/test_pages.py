@@ -136,3 +136,25 @@ def test_the_page_of_audits_names_all_that_an_audit_needs_installed() -> None:
     modules = [*(ROOT / "pipeline" / "audit").glob("*.py"), *(ROOT / "pipeline" / "logs").glob("*.py")]
     imported = set().union(*map(third_party_imports, modules))
     assert imported - {"pyspark"} == {"pyarrow", "numpy"}, "embed/cli/audit.py asks for these, and the page names them"
+
+
+MEASURED = re.compile("<!-- make bench writes from here -->\n(.*?)<!-- to here -->\n", re.DOTALL)
+FIGURE = re.compile(r"\d(?:[\d,.–]*\d)?\s?(?:ms|µs|s|seconds?|[KMG]i?B(?:/s)?|thousand/s|%)(?!\w)")
+"""A number with the unit of something that is measured."""
+
+
+def test_the_figures_of_readme_are_those_of_the_committed_run() -> None:
+    """`make bench` writes both."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    results = (ROOT / "bench" / "RESULTS.md").read_text(encoding="utf-8")
+    (measured,) = MEASURED.findall(readme)
+    assert f"# Results\n\n{measured}" == results
+    prose = re.sub(r"^```.*?^```$", "", MEASURED.sub("", readme), flags=re.MULTILINE | re.DOTALL)
+    assert FIGURE.findall(prose) == []
+
+
+def test_a_figure_is_recognized() -> None:
+    for text in ("100–150 ms", "4.7 KiB each", "in 0.3 s.", "1,095 MB/s", "2–4 % of", "286 thousand/s"):
+        assert FIGURE.search(text), text
+    for text in ("Kafka 4.3.1", "KIP-107", "orders:3", "of 0.9 too", "acks 0/1/all"):
+        assert not FIGURE.search(text), text
