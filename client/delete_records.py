@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ..protocol.errors import KafkaError, RequestTimedOut
+from ..protocol.errors import KafkaError, PolicyViolation, RequestTimedOut
 from ..protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from ..protocol.topics import TopicPartition
 from .cluster import Cluster
@@ -88,13 +88,23 @@ async def _ask(connection: Connection, offsets: Mapping[TopicPartition, int], de
     response: DeleteRecordsResponse = await connection.send(request, timeout_ms=remaining_ms)
     answers = {
         TopicPartition(topic.name, answer.partition_index): DeleteRecordsResult(
-            answer.low_watermark, error_of(answer.error_code)
+            answer.low_watermark, error_of(answer.error_code, _explanation(answer.error_code, topic.name))
         )
         for topic in response.topics
         for answer in topic.partitions
     }
     unanswered = DeleteRecordsResult(-1, RequestTimedOut(f"{connection.address} did not answer for this partition"))
     return {topic_partition: answers.get(topic_partition, unanswered) for topic_partition in offsets}
+
+
+def _explanation(error_code: int, topic: str) -> str:
+    """What a code means here, where the answer has no field for a message; empty where the code says it all."""
+    if error_code == PolicyViolation.code:
+        return (
+            f"the cleanup.policy of {topic} is compact, so its records are deleted by key; "
+            "cleanup.policy=compact,delete allows both"
+        )
+    return ""
 
 
 def _not_asked(error: KafkaError) -> DeleteRecordsResult:

@@ -9,17 +9,27 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
+
+from kmini.cli.output import CLOSED_PIPE, OutputFailed, give_up_output, guard_output
+from kmini.cli.visible import visible
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 INTERRUPTED = 130
 """The exit code of a program that was ended with Ctrl-C, as shells count."""
 
 
 class Sentences(click.Command):
-    """A command that fails with one sentence on stderr, and exit code 2 (bad input) or 1 (it did not work)."""
+    """A command that fails with one sentence on stderr, and exit code 2 (bad input) or 1 (it did not work).
+
+    A reader of its output that has seen enough ends it without a word, with exit code CLOSED_PIPE.
+    """
 
     def main(  # type: ignore[override]
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
@@ -27,6 +37,7 @@ class Sentences(click.Command):
         standalone_mode = extra.pop("standalone_mode", True)
         if not standalone_mode:
             return super().main(args, prog_name, standalone_mode=False, **extra)
+        guard_output()
         try:
             result = super().main(args, prog_name, standalone_mode=False, **extra)
             sys.stdout.flush()
@@ -34,20 +45,40 @@ class Sentences(click.Command):
             error.show()
             sys.exit(error.exit_code)
         except click.ClickException as error:
-            click.echo(_sentence(error), err=True)
+            _say(_sentence(error))
             sys.exit(error.exit_code)
         except click.Abort:
             sys.exit(INTERRUPTED)
+        except OutputFailed as error:
+            give_up_output()
+            if error.is_closed_pipe:
+                sys.exit(CLOSED_PIPE)
+            _say(f"kmini: cannot write the output: {error}")
+            sys.exit(1)
         except Exception as error:
             if os.environ.get("KMINI_TRACEBACK"):
                 raise
-            kind = type(error).__name__
-            click.echo(f"kmini: a fault in kmini itself, {kind}: {error} (KMINI_TRACEBACK=1 shows where)", err=True)
+            told = visible(f"{type(error).__name__}: {error}")
+            _say(f"kmini: a fault in kmini itself, {told} (KMINI_TRACEBACK=1 shows where)")
             sys.exit(1)
         sys.exit(result if isinstance(result, int) else 0)
 
 
-class Program(Sentences, click.Group):
+class Commands(Sentences, click.Group):
+    """A group that names its commands where an unknown one is called."""
+
+    def resolve_command(
+        self, context: click.Context, arguments: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        names = self.list_commands(context)
+        if arguments and arguments[0] not in names and not arguments[0].startswith("-"):
+            raise click.UsageError(
+                f"there is no command {arguments[0]!r}, the commands are {', '.join(names)}", context
+            )
+        return super().resolve_command(context, arguments)
+
+
+class Program(Commands):
     """A group whose commands are `module:attribute` and a line of help, imported when used."""
 
     def __init__(self, *args: Any, commands_at: dict[str, tuple[str, str]], **attributes: Any) -> None:
@@ -68,18 +99,25 @@ class Program(Sentences, click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, help_line) for name, (_, help_line) in self._commands_at.items()])
 
-    def resolve_command(
-        self, context: click.Context, arguments: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if arguments and arguments[0] not in self._commands_at and not arguments[0].startswith("-"):
-            known = ", ".join(self._commands_at)
-            raise click.UsageError(f"there is no command {arguments[0]!r}, the commands are {known}", context)
-        return super().resolve_command(context, arguments)
+    def shell_complete(self, context: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands that begin like this, without importing them; else the group's own options."""
+        from click.shell_completion import CompletionItem
+
+        names = [name for name in self._commands_at if name.startswith(incomplete)]
+        if not names:
+            return click.Command.shell_complete(self, context, incomplete)
+        return [CompletionItem(name, help=self._commands_at[name][1]) for name in names]
+
+
+def _say(sentence: str) -> None:
+    """Print on stderr; where that is closed or full, the exit code has to say it all."""
+    with suppress(OSError):
+        click.echo(sentence, err=True)
 
 
 def _sentence(error: click.ClickException) -> str:
     """What went wrong and, for wrong usage, where the right one is explained; on one line."""
-    message = " ".join(error.format_message().split())
+    message = visible(" ".join(error.format_message().split()))
     message = message[:1].lower() + message[1:] if message[1:2].islower() else message
     context = getattr(error, "ctx", None)
     if context is None:
@@ -105,6 +143,8 @@ def _sentence(error: click.ClickException) -> str:
         "archive": ("kmini.cli.archive:archive", "Copy topics into Parquet files, or what is new in them."),
         "replay": ("kmini.cli.archive:replay", "Write archived topics as they were."),
         "graduate": ("kmini.cli.graduate:graduate", "Make a directory that Apache Kafka starts from."),
+        "help": ("kmini.cli.help:help_", "Explain a command."),
+        "completion": ("kmini.cli.completion:completion", "Print what makes a shell complete commands."),
     },
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -120,7 +160,7 @@ def kmini() -> None:
     kmini topic describe orders              partitions, leaders and offsets
     kmini group describe                     how far consumer groups have come
 
-    Every command explains itself: kmini COMMAND --help.
+    Every command explains itself: kmini help COMMAND, or kmini COMMAND --help.
     """
 
 

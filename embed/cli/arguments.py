@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 MAX_PARTITION = 2**31 - 1
+
+
+if TYPE_CHECKING:
+    Choice = click.Choice[str]
+else:
+    Choice = click.Choice  # before click 8.2 no generic class
+
+
+class AnyCase(Choice):
+    """One of some names, in capitals or not; gives the name as it is listed."""
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> str:
+        names = {name.lower(): name for name in self.choices}
+        return super().convert(names.get(str(value).lower(), value), parameter, context)
 
 
 def changes_options(command: F) -> F:
@@ -83,3 +97,13 @@ def parse_partitions(text: str) -> tuple[str, list[int] | None]:
         return topic, list(dict.fromkeys(partitions))
     except ValueError:
         raise click.UsageError(f"{text}: TOPIC or TOPIC:PARTITION,... was expected, as in orders:0,1") from None
+
+
+def parse_topics(texts: Iterable[str]) -> dict[str, list[int] | None]:
+    """Topics and their partitions, each read by `parse_partitions`. A topic named twice has the partitions of both."""
+    topics: dict[str, list[int] | None] = {}
+    for text in texts:
+        topic, partitions = parse_partitions(text)
+        known = topics.get(topic, [])
+        topics[topic] = None if known is None or partitions is None else list(dict.fromkeys([*known, *partitions]))
+    return topics

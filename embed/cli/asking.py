@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from kmini.cli.visible import visible
+
 if TYPE_CHECKING:
     from kmini.client import Client, Sasl
     from kmini.protocol.errors import KafkaError
@@ -128,4 +130,4 @@ def ask(
 def reads(error: KafkaError) -> str:
     """An error as people read it: Kafka's name for it, and what it means here or in general."""
     meaning = error.message or (type(error).__doc__ or "").split("\n\n")[0]
-    return " ".join(f"{error.kafka_name}: {meaning}".split()).rstrip(".: ")
+    return visible(" ".join(f"{error.kafka_name}: {meaning}".split()).rstrip(".: "))

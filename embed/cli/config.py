@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kmini.cli import Commands
 from kmini.cli.arguments import changes_options, parse_changes
 from kmini.cli.asking import ask, bootstrap_option
 from kmini.cli.reporting import report
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 KINDS = ("topic", "broker")
 
 
-@click.group()
+@click.group(cls=Commands)
 def config() -> None:
     """Describe and alter settings of topics and brokers.
 

@@ -13,6 +13,7 @@ from kmini.cli.arguments import parse_time
 from kmini.cli.asking import ask, bootstrap_option
 from kmini.cli.group_progress import GroupProgress
 from kmini.cli.tables import json_text, time_of
+from kmini.cli.visible import visible_bytes, visible_json
 
 if TYPE_CHECKING:
     from kmini.client import Client, ConsumedRecord
@@ -36,6 +37,8 @@ class Printing(NamedTuple):
     null_marker: bytes
     with_timestamps: bool
     with_headers: bool
+    escaped: bool
+    """Whether control characters are escaped, because the output is a terminal."""
 
 
 @click.command()
@@ -71,7 +74,7 @@ def consume(
     """Print the records of a topic, up to what was there at the start of the command.
 
     As json, each record is an object on a line with topic, partition, offset, timestamp, key, value and headers; bytes
-    that are no text are {"base64": ...}.
+    that are no text are {"base64": ...}. On a terminal, control characters are printed as escape sequences.
 
     \b
     kmini consume orders
@@ -85,7 +88,7 @@ def consume(
     """
     wanted_start = _parse_start(start)
     separator = None if key_separator is None else key_separator.encode()
-    printing = Printing(output == "json", separator, null_marker.encode(), timestamps, headers)
+    printing = Printing(output == "json", separator, null_marker.encode(), timestamps, headers, sys.stdout.isatty())
 
     async def work(client: Client) -> None:
         from kmini.protocol.topics import TopicPartition
@@ -145,25 +148,27 @@ async def _positions(
 
 
 def _print(record: ConsumedRecord, printing: Printing, out: BinaryIO) -> None:
+    shown = visible_bytes if printing.escaped else bytes
     if printing.as_json:
-        out.write(_as_json(record))
+        out.write((visible_json(_as_json(record)) if printing.escaped else _as_json(record)).encode() + b"\n")
         return
     if printing.with_timestamps:
         out.write(f"{time_of(record.timestamp)}\t".encode())
     if printing.with_headers:
         pairs = (
-            name.encode() + b"=" + (printing.null_marker if value is None else value) for name, value in record.headers
+            shown(name.encode()) + b"=" + (printing.null_marker if value is None else shown(value))
+            for name, value in record.headers
         )
         out.write(b",".join(pairs) + b"\t")
     if printing.key_separator is not None:
-        out.write((printing.null_marker if record.key is None else record.key) + printing.key_separator)
-    out.write((printing.null_marker if record.value is None else record.value) + b"\n")
+        out.write((printing.null_marker if record.key is None else shown(record.key)) + printing.key_separator)
+    out.write((printing.null_marker if record.value is None else shown(record.value)) + b"\n")
 
 
-def _as_json(record: ConsumedRecord) -> bytes:
+def _as_json(record: ConsumedRecord) -> str:
     import json
 
     fields = record._asdict()
     fields["key"], fields["value"] = json_text(record.key), json_text(record.value)
     fields["headers"] = [[name, json_text(value)] for name, value in record.headers]
-    return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
+    return json.dumps(fields, ensure_ascii=False)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kmini.cli.arguments import parse_partitions
+from kmini.cli import Commands
+from kmini.cli.arguments import AnyCase, parse_topics
 from kmini.cli.asking import ask, bootstrap_option
 from kmini.cli.group_reset import reset
 from kmini.cli.reporting import each, report
@@ -22,12 +23,25 @@ if TYPE_CHECKING:
 
 Row = tuple[object, ...]
 
+STATES = (
+    "Empty",
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Stable",
+    "Assigning",
+    "Reconciling",
+    "NotReady",
+    "Dead",
+)
+"""The states of groups in Apache Kafka 4, of every type of group."""
+TYPES = ("classic", "consumer", "share", "streams")
+
 OFFSET_COLUMNS = ("group", "topic", "partition", "offset", "end", "lag", "member", "host", "client")
 MEMBER_COLUMNS = ("group", "member", "instance", "host", "client", "partitions")
 STATE_COLUMNS = ("group", "state", "protocol", "assignor", "coordinator", "members")
 
 
-@click.group()
+@click.group(cls=Commands)
 def group() -> None:
     """List, describe, reset and delete consumer groups.
 
@@ -40,8 +54,8 @@ def group() -> None:
 
 
 @group.command("list")
-@click.option("--state", "states", metavar="STATE", multiple=True, help="Only those that are Stable, Empty, ...")
-@click.option("--type", "types", metavar="TYPE", multiple=True, help="Only those that are classic, or consumer.")
+@click.option("--state", "states", type=AnyCase(STATES), multiple=True, help="Only in this state.")
+@click.option("--type", "types", type=AnyCase(TYPES), multiple=True, help="Only of this type.")
 @format_option
 @bootstrap_option
 def list_(states: tuple[str, ...], types: tuple[str, ...], output: str, bootstrap_server: str) -> None:
@@ -58,12 +72,14 @@ def list_(states: tuple[str, ...], types: tuple[str, ...], output: str, bootstra
 
 @group.command()
 @click.argument("names", metavar="[GROUP...]", nargs=-1)
-@click.option("--members", "what", flag_value="members", help="Who is in it, and which partitions everybody has.")
-@click.option("--state", "what", flag_value="state", help="Its state, assignor and coordinator.")
-@click.option("--offsets", "what", flag_value="offsets", default="offsets", help="How far it has come.  [default]")
+@click.option("--members", is_flag=True, help="Its members, and the partitions of each.")
+@click.option("--state", is_flag=True, help="Its state, assignor and coordinator.")
+@click.option("--offsets", is_flag=True, help="How far it has come.  [default]")
 @format_option
 @bootstrap_option
-def describe(names: tuple[str, ...], what: str, output: str, bootstrap_server: str) -> None:
+def describe(
+    names: tuple[str, ...], members: bool, state: bool, offsets: bool, output: str, bootstrap_server: str
+) -> None:
     """Say how far groups have come in every partition, how much is left, and who reads it.
 
     Lag is what lies between the committed offset and the end of the partition. Without a name, all groups are told.
@@ -73,6 +89,11 @@ def describe(names: tuple[str, ...], what: str, output: str, bootstrap_server: s
     kmini group describe billing --members
     kmini group describe --state --format json
     """
+    views = {"members": members, "state": state, "offsets": offsets}
+    given = [what for what, is_given in views.items() if is_given] or ["offsets"]
+    if len(given) > 1:
+        raise click.UsageError(f"one of --members, --state, --offsets was expected, not --{' and --'.join(given)}")
+    what = given[0]
 
     async def work(client: Client) -> tuple[list[Row], dict[str, KafkaError | None]]:
         wanted = names or [group.group_id for group in await client.list_groups()]
@@ -158,7 +179,7 @@ def delete(names: tuple[str, ...], topics: tuple[str, ...], bootstrap_server: st
     kmini group delete billing --topic orders          only its offsets in orders
     kmini group delete billing --topic orders:0,1      or in two of its partitions
     """
-    wanted = dict(map(parse_partitions, topics))
+    wanted = parse_topics(topics)
     if not wanted:
         report(ask(bootstrap_server, lambda client: client.delete_groups(names)))
         return

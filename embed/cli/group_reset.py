@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from kmini.cli.arguments import parse_partitions, parse_time
+from kmini.cli.arguments import parse_time, parse_topics
 from kmini.cli.asking import ask, bootstrap_option
 from kmini.cli.group_progress import must_be_idle
 from kmini.cli.reporting import report
@@ -46,8 +46,8 @@ class Move(NamedTuple):
 @click.command()
 @click.argument("name", metavar="GROUP")
 @click.argument("topics", metavar="[TOPIC[:PARTITION,...]...]", nargs=-1)
-@click.option("--to-earliest", "landmark", flag_value="earliest", help="Read everything again.")
-@click.option("--to-latest", "landmark", flag_value="latest", help="Skip everything that is there.")
+@click.option("--to-earliest", is_flag=True, help="Read everything again.")
+@click.option("--to-latest", is_flag=True, help="Skip everything that is there.")
 @click.option("--to-offset", metavar="OFFSET", type=click.IntRange(min=0), help="Go on from this offset.")
 @click.option("--shift-by", metavar="N", type=int, help="Go so many records on or, below 0, back.")
 @click.option("--to-datetime", metavar="TIME", help="Go on from the first record since 2026-01-31T12:00:00Z.")
@@ -57,7 +57,8 @@ class Move(NamedTuple):
 def reset(
     name: str,
     topics: tuple[str, ...],
-    landmark: str | None,
+    to_earliest: bool,
+    to_latest: bool,
     to_offset: int | None,
     shift_by: int | None,
     to_datetime: str | None,
@@ -76,12 +77,8 @@ def reset(
     kmini group reset billing orders:0,1 --shift-by -100 --execute
     kmini group reset billing --to-datetime 2026-01-31T12:00:00Z --execute
     """
-    timestamp_ms = None if to_datetime is None else parse_time("--to-datetime", to_datetime)
-    target = Target(landmark, to_offset, shift_by, timestamp_ms)
-    if sum(field is not None for field in target) != 1:
-        expected = "--to-earliest, --to-latest, --to-offset, --shift-by or --to-datetime"
-        raise click.UsageError(f"exactly one of {expected} was expected")
-    wanted = dict(map(parse_partitions, topics))
+    target = _target(to_earliest, to_latest, to_offset, shift_by, to_datetime)
+    wanted = parse_topics(topics)
 
     async def work(client: Client) -> tuple[list[Move], Mapping[TopicPartition, KafkaError | None]]:
         await must_be_idle(client, name, "only an idle one can be reset")
@@ -99,6 +96,26 @@ def reset(
     if not execute:
         click.echo("kmini: nothing has changed: --execute does it", err=True)
     report({f"{name}: {partition}": error for partition, error in outcomes.items()})
+
+
+def _target(
+    to_earliest: bool, to_latest: bool, to_offset: int | None, shift_by: int | None, to_datetime: str | None
+) -> Target:
+    """The one target among the options. UsageError lists those that are given, if they are several."""
+    targets = {
+        "--to-earliest": to_earliest,
+        "--to-latest": to_latest,
+        "--to-offset": to_offset is not None,
+        "--shift-by": shift_by is not None,
+        "--to-datetime": to_datetime is not None,
+    }
+    given = [option for option, is_given in targets.items() if is_given]
+    if len(given) != 1:
+        but = f", not {' and '.join(given)}" if given else ""
+        raise click.UsageError(f"exactly one of {', '.join(targets)} was expected{but}")
+    landmark = "earliest" if to_earliest else "latest" if to_latest else None
+    timestamp_ms = None if to_datetime is None else parse_time("--to-datetime", to_datetime)
+    return Target(landmark, to_offset, shift_by, timestamp_ms)
 
 
 async def _moves(client: Client, name: str, topics: Topics, target: Target) -> list[Move]:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kmini.cli import Commands
 from kmini.cli.tables import format_option, json_text
+from kmini.cli.visible import visible, visible_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from kmini.storage.dump import Damage, File, Note, Part
 
 
-@click.group()
+@click.group(cls=Commands)
 def log() -> None:
     """Look into the files of a data directory.
 
@@ -54,7 +56,10 @@ def dump(paths: tuple[str, ...], records: bool, output: str) -> None:
             if isinstance(entry, (File, Damage)):
                 file = entry.path
             damaged += isinstance(entry, Damage)
-            click.echo(json.dumps(_told(file, entry), ensure_ascii=False) if output == "json" else str(entry))
+            if output == "json":
+                click.echo(visible_json(json.dumps(_told(file, entry), ensure_ascii=False)))
+            else:
+                click.echo(visible(str(entry)))
     if damaged:
         raise click.ClickException(f"{damaged} damaged place{'' if damaged == 1 else 's'} found")
 

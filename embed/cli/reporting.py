@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from kmini.cli.asking import reads
+from kmini.cli.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -43,7 +44,7 @@ def report(outcomes: Mapping[str, KafkaError | None], tolerated: str = "") -> No
     failed = False
     for name, error in outcomes.items():
         if error is not None and error.kafka_name != tolerated:
-            click.echo(f"kmini: {name}: {reads(error)}", err=True)
+            click.echo(f"kmini: {visible(name)}: {reads(error)}", err=True)
             failed = True
     if failed:
         raise click.exceptions.Exit(1)

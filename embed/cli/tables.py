@@ -7,6 +7,11 @@ from collections.abc import Sequence
 
 import click
 
+from kmini.cli.visible import visible
+
+UNLIMITED = 1 << 20
+"""Columns that no table has."""
+
 FORMATS = ("table", "json")
 format_option = click.option(
     "--format", "output", type=click.Choice(FORMATS), default="table", show_default=True, help="How to print."
@@ -16,12 +21,13 @@ format_option = click.option(
 def show(columns: Sequence[str], rows: Sequence[Sequence[object]], output: str) -> None:
     """A table on a terminal, tab-separated lines under a heading in a pipe, an array of objects as JSON.
 
-    A cell that is None has no value: a dash for people, null in JSON.
+    A cell that is None has no value: a dash for people, null in JSON. Control characters are escaped everywhere, so
+    that a row is one line; no cell is cut, so a row may be longer than the terminal is wide.
     """
     if output == "json":
         import json
 
-        click.echo(json.dumps([dict(zip(columns, row, strict=True)) for row in rows]))
+        click.echo(json.dumps([dict(zip(columns, row, strict=True)) for row in rows]))  # only ASCII
     elif sys.stdout.isatty():
         _draw(columns, rows)
     else:
@@ -32,19 +38,24 @@ def show(columns: Sequence[str], rows: Sequence[Sequence[object]], output: str) 
 def _draw(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
+    from rich.measure import Measurement
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(*columns, box=SIMPLE_HEAD)
+    table = Table(box=SIMPLE_HEAD)
+    for column in columns:
+        table.add_column(column, no_wrap=True)
     for row in rows:
         table.add_row(*(Text(_text(cell)) for cell in row))
-    Console().print(table)
+    unlimited = Console(width=UNLIMITED)
+    width = Measurement.get(unlimited, unlimited.options, table).maximum
+    Console(width=width).print(table)
 
 
 def _text(cell: object) -> str:
     if cell is None:
         return "-"
-    return ",".join(map(str, cell)) if isinstance(cell, (list, tuple)) else str(cell)
+    return visible(",".join(map(str, cell)) if isinstance(cell, (list, tuple)) else str(cell))
 
 
 def time_of(timestamp_ms: int) -> str:

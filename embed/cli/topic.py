@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kmini.cli import Commands
 from kmini.cli.arguments import changes_options, parse_changes, parse_setting
 from kmini.cli.asking import ask, bootstrap_option
 from kmini.cli.reporting import report
 from kmini.cli.tables import format_option, show
+from kmini.cli.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from kmini.protocol.errors import KafkaError
 
 
-@click.group()
+@click.group(cls=Commands)
 def topic() -> None:
     """Create, list, describe, alter and delete topics.
 
@@ -85,7 +87,7 @@ def list_(internal: bool, output: str, bootstrap_server: str) -> None:
         click.echo(json.dumps(names))
         return
     for name in names:
-        click.echo(name)
+        click.echo(visible(name))
 
 
 @topic.command()

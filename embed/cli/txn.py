@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kmini.cli.arguments import parse_partitions
+from kmini.cli import Commands
+from kmini.cli.arguments import AnyCase, parse_partitions
 from kmini.cli.asking import ask, bootstrap_option
 from kmini.cli.reporting import each, report
 from kmini.cli.tables import format_option, show, time_of
@@ -17,11 +18,22 @@ if TYPE_CHECKING:
 
 Row = tuple[object, ...]
 
+STATES = (
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "PrepareEpochFence",
+    "Dead",
+)
+
 LIST_COLUMNS = ("transaction", "state", "producer", "coordinator")
 COLUMNS = ("transaction", "state", "producer", "epoch", "timeout_ms", "began", "coordinator", "partitions")
 
 
-@click.group()
+@click.group(cls=Commands)
 def txn() -> None:
     """List, describe and abort transactions.
 
@@ -34,7 +46,7 @@ def txn() -> None:
 
 
 @txn.command("list")
-@click.option("--state", "states", metavar="STATE", multiple=True, help="Only those that are Ongoing, Empty, ...")
+@click.option("--state", "states", type=AnyCase(STATES), multiple=True, help="Only in this state.")
 @format_option
 @bootstrap_option
 def list_(states: tuple[str, ...], output: str, bootstrap_server: str) -> None:

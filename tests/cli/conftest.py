@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import signal
+import struct
 import subprocess
 import sys
+import termios
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pytest
 from click.testing import CliRunner, Result
@@ -85,6 +90,54 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., su
         if process.poll() is None:
             process.kill()
         process.communicate()
+
+
+@pytest.fixture
+def on_terminal() -> Callable[..., str]:
+    """Run `kmini` with a terminal as stdout and stderr, or as one of them; return what the terminal was sent."""
+
+    def invoke(
+        *arguments: object,
+        width: int = 80,
+        stdin: bytes = b"",
+        streams: tuple[str, ...] = ("stdout", "stderr"),
+        code: int = 0,
+        **environment: str,
+    ) -> str:
+        ours, theirs = os.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+        attributes = termios.tcgetattr(theirs)
+        attributes[1] &= ~termios.OPOST  # newlines stay as they are
+        termios.tcsetattr(theirs, termios.TCSANOW, attributes)
+        env = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR")}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "kmini", *map(str, arguments)],
+            stdin=subprocess.PIPE,
+            **{name: theirs if name in streams else subprocess.DEVNULL for name in ("stdout", "stderr")},
+            env={**env, "TERM": "xterm", **environment},
+        )
+        os.close(theirs)
+        received = bytearray()
+
+        def receive() -> None:
+            with suppress(OSError):  # EIO: the other side is closed
+                while data := os.read(ours, 1 << 16):
+                    received.extend(data)
+
+        reader = threading.Thread(target=receive)
+        reader.start()
+        try:
+            process.communicate(stdin, timeout=60)
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+            reader.join()
+            os.close(ours)
+        assert process.returncode == code, received
+        return received.decode()
+
+    return invoke
 
 
 @pytest.fixture

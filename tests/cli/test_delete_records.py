@@ -41,6 +41,16 @@ def test_a_partition_that_fails_is_told_and_hinders_no_other(run, filled) -> Non
     assert deleted == "orders 1 2"
 
 
+def test_a_policy_that_forbids_deleting_is_named_with_the_one_that_allows_it(run, broker) -> None:
+    broker.create_topic("profiles", configs={"cleanup.policy": "compact"})
+    result = run("delete-records", "profiles:0:-1", "-b", broker.bootstrap_servers)
+    assert result.exit_code == 1
+    assert result.stdout == (
+        "profiles 0 POLICY_VIOLATION: the cleanup.policy of profiles is compact, so its records are deleted by key; "
+        "cleanup.policy=compact,delete allows both\n"
+    )
+
+
 def test_offsets_can_stand_in_kafkas_json(ask, filled, tmp_path) -> None:
     path = write_offsets(tmp_path / "offsets.json", ("orders", 0, 4))
     assert ask("delete-records", "--offset-json-file", path, "orders:1:3").stdout == "orders 0 4\norders 1 3\n"

@@ -86,6 +86,28 @@ def test_a_topic_that_is_gone_does_not_keep_a_group_from_being_described(ask, or
     assert rows_of(ask("group", "list").stdout)[1:] in ([], [["billing", "Empty", "-", "classic"]])
 
 
+def test_two_views_of_a_group_are_refused(run) -> None:
+    result = run("group", "describe", "--members", "--state")
+    assert result.exit_code == 2
+    assert "one of --members, --state, --offsets was expected, not --members and --state" in result.stderr
+
+
+def test_an_unknown_state_or_type_of_groups_is_refused_with_the_known_ones(run) -> None:
+    states = run("group", "list", "--state", "Stabel")
+    assert states.exit_code == 2
+    assert "'Stabel' is not one of 'Empty', 'PreparingRebalance', 'CompletingRebalance', 'Stable'" in states.stderr
+    types = run("group", "list", "--type", "old")
+    assert types.exit_code == 2
+    assert "'old' is not one of 'classic', 'consumer', 'share', 'streams'" in types.stderr
+
+
+def test_states_and_types_are_known_in_any_case(ask, orders) -> None:
+    ask("consume", orders, "--group", "g")
+    for state, type_ in (("Empty", "classic"), ("empty", "Classic")):
+        listed = ask("group", "list", "--state", state, "--type", type_).stdout
+        assert rows_of(listed)[1][0] == "g"
+
+
 def test_a_group_that_does_not_exist_is_told(refuse) -> None:
     assert refuse("group", "describe", "nobody", code=1).startswith("kmini: nobody: GROUP_ID_NOT_FOUND: ")
     assert refuse("group", "delete", "nobody", code=1).startswith("kmini: nobody: GROUP_ID_NOT_FOUND: ")
@@ -140,6 +162,13 @@ def test_partitions_can_be_named(ask, orders, offsets) -> None:
     assert offsets("billing") == {(orders, 1): 5}
 
 
+def test_partitions_of_a_topic_can_be_named_one_by_one(ask, orders, offsets) -> None:
+    ask("group", "reset", "g", "orders:0", "orders:1", "--to-earliest", "--execute")
+    assert offsets("g") == {(orders, 0): 0, (orders, 1): 0}
+    ask("group", "delete", "g", "--topic", "orders:0", "--topic", "orders:1")
+    assert offsets("g") == {}
+
+
 def test_a_group_with_members_is_not_reset(refuse, broker, orders, join, leave, ask, offsets) -> None:
     member = join(broker.bootstrap_servers, "billing", orders, 0, 1)
     sentence = refuse("group", "reset", "billing", orders, "--to-latest", "--execute", code=1)
@@ -161,8 +190,10 @@ def test_a_reset_of_nothing_is_told(refuse, orders) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["g"], "exactly one of --to-earliest, --to-latest, --to-offset, --shift-by or --to-datetime was expected"),
-        (["g", "--to-latest", "--to-offset", "1"], "exactly one of"),
+        (["g"], "exactly one of --to-earliest, --to-latest, --to-offset, --shift-by, --to-datetime was expected"),
+        (["g", "--to-latest", "--to-offset", "1"], "was expected, not --to-latest and --to-offset"),
+        (["g", "--to-earliest", "--to-latest"], "was expected, not --to-earliest and --to-latest"),
+        (["g", "--to-datetime", "soon", "--shift-by", "0"], "was expected, not --shift-by and --to-datetime"),
         (["g", "--to-offset", "-1"], "-1 is not in the range"),
         (["g", "--to-datetime", "soon"], "--to-datetime soon: a time like 2026-01-31T12:00:00Z was expected"),
         (["g", "orders:", "--to-latest"], "orders:: TOPIC or TOPIC:PARTITION,... was expected"),

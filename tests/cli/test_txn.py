@@ -38,6 +38,12 @@ def test_transactions_are_listed_with_their_state(ask, payments) -> None:
     assert json.loads(ask("txn", "list", "--state", "Empty", "--format", "json").stdout) == []
 
 
+def test_an_unknown_state_of_transactions_is_refused_with_the_known_ones(run) -> None:
+    result = run("txn", "list", "--state", "Open")
+    assert result.exit_code == 2
+    assert "'Open' is not one of 'Empty', 'Ongoing', 'PrepareCommit', 'PrepareAbort', 'CompleteCommit'" in result.stderr
+
+
 def test_a_transaction_is_described(ask, broker, payments) -> None:
     (told,) = json.loads(ask("txn", "describe", "payments", "--format", "json").stdout)
     assert (told["transaction"], told["state"], told["epoch"], told["timeout_ms"]) == ("payments", "Ongoing", 0, 60_000)

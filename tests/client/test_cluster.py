@@ -247,9 +247,9 @@ async def test_a_broker_that_is_unreachable_for_long_is_told_of_once_while_the_c
     await cluster[2].stop()
     told: list[str] = []
     async with Client([cluster[1].address], timeout_ms=300, on_unreachable=told.append) as client:
-        with pytest.raises(Disconnected) as raised:
+        with pytest.raises(Disconnected):
             await client.beginning([("t", 0)])
-    assert told.count(raised.value.message) == 1
+    assert sum(f"broker 2 at {cluster[2].address}, as {cluster[1].address} advertises it" in line for line in told) == 1
 
 
 async def test_a_bootstrap_server_that_is_silent_leaves_time_for_the_others(cluster) -> None:
