@@ -168,7 +168,8 @@ def page(*, quick: bool) -> str:
     table = ["| | kmini | Apache Kafka |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)]
     minutes = (time.time() - began) / 60
     day = time.strftime("%Y-%m-%d", time.gmtime(began))
-    header = f"Measured on {day}, in {minutes:.0f} minutes: {before} at the beginning and {os.getloadavg()[0]:.1f} at the end."
+    after = os.getloadavg()[0]
+    header = f"Measured on {day}, in {minutes:.0f} minutes: {before} at the beginning and {after:.1f} at the end."
     return "\n".join([header, "", comparison.strip(), "", *table, ""])
 
 
