@@ -17,7 +17,7 @@ from ..protocol.messages.describe_configs import (
     STATIC_BROKER_CONFIG,
 )
 from ..storage.config import LogConfig, topic_key
-from ..storage.config_key import READ_ONLY, ConfigKey
+from ..storage.config_key import OWN_PREFIX, READ_ONLY, ConfigKey
 from .config import BROKER_KEYS, BrokerConfig, TopicDefault
 from .ignored_keys import can_be_changed
 
@@ -52,6 +52,12 @@ class Setting(NamedTuple):
     @property
     def source(self) -> int:
         return self.places[0].source if self.places else DEFAULT_CONFIG
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether an answer has the setting although the request does not name it: all settings of Kafka, and those of
+        kmini that are set. Kafka's tools and the tests of its clients compare lists with Kafka's."""
+        return not self.name.startswith(OWN_PREFIX) or self.source != DEFAULT_CONFIG
 
     def synonyms(self) -> Sequence[Place]:
         """What DescribeConfigs tells of the places. Kafka begins with the first that has the setting's own key, and so

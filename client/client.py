@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -132,9 +132,13 @@ class Client:
 
     # --- configurations
 
-    async def describe_configs(self, resource: ConfigResource) -> list[ConfigEntry]:
-        """Every setting of a topic or broker and its value, by name. Raises UnknownTopicOrPartition, InvalidRequest."""
-        return await describe_configs(self.cluster, resource, self._deadline())
+    async def describe_configs(self, resource: ConfigResource, names: Collection[str] = ()) -> list[ConfigEntry]:
+        """The settings of a topic or broker in the order of their names: those in `names`, or all.
+
+        A kmini broker lists a setting of its own (`kmini.…`) only where that is set or in `names`. Raises
+        UnknownTopicOrPartition, InvalidRequest.
+        """
+        return await describe_configs(self.cluster, resource, self._deadline(), names)
 
     async def alter_configs(
         self, changes: Mapping[ConfigResource, Mapping[str, str | None]], *, validate_only: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import NamedTuple, TypeVar
 
 from ..protocol.errors import KafkaError, NotController, UnknownTopicOrPartition
@@ -66,9 +66,13 @@ class ConfigEntry(NamedTuple):
     is_sensitive: bool
 
 
-async def describe_configs(cluster: Cluster, resource: ConfigResource, deadline: Deadline) -> list[ConfigEntry]:
+async def describe_configs(
+    cluster: Cluster, resource: ConfigResource, deadline: Deadline, names: Collection[str] = ()
+) -> list[ConfigEntry]:
     """See `Client.describe_configs`."""
-    asked = DescribeConfigsRequest.Resource(resource_type=resource.type, resource_name=resource.name)
+    asked = DescribeConfigsRequest.Resource(
+        resource_type=resource.type, resource_name=resource.name, configuration_keys=list(names) or None
+    )
     request = DescribeConfigsRequest(resources=[asked])
 
     async def attempt(connection: Connection) -> DescribeConfigsResponse.Resource:

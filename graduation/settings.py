@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-OURS = "kmini."
-"""What the keys begin with that Kafka does not have."""
+from ..storage.config_key import OWN_PREFIX
 
 MIN_SEGMENT_BYTES = 1024 * 1024
 
@@ -34,7 +33,7 @@ def for_kafka(resource: str, settings: Mapping[str, str]) -> tuple[dict[str, str
     """The settings of a resource as Kafka can have them, and what is different."""
     kept, changed = {}, []
     for name, value in settings.items():
-        if name.startswith(OURS):
+        if name.startswith(OWN_PREFIX):
             changed.append(ChangedSetting(resource, name, value, None, "Apache Kafka does not have it"))
         elif name in _SEGMENT_BYTES and int(value) < MIN_SEGMENT_BYTES:
             kept[name] = str(MIN_SEGMENT_BYTES)

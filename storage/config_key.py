@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+OWN_PREFIX = "kmini."
+"""Prefix of the settings that Apache Kafka does not have."""
+
 MAX_INT = 2**31 - 1
 MAX_LONG = 2**63 - 1
 

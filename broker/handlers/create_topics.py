@@ -82,5 +82,6 @@ def _answer(name: str, outcome: Topic | KafkaError, context: Context) -> CreateT
                 name=setting.name, value=setting.value, read_only=setting.is_read_only, config_source=setting.source
             )
             for setting in topic_settings(outcome.configs, context.broker.config)
+            if setting.is_listed
         ],
     )

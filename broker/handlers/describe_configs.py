@@ -1,7 +1,8 @@
 """DescribeConfigs, versions 0 to 4: the settings of topics and of this broker, with their sources (KIP-226).
 
-Everything in the two tables is told, with type and documentation from version 3 on, and the levels of this process's
-loggers (KIP-412). A broker's empty name stands for what was set for all brokers while they ran. Client metrics and
+An answer has every setting of the two tables, with type and documentation from version 3 on, and the levels of this
+process's loggers (KIP-412). It has a setting that Apache Kafka does not have (`kmini.…`) only where that is set, or
+asked for by name. A broker's empty name stands for what was set for all brokers while they ran. Client metrics and
 groups have no settings here.
 """
 
@@ -61,10 +62,15 @@ def _describe(
     try:
         if resource.resource_type == BROKER_LOGGER:
             check_is_this_broker(resource.resource_name, broker)
-            entries = (_logger_entry(name, level) for name, level in levels().items())
+            answer.configs = [
+                _logger_entry(name, level) for name, level in levels().items() if not wanted or name in wanted
+            ]
         else:
-            entries = (_entry(setting, request) for setting in _settings_of(resource, broker))
-        answer.configs = [entry for entry in entries if not wanted or entry.name in wanted]
+            answer.configs = [
+                _entry(setting, request)
+                for setting in _settings_of(resource, broker)
+                if (setting.name in wanted if wanted else setting.is_listed)
+            ]
     except KafkaError as error:
         answer.error_code, answer.error_message = error.code, error.message
     return answer

@@ -45,7 +45,10 @@ def describe(kind: str, name: str, all_: bool, output: str, bootstrap_server: st
     """
 
     async def work(client: Client) -> list[ConfigEntry]:
-        return await client.describe_configs(_resource(kind, name))
+        entries = set(await client.describe_configs(_resource(kind, name)))
+        if all_:
+            entries.update(await client.describe_configs(_resource(kind, name), _own_settings(kind)))
+        return sorted(entries)
 
     entries = ask(bootstrap_server, work)
     rows = [(one.name, one.value, one.source or None) for one in entries if all_ or one.source != "default"]
@@ -83,6 +86,15 @@ def alter(
         return {f"{kind} {name}".rstrip(): error for error in outcomes.values()}
 
     report(ask(bootstrap_server, work))
+
+
+def _own_settings(kind: str) -> list[str]:
+    """Names of kmini's own settings, which a broker lists only where they are set."""
+    from kmini.broker.config import BROKER_KEYS
+    from kmini.storage.config import LogConfig
+    from kmini.storage.config_key import OWN_PREFIX
+
+    return [key for key in (LogConfig.KEYS if kind == "topic" else BROKER_KEYS) if key.startswith(OWN_PREFIX)]
 
 
 def _resource(kind: str, name: str) -> ConfigResource:

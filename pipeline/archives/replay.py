@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...storage.config_key import OWN_PREFIX
 from ..clients import Kafka
 from .archive import archived_parts, get_description
 from .exactly import JavaWriter
@@ -221,12 +222,16 @@ class _Target:
             self._notes.append(
                 f"min.insync.replicas={value} was left out: it has {found.replication_factor} replica(s)"
             )
-        for key in [key for key in kept if key not in found.known]:
+        for key in [key for key in kept if key not in found.known and not key.startswith(OWN_PREFIX)]:
             self._notes.append(f"{key}={kept.pop(key)} was left out: its brokers do not know that setting")
         return {key: value for key, value in kept.items() if found.configs.get(key) != value}
 
     def _set(self, found: Topic, configs: Mapping[str, str | None]) -> None:
-        self._say_refused(self._topics.alter(found.name, configs))
+        refused = self._topics.alter(found.name, configs)
+        for key in [key for key in refused if key.startswith(OWN_PREFIX)]:
+            # Which brokers know it cannot be seen before: kmini lists its own settings only where they are set.
+            self._notes.append(f"{key}={configs[key]} was left out: {refused.pop(key)}")
+        self._say_refused(refused)
 
     def _say_refused(self, refused: Mapping[str, str]) -> None:
         for key, reason in refused.items():

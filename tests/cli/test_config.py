@@ -25,6 +25,7 @@ def test_settings_of_a_topic_are_set_told_and_taken_back(ask, broker) -> None:
     assert entries == [{"name": "retention.ms", "value": "70000", "source": "dynamic-topic"}]
     everything = settings(ask("config", "describe", "topic", "orders", "--all").stdout)
     assert everything["cleanup.policy"] == ["delete", "default"]
+    assert everything["kmini.tombstone.flag.enable"] == ["false", "default"]
 
 
 def test_settings_of_brokers_are_those_of_one_or_the_default_of_all(ask) -> None:

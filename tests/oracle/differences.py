@@ -50,7 +50,6 @@ _NO_METADATA_LOG = (
     "the controller keeps the metadata in a database and not in a log, and is reached through the broker alone"
 )
 _NO_SUCH_FEATURE = "a feature is told where more than its level 0 is served, because clients use what is told"
-_TOMBSTONES = "topics may have explicit tombstones (KIP-87), which are off by default"
 _NO_TRANSACTIONS_2 = "the second version of transactions (KIP-890), which level 2 stands for, is not offered"
 
 _STUCK = "a client of Kafka 3.9, the last release that serves these versions, waits in vain there, and for ever"
@@ -127,10 +126,6 @@ DIFFERENCES = (
     Difference("DescribeConfigs", "client metrics*", "error_code", "INVALID_REQUEST", "NONE", _NO_SUCH_RESOURCE),
     Difference("DescribeConfigs", "a group's settings*", "error_code", "INVALID_REQUEST", "NONE", _NO_SUCH_RESOURCE),
     Difference("CreateTopics", "a topic made*", "min.insync.replicas.config_source", "5", "3", _NO_ELR),
-    Difference("CreateTopics", "a topic made*", "kmini.tombstone.flag.enable", "...", "absent", _TOMBSTONES),
-    Difference("CreateTopics", "a topic made*", "kmini.tombstone.null.refuse", "...", "absent", _TOMBSTONES),
-    Difference("DescribeConfigs", "described: a topic*", "kmini.tombstone.flag.enable", "...", "absent", _TOMBSTONES),
-    Difference("DescribeConfigs", "described: a topic*", "kmini.tombstone.null.refuse", "...", "absent", _TOMBSTONES),
     Difference("DescribeConfigs", "described*", "min.insync.replicas.config_source", "5", "3", _NO_ELR),
     Difference("DescribeConfigs", "described*", "min.insync.replicas.synonyms", "...", "...", _NO_ELR),
     Difference(

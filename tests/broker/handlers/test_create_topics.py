@@ -26,6 +26,7 @@ from kmini.protocol.messages.create_topics import CreateTopicsRequest
 from kmini.protocol.messages.describe_configs import DEFAULT_CONFIG, DYNAMIC_TOPIC_CONFIG
 from kmini.protocol.topics import TopicPartition
 from kmini.protocol.uuids import ZERO_UUID
+from kmini.storage.config import LogConfig
 
 Ask = Callable[..., Awaitable[Any]]
 StartBroker = Callable[..., Awaitable[Broker]]
@@ -87,6 +88,16 @@ async def test_the_answer_tells_what_the_topic_became_from_version_5_on(broker: 
     told = {config.name: (config.value, config.config_source, config.read_only) for config in topic.configs}
     assert told["retention.ms"] == ("5", DYNAMIC_TOPIC_CONFIG, False)
     assert told["cleanup.policy"] == ("delete", DEFAULT_CONFIG, False)
+
+
+async def test_the_answer_has_settings_that_kafka_does_not_have_only_where_they_are_set(
+    broker: Broker, ask: Ask
+) -> None:
+    flagged = wish("flagged", configs={"kmini.tombstone.flag.enable": "true"})
+    plain, flagged = (await ask(broker, CreateTopicsRequest(topics=[wish("plain"), flagged]))).topics
+    kafkas = {name for name in LogConfig.KEYS if not name.startswith("kmini.")}
+    assert {config.name for config in plain.configs} == kafkas
+    assert {config.name for config in flagged.configs} == kafkas | {"kmini.tombstone.flag.enable"}
 
 
 async def test_minus_one_stands_for_the_brokers_defaults(start_broker: StartBroker, ask: Ask) -> None:

@@ -29,6 +29,9 @@ StartBroker = Callable[..., Awaitable[Broker]]
 
 Config = DescribeConfigsResponse.Resource.Config
 
+KAFKAS_TOPIC_SETTINGS = {name for name in LogConfig.KEYS if not name.startswith("kmini.")}
+KAFKAS_BROKER_SETTINGS = {name for name in BROKER_KEYS if not name.startswith("kmini.")}
+
 
 def describe(resource_type: int, name: str, keys: list[str] | None = None, **fields: bool) -> DescribeConfigsRequest:
     resource = DescribeConfigsRequest.Resource(resource_type=resource_type, resource_name=name, configuration_keys=keys)
@@ -49,7 +52,7 @@ def synonyms(config: Config) -> list[tuple[str, str | None, int]]:
 async def test_every_topic_setting_is_described_with_value_and_source(broker: Broker, ask: Ask, version: int) -> None:
     topics.create(broker, "t", configs={"retention.ms": "5"})
     told = await configs(ask, broker, describe(TOPIC, "t"), version)
-    assert set(told) == set(LogConfig.KEYS)
+    assert set(told) == KAFKAS_TOPIC_SETTINGS
     assert (told["retention.ms"].value, told["segment.bytes"].value) == ("5", "1073741824")
     if version >= 1:
         assert told["retention.ms"].config_source == DYNAMIC_TOPIC_CONFIG
@@ -63,7 +66,7 @@ async def test_every_topic_setting_is_described_with_value_and_source(broker: Br
 @pytest.mark.parametrize("version", range(5))
 async def test_every_broker_setting_is_described(broker: Broker, ask: Ask, version: int) -> None:
     told = await configs(ask, broker, describe(BROKER, "1"), version)
-    assert set(told) == set(BROKER_KEYS)
+    assert set(told) == KAFKAS_BROKER_SETTINGS
     assert told["num.partitions"].value == "1"
     assert told["num.partitions"].read_only
     assert not told["log.retention.ms"].read_only
@@ -129,7 +132,27 @@ async def test_types_are_kafkas_codes(broker: Broker, ask: Ask) -> None:
 async def test_asked_for_keys_are_filtered_and_none_at_all_means_all(broker: Broker, ask: Ask) -> None:
     topics.create(broker, "t")
     assert set(await configs(ask, broker, describe(TOPIC, "t", ["retention.ms", "nope"]))) == {"retention.ms"}
-    assert set(await configs(ask, broker, describe(TOPIC, "t", []))) == set(LogConfig.KEYS)
+    assert set(await configs(ask, broker, describe(TOPIC, "t", []))) == KAFKAS_TOPIC_SETTINGS
+
+
+async def test_settings_that_kafka_does_not_have_are_told_where_they_are_set(
+    start_broker: StartBroker, ask: Ask
+) -> None:
+    broker = await start_broker(kmini_authentication_timeout_ms=5_000)
+    topics.create(broker, "t", configs={"kmini.tombstone.flag.enable": "false"})  # which is its default, too
+    told = await configs(ask, broker, describe(TOPIC, "t"))
+    assert told.keys() - KAFKAS_TOPIC_SETTINGS == {"kmini.tombstone.flag.enable"}
+    assert told["kmini.tombstone.flag.enable"].config_source == DYNAMIC_TOPIC_CONFIG
+    told = await configs(ask, broker, describe(BROKER, "1"))
+    assert told.keys() - KAFKAS_BROKER_SETTINGS == {"kmini.authentication.timeout.ms"}
+
+
+async def test_settings_that_kafka_does_not_have_are_told_where_they_are_asked_for(broker: Broker, ask: Ask) -> None:
+    topics.create(broker, "t")
+    for kind, name, keys in ((TOPIC, "t", LogConfig.KEYS), (BROKER, "1", BROKER_KEYS)):
+        ours = [key for key in keys if key.startswith("kmini.")]
+        assert ours
+        assert list(await configs(ask, broker, describe(kind, name, ours))) == ours
 
 
 async def test_stored_settings_without_meaning_are_shown(broker: Broker, ask: Ask) -> None:
