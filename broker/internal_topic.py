@@ -1,8 +1,11 @@
 """A topic in which a coordinator keeps its state: whose key is where, how it is written, and how it is read again.
 
-A key belongs to one partition, by a hash, and is coordinated by whoever leads that. What changes is appended first and
-shows in memory afterwards, in the same breath: memory is what the log says. Who asked is answered when every in-sync
-replica has it (acks=-1).
+A key belongs to one partition, by a hash, and the leader of that partition coordinates it. A change is appended to the
+log and applied to memory in the same turn of the loop; memory never runs ahead of the log. A request is answered when
+every in-sync replica has its change (acks=-1), and readers see a change from then on: `Written.when_replicated`.
+
+A new leader answers COORDINATOR_LOAD_IN_PROGRESS until every replica in sync has what it has loaded
+(`Partition.has_settled`). Before that it cannot know which part of it clients were told of by the leader before.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ..protocol.errors import (
+    CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
     KafkaError,
     KafkaStorageError,
@@ -53,6 +57,27 @@ KeyValue = tuple[bytes, bytes | None]
 
 MAX_NAME_BYTES = 0x7FFF
 """Of a group id, a transactional id, or whatever else has a name in a record: its length is an int16 there."""
+
+
+class Written(NamedTuple):
+    """A batch that was appended."""
+
+    partition: Partition
+    first_offset: int
+    last_offset: int
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether the high watermark covers the batch, so that readers may be shown it."""
+        return self.partition.log.high_watermark > self.last_offset
+
+    def when_replicated(self, callback: Callable[[], None]) -> None:
+        """Call `callback` when `is_replicated` becomes true, or now; see `Partition.when_replicated`."""
+        self.partition.when_replicated(self.last_offset, callback)
+
+
+Applied = Callable[[Written], None]
+"""Applies a change to memory, in the same turn of the loop in which it was appended."""
 
 
 class Producer(NamedTuple):
@@ -118,7 +143,13 @@ class InternalTopic:
         return partition_for(key, count)
 
     def partition_of(self, key: str) -> Partition:
-        """The partition that a key belongs to. Raises NotCoordinator unless this broker leads it."""
+        """The partition that a key belongs to. Raises NotCoordinator unless this broker leads it, and
+        CoordinatorLoadInProgress while a replica in sync lacks something of what was loaded from it."""
+        partition = self._led_partition_of(key)
+        self._check_loaded(partition)
+        return partition
+
+    def _led_partition_of(self, key: str) -> Partition:
         count = self.partition_count
         if not count:
             raise NotCoordinator(f"there is no {self.name} yet: ask FindCoordinator")
@@ -131,6 +162,17 @@ class InternalTopic:
         """Whether there is a partition that the key belongs to, and this broker leads it."""
         count = self.partition_count
         return count > 0 and TopicPartition(self.name, partition_for(key, count)) in self._broker.partitions
+
+    def check_all_loaded(self) -> None:
+        """Raise CoordinatorLoadInProgress unless every partition that this broker leads is loaded."""
+        for number in range(self.partition_count):
+            partition = self._broker.partitions.get(TopicPartition(self.name, number))
+            if partition is not None:
+                self._check_loaded(partition)
+
+    def _check_loaded(self, partition: Partition) -> None:
+        if not partition.has_settled:
+            raise CoordinatorLoadInProgress("what was loaded is not on all replicas yet, and may be lost again")
 
     def coordinator_of(self, key: str) -> int:
         """The node that coordinates a key; the topic is made if it is missing. CoordinatorNotAvailable if that cannot
@@ -195,13 +237,14 @@ class InternalTopic:
         *,
         timeout_ms: int,
         producer: Producer = NOBODY,
-        applied: Callable[[int], None] | None = None,
+        applied: Applied | None = None,
     ) -> None:
-        """Append one batch to the partition that `key` belongs to; then, before anything else happens, have it
-        `applied`, given the offset of its first record; then wait for the replicas.
+        """Append one batch to the partition that `key` belongs to; call `applied` in the same turn of the loop; then
+        wait for the replicas.
 
-        In the name of a producer the batch is part of its transaction. Raises CoordinatorNotAvailable, NotCoordinator
-        or UnknownServerError, and what a partition says of producers; if `applied` was called, nothing is undone.
+        In the name of a producer the batch is part of its transaction. Raises CoordinatorNotAvailable,
+        CoordinatorLoadInProgress, NotCoordinator or UnknownServerError, and what a partition says of producers; if
+        `applied` was called, nothing is undone.
         """
         try:
             partition = self.partition_of(key)
@@ -209,8 +252,17 @@ class InternalTopic:
                 self._batch(partition, records, producer), self._broker.clock.now_ms(), Origin.COORDINATOR
             )
             if applied is not None:
-                applied(appended.first_offset)
+                applied(Written(partition, appended.first_offset, appended.last_offset))
             await settled(self._broker, partition, appended.last_offset, timeout_ms)
+        except KafkaError as error:
+            raise self._as_coordinator(error) from error
+
+    async def replicated(self, key: str, *, timeout_ms: int) -> None:
+        """Return when all that the partition of `key` holds now is on every in-sync replica. Raises what `append`
+        does."""
+        try:
+            partition = self.partition_of(key)
+            await settled(self._broker, partition, partition.log.log_end_offset - 1, timeout_ms)
         except KafkaError as error:
             raise self._as_coordinator(error) from error
 

@@ -1,7 +1,8 @@
 """One partition as this broker serves it: its log, and what being its leader means."""
 
 import logging
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ..protocol.errors import (
@@ -58,6 +59,8 @@ class Partition:
         self.replicas = Replicas(self._followers(broker, state), state.isr, broker.clock.liveness_ms())
         self._broker = broker
         self._epoch_start_offset = 0
+        self._unreplicated: deque[tuple[int, Callable[[], None]]] = deque()
+        """Callbacks of `when_replicated`, with the offset that each waits for, in the order of the log."""
 
     @staticmethod
     def _followers(broker: "Broker", state: "PartitionState") -> list[int]:
@@ -140,24 +143,49 @@ class Partition:
 
     # --- followers
 
+    def when_replicated(self, offset: int, callback: "Callable[[], None]") -> None:
+        """Call `callback` once the high watermark is beyond `offset`, which may be at once; callbacks are called in the
+        order of this method's calls. If the leader epoch ends before, `callback` is never called.
+
+        It runs before requests that wait for the same offset are answered, and must be quick.
+        """
+        if self._unreplicated or self.log.high_watermark <= offset:
+            self._unreplicated.append((offset, callback))
+        else:
+            callback()
+
     @property
     def has_caught_up(self) -> bool:
         """Whether the high watermark has reached what there was when this leader was elected."""
         return self.log.high_watermark >= self._epoch_start_offset
+
+    @property
+    def has_settled(self) -> bool:
+        """Whether every replica in sync has all that this leader was elected with, so that no clean election takes any
+        of it back. That is so once the high watermark covers it; where fewer replicas are in sync than
+        `min.insync.replicas`, the high watermark stands still, and the replicas themselves tell."""
+        in_sync = (replica for replica in self.replicas if replica.node_id in self.state.isr)
+        return self.has_caught_up or all(replica.log_end_offset >= self._epoch_start_offset for replica in in_sync)
 
     def _advance_high_watermark(self) -> bool:
         """Raise it to what every replica in sync has, and those that are about to join them. Frozen while fewer are in
         sync than `min.insync.replicas`: nothing may be shown that one more failure could take back."""
         end = self.log.log_end_offset
         if not self.replicas:
-            return self.log.update_high_watermark(end)
+            return self._raise_high_watermark(end)
         if len(self.state.isr) < self._effective_min_isr:
             return False
         now_ms = self._broker.clock.liveness_ms()
         for replica in self.replicas:
             if replica.node_id in self.state.isr or self._is_about_to_join(replica, now_ms):
                 end = min(end, replica.log_end_offset)
-        return self.log.update_high_watermark(end)
+        return self._raise_high_watermark(end)
+
+    def _raise_high_watermark(self, offset: int) -> bool:
+        has_moved = self.log.update_high_watermark(offset)
+        while self._unreplicated and self._unreplicated[0][0] < self.log.high_watermark:
+            self._unreplicated.popleft()[1]()
+        return has_moved
 
     def _is_about_to_join(self, replica: Replica, now_ms: int) -> bool:
         max_lag_ms = self._broker.config.replica_lag_time_max_ms

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...protocol.errors import (
     NONE,
+    CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
     GroupIdNotFound,
     IllegalGeneration,
@@ -36,7 +38,9 @@ from .states import DEAD, EMPTY, HEARTBEAT, PREPARING, STABLE, SYNC, Sync, can_r
 if TYPE_CHECKING:
     from ..clock import Clock
     from ..config import BrokerConfig
-    from .store import GroupStore
+    from ..internal_topic import Written
+    from .records import GroupMetadata
+    from .store import GroupStore, OffsetChanges
 
 GROUP_ID_NOT_FOUND_SINCE = 9
 """The first version of OffsetCommit that knows this error (KIP-848)."""
@@ -123,18 +127,45 @@ class GroupCoordinator:
         return self._rebalancer.completed
 
     def _create(self, group_id: str) -> Group:
-        """A new group, which is stored at once."""
-        group = self.groups[group_id] = Group(group_id, self._clock.now_ms())
+        """A new group, which is stored at once. It is Dead if that fails."""
+        group = Group(group_id, self._clock.now_ms())
+        group.is_being_created = True
         self._rebalancer.do(self._store_new(group))
         return group
 
     async def _store_new(self, group: Group) -> None:
+        """Store a group without members. A group that failed to append leaves no trace; one that was appended and not
+        replicated in time stays, without members, as the log has it."""
+        group_id, metadata = group.group_id, group.stored({})
         try:
-            await self.store.write_group(group.group_id, group.stored({}))
+            await self.store.write_group(group_id, metadata, partial(self.note_written, group))
         except Exception as error:
             self._rebalancer.kill(group, type(kafka_error(error, "storing a new group")))
-            if self.groups.get(group.group_id) is group:
-                del self.groups[group.group_id]
+            if self.groups.get(group_id) is group:
+                self._replace(group, metadata)
+        else:
+            self._rebalancer.created(group)
+
+    def _replace(self, dead: Group, metadata: GroupMetadata) -> None:
+        """Put a group without members, of which `metadata` is stored, in the place of one that was killed."""
+        group = self.groups[dead.group_id] = Group.restored(dead.group_id, metadata, dead.offsets)
+        group.is_shown = dead.is_shown
+
+    def note_written(self, group: Group, written: Written) -> None:
+        """A record of the group was appended: the group is in memory from now on, and shown to readers once that record
+        is replicated."""
+        self.groups.setdefault(group.group_id, group)
+        if not group.is_shown:
+            written.when_replicated(partial(self._show, group.group_id))
+
+    def _show(self, group_id: str) -> None:
+        group = self.groups.get(group_id)
+        if group is not None:
+            group.is_shown = True
+
+    def shown(self) -> list[Group]:
+        """The groups that the high watermark covers."""
+        return [group for group in self.groups.values() if group.is_shown]
 
     # --- JoinGroup
 
@@ -159,12 +190,12 @@ class GroupCoordinator:
             raise Refused(InvalidSessionTimeout, member_id)
         if not joining.can_be_kept:
             raise Refused(InvalidRequest, member_id)
+        try:
+            self.store.check(group_id)
+        except KafkaError as error:
+            raise Refused(type(error)) from error
         group = self.groups.get(group_id)
         if group is None:
-            try:
-                self.store.check(group_id)
-            except KafkaError as error:
-                raise Refused(type(error)) from error
             if member_id:
                 raise Refused(UnknownMemberId, member_id)
             group = self._create(group_id)
@@ -207,8 +238,12 @@ class GroupCoordinator:
     # --- Heartbeat
 
     def heartbeat(self, group_id: str, member_id: str, instance_id: str | None, generation_id: int) -> None:
-        """A member is alive. Raises KafkaError if it has to do something, or is none."""
-        group = self._group_of_member(group_id)
+        """A member is alive. Raises KafkaError if it has to do something, or is none. While the group is being loaded
+        there is nothing to tell it, as in Kafka."""
+        try:
+            group = self._group_of_member(group_id)
+        except CoordinatorLoadInProgress:
+            return
         refusal = HEARTBEAT[group.state]
         if refusal is not None and group.state is DEAD:
             raise refusal
@@ -247,57 +282,68 @@ class GroupCoordinator:
 
     # --- what administrators and commits ask for
 
-    def find(self, group_id: str) -> Group:
-        """The group. Raises GroupIdNotFound, or what says that this broker does not coordinate it."""
+    def find(self, group_id: str, *, shown_only: bool = False) -> Group:
+        """The group; with `shown_only` one that the high watermark covers. Raises GroupIdNotFound, NotCoordinator,
+        CoordinatorLoadInProgress."""
+        self.store.check(group_id, allow_empty=True)
         group = self.groups.get(group_id)
-        if group is None:
-            self.store.check(group_id, allow_empty=True)
+        if group is None or (shown_only and not group.is_shown):
             raise GroupIdNotFound(f"there is no group {group_id}")
         return group
 
     def group_for_commit(
         self, group_id: str, member_id: str, instance_id: str | None, generation_id: int, version: int
     ) -> Group:
-        """The group in which whoever says this may commit offsets now; a commit is a sign of life of a member.
+        """The group in which a client may commit offsets now; a commit is a sign of life of a member.
 
-        A group that there is not comes into being for somebody who is no member of any. Raises GroupIdNotFound or,
-        below OffsetCommit v9, IllegalGeneration, and what `Group.check_commit` does.
+        A client that says it is no member of any group gets a new one, which `commit` keeps. Raises GroupIdNotFound
+        or, below OffsetCommit v9, IllegalGeneration, and what `Group.check_commit` does.
         """
         group = self.groups.get(group_id)
         if group is None:
             if generation_id >= 0:
                 error = GroupIdNotFound if version >= GROUP_ID_NOT_FOUND_SINCE else IllegalGeneration
                 raise error("there is no such group")
-            group = self.groups[group_id] = Group(group_id, self._clock.now_ms())
+            group = Group(group_id, self._clock.now_ms())
         group.check_commit(member_id, instance_id, generation_id)
         member = group.members.get(member_id)
         if member is not None and group.state in (PREPARING, STABLE):
             self._rebalancer.hear_of(member, group)
         return group
 
+    async def commit(self, group: Group, changes: OffsetChanges) -> None:
+        """Write offsets of a group, which is kept from then on. Raises what `GroupStore.write_offsets` does."""
+        await self.store.write_offsets(changes, group.offsets, partial(self.note_written, group))
+
     async def delete(self, group_id: str) -> None:
         """Forget a group without members, and its offsets. Raises GroupIdNotFound, NonEmptyGroup, or what the store
-        does."""
+        does. The group is Dead until its tombstone is replicated, also if that takes too long."""
         group = self.find(group_id)
         group.check_delete()
         before = group.stored({})
-        self._rebalancer.kill(group, CoordinatorNotAvailable)  # what comes meanwhile has to come again
-        remains: Group | None = Group.restored(group_id, before, group.offsets)
+        self._rebalancer.kill(group, CoordinatorNotAvailable)  # clients repeat what they ask for meanwhile
+        is_appended = False
+
+        def applied(written: Written) -> None:
+            nonlocal is_appended
+            is_appended = True
+            written.when_replicated(partial(self._forget, group))
+
         try:
-            await self.store.write_tombstone(group_id, group.offsets)
-            remains = None
+            await self.store.write_tombstone(group_id, group.offsets, applied)
         finally:
-            if self.groups.get(group_id) is group:  # and the coordinator was not told to forget all of them meanwhile
-                if remains is None:
-                    del self.groups[group_id]
-                else:
-                    self.groups[group_id] = remains
+            if not is_appended and self.groups.get(group_id) is group:
+                self._replace(group, before)
+
+    def _forget(self, group: Group) -> None:
+        if self.groups.get(group.group_id) is group:
+            del self.groups[group.group_id]
 
     def _group_of_member(self, group_id: str) -> Group:
-        """The group of somebody who says that they are a member. Raises UnknownMemberId if there is none, and
-        InvalidGroupId, or what says that this broker does not coordinate it."""
+        """The group of a client that says it is a member. Raises UnknownMemberId if there is none, InvalidGroupId,
+        NotCoordinator, CoordinatorLoadInProgress."""
+        self.store.check(group_id)
         group = self.groups.get(group_id)
-        if group is None or not group_id:
-            self.store.check(group_id)
+        if group is None:
             raise UnknownMemberId("there is no such group")
         return group

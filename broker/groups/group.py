@@ -37,6 +37,12 @@ class Group:
 
     def __init__(self, group_id: str, state_timestamp_ms: int | None) -> None:
         self.group_id = group_id
+        self.is_shown = False
+        """Whether the high watermark covers any record of the group, so that readers see it."""
+        self.is_being_created = False
+        """Whether its first record is being replicated; no generation begins before."""
+        self.has_waiting_generation = False
+        """Whether the joining has ended, and its generation waits for the creation of the group."""
         self.state = EMPTY
         self.state_timestamp_ms = state_timestamp_ms
         """Since when it is in this state, in log time; None if a record of an old version did not say."""
@@ -78,6 +84,7 @@ class Group:
         """The group that the offsets topic tells of: Stable if it has members, otherwise Empty. With None for `stored`
         somebody has only committed offsets under this id."""
         group = cls(group_id, None)
+        group.is_shown = True
         group.offsets = offsets
         if stored is None:
             return group
@@ -124,6 +131,11 @@ class Group:
     @property
     def is_empty(self) -> bool:
         return self.state is EMPTY
+
+    @property
+    def shown_state(self) -> GroupState:
+        """The state as readers see it: a group that is being removed is Empty until its tombstone is replicated."""
+        return EMPTY if self.state is DEAD else self.state
 
     def move_to(self, state: GroupState, now_ms: int) -> None:
         """Change the state. Raises ValueError if it cannot follow the present one."""

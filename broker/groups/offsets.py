@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -41,17 +42,19 @@ class PendingOffset(NamedTuple):
 
 
 class CommittedOffsets:
-    """By topic and partition.
+    """By topic and partition: as the log end has them, and, where readers may see less, as the high watermark has them.
 
     What a transaction wants to commit is *pending* under its producer id until its marker comes (`transactions`).
     Whoever asks for stable offsets is told to wait meanwhile, and what it will replace does not expire.
     """
 
-    __slots__ = ("_by_topic", "_pending")
+    __slots__ = ("_by_topic", "_pending", "_shown")
 
     def __init__(self) -> None:
         self._by_topic: dict[str, dict[int, CommittedOffset]] = {}
         self._pending: dict[int, dict[TopicPartition, PendingOffset]] = {}
+        self._shown: dict[TopicPartition, deque[CommittedOffset | None]] = {}
+        """For partitions with changes that are not replicated yet: the value before each of these changes."""
 
     def __len__(self) -> int:
         return sum(map(len, self._by_topic.values()))
@@ -100,6 +103,38 @@ class CommittedOffsets:
         """All of them; to be read only."""
         return self._by_topic
 
+    # --- what the high watermark covers
+
+    def hold_back(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Show readers the present values of these partitions on, whatever changes now, until `show_next`."""
+        for topic_partition in topic_partitions:
+            self._shown.setdefault(topic_partition, deque()).append(self.get(topic_partition))
+
+    def show_next(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """The oldest change of each that `hold_back` holds back is replicated: show its outcome."""
+        for topic_partition in topic_partitions:
+            values = self._shown[topic_partition]
+            values.popleft()
+            if not values:
+                del self._shown[topic_partition]
+
+    def shown(self, topic_partition: TopicPartition) -> CommittedOffset | None:
+        """The offset that the high watermark covers."""
+        values = self._shown.get(topic_partition) if self._shown else None
+        return self.get(topic_partition) if values is None else values[0]
+
+    def shown_by_topic(self) -> Mapping[str, Mapping[int, CommittedOffset]]:
+        """All offsets that the high watermark covers; to be read only."""
+        if not self._shown:
+            return self._by_topic
+        shown = {topic: dict(self._by_topic.get(topic, {})) for topic, _ in self._shown}
+        for (topic, partition), values in self._shown.items():
+            if values[0] is None:
+                shown[topic].pop(partition, None)
+            else:
+                shown[topic][partition] = values[0]
+        return {topic: partitions for topic, partitions in {**self._by_topic, **shown}.items() if partitions}
+
     # --- of transactions that are not decided
 
     @property
@@ -128,6 +163,11 @@ class CommittedOffsets:
     ) -> None:
         """A transaction wants to commit this, in the record at `record_offset`; None if that does not count already."""
         self._pending.setdefault(producer_id, {})[topic_partition] = PendingOffset(record_offset, committed)
+
+    def pending_of(self, producer_id: int) -> list[TopicPartition]:
+        """The partitions whose offset changes if this producer commits."""
+        pending = self._pending.get(producer_id, {})
+        return [topic_partition for topic_partition, (_, committed) in pending.items() if committed is not None]
 
     def end_pending(self, producer_id: int, *, is_commit: bool) -> None:
         """A transaction has ended: what it wanted counts now, or never."""

@@ -173,8 +173,12 @@ class Rebalancer:
             self._complete_join(group)
 
     def _complete_join(self, group: Group) -> None:
-        """Begin the next generation with those who have joined, and with static members."""
+        """Begin the next generation with the members that have joined, and with static members. That of a new group
+        begins once the group is replicated."""
         group.forget_join_timer()
+        if group.is_being_created:
+            group.has_waiting_generation = True
+            return
         for member in [*group.members.values()]:
             if not (member.has_joined or member.is_static):
                 group.remove(member.member_id)
@@ -200,6 +204,12 @@ class Rebalancer:
             await self._writer.write_group(group.group_id, group.stored({}))
         except Exception as error:  # the generation before is in the log, and nobody is left to be in it
             _note_failure(group, kafka_error(error, "storing an empty group"))
+
+    def created(self, group: Group) -> None:
+        """The first record of a group is replicated: begin the generation that waits for that."""
+        group.is_being_created = False
+        if group.has_waiting_generation and group.state is PREPARING:
+            self._complete_join(group)
 
     # --- the assignment
 

@@ -1,8 +1,9 @@
 """Where groups are kept: writing to `__consumer_offsets`, and finding in it what a group was.
 
-A group belongs to one partition, by a hash of its id, and its coordinator is that partition's leader. Whatever changes
-a group is appended there first and shows in memory afterwards, in the same breath: memory is what the log says. Who
-asked is answered when every in-sync replica has it (acks=-1), within `offsets.commit.timeout.ms`.
+A group belongs to one partition, by a hash of its id, and its coordinator is that partition's leader. A change of a
+group is appended there and applied to memory in the same turn of the loop. A request is answered when every in-sync
+replica has its change (acks=-1), within `offsets.commit.timeout.ms`, and OffsetFetch, DescribeGroups and ListGroups
+show the change from then on (`internal_topic`).
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from __future__ import annotations
 import gc
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import InvalidGroupId, UnknownServerError
 from ...protocol.records.batch import HEADER_SIZE
 from ...protocol.topics import CONSUMER_OFFSETS, TopicPartition
 from ..background import Turn
-from ..internal_topic import MAX_NAME_BYTES, InternalTopic, KeyValue
+from ..internal_topic import MAX_NAME_BYTES, Applied, InternalTopic, KeyValue, Written
 from .loading import LoadedGroup, replay
 from .offsets import CommittedOffset, CommittedOffsets
 from .records import GroupMetadata, encode_group, encode_offset, group_key, offset_key, offset_key_prefix
@@ -73,8 +75,12 @@ class OffsetChanges:
         self.records.append((key, value))
         self.outcome.append((topic_partition, committed))
 
-    def apply_to(self, offsets: CommittedOffsets) -> None:
-        """Make `offsets` what the log says now."""
+    def apply_to(self, offsets: CommittedOffsets, written: Written) -> None:
+        """Make `offsets` what the log says now; readers see it when it is replicated."""
+        if not written.is_replicated:
+            changed = [topic_partition for topic_partition, _ in self.outcome]
+            offsets.hold_back(changed)
+            written.when_replicated(partial(offsets.show_next, changed))
         for topic_partition, committed in self.outcome:
             if committed is None:
                 offsets.remove(topic_partition)
@@ -101,8 +107,9 @@ class GroupStore:
         return self.topic.coordinator_of(group_id)
 
     def check(self, group_id: str, *, allow_empty: bool = False) -> None:
-        """Raise unless this broker coordinates the group: InvalidGroupId for an id that no group can have, and
-        NotCoordinator if its partition is led elsewhere or there is none.
+        """Raise unless this broker coordinates the group: InvalidGroupId for an id that no group can have,
+        NotCoordinator if its partition is led elsewhere or there is none, and CoordinatorLoadInProgress while that is
+        being loaded.
 
         Offsets have been committed without a group id since before there were groups; `allow_empty` is for them.
         """
@@ -126,13 +133,14 @@ class GroupStore:
 
     # --- writing
 
-    async def write_group(self, group_id: str, metadata: GroupMetadata) -> None:
-        """Keep a group as it is now. Raises CoordinatorNotAvailable, NotCoordinator or UnknownServerError."""
-        await self._append(group_id, [(group_key(group_id), encode_group(metadata))])
+    async def write_group(self, group_id: str, metadata: GroupMetadata, applied: Applied | None = None) -> None:
+        """Keep a group as it is now; `applied` is called if that was appended. Raises CoordinatorNotAvailable,
+        CoordinatorLoadInProgress, NotCoordinator or UnknownServerError."""
+        await self._append(group_id, [(group_key(group_id), encode_group(metadata))], applied)
 
-    async def write_tombstone(self, group_id: str, offsets: CommittedOffsets) -> None:
-        """Forget a group and all its offsets, which leave `offsets`. Raises what `write_group` does; some of them may
-        be gone then.
+    async def write_tombstone(self, group_id: str, offsets: CommittedOffsets, applied: Applied | None = None) -> None:
+        """Forget a group and all its offsets, which leave `offsets`; `applied` is called if the group's own tombstone
+        was appended. Raises what `write_group` does; some of the offsets may be gone then.
 
         A group with very many offsets takes several batches; what is committed meanwhile goes too.
         """
@@ -149,7 +157,8 @@ class GroupStore:
             await self.write_offsets(changes, offsets)
             if turn.is_over:
                 await turn.next()
-        await self._append(group_id, [*changes.records, (group_key(group_id), None)], changes, offsets)
+        records = [*changes.records, (group_key(group_id), None)]
+        await self._append(group_id, records, _both(partial(changes.apply_to, offsets), applied))
 
     async def _drop_pending(self, group_id: str, offsets: CommittedOffsets, turn: Turn) -> None:
         """Forget what transactions want to commit, and say so in the log: their markers are still to come."""
@@ -171,25 +180,32 @@ class GroupStore:
         )
         return OffsetChanges(group_id, limit)
 
-    async def write_offsets(self, changes: OffsetChanges, offsets: CommittedOffsets) -> None:
-        """Write, and make `offsets` follow. Raises what `write_group` does, and then `offsets` are as they were, unless
-        the replicas did not follow in time."""
-        if changes:
-            await self._append(changes.group_id, changes.records, changes, offsets)
-
-    async def _append(
-        self,
-        group_id: str,
-        records: Collection[KeyValue],
-        changes: OffsetChanges | None = None,
-        offsets: CommittedOffsets | None = None,
+    async def write_offsets(
+        self, changes: OffsetChanges, offsets: CommittedOffsets, applied: Applied | None = None
     ) -> None:
-        def applied(_: int) -> None:
-            if changes is not None and offsets is not None:
-                changes.apply_to(offsets)
+        """Write, and make `offsets` follow; `applied` is called if that was appended. Raises what `write_group` does,
+        and then `offsets` are as they were, unless the replicas did not follow in time."""
+        if changes:
+            await self._append(changes.group_id, changes.records, _both(partial(changes.apply_to, offsets), applied))
 
+    async def replicated(self, group_id: str) -> None:
+        """Return when all that was written of the group is on every in-sync replica. Raises what `write_group` does."""
+        await self.topic.replicated(group_id, timeout_ms=self._broker.config.offsets_commit_timeout_ms)
+
+    async def _append(self, group_id: str, records: Collection[KeyValue], applied: Applied | None) -> None:
         timeout_ms = self._broker.config.offsets_commit_timeout_ms
         await self.topic.append(group_id, records, timeout_ms=timeout_ms, applied=applied)
+
+
+def _both(first: Applied, second: Applied | None) -> Applied:
+    if second is None:
+        return first
+
+    def applied(written: Written) -> None:
+        first(written)
+        second(written)
+
+    return applied
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import IllegalGeneration
-from ..internal_topic import Producer
+from ..internal_topic import Producer, Written
 from .group import Group
 
 if TYPE_CHECKING:
@@ -45,21 +45,20 @@ class TransactionalOffsets:
         return self._topic.partition_of(group_id)
 
     def group_for_commit(self, group_id: str, member_id: str, instance_id: str | None, generation_id: int) -> Group:
-        """The group in which whoever says this may commit offsets in a transaction (KIP-447). One that there is not
-        comes into being for somebody who is no member of any. Raises IllegalGeneration, and what `Group.check_commit`
-        does."""
+        """The group in which a client may commit offsets in a transaction (KIP-447); a new one, which `commit` keeps,
+        for a client that says it is no member of any. Raises IllegalGeneration, and what `Group.check_commit` does."""
         groups = self._broker.groups.groups
         group = groups.get(group_id)
         if group is None:
             if generation_id >= 0:
                 raise IllegalGeneration("there is no such group")
-            group = groups[group_id] = Group(group_id, self._broker.clock.now_ms())
+            group = Group(group_id, self._broker.clock.now_ms())
         group.check_commit(member_id, instance_id, generation_id, is_transactional=True)
         return group
 
     async def commit(self, group: Group, changes: OffsetChanges, producer: Producer) -> None:
-        """Write offsets in the name of a transaction, and have them pending. Raises what `GroupStore.write_offsets`
-        does, and InvalidProducerEpoch."""
+        """Write offsets in the name of a transaction, and have them pending; a group that is new comes into being.
+        Raises what `GroupStore.write_offsets` does, and InvalidProducerEpoch."""
         if changes:
             await self._topic.append(
                 group.group_id,
@@ -69,23 +68,29 @@ class TransactionalOffsets:
                 applied=partial(self._pend, group, changes, producer),
             )
 
-    def _pend(self, group: Group, changes: OffsetChanges, producer: Producer, first_offset: int) -> None:
-        for record_offset, (topic_partition, committed) in enumerate(changes.outcome, first_offset):
+    def _pend(self, group: Group, changes: OffsetChanges, producer: Producer, written: Written) -> None:
+        for record_offset, (topic_partition, committed) in enumerate(changes.outcome, written.first_offset):
             assert committed is not None
             group.offsets.add_pending(producer.producer_id, topic_partition, committed, record_offset)
+        self._broker.groups.note_written(group, written)
         self._note(group.group_id, producer.producer_id)
 
     def _note(self, group_id: str, producer_id: int) -> None:
         key = (self._topic.number_of(group_id), producer_id)
         self._groups.setdefault(key, set()).add(group_id)
 
-    def end(self, number: int, producer_id: int, *, is_commit: bool) -> None:
-        """The marker of a producer's transaction was written to a partition: have what it committed count, or drop
-        it."""
+    def end(self, number: int, producer_id: int, written: Written, *, is_commit: bool) -> None:
+        """The marker of a producer's transaction was written to a partition: have what it committed count, or drop it.
+        Readers see what counts when the marker is replicated."""
         for group_id in self._groups.pop((number, producer_id), ()):
             group = self._broker.groups.groups.get(group_id)
-            if group is not None:
-                group.offsets.end_pending(producer_id, is_commit=is_commit)
+            if group is None:
+                continue
+            if is_commit and not written.is_replicated:
+                changed = group.offsets.pending_of(producer_id)
+                group.offsets.hold_back(changed)
+                written.when_replicated(partial(group.offsets.show_next, changed))
+            group.offsets.end_pending(producer_id, is_commit=is_commit)
 
     def pending_count(self) -> int:
         """In how many groups something is pending, counted once for each producer."""

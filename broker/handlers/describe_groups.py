@@ -1,7 +1,7 @@
 """DescribeGroups, versions 0 to 6: state, members and assignments of groups.
 
-What members want is told of a group that is Stable only, when it is settled what they speak. A group that there is not
-is Dead, and from version 6 on GROUP_ID_NOT_FOUND (KIP-1043).
+Metadata and protocol of members are told of a Stable group only. A group that there is not is Dead, and from version 6
+on GROUP_ID_NOT_FOUND (KIP-1043); so is one of which the high watermark covers no record yet.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ async def describe_groups(request: DescribeGroupsRequest, context: Context) -> D
 
 def _describe(group_id: str, context: Context) -> DescribeGroupsResponse.Group:
     try:
-        group = context.broker.groups.find(group_id)
+        group = context.broker.groups.find(group_id, shown_only=True)
     except GroupIdNotFound as error:
         nothing = Description(group_id=group_id, group_state=GroupState.DEAD.value)
         if context.version >= NOT_FOUND_SINCE:
@@ -51,7 +51,7 @@ def _describe(group_id: str, context: Context) -> DescribeGroupsResponse.Group:
     protocol = group.protocol_name if group.state is GroupState.STABLE else None
     return Description(
         group_id=group_id,
-        group_state=group.state.value,
+        group_state=group.shown_state.value,
         protocol_type=group.protocol_type or "",
         protocol_data=protocol or "",
         members=_members(group, protocol),

@@ -20,7 +20,17 @@ _AT_A_TIME = 500
 
 @handles(LeaveGroupRequest)
 async def leave_group(request: LeaveGroupRequest, context: Context) -> LeaveGroupResponse:
-    """Let them go, and say what became of each."""
+    """Let them go, wait for the replicas if that was written, and answer for each."""
+    answer = await _leave(request, context)
+    if answer.error_code == NONE:
+        try:
+            await context.broker.groups.store.replicated(request.group_id)
+        except KafkaError as error:
+            return LeaveGroupResponse(error_code=error.code)
+    return answer
+
+
+async def _leave(request: LeaveGroupRequest, context: Context) -> LeaveGroupResponse:
     coordinator = context.broker.groups
     if context.version < MANY_SINCE:
         try:

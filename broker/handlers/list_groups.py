@@ -1,11 +1,12 @@
 """ListGroups, versions 0 to 5: the groups that this broker coordinates, filtered by state (KIP-518) and type (KIP-848).
 
-All of them are of the classic protocol. A filter of nothing matches everything, one of nothing but unknown names
-nothing.
+All of them are of the classic protocol. A group is listed once the high watermark covers a record of it. An empty
+filter matches everything, one of unknown names only matches nothing.
 """
 
 from __future__ import annotations
 
+from ...protocol.errors import CoordinatorLoadInProgress
 from ...protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ..background import Turn
 from ..context import Context
@@ -16,22 +17,26 @@ CLASSIC = "classic"
 
 @handles(ListGroupsRequest)
 async def list_groups(request: ListGroupsRequest, context: Context) -> ListGroupsResponse:
-    """List those that match both filters."""
+    """List those that match both filters; none at all while a partition of groups is being loaded, as in Kafka."""
+    try:
+        context.broker.groups.store.topic.check_all_loaded()
+    except CoordinatorLoadInProgress as error:
+        return ListGroupsResponse(error_code=error.code)
     states = {state.strip().lower() for state in request.states_filter}
     types = {group_type.lower() for group_type in request.types_filter}
     if types and CLASSIC not in types:
         return ListGroupsResponse()
     listed = []
     turn = Turn()
-    for group in [*context.broker.groups.groups.values()]:
+    for group in context.broker.groups.shown():
         if turn.is_over:
             await turn.next()
-        if not states or group.state.value.lower() in states:
+        if not states or group.shown_state.value.lower() in states:
             listed.append(
                 ListGroupsResponse.Group(
                     group_id=group.group_id,
                     protocol_type=group.protocol_type or "",
-                    group_state=group.state.value,
+                    group_state=group.shown_state.value,
                     group_type=CLASSIC,
                 )
             )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...protocol.errors import CoordinatorLoadInProgress
 from ...protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from ..background import Turn
 from ..context import Context
@@ -24,7 +25,11 @@ _STATES = {state.wire_name: state for state in TransactionState}
 
 @handles(ListTransactionsRequest)
 async def list_transactions(request: ListTransactionsRequest, context: Context) -> ListTransactionsResponse:
-    """List what matches."""
+    """List what matches; nothing while a partition of transactional ids is being loaded, as in Kafka."""
+    try:
+        context.broker.transactions.store.topic.check_all_loaded()
+    except CoordinatorLoadInProgress as error:
+        return ListTransactionsResponse(error_code=error.code)
     filters = _Filters(request, context.broker.clock.now_ms())
     answer = ListTransactionsResponse(
         unknown_state_filters=[name for name in request.state_filters if name not in _STATES]

@@ -100,4 +100,4 @@ async def _write(request: OffsetCommitRequest, commit: Commit, context: Context)
         request.generation_id_or_member_epoch,
         context.version,
     )
-    await coordinator.store.write_offsets(commit.changes, group.offsets)
+    await coordinator.commit(group, commit.changes)

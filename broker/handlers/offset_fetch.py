@@ -1,8 +1,9 @@
 """OffsetFetch, versions 0 to 10: how far groups have come.
 
+An answer shows what the high watermark covers; with `require_stable` (version 7, KIP-447) it shows what is in the log,
+waits until the replicas have that too, and an offset that a transaction is about to replace is UNSTABLE_OFFSET_COMMIT.
 Nothing committed, or no such group, is no error: offset -1. From version 2 on null asks for all partitions of which
-something is committed; from version 8 on one request may ask for many groups, each with its own error. With
-`require_stable` (version 7, KIP-447) an offset that a transaction is about to replace is UNSTABLE_OFFSET_COMMIT.
+something is committed; from version 8 on one request may ask for many groups, each with its own error.
 
 From version 10 on topics are given by id; an offset that was committed for a topic of the same name and another id is
 none. Member id and epoch (version 9) are for the consumer protocol (KIP-848): members of a classic group are not asked.
@@ -13,14 +14,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ...protocol.errors import InvalidRequest, KafkaError, UnknownTopicId, UnstableOffsetCommit
+from ...protocol.errors import (
+    CoordinatorNotAvailable,
+    InvalidRequest,
+    KafkaError,
+    NotCoordinator,
+    UnknownTopicId,
+    UnstableOffsetCommit,
+)
 from ...protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ...protocol.topics import TopicPartition
 from ...protocol.uuids import ZERO_UUID
 from ..background import Turn
 from ..context import Context
 from ..groups.offsets import CommittedOffset, CommittedOffsets
-from ..groups.states import GroupState
 from ..registry import handles
 
 GROUPS_SINCE = 8
@@ -75,19 +82,25 @@ class Reader:
                 coordinator.store.coordinator_of(asked.group_id)  # such clients never ask FindCoordinator
             coordinator.store.check(asked.group_id, allow_empty=True)
             group = coordinator.groups.get(asked.group_id)
-            offsets = CommittedOffsets() if group is None or group.state is GroupState.DEAD else group.offsets
-            answer.topics = await (self._everything(offsets) if asked.topics is None else self._these(asked, offsets))
+            offsets = CommittedOffsets() if group is None else group.offsets
+            topics = await (self._everything(offsets) if asked.topics is None else self._these(asked, offsets))
+            if self._require_stable:
+                await coordinator.store.replicated(asked.group_id)
+            answer.topics = topics
+        except CoordinatorNotAvailable:
+            answer.error_code = NotCoordinator.code  # as Apache Kafka answers: older consumers know no other one
         except KafkaError as error:
             answer.error_code = error.code
         return answer
 
     async def _everything(self, offsets: CommittedOffsets) -> list[Topic]:
         """All that is committed. Where topics go by their ids, those that are gone are left out, as in Kafka."""
-        self._room -= len(offsets)
+        by_topic = offsets.by_topic if self._require_stable else offsets.shown_by_topic()
+        self._room -= sum(map(len, by_topic.values()))
         if self._room < 0:
             raise InvalidRequest(f"these groups have more than {MOST_UNNAMED} offsets; ask for fewer groups at a time")
         answers = []
-        for name, partitions in list(offsets.by_topic.items()):
+        for name, partitions in list(by_topic.items()):
             topic_id = self._id_of(name, partitions.values())
             if self._context.version >= TOPIC_IDS_SINCE and topic_id == ZERO_UUID:
                 continue
@@ -119,6 +132,7 @@ class Reader:
         self, offsets: CommittedOffsets, name: str, numbers: Sequence[int], topic_id: bytes = ZERO_UUID
     ) -> list[Partition]:
         must_be_stable = self._require_stable and offsets.has_pending
+        read = offsets.get if self._require_stable else offsets.shown
         answers = []
         for number in numbers:
             if self._turn.is_over:
@@ -127,7 +141,7 @@ class Reader:
             if must_be_stable and offsets.is_pending(topic_partition):
                 answers.append(Partition(partition_index=number, error_code=UnstableOffsetCommit.code))
                 continue
-            committed = offsets.get(topic_partition)
+            committed = read(topic_partition)
             if committed is None or committed.is_of_another_topic(topic_id):
                 answers.append(Partition(partition_index=number))
                 continue

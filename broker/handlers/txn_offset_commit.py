@@ -10,7 +10,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from ...protocol.errors import CoordinatorNotAvailable, NotEnoughReplicas, UnknownTopicOrPartition
+from ...protocol.errors import (
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    NotEnoughReplicas,
+    UnknownTopicOrPartition,
+)
 from ...protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ...protocol.topics import TopicPartition
 from ..background import Turn
@@ -21,6 +26,8 @@ from ..internal_topic import Producer
 from ..registry import handles
 from ..transactions import verification
 
+LOADING_SINCE = 2
+"""The first version whose clients know COORDINATOR_LOAD_IN_PROGRESS."""
 ABORTABLE_SINCE = 4
 
 
@@ -68,7 +75,12 @@ def _committed(partition: TxnOffsetCommitRequest.Topic.Partition, now_ms: int) -
 async def _write(request: TxnOffsetCommitRequest, commit: Commit, context: Context) -> None:
     """Check whose transaction it is and who commits, and write. Raises KafkaError."""
     broker = context.broker
-    broker.groups.store.check(request.group_id)
+    try:
+        broker.groups.store.check(request.group_id)
+    except CoordinatorLoadInProgress as error:
+        if context.version >= LOADING_SINCE:
+            raise
+        raise CoordinatorNotAvailable(error.message) from error
     offsets = broker.transactional_offsets
     producer = Producer(request.producer_id, request.producer_epoch)
     try:

@@ -222,20 +222,22 @@ class TransactionCoordinator:
             raise
 
     def _find(self, transactional_id: str) -> Transaction:
-        """The transaction of somebody who says that they have one. Raises InvalidRequest, NotCoordinator,
-        InvalidProducerIdMapping."""
+        """The transaction of a producer that says it has one. Raises InvalidRequest, NotCoordinator,
+        CoordinatorLoadInProgress, InvalidProducerIdMapping."""
+        self.store.check(transactional_id)
         transaction = self.transactions.get(transactional_id)
         if transaction is None:
-            self.store.check(transactional_id)
-            raise InvalidProducerIdMapping("nobody was given this transactional id")
-        if not self.has_settled(transactional_id):
-            raise CoordinatorLoadInProgress("what was loaded is not on all replicas yet, and may be lost again")
+            raise InvalidProducerIdMapping("no producer was given this transactional id")
         return transaction
 
     def has_settled(self, transactional_id: str) -> bool:
         """Whether all that was loaded of an id is on the replicas, so that nothing answered by it can be taken back.
         Raises NotCoordinator."""
-        return self.store.topic.partition_of(transactional_id).has_caught_up
+        try:
+            self.store.topic.partition_of(transactional_id)
+        except CoordinatorLoadInProgress:
+            return False
+        return True
 
     async def move(self, transaction: Transaction, state: TransactionState, **changes: Any) -> None:
         """Store a change, then have it count. Raises what the store does, and then nothing has changed."""

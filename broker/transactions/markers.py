@@ -40,7 +40,7 @@ from ...storage.validation import ValidatedRecords
 from ..appending import settled
 from ..background import Turn, run_now
 from ..failures import kafka_error
-from ..internal_topic import Producer
+from ..internal_topic import Producer, Written
 from ..peer_log import PeerLog
 from .states import COMPLETED, PREPARE_COMMIT
 
@@ -119,11 +119,12 @@ def _append(broker: Broker, partition: Partition, marker: Marker) -> int:
         producer_epoch=marker.producer.epoch,
         timestamp=now_ms,
     )
-    offset = partition.append(ValidatedRecords.of(batch), now_ms, Origin.COORDINATOR).last_offset
+    appended = partition.append(ValidatedRecords.of(batch), now_ms, Origin.COORDINATOR)
     topic, number = partition.topic_partition
     if topic == CONSUMER_OFFSETS:
-        broker.transactional_offsets.end(number, marker.producer.producer_id, is_commit=marker.is_commit)
-    return offset
+        written = Written(partition, appended.first_offset, appended.last_offset)
+        broker.transactional_offsets.end(number, marker.producer.producer_id, written, is_commit=marker.is_commit)
+    return appended.last_offset
 
 
 def _check_epoch(partition: Partition, marker: Marker) -> None:

@@ -30,6 +30,7 @@ from kmini.protocol.errors import (
     RequestTimedOut,
 )
 from kmini.protocol.messages import (
+    AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
     DeleteRecordsRequest,
     EndTxnRequest,
@@ -39,6 +40,7 @@ from kmini.protocol.messages import (
     OffsetCommitRequest,
     OffsetFetchRequest,
     ProduceRequest,
+    TxnOffsetCommitRequest,
 )
 from kmini.protocol.messages.add_partitions_to_txn import TxnTopic
 from kmini.protocol.records.batch import build_batch, iter_batches
@@ -53,6 +55,8 @@ GIVE_UP_S = 60
 """Nothing takes longer than that, with so much that is repaired again and again."""
 TOPIC = "t"
 GROUP = "readers"
+PLAIN, TRANSACTIONAL = 0, 1
+"""Partitions whose offsets the group commits: with OffsetCommit, and in transactions."""
 FETCH_VERSION = 12
 """The last that names topics by name."""
 
@@ -76,6 +80,23 @@ class History:
         return "\n".join(self.lines)
 
 
+class CommittedOffsets:
+    """What clients were told of the committed offset of one partition, which one client raises by one at a time."""
+
+    def __init__(self) -> None:
+        self.asked = -1
+        """The last one that a client has asked to commit."""
+        self.told = -1
+        """The largest one that an answer to OffsetCommit or OffsetFetch has named."""
+        self.aborted: set[int] = set()
+
+    def tell(self, name: str, offset: int) -> None:
+        """A client is told that this is committed. Raises Violation."""
+        if offset > self.asked or offset in self.aborted:
+            raise Violation(f"{name}: {offset} is told as committed, which is not")
+        self.told = max(self.told, offset)
+
+
 class Promises:
     """What clients were promised, and what they have seen."""
 
@@ -90,9 +111,8 @@ class Promises:
         self.low_watermark = dict.fromkeys(self.partitions, 0)
         """The largest that a DeleteRecords was answered with."""
         self.asked_to_delete = dict.fromkeys(self.partitions, 0)
-        self.committed = -1
-        """The last offset of the group whose commit was answered."""
-        self.asked_to_commit = -1
+        self.offsets = {number: CommittedOffsets() for number in (PLAIN, TRANSACTIONAL)}
+        """Of the group, by partition."""
 
     def delivered(self, partition: TopicPartition, offset: int, value: bytes) -> None:
         """A reader was given this. Raises Violation."""
@@ -445,37 +465,124 @@ class Committer(Actor):
     """Keeps an offset in a group, and finds it again."""
 
     async def act(self) -> None:
-        promises = self.world.promises
-        promises.asked_to_commit += 1
+        offsets = self.world.promises.offsets[PLAIN]
+        offsets.asked += 1
         await self.until_it_works("OffsetCommit", self._commit)
-        promises.committed = promises.asked_to_commit
-        found = await self.until_it_works("OffsetFetch", self._find)
-        if found != promises.committed:
-            raise Violation(f"{self.name}: committed {promises.committed}, found {found}")
+        offsets.tell(self.name, offsets.asked)
+        await self.until_it_works("OffsetFetch", partial(self.find, PLAIN))
+        if offsets.told != offsets.asked:
+            raise Violation(f"{self.name}: committed {offsets.asked}, found {offsets.told}")
 
     def _coordinator(self) -> int:
         return self.coordinator(CONSUMER_OFFSETS, GROUP)
 
     async def _commit(self) -> None:
         Topic = OffsetCommitRequest.Topic
-        offset = self.world.promises.asked_to_commit
-        partition = Topic.Partition(partition_index=0, committed_offset=offset, committed_metadata="")
+        offset = self.world.promises.offsets[PLAIN].asked
+        partition = Topic.Partition(partition_index=PLAIN, committed_offset=offset, committed_metadata="")
         request = OffsetCommitRequest(group_id=GROUP, topics=[Topic(name=TOPIC, partitions=[partition])])
         response = await self.ask(self._coordinator(), request, 8)
         check(response.topics[0].partitions[0].error_code)
 
-    async def _find(self) -> int:
+    async def find(self, number: int, *, stable: bool = True) -> None:
+        """Fetch the committed offset once, and compare it with all that clients were told of before. Raises what the
+        broker answers, and Violation."""
+        offsets = self.world.promises.offsets[number]
         node_id = self._coordinator()
-        lives = self.world.lives(node_id)
+        lives, told = self.world.lives(node_id), offsets.told
         request = OffsetFetchRequest(
-            group_id=GROUP, topics=[OffsetFetchRequest.Topic(name=TOPIC, partition_indexes=[0])]
+            group_id=GROUP,
+            topics=[OffsetFetchRequest.Topic(name=TOPIC, partition_indexes=[number])],
+            require_stable=stable,
         )
         response = await self.ask(node_id, request, 7)
         check(response.error_code)
         check(response.topics[0].partitions[0].error_code)
         if self.world.lives(node_id) != lives or not self.world.is_member(node_id):
             raise NotCoordinator("it was fenced, and does not know what has been committed since")
-        return int(response.topics[0].partitions[0].committed_offset)
+        found = int(response.topics[0].partitions[0].committed_offset)
+        if found < told:
+            raise Violation(f"{self.name}: the committed offset of {number} goes back from {told} to {found}")
+        offsets.tell(self.name, found)
+
+
+class TransactionalCommitter(Committer):
+    """Commits offsets in transactions, and aborts some."""
+
+    def __init__(self, name: str, world: World) -> None:
+        super().__init__(name, world)
+        self._producer = (-1, -1)
+
+    async def act(self) -> None:
+        offsets = self.world.promises.offsets[TRANSACTIONAL]
+        if self._producer[0] < 0:
+            self._producer = await self.until_it_works("InitProducerId", self._init)
+        is_commit = self.random.random() < 0.7
+        offsets.asked += 1
+        if not is_commit:
+            offsets.aborted.add(offsets.asked)
+        await self.until_it_works("AddOffsetsToTxn", self._add)
+        try:
+            await self.until_it_works("TxnOffsetCommit", self._commit)
+        except OutOfOrderSequenceNumber as error:
+            raise Violation(f"{self.name}: offsets have no sequence") from error
+        await self.until_it_works("EndTxn", partial(self._end, is_commit))
+        if is_commit:
+            # EndTxn may answer before the marker is in the offsets topic: a stable fetch waits for that.
+            await self.until_it_works("OffsetFetch", partial(self.find, TRANSACTIONAL))
+            if offsets.told != offsets.asked:
+                raise Violation(f"{self.name}: committed {offsets.asked}, found {offsets.told}")
+
+    def _transactions(self) -> int:
+        return self.coordinator(TRANSACTION_STATE, self.name)
+
+    async def _init(self) -> tuple[int, int]:
+        request = InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=900_000)
+        response = await self.ask(self._transactions(), request)
+        check(response.error_code)
+        return response.producer_id, response.producer_epoch
+
+    async def _add(self) -> None:
+        producer_id, epoch = self._producer
+        request = AddOffsetsToTxnRequest(
+            transactional_id=self.name, producer_id=producer_id, producer_epoch=epoch, group_id=GROUP
+        )
+        check((await self.ask(self._transactions(), request)).error_code)
+
+    async def _commit(self) -> None:
+        Topic = TxnOffsetCommitRequest.Topic
+        producer_id, epoch = self._producer
+        offset = self.world.promises.offsets[TRANSACTIONAL].asked
+        partition = Topic.Partition(partition_index=TRANSACTIONAL, committed_offset=offset, committed_metadata="")
+        request = TxnOffsetCommitRequest(
+            transactional_id=self.name,
+            group_id=GROUP,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            topics=[Topic(name=TOPIC, partitions=[partition])],
+        )
+        response = await self.ask(self._coordinator(), request, 4)
+        check(response.topics[0].partitions[0].error_code)
+
+    async def _end(self, is_commit: bool) -> None:
+        producer_id, epoch = self._producer
+        request = EndTxnRequest(
+            transactional_id=self.name, producer_id=producer_id, producer_epoch=epoch, committed=is_commit
+        )
+        check((await self.ask(self._transactions(), request, 4)).error_code)
+
+
+class OffsetReader(Committer):
+    """Looks at the committed offsets on and on: what one client was told, no later one is told less than."""
+
+    async def act(self) -> None:
+        number = self.random.choice((PLAIN, TRANSACTIONAL))
+        try:
+            await self.find(number, stable=self.random.random() < 0.3)
+        except KafkaError as error:
+            self._leaders.clear()
+            if not error.retriable:
+                raise Violation(f"{self.name}: {error!r}") from error
 
 
 class World:
@@ -535,4 +642,16 @@ class World:
                 raise Violation(f"{partition}: {low} is the low watermark; {node_id} is at {offsets[node_id]}")
 
 
-__all__ = ["TOPIC", "Actor", "Committer", "Deleter", "Disconnected", "Producer", "Reader", "RequestTimedOut", "World"]
+__all__ = [
+    "TOPIC",
+    "Actor",
+    "Committer",
+    "Deleter",
+    "Disconnected",
+    "OffsetReader",
+    "Producer",
+    "Reader",
+    "RequestTimedOut",
+    "TransactionalCommitter",
+    "World",
+]

@@ -26,8 +26,10 @@ from cluster_actors import (
     Actor,
     Committer,
     Deleter,
+    OffsetReader,
     Producer,
     Reader,
+    TransactionalCommitter,
     TransactionalProducer,
     Violation,
     World,
@@ -424,6 +426,9 @@ async def play(world: World, clock: MovableClock) -> None:
         Reader("r2", world, is_read_committed=True),
         Deleter("d1", world),
         Committer("c1", world),
+        TransactionalCommitter("c2", world),
+        OffsetReader("o1", world),
+        OffsetReader("o2", world),
     ]
     nemesis = Nemesis(world, clock)
     acting = [asyncio.ensure_future(actor.run()) for actor in actors]

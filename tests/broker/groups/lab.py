@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any, cast
 
 from kmini.broker.clock import MovableClock
@@ -15,6 +16,7 @@ from kmini.broker.groups.offsets import CommittedOffsets
 from kmini.broker.groups.records import GroupMetadata
 from kmini.broker.groups.states import GroupState
 from kmini.broker.groups.store import GroupStore
+from kmini.broker.internal_topic import Applied, Written
 from kmini.protocol.errors import KafkaError, error_name
 
 SESSION_MS = 10_000
@@ -36,20 +38,31 @@ class RememberingStore:
     def check(self, group_id: str, *, allow_empty: bool = False) -> None:
         pass
 
-    async def write_group(self, group_id: str, metadata: GroupMetadata) -> None:
-        await self._write()
+    def leads(self, group_id: str) -> bool:
+        return True
+
+    async def write_group(self, group_id: str, metadata: GroupMetadata, applied: Applied | None = None) -> None:
+        await self._write(applied)
         self.groups[group_id] = metadata
 
-    async def write_tombstone(self, group_id: str, offsets: CommittedOffsets) -> None:
-        await self._write()
+    async def write_tombstone(self, group_id: str, offsets: CommittedOffsets, applied: Applied | None = None) -> None:
+        await self._write(applied)
         self.groups.pop(group_id, None)
 
-    async def _write(self) -> None:
+    async def _write(self, applied: Applied | None) -> None:
+        """Append at once, and replicate when the gate opens. A failure after that is a time-out."""
         self.writes += 1
+        if self.gate is None and self.failure is not None:
+            raise self.failure
+        replicated: list[Callable[[], None]] = []
+        if applied is not None:
+            applied(cast(Written, SimpleNamespace(is_replicated=False, when_replicated=replicated.append)))
         if self.gate is not None:
             await self.gate.wait()
         if self.failure is not None:
             raise self.failure
+        for callback in replicated:
+            callback()
 
     async def close(self) -> None:
         pass

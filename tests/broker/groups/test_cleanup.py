@@ -52,7 +52,7 @@ async def commit(broker: Broker, group_id: str, *places: tuple[str, int], expire
     for topic, partition in places:
         expires_ms = None if expires_in_ms is None else now_ms + expires_in_ms
         changes.set(TopicPartition(topic, partition), CommittedOffset(1, -1, "", now_ms, expires_ms))
-    await broker.groups.store.write_offsets(changes, group.offsets)
+    await broker.groups.commit(group, changes)
     return group
 
 
@@ -88,9 +88,9 @@ async def test_an_offset_may_bring_its_own_time_of_expiry(broker: Broker) -> Non
     assert set(on_disk(broker)) == {"long"}
 
 
-async def test_a_group_with_nothing_committed_is_forgotten_at_the_next_look(broker: Broker) -> None:
-    broker.groups.group_for_commit("g", "", None, -1, 9)
-    await advance(broker, 1.1)
+async def test_a_group_for_which_nothing_is_written_leaves_no_trace(broker: Broker) -> None:
+    group = broker.groups.group_for_commit("g", "", None, -1, 9)
+    await broker.groups.commit(group, broker.groups.store.changes("g"))
     assert broker.groups.groups == {}
 
 
@@ -223,7 +223,7 @@ async def test_the_offsets_of_a_new_topic_of_that_name_stay(broker: Broker) -> N
     changes = broker.groups.store.changes("g")
     changes.set(TopicPartition("a", 1), CommittedOffset(1, -1, "", broker.clock.now_ms(), topic_id=bytes(range(16))))
     changes.set(TopicPartition("a", 2), CommittedOffset(1, -1, "", broker.clock.now_ms(), topic_id=old))
-    await broker.groups.store.write_offsets(changes, group.offsets)
+    await broker.groups.commit(group, changes)
     topics.delete(broker, "a")
     assert on_disk(broker) == {"g": {("a", 1)}}
 

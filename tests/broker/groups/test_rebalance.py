@@ -440,13 +440,30 @@ async def test_a_group_that_cannot_be_stored_is_none(new_lab: NewLab) -> None:
     lab.store.failure = CoordinatorNotAvailable()
     assert error_name(lab.join(version=3).result().error_code) == "COORDINATOR_NOT_AVAILABLE"
     assert lab.coordinator.groups == {}
-    lab.store.failure, lab.store.gate = None, asyncio.Event()
+
+
+async def test_a_group_that_is_not_replicated_in_time_stays_without_members_and_is_not_shown(new_lab: NewLab) -> None:
+    lab = new_lab(group_initial_rebalance_delay_ms=3_000)
+    lab.store.gate = asyncio.Event()
     waiting = lab.join(version=3)  # which waits for the initial rebalance, too
     lab.store.failure = CoordinatorNotAvailable()
     lab.store.gate.set()
     await asyncio.wait([waiting])
     assert error_name(waiting.result().error_code) == "COORDINATOR_NOT_AVAILABLE"
-    assert lab.coordinator.groups == {}
+    assert (lab.state, lab.group.members) == ("Empty", {})
+    assert lab.coordinator.shown() == []
+
+
+async def test_the_first_generation_waits_until_its_group_is_replicated(lab: Lab) -> None:
+    lab.store.gate = asyncio.Event()
+    waiting = lab.join(version=3)
+    await lab.pass_time(1_000)
+    assert not waiting.done()
+    assert lab.coordinator.shown() == []
+    lab.store.gate.set()
+    await asyncio.wait([waiting])
+    assert waiting.result().generation_id == 1
+    assert lab.coordinator.shown() == [lab.group]
 
 
 async def test_a_static_member_whose_new_id_cannot_be_stored_keeps_the_old_one(lab: Lab) -> None:

@@ -37,7 +37,7 @@ async def broker(start_broker: StartBroker) -> Broker:
     changes = broker.groups.store.changes("g")
     for partition in range(3):
         changes.set(TopicPartition("orders", partition), CommittedOffset(40, 7, "", broker.clock.now_ms()))
-    await broker.groups.store.write_offsets(changes, group.offsets)
+    await broker.groups.commit(group, changes)
     return broker
 
 

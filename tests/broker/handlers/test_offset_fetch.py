@@ -40,7 +40,7 @@ async def commit(
     for partition in partitions:
         committed = CommittedOffset(40 + partition, 7, "note", broker.clock.now_ms(), topic_id=topic_id)
         changes.set(TopicPartition(topic, partition), committed)
-    await broker.groups.store.write_offsets(changes, group.offsets)
+    await broker.groups.commit(group, changes)
 
 
 def fetch(version: int, broker: Broker, *partitions: int, group_id: str = "g", **fields: Any) -> OffsetFetchRequest:
