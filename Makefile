@@ -34,7 +34,7 @@ docs: $(VENV)/installed ## write the pages that are read off the tables: docs/re
 soak: $(VENV)/installed-test kafka-jars kafka-39-jars spark-jars ## hostile input at full count, hundreds of histories cleaned, drivers killed, Apache Kafka 3.9
 	KMINI_SOAK=1 $(BIN)/python -m pytest tests/fuzz tests/crash tests/broker/test_cluster_chaos.py tests/pipeline/test_examples.py tests/oracle/test_same_answers_old_versions.py \
 	  tests/oracle/test_compaction_differential.py -o faulthandler_timeout=1800 \
-	  tests/clients/test_exactly_once.py -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+	  tests/clients/test_exactly_once.py -n $(WORKERS) $(PYTEST_ARGS)
 
 bench: $(VENV)/installed-test kafka-jars ## measure what README states, and write it there and to bench/RESULTS.md: ten minutes
 	$(BIN)/python bench/measured.py $(BENCH_ARGS)

@@ -26,11 +26,14 @@ OURS_UNMAPPED = {"protocol", "storage", "broker", "client", "embed", "graduation
 
 
 SHARED = (
-    re.compile(r"tests/oracle/"),  # Apache Kafka itself, and the JVM of its tools
-    re.compile(r"tests/pipeline/"),  # one session of Spark
+    re.compile(r"tests/oracle/(?!test_compaction_tool|test_transactional_message_copier)"),
+    re.compile(r"tests/pipeline/"),
+    re.compile(r"tests/fuzz/test_(?=bombs|everything_at_once|memory|running_broker)"),
     re.compile(r"test_every_client_reads_what_any_client_writes\[(kafka-python|aiokafka|confluent-kafka|kcat|java)"),
 )
-"""Tests whose ids have the same match here run in one worker, one after another."""
+"""Tests whose ids have the same match here run in one worker, one after another: those that share Apache Kafka (the two
+left out need its tools only, and mostly wait), those that share a session of Spark, those that measure memory and holds
+and would measure each other, and those that share the records of one writer."""
 
 NOT_OUR_LEAKS = (
     "ignore::pytest.PytestUnraisableExceptionWarning",

@@ -26,7 +26,7 @@ def rounds() -> Callable[[int, int], int]:
 def watched_broker() -> Iterator[Callable[..., WatchedBroker]]:
     """A maker of brokers in processes of their own, which tell what they hold; settings as keywords, _ for a dot.
 
-    What measures runs in one xdist worker, one after the other: two of them at once would measure each other.
+    Tests that measure run in one worker (SHARED in tests/conftest.py): two at once would measure each other.
     """
     brokers: list[WatchedBroker] = []
 

@@ -68,10 +68,7 @@ SLOW = [
 ]
 """Each takes seconds to check."""
 
-pytestmark = [
-    pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc"),
-    pytest.mark.xdist_group("hostile"),
-]
+pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
 
 
 class Cost(NamedTuple):

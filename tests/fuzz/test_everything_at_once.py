@@ -23,10 +23,7 @@ from kmini.testing import Wire
 
 KIB = 1 << 10
 
-pytestmark = [
-    pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="descriptors are counted in /proc"),
-    pytest.mark.xdist_group("hostile"),
-]
+pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="descriptors are counted in /proc")
 
 
 @contextmanager

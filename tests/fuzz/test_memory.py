@@ -27,10 +27,7 @@ from kmini.testing import ConnectionClosed, Wire
 KIB, MIB = 1 << 10, 1 << 20
 ANNOUNCED = struct.pack(">ihhih", 100 * MIB, ProduceRequest.api_key, 9, 1, -1)
 
-pytestmark = [
-    pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc"),
-    pytest.mark.xdist_group("hostile"),
-]
+pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
 Start = Callable[..., WatchedBroker]
 
 

@@ -95,7 +95,6 @@ class Attack:
         return bytes(stream)
 
 
-@pytest.mark.xdist_group("hostile")
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory and descriptors are read from /proc")
 def test_mutated_requests_are_answered_or_closed_and_leave_nothing_behind(
     watched_broker: Callable[..., WatchedBroker], rounds: Rounds

@@ -195,8 +195,15 @@ async def look(core: Any, heartbeat: Heartbeat) -> dict[str, Any]:
     return state._asdict()
 
 
-def main() -> None:
+async def start_heartbeat() -> Heartbeat:
     import asyncio
+
+    heartbeat = Heartbeat(asyncio.get_running_loop())
+    heartbeat.beat()
+    return heartbeat
+
+
+def main() -> None:
     import logging
 
     from kmini import Broker
@@ -207,20 +214,18 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, open_files))
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     with Broker(config=json.loads(sys.argv[1])) as broker:
-        loop, core = broker._thread.loop, broker._operations.core
-        heartbeat = Heartbeat(loop)
-        loop.call_soon_threadsafe(heartbeat.beat)
+        thread, core = broker._thread, broker._operations.core
+        heartbeat = thread.run(start_heartbeat())
         print(json.dumps(broker.bootstrap_servers), flush=True)
         for question in sys.stdin:
             answer: Any = None
             match question.split():
                 case ["state"]:
-                    answer = asyncio.run_coroutine_threadsafe(look(core, heartbeat), loop).result()
+                    answer = thread.run(look(core, heartbeat))
                 case ["age", duration_ms]:
                     broker.advance_clock(int(duration_ms))
                 case ["pass", duration_ms]:
-                    passing = core.clock._advance_liveness(core.clock.liveness_ms() + int(duration_ms))
-                    asyncio.run_coroutine_threadsafe(passing, loop).result()
+                    thread.run(core.clock._advance_liveness(core.clock.liveness_ms() + int(duration_ms)))
             print(json.dumps(answer), flush=True)
 
 

@@ -43,7 +43,6 @@ def write_every_file(filesystem: OsFileSystem, folder: Path) -> None:
 
 
 @pytest.mark.oracle
-@pytest.mark.xdist_group("oracle")
 @pytest.mark.usefixtures("need_kafka")
 def test_kafka_reads_every_small_file_and_respects_the_lock(tmp_path: Path) -> None:
     filesystem = OsFileSystem()
