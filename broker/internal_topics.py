@@ -26,9 +26,10 @@ class Shape(NamedTuple):
 def shape_of(broker: Broker, name: str) -> Shape | None:
     """The shape of the internal topic `name`; None for every other.
 
-    Replicas and the in-sync minimum are capped at the number of brokers, so that one broker needs no settings.
+    Replicas and the in-sync minimum are capped at the number of brokers, so that one broker needs no settings. This
+    broker counts before it has registered, as at a start that finds folders without a database.
     """
-    config, brokers = broker.config, len(broker.controller.brokers)
+    config, brokers = broker.config, max(len(broker.controller.brokers), 1)
     if name == CONSUMER_OFFSETS:
         configs = {
             "cleanup.policy": "compact",

@@ -20,7 +20,7 @@ from kmini.protocol.errors import (
 )
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
-from kmini.protocol.topics import CONSUMER_OFFSETS, TopicPartition
+from kmini.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
 from kmini.storage.config import LogConfig
 from kmini.storage.filenames import DATABASE
 from kmini.storage.validation import validate
@@ -100,16 +100,17 @@ async def test_a_deletion_that_a_kill_interrupted_is_finished(
     assert topics.create(again, "t").partitions
 
 
+@pytest.mark.parametrize("name", [CONSUMER_OFFSETS, TRANSACTION_STATE])
 async def test_internal_topics_are_taken_in_with_the_settings_that_keep_their_records(
-    start_broker: StartBroker, tmp_path: Path
+    name: str, start_broker: StartBroker, tmp_path: Path
 ) -> None:
     broker = await start_broker()
-    made = topics.create_missing(broker, CONSUMER_OFFSETS)
+    made = topics.create_missing(broker, name)
     await broker.stop()
     (tmp_path / DATABASE).unlink()
     again = await start_broker()
-    assert again.controller.topics[CONSUMER_OFFSETS].configs == made.configs
-    assert not again.leader_of(TopicPartition(CONSUMER_OFFSETS, 0)).log.config.is_deletable
+    assert again.controller.topics[name].configs == made.configs
+    assert not again.leader_of(TopicPartition(name, 0)).log.config.is_deletable
 
 
 async def test_folders_unknown_to_a_lost_database_are_taken_in_with_their_records(
