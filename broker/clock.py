@@ -31,11 +31,13 @@ _WHOLE = re.compile(rf"(?:{_PART.pattern})+")
 
 
 def milliseconds(duration: Duration) -> int:
-    """How long a duration is. ValueError, which names the units, for a text that is none."""
+    """How long a duration is. ValueError, which names the units, for a text that is none; TypeError for other types."""
     if isinstance(duration, timedelta):
         return duration // timedelta(milliseconds=1)
     if isinstance(duration, int):
         return duration
+    if not isinstance(duration, str):
+        raise TypeError(f"{duration!r} is no duration: it is milliseconds as an int, a str as 1h30m, or a timedelta")
     text = duration.replace(" ", "")
     if not _WHOLE.fullmatch(text):
         raise ValueError(f"{duration!r} is no duration: it is numbers with units ({', '.join(_UNITS_MS)}), as in 1h30m")

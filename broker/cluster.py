@@ -31,6 +31,8 @@ class ReplicaOffsets(NamedTuple):
     high_watermark: int
     """As this replica knows it: a follower learns of the leader's with its next fetch."""
     log_end_offset: int
+    last_stable_offset: int
+    """Where the oldest transaction begins that this replica knows as open, or its high watermark."""
 
 
 class Cluster:
@@ -182,13 +184,21 @@ class Cluster:
             bound.close()
 
     async def cut_off(self, node_id: int) -> None:
-        """Have one broker and the others not reach each other. After `broker.session.timeout.ms` it counts as dead; it
-        knows nothing of that, and goes on to serve its clients as it did. Until `reconnect`."""
+        """Keep one broker and the others from reaching each other, until `reconnect`. After
+        `broker.session.timeout.ms` it counts as dead; it goes on to serve its clients as it did. ValueError if it is
+        cut off or paused."""
+        self._check_connected(node_id)
         await self._lose(node_id)
+
+    def _check_connected(self, node_id: int) -> None:
+        """ValueError for a broker that is cut off or paused: a second fence would outlive `reconnect`."""
+        if node_id in self._fences:
+            raise ValueError(f"broker {node_id} is cut off or paused already")
 
     async def pause(self, node_id: int) -> None:
         """Have one broker stand still, as SIGSTOP does: clients wait, and after `broker.session.timeout.ms` it counts
-        as dead. Until `reconnect`."""
+        as dead. Until `reconnect`. ValueError if it is cut off or paused."""
+        self._check_connected(node_id)
         self.brokers[node_id].server.is_suspended = True
         await self._lose(node_id)
 
@@ -205,7 +215,10 @@ class Cluster:
         elections.leave(self.controller, node_id, self.brokers[node_id].is_unclean_election_allowed)
 
     def reconnect(self, node_id: int) -> None:
-        """End `cut_off` or `pause`: the broker learns what has changed, and catches up."""
+        """End `cut_off` or `pause`: the broker learns what has changed, and catches up. ValueError if it is
+        neither cut off nor paused."""
+        if node_id not in self._fences:
+            raise ValueError(f"broker {node_id} is neither cut off nor paused")
         self._fences.pop(node_id).cancel()
         broker = self.brokers[node_id]
         broker.is_cut_off = False
@@ -238,7 +251,9 @@ class Cluster:
         for node_id in self.state(topic_partition).replicas:
             log = self.brokers[node_id].logs.get(topic_partition) if node_id in self.brokers else None
             if log is not None:
-                offsets[node_id] = ReplicaOffsets(log.log_start_offset, log.high_watermark, log.log_end_offset)
+                offsets[node_id] = ReplicaOffsets(
+                    log.log_start_offset, log.high_watermark, log.log_end_offset, log.last_stable_offset
+                )
         return offsets
 
     def move_leader(self, topic_partition: TopicPartition, node_id: int | None = None) -> None:

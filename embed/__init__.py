@@ -9,8 +9,33 @@ with Broker(topics={"orders": 3}) as broker:
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kmini.cluster import AsyncCluster, Cluster, ReplicaOffsets
-    from kmini.embedded import AsyncBroker, AsyncClock, AsyncTopic, Broker, Clock, PartitionOffsets, Topic
+    from kmini.broker.config import ConfigError
+    from kmini.broker.controller import ControllerError
+    from kmini.broker.server import PortTaken
+    from kmini.cluster import AsyncCluster, BrokerNotRunning, Cluster, ReplicaOffsets
+    from kmini.contents import PartitionOffsets, Record
+    from kmini.embedded import AsyncBroker, AsyncClock, AsyncTopic, Broker, Clock, Topic
+    from kmini.protocol.errors import KafkaError
+
+_HOMES = {
+    "AsyncBroker": "embedded",
+    "AsyncClock": "embedded",
+    "AsyncCluster": "cluster",
+    "AsyncTopic": "embedded",
+    "Broker": "embedded",
+    "BrokerNotRunning": "cluster",
+    "Clock": "embedded",
+    "Cluster": "cluster",
+    "ConfigError": "broker.config",
+    "ControllerError": "broker.controller",
+    "KafkaError": "protocol.errors",
+    "PartitionOffsets": "contents",
+    "PortTaken": "broker.server",
+    "Record": "contents",
+    "ReplicaOffsets": "cluster",
+    "Topic": "embedded",
+}
+"""The module of each public name."""
 
 __all__ = [
     "AsyncBroker",
@@ -18,20 +43,24 @@ __all__ = [
     "AsyncCluster",
     "AsyncTopic",
     "Broker",
+    "BrokerNotRunning",
     "Clock",
     "Cluster",
+    "ConfigError",
+    "ControllerError",
+    "KafkaError",
     "PartitionOffsets",
+    "PortTaken",
+    "Record",
     "ReplicaOffsets",
     "Topic",
 ]
 
-_OF_CLUSTERS = ("AsyncCluster", "Cluster", "ReplicaOffsets")
-
 
 def __getattr__(name: str) -> Any:
     """Import the embedded broker when it is asked for: the command line does without."""
-    if name in __all__:
+    if name in _HOMES:
         from importlib import import_module
 
-        return getattr(import_module("kmini.cluster" if name in _OF_CLUSTERS else "kmini.embedded"), name)
+        return getattr(import_module(f"kmini.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'kmini' has no attribute {name!r}")

@@ -9,36 +9,69 @@ written once (`ClusterOperations`); `Cluster` and `AsyncCluster` have it as bloc
 (`voices.py`).
 """
 
-import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from functools import partial
 
-from kmini.broker import topics
+from kmini import arguments
+from kmini.arguments import Config, Topics
 from kmini.broker.broker import Broker as CoreBroker
-from kmini.broker.clock import Duration, MovableClock
+from kmini.broker.clock import MovableClock
 from kmini.broker.cluster import Cluster as Core
 from kmini.broker.cluster import ReplicaOffsets
 from kmini.broker.config import BrokerConfig
 from kmini.broker.controller import PartitionState
-from kmini.broker.properties import property_text
 from kmini.broker.purgatory import Operation
+from kmini.embedded import AsyncClock, Clock
 from kmini.host import AsyncHost, Host
 from kmini.protocol.errors import RequestTimedOut
 from kmini.protocol.topics import TopicPartition
+from kmini.shared_operations import SharedOperations
 from kmini.voices import awaitable, blocking
 
-__all__ = ["AsyncCluster", "Cluster", "ReplicaOffsets"]
+__all__ = ["AsyncCluster", "BrokerNotRunning", "Cluster", "ReplicaOffsets"]
+
+MAX_BROKERS = 1_000
+"""The most brokers of a cluster in one process."""
 
 
-class ClusterOperations:
+class BrokerNotRunning(KeyError):
+    """A method names a broker that does not run, or that the cluster does not have; the text says which brokers run."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class ClusterOperations(SharedOperations):
     """What can be asked of a running cluster. Every coroutine runs on its loop and raises KafkaError; a broker is named
-    by its number, which is a KeyError unless it runs."""
+    by its number, which raises BrokerNotRunning unless that broker runs."""
 
     def __init__(self, core: Core) -> None:
+        assert isinstance(core.clock, MovableClock)
+        super().__init__(core.controller, core.clock)
         self.core = core
 
-    def _any(self) -> CoreBroker:
-        return next(iter(self.core.brokers.values()))
+    @property
+    def running(self) -> Collection[CoreBroker]:
+        return self.core.brokers.values()
+
+    def check_broker(self, broker: int, *, must_run: bool = True) -> CoreBroker | None:
+        """The broker, if it runs. Raises BrokerNotRunning for one that the cluster does not have, or that does not run
+        and must."""
+        numbers = [config.node_id for config in self.core.configs]
+        running = ", ".join(map(str, sorted(self.core.brokers))) or "none"
+        if broker not in numbers:
+            has = ", ".join(map(str, numbers))
+            raise BrokerNotRunning(f"there is no broker {broker}; the cluster has {has}, of which run: {running}")
+        if must_run and broker not in self.core.brokers:
+            raise BrokerNotRunning(f"broker {broker} does not run; there run: {running}")
+        return self.core.brokers.get(broker)
+
+    def broker(self, number: int) -> CoreBroker:
+        """The broker of this number. Raises BrokerNotRunning."""
+        found = self.check_broker(number)
+        assert found is not None
+        return found
 
     # --- topics
 
@@ -47,68 +80,58 @@ class ClusterOperations:
         name: str,
         partitions: int = 1,
         replication_factor: int = -1,
-        configs: Mapping[str, str | int] | None = None,
+        configs: Config | None = None,
     ) -> None:
         """Create a topic; when this returns it can be produced to. Without a number of replicas it has
-        `default.replication.factor`. Raises TopicAlreadyExists, InvalidReplicationFactor, InvalidConfig."""
-        texts = {key: str(value) for key, value in (configs or {}).items()}
-        topics.create(self._any(), name, partitions=partitions, replication_factor=replication_factor, configs=texts)
+        `default.replication.factor`.
 
-    async def delete_topic(self, name: str) -> None:
-        """Delete a topic and its records. Raises UnknownTopicOrPartition."""
-        topics.delete(self._any(), name)
+        Raises TopicAlreadyExists, InvalidTopic, InvalidConfig, InvalidPartitions, InvalidReplicationFactor.
+        """
+        self.create(name, partitions, replication_factor, configs)
 
     async def leader(self, topic: str, partition: int = 0) -> int:
         """The number of the broker that leads a partition; -1 if none does. Raises UnknownTopicOrPartition."""
-        return self.core.state(TopicPartition(topic, partition)).leader
+        return self.core.state(self.check_partition(topic, partition)).leader
 
     async def isr(self, topic: str, partition: int = 0) -> set[int]:
         """The brokers that are in sync. Raises UnknownTopicOrPartition."""
-        return {*self.core.state(TopicPartition(topic, partition)).isr}
+        return {*self.core.state(self.check_partition(topic, partition)).isr}
 
     async def replicas(self, topic: str, partition: int = 0) -> list[int]:
         """The brokers that hold a partition, the preferred leader first. Raises UnknownTopicOrPartition."""
-        return [*self.core.state(TopicPartition(topic, partition)).replicas]
+        return [*self.core.state(self.check_partition(topic, partition)).replicas]
 
     async def offsets(self, topic: str, partition: int = 0) -> dict[int, ReplicaOffsets]:
         """Where each replica stands whose broker runs, by number. Raises UnknownTopicOrPartition."""
-        return self.core.replica_offsets(TopicPartition(topic, partition))
+        return self.core.replica_offsets(self.check_partition(topic, partition))
 
     async def wait_until_in_sync(self, topic: str, partition: int = 0, *, timeout_ms: int = 30_000) -> None:
         """Return once all replicas of a partition are in sync. Raises RequestTimedOut, which says who is;
         UnknownTopicOrPartition."""
-        wanted = TopicPartition(topic, partition)
-        deadline_ms = self.core.clock.liveness_ms() + timeout_ms
+        wanted = self.check_partition(topic, partition)
+        deadline_ms = self.clock.liveness_ms() + timeout_ms
         while {*(state := self.core.state(wanted)).isr} != {*state.replicas}:
-            left_ms = deadline_ms - self.core.clock.liveness_ms()
+            left_ms = deadline_ms - self.clock.liveness_ms()
             holders = [self.core.brokers[number] for number in state.replicas if number in self.core.brokers]
             if left_ms <= 0 or not holders:
                 raise RequestTimedOut(f"of the replicas {[*state.replicas]} of {wanted} {[*state.isr]} are in sync")
-            changes = [_Change(self.core, wanted, state) for _ in holders]
-            waits = [
-                asyncio.ensure_future(holder.purgatory.wait(change, timeout_ms=left_ms, waiter=change))
-                for holder, change in zip(holders, changes, strict=True)
-            ]
-            try:
-                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for wait in waits:
-                    wait.cancel()
-                await asyncio.gather(*waits, return_exceptions=True)
+            await self._until_any(partial(_Change, self.core, wanted, state), holders, left_ms)
 
     async def coordinator(self, group: str) -> int:
         """The number of the broker that coordinates a group, and has its offsets. Raises CoordinatorNotAvailable."""
-        return self._any().groups.store.coordinator_of(group)
+        return self.any_broker().groups.store.coordinator_of(group)
 
     async def transaction_coordinator(self, transactional_id: str) -> int:
         """The number of the broker that coordinates the transactions of a producer. Raises
         CoordinatorNotAvailable."""
-        return self._any().transactions.store.topic.coordinator_of(transactional_id)
+        return self.any_broker().transactions.store.topic.coordinator_of(transactional_id)
 
     async def move_leader(self, topic: str, partition: int = 0, *, to: int | None = None) -> None:
         """Have another replica lead, by default the preferred one. Raises PreferredLeaderNotAvailable where it is not
         in sync, ElectionNotNeeded where it leads already."""
-        self.core.move_leader(TopicPartition(topic, partition), to)
+        if to is not None:
+            self.check_broker(to, must_run=False)
+        self.core.move_leader(self.check_partition(topic, partition), to)
 
     # --- brokers
 
@@ -118,54 +141,54 @@ class ClusterOperations:
 
     async def stop_broker(self, broker: int) -> None:
         """Stop one in order; what it led moves first."""
+        self.check_broker(broker)
         await self.core.stop_broker(broker)
 
     async def kill(self, broker: int) -> None:
         """End one as `kill -9` does: connections break, nothing is written any more, others lead at once."""
+        self.check_broker(broker)
         await self.core.kill(broker)
 
     async def restart(self, broker: int) -> None:
         """Start one that was stopped or killed, on its port and with its data. ValueError if it runs."""
+        self.check_broker(broker, must_run=False)
         await self.core.restart(broker)
 
     async def pause(self, broker: int) -> None:
         """Have one stand still, as SIGSTOP does, until `reconnect`: clients wait, and after
-        `broker.session.timeout.ms` it counts as dead."""
+        `broker.session.timeout.ms` it counts as dead. ValueError if it is paused or cut off."""
+        self.check_broker(broker)
         await self.core.pause(broker)
 
     async def cut_off(self, broker: int) -> None:
         """Have one and the others not reach each other, until `reconnect`. It serves its clients as it did, and after
-        `broker.session.timeout.ms` counts as dead."""
+        `broker.session.timeout.ms` counts as dead. ValueError if it is paused or cut off."""
+        self.check_broker(broker)
         await self.core.cut_off(broker)
 
     async def reconnect(self, broker: int) -> None:
-        """End `pause` or `cut_off`."""
+        """End `pause` or `cut_off`. ValueError if it is neither paused nor cut off."""
+        self.check_broker(broker)
         self.core.reconnect(broker)
 
     async def hold(self, broker: int) -> None:
         """Have one fetch nothing from its leaders, as a follower that lags, until `release`."""
-        await self.core.brokers[broker].replication.hold()
+        await self.broker(broker).replication.hold()
 
     async def release(self, broker: int) -> None:
         """End `hold`."""
-        self.core.brokers[broker].replication.release()
+        self.broker(broker).replication.release()
 
     async def limit_fetch_version(self, broker: int, version: int | None) -> None:
         """Have one follow with Fetch of this version at most, as one of an older release does; None ends it. Below
         version 5 a follower does not tell where its log starts (KIP-107)."""
-        await self.core.brokers[broker].replication.limit_fetch_version(version)
-
-    async def advance_clock(self, duration: Duration, *, liveness: bool = False) -> None:
-        """Move the clock of all brokers on, and return when everything that fell due has run; see `Broker.clock`."""
-        assert isinstance(self.core.clock, MovableClock)
-        await self.core.clock.advance(duration, liveness=liveness)
+        await self.broker(broker).replication.limit_fetch_version(version)
 
 
 class _Change(Operation):
     """Complete when the controller has changed something about a partition."""
 
     def __init__(self, core: Core, topic_partition: TopicPartition, seen: PartitionState) -> None:
-        self.waiting: asyncio.Future[bool] | None = None
         self._core = core
         self._topic_partition = topic_partition
         self._seen = seen
@@ -183,8 +206,9 @@ class Cluster(Host[ClusterOperations, "AsyncCluster"]):
     the end.
 
     `port` is that of the first one, and the others have the ports after it; 0 takes any free ones. `config` holds
-    settings of every broker by Kafka's names; `racks` a rack for brokers by number. With `data_dir` the data stay
-    there. Raises PortTaken and ConfigError.
+    settings of every broker by Kafka's names; `racks` a rack for brokers by number. `topics` are created at the start,
+    as those of a `Broker`; without a `replication_factor` they have `default.replication.factor`. With `data_dir` the
+    data stay there. Raises ConfigError, TypeError and ValueError.
     """
 
     def __init__(
@@ -193,22 +217,26 @@ class Cluster(Host[ClusterOperations, "AsyncCluster"]):
         *,
         port: int = 0,
         host: str = "127.0.0.1",
-        config: Mapping[str, str | int | bool] | None = None,
+        config: Config | None = None,
+        topics: Topics | None = None,
         racks: Mapping[int, str] | None = None,
         data_dir: str | os.PathLike[str] | None = None,
     ) -> None:
-        super().__init__("cluster", data_dir)
-        if brokers < 1:
-            raise ValueError(f"brokers={brokers}: a cluster has at least one")
+        super().__init__("cluster", arguments.directory("data_dir", data_dir))
+        arguments.integer("brokers", brokers, "a number of brokers, 1 or more", 1, MAX_BROKERS)
+        arguments.integer("port", port, f"a port that leaves room for {brokers}, or 0", 0, 65_536 - brokers)
+        arguments.text("host", host, "the name or address of an interface as str")
+        rack_of = arguments.racks("racks", racks, brokers)
         self._ahead_ms = 0
         """What its clock was moved by: time does not go back when it is stopped and started again."""
-        common = {name: property_text(value) for name, value in (config or {}).items()}
+        self._topics = arguments.topics("topics", topics)
+        common = arguments.config("config", config)
         self._configs = [
             BrokerConfig.parse(
                 {
                     "listeners": f"PLAINTEXT://{host}:{port + number - 1 if port else 0}",
                     **common,
-                    **({"broker.rack": racks[number]} if racks and number in racks else {}),
+                    **({"broker.rack": rack_of[number]} if number in rack_of else {}),
                     "node.id": str(number),
                 }
             )
@@ -219,7 +247,7 @@ class Cluster(Host[ClusterOperations, "AsyncCluster"]):
 
     async def _begin(self, data_dir: str, *, is_temporary: bool) -> ClusterOperations:
         core = Core(self._configs, data_dir, clock=MovableClock(self._ahead_ms), is_temporary=is_temporary)
-        await core.start()
+        await core.start(before_open=lambda: ClusterOperations(core).create_missing(self._topics))
         self._configs = core.configs  # started again, it comes back to the ports that its clients know
         return ClusterOperations(core)
 
@@ -240,15 +268,25 @@ class Cluster(Host[ClusterOperations, "AsyncCluster"]):
 
     @property
     def bootstrap_servers(self) -> str:
-        """host:port of every broker that runs, with commas between them, for any client."""
+        """host:port of every broker that runs, with commas between them, for any client; empty if none runs."""
         return ",".join(broker.address for broker in self._operations.core.brokers.values())
 
     def address_of(self, broker: int) -> str:
-        """host:port of one broker. KeyError unless it runs."""
-        return self._operations.core.brokers[broker].address
+        """host:port of one broker. Raises BrokerNotRunning."""
+        return self._operations.broker(arguments.ARGUMENTS["broker"]("broker", broker)).address
+
+    @property
+    def clock(self) -> "Clock":
+        """The clock of all brokers, which a test moves."""
+        return Clock(self)
 
     create_topic = blocking(ClusterOperations.create_topic)
     delete_topic = blocking(ClusterOperations.delete_topic)
+    topics = blocking(ClusterOperations.topics)
+    produce = blocking(ClusterOperations.produce)
+    records = blocking(ClusterOperations.records)
+    wait_for_records = blocking(ClusterOperations.wait_for_records)
+    delete_records = blocking(ClusterOperations.delete_records)
     leader = blocking(ClusterOperations.leader)
     isr = blocking(ClusterOperations.isr)
     replicas = blocking(ClusterOperations.replicas)
@@ -283,11 +321,21 @@ class AsyncCluster(AsyncHost[ClusterOperations]):
         return self._cluster.bootstrap_servers
 
     def address_of(self, broker: int) -> str:
-        """host:port of one broker. KeyError unless it runs."""
+        """host:port of one broker. Raises BrokerNotRunning."""
         return self._cluster.address_of(broker)
+
+    @property
+    def clock(self) -> "AsyncClock":
+        """The clock of all brokers, which a test moves."""
+        return AsyncClock(self._cluster)
 
     create_topic = awaitable(ClusterOperations.create_topic)
     delete_topic = awaitable(ClusterOperations.delete_topic)
+    topics = awaitable(ClusterOperations.topics)
+    produce = awaitable(ClusterOperations.produce)
+    records = awaitable(ClusterOperations.records)
+    wait_for_records = awaitable(ClusterOperations.wait_for_records)
+    delete_records = awaitable(ClusterOperations.delete_records)
     leader = awaitable(ClusterOperations.leader)
     isr = awaitable(ClusterOperations.isr)
     replicas = awaitable(ClusterOperations.replicas)

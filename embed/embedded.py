@@ -5,17 +5,17 @@ What can be asked of it is written once (`operations.py`); `Broker` and `AsyncBr
 """
 
 import os
-from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
-from kmini.broker import topics
+from kmini import arguments
+from kmini.arguments import Config, Topics
 from kmini.broker.broker import Broker as Core
 from kmini.broker.clock import MovableClock
 from kmini.broker.config import BrokerConfig
 from kmini.broker.listeners import Endpoint
-from kmini.broker.properties import property_text
+from kmini.contents import PartitionOffsets
 from kmini.host import AsyncHost, Host
-from kmini.operations import ClockOperations, Operations, PartitionOffsets, TopicOperations
+from kmini.operations import ClockOperations, Operations, TopicOperations
 from kmini.voices import Speaker, awaitable, blocking
 
 __all__ = ["AsyncBroker", "AsyncClock", "AsyncTopic", "Broker", "Clock", "PartitionOffsets", "Topic"]
@@ -25,10 +25,11 @@ class Broker(Host[Operations, "AsyncBroker"]):
     """A broker on a port of its own, with a private data directory that is removed at the end.
 
     `port` 0 takes any free port. `config` holds settings by Kafka's names ("auto.create.topics.enable": "false").
-    `topics` are created before it is ready: names with their number of partitions. With `data_dir` the data stay there.
+    `topics` are created before it is ready: names, or a mapping of names to numbers of partitions or to mappings with
+    `partitions`, `replication_factor` and `config`. With `data_dir` the data stay there.
     `as_version` ("3.9", "4.3") serves the requests and versions of that release of Apache Kafka and no others. With
     `timestamps="append"` records carry the time of this broker, which tests move (LogAppendTime), unless a topic says
-    otherwise; by default the time that their producer gives them. Raises PortTaken and ConfigError.
+    otherwise; by default the time that their producer gives them. Raises ConfigError, TypeError and ValueError.
     """
 
     def __init__(
@@ -36,23 +37,24 @@ class Broker(Host[Operations, "AsyncBroker"]):
         *,
         port: int = 0,
         host: str = "127.0.0.1",
-        config: Mapping[str, str | int | bool] | None = None,
-        topics: Mapping[str, int] | None = None,
+        config: Config | None = None,
+        topics: Topics | None = None,
         data_dir: str | os.PathLike[str] | None = None,
         as_version: str | None = None,
         timestamps: Literal["create", "append"] = "create",
     ) -> None:
-        super().__init__("broker", data_dir)
-        properties = {"listeners": f"PLAINTEXT://{host}:{port}"}
+        super().__init__("broker", arguments.directory("data_dir", data_dir))
+        arguments.text("host", host, "the name or address of an interface as str")
+        arguments.integer("port", port, "a port, 0 for any free one", 0, 65_535)
         if timestamps not in ("create", "append"):
             raise ValueError(f'timestamps={timestamps!r}: must be "create" or "append"')
+        properties = {"listeners": f"PLAINTEXT://{host}:{port}"}
         if timestamps == "append":
             properties["log.message.timestamp.type"] = "LogAppendTime"
         if as_version is not None:
-            properties["kmini.as.version"] = as_version
-        properties.update({key: property_text(value) for key, value in (config or {}).items()})
-        self._config = BrokerConfig.parse(properties)
-        self._topics = dict(topics or {})
+            properties["kmini.as.version"] = arguments.text("as_version", as_version, 'a release as str, as "3.9"')
+        self._config = BrokerConfig.parse({**properties, **arguments.config("config", config)})
+        self._topics = arguments.topics("topics", topics)
         self._ahead_ms = 0
         """What its clock was moved by: time does not go back when it is stopped and started again."""
         self._address = ""
@@ -61,13 +63,7 @@ class Broker(Host[Operations, "AsyncBroker"]):
 
     async def _begin(self, data_dir: str, *, is_temporary: bool) -> Operations:
         core = Core(self._config, data_dir, clock=MovableClock(self._ahead_ms), is_temporary=is_temporary)
-
-        def create_missing() -> None:
-            for name, partitions in self._topics.items():
-                if core.controller.topic(name) is None:
-                    topics.create(core, name, partitions=partitions)
-
-        await core.start(before_open=create_missing)
+        await core.start(before_open=lambda: Operations(core).create_missing(self._topics))
         self._address = core.address
         # Started again, it comes back to the port that its clients know.
         bound = tuple(Endpoint(listener.name, listener.host, listener.port) for listener in core.server.listeners)
@@ -102,7 +98,7 @@ class Broker(Host[Operations, "AsyncBroker"]):
 
     def topic(self, name: str) -> "Topic":
         """What can be asked of one topic, which need not be there yet."""
-        return Topic(self, name)
+        return Topic(self, arguments.ARGUMENTS["topic"]("name", name))
 
     create_topic = blocking(Operations.create_topic)
     delete_topic = blocking(Operations.delete_topic)
@@ -131,10 +127,10 @@ class Topic(Speaker[TopicOperations]):
 
 
 class Clock(Speaker[ClockOperations]):
-    """The clock of a broker."""
+    """The clock of a broker or a cluster."""
 
-    def __init__(self, broker: Broker) -> None:
-        super().__init__(broker._thread, lambda: ClockOperations(broker._operations))
+    def __init__(self, host: Host[Any, Any]) -> None:
+        super().__init__(host._thread, lambda: ClockOperations(host._operations))
 
     advance = blocking(ClockOperations.advance)
     now_ms = blocking(ClockOperations.now_ms)
@@ -159,7 +155,7 @@ class AsyncBroker(AsyncHost[Operations]):
 
     def topic(self, name: str) -> "AsyncTopic":
         """What can be asked of one topic, which need not be there yet."""
-        return AsyncTopic(self._broker, name)
+        return AsyncTopic(self._broker, arguments.ARGUMENTS["topic"]("name", name))
 
     create_topic = awaitable(Operations.create_topic)
     delete_topic = awaitable(Operations.delete_topic)
@@ -188,10 +184,10 @@ class AsyncTopic(Speaker[TopicOperations]):
 
 
 class AsyncClock(Speaker[ClockOperations]):
-    """The clock of a broker; see Clock."""
+    """The clock of a broker or a cluster; see Clock."""
 
-    def __init__(self, broker: Broker) -> None:
-        super().__init__(broker._thread, lambda: ClockOperations(broker._operations))
+    def __init__(self, host: Host[Any, Any]) -> None:
+        super().__init__(host._thread, lambda: ClockOperations(host._operations))
 
     advance = awaitable(ClockOperations.advance)
     now_ms = awaitable(ClockOperations.now_ms)

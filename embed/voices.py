@@ -6,16 +6,19 @@ and does not care which loop a test runs on. A `Speaker` has the methods of one 
 
 import asyncio
 import functools
+import inspect
 import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar
 
+from kmini.arguments import checked
 from kmini.loop_thread import LoopThread
 from kmini.protocol.errors import RequestTimedOut
 
 P = ParamSpec("P")
 T = TypeVar("T")
 Table = TypeVar("Table")
+Spoken = TypeVar("Spoken", covariant=True)
 F = TypeVar("F", bound=Callable[..., Any])
 
 _WAITS = "__waits_for_clients__"
@@ -31,53 +34,60 @@ def waits_for_clients(method: F) -> F:
     return method
 
 
-class Speaker(Generic[Table]):
+class Speaker(Generic[Spoken]):
     """Has the operations of a table, each a method made by `blocking` or by `awaitable`."""
 
-    def __init__(self, thread: LoopThread, table: Callable[[], Table]) -> None:
+    def __init__(self, thread: LoopThread, table: Callable[[], Spoken]) -> None:
         """`table` gives the table of what runs on `thread` now, and raises RuntimeError while nothing does."""
         self._thread = thread
         self._table = table
 
     @property
-    def _operations(self) -> Table:
+    def _operations(self) -> Spoken:
         return self._table()
 
 
 def blocking(
     method: Callable[Concatenate[Table, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[Speaker[Table], P], T]:
-    """The method as a blocking one."""
+    """The method as a blocking one. It raises TypeError and ValueError for arguments that are not what they must be."""
+    signature = _signature_of_calls(method)
 
     def call(self: Speaker[Table], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._thread.run(method(self._operations, *args, **kwargs))
-
-    def call_unless_waiting(self: Speaker[Table], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        library = running_library()
-        if library is None:
-            return call(self, *args, **kwargs)
-        kwargs["timeout_ms"] = 0
+        bound = checked(method.__name__, signature, args, kwargs)
+        library = running_library() if hasattr(method, _WAITS) else None
+        if library is not None:
+            bound.arguments["timeout_ms"] = 0
         try:
-            return call(self, *args, **kwargs)
+            return self._thread.run(method(self._operations, *bound.args, **bound.kwargs))
         except RequestTimedOut:
+            if library is None:
+                raise
             raise RuntimeError(_would_stop_the_loop(self._thread.what, method.__name__, library)) from None
 
-    chosen = call_unless_waiting if hasattr(method, _WAITS) else call
-    functools.update_wrapper(chosen, method)
-    return chosen
+    functools.update_wrapper(call, method)
+    return call
 
 
 def awaitable(
     method: Callable[Concatenate[Table, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[Speaker[Table], P], Coroutine[Any, Any, T]]:
-    """The method as one that any asyncio event loop can await."""
+    """The method as one that any asyncio event loop can await. It raises what the blocking one does."""
+    signature = _signature_of_calls(method)
 
     async def call(self: Speaker[Table], /, *args: P.args, **kwargs: P.kwargs) -> T:
         check_can_await()
-        return await asyncio.wrap_future(self._thread.submit(method(self._operations, *args, **kwargs)))
+        bound = checked(method.__name__, signature, args, kwargs)
+        return await asyncio.wrap_future(self._thread.submit(method(self._operations, *bound.args, **bound.kwargs)))
 
     functools.update_wrapper(call, method)
     return call
+
+
+def _signature_of_calls(method: Callable[..., object]) -> inspect.Signature:
+    """The signature of a method of a table, without the table."""
+    signature = inspect.signature(method)
+    return signature.replace(parameters=[*signature.parameters.values()][1:])
 
 
 def running_library() -> Literal["asyncio", "trio"] | None:

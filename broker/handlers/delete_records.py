@@ -5,6 +5,8 @@ with the request, and the offset is in the checkpoint file before it is answered
 deleted after a kill.
 """
 
+from typing import TYPE_CHECKING
+
 from ...protocol.errors import (
     NONE,
     InvalidTopic,
@@ -22,6 +24,9 @@ from ..failures import kafka_error
 from ..purgatory import Operation
 from ..registry import handles
 
+if TYPE_CHECKING:
+    from ..broker import Broker
+
 
 @handles(DeleteRecordsRequest)
 async def delete_records(request: DeleteRecordsRequest, context: Context) -> DeleteRecordsResponse:
@@ -36,9 +41,9 @@ async def delete_records(request: DeleteRecordsRequest, context: Context) -> Del
     for topic_partition, offset in wanted.items():
         if turn.is_over:
             await turn.next()
-        deletions.append(Deletion(context, topic_partition, offset))
+        deletions.append(Deletion(context.broker, topic_partition, offset))
     if any(deletion.error is None for deletion in deletions):
-        await persist(context, deletions)
+        await persist(context.broker, deletions)
     await context.wait(DelayedDelete(deletions), timeout_ms=request.timeout_ms)
     return answer(deletions)
 
@@ -46,10 +51,10 @@ async def delete_records(request: DeleteRecordsRequest, context: Context) -> Del
 class Deletion:
     """The deletion in one partition, from its start to its outcome."""
 
-    def __init__(self, context: Context, topic_partition: TopicPartition, offset: int) -> None:
+    def __init__(self, broker: "Broker", topic_partition: TopicPartition, offset: int) -> None:
         self.topic_partition = topic_partition
         self.error: KafkaError | None = None
-        self._broker = context.broker
+        self._broker = broker
         self._offset = offset
         self._outcome: tuple[int, int] | None = None
         try:
@@ -105,11 +110,11 @@ class DelayedDelete(Operation):
         return not self._pending
 
 
-async def persist(context: Context, deletions: list[Deletion]) -> None:
+async def persist(broker: "Broker", deletions: list[Deletion]) -> None:
     """Have the new offsets in the checkpoint before anyone is told of them; requests at the same time share the
     write."""
     try:
-        await context.broker.log_start_checkpoint.written()
+        await broker.log_start_checkpoint.written()
     except OSError as error:
         for deletion in deletions:
             if deletion.error is None:

@@ -119,8 +119,8 @@ def test_a_rolled_segment_is_left_to_retention() -> None:
         broker.create_topic("others", configs={"retention.bytes": 0})
         broker.produce("others", b"x")
         broker.topic("orders").apply_retention()
-        assert broker.offsets("orders") == (2, 2, 2)
-        assert broker.offsets("others") == (0, 1, 1)
+        assert broker.offsets("orders") == (2, 2, 2, 2)
+        assert broker.offsets("others") == (0, 1, 1, 1)
 
 
 # --- bad input
@@ -138,7 +138,7 @@ def test_a_record_without_a_key_is_refused_with_its_index() -> None:
         assert refused.error_code == InvalidRecord.code
         assert [error.batch_index for error in refused.record_errors] == [1, 3]
         assert all("without a key" in error.batch_index_error_message for error in refused.record_errors)
-        assert broker.offsets("profiles") == (0, 0, 0)
+        assert broker.offsets("profiles") == (0, 0, 0, 0)
         with pytest.raises(InvalidRecord, match=r"record 0: .* without a key"):
             broker.produce("profiles", b"v")
 

@@ -33,7 +33,7 @@ def data_dir(tmp_path: Path) -> Path:
 
 def test_the_embedded_broker_reads_it(data_dir: Path) -> None:
     with Broker(data_dir=data_dir) as broker:
-        assert broker.records("old") == RECORDS
+        assert [record[:5] for record in broker.records("old")] == RECORDS
         broker.produce("old", b"new")
         assert [record.offset for record in broker.records("old")] == [*range(13)]
 

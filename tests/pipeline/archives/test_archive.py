@@ -260,7 +260,7 @@ def test_compacted_topics_and_their_flagged_tombstones_come_back(
     done = replay_topic(spark, str(tmp_path), "profiles", kafka, to="profiles-again")
     assert (done.written, done.notes) == (4, ())
     assert own_configs(kafka, "profiles-again") == configs
-    assert [one[1:] for one in broker.records("profiles-again")] == [one[1:] for one in original]
+    assert [one[1:5] for one in broker.records("profiles-again")] == [one[1:5] for one in original]
     broker.topic("profiles-again").compact()
     broker.clock.advance("1d1s")
     broker.topic("profiles-again").compact()  # it is the flag that deletes: user 1 has a value

@@ -1,0 +1,1 @@
+../../embed/arguments.py

@@ -1,0 +1,1 @@
+../../embed/shared_operations.py

@@ -1,0 +1,249 @@
+"""What the arguments of the public methods may be: one check an argument name, for every method that has it.
+
+A wrong type is a TypeError and a wrong value a ValueError, each a sentence that names the argument, shows the value and
+says what was expected. Whether there is such a topic, or whether a setting fits, Kafka's own errors say.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import reprlib
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from kmini.broker.clock import Duration, milliseconds
+from kmini.broker.properties import property_text
+from kmini.broker.topic_plans import DEFAULT
+from kmini.contents import ISOLATIONS
+from kmini.protocol.messages.fetch import FetchRequest
+
+Config = Mapping[str, "str | int | float | bool"]
+"""Settings by Kafka's names."""
+
+Headers = Iterable["tuple[str, bytes | str | None]"] | Mapping[str, "bytes | str | None"]
+"""Pairs of name and value, or a mapping; text becomes UTF-8."""
+
+TopicSpec = int | Mapping[str, Any]
+"""A number of partitions, or a mapping with `partitions`, `replication_factor` and `config`, each optional."""
+
+Topics = Mapping[str, TopicSpec] | Iterable[str]
+"""Names of topics, or a mapping of names to a `TopicSpec`."""
+
+MAX_INT64 = (1 << 63) - 1
+MAX_INT32 = (1 << 31) - 1
+
+
+def wrong(argument: str, value: object, expected: str, *, kind: type[Exception] = ValueError) -> Exception:
+    """The error for an argument that is not what was expected."""
+    return kind(f"{argument}={reprlib.repr(value)}: must be {expected}")
+
+
+def text(argument: str, value: Any, expected: str) -> str:
+    """The value, if it is a str."""
+    if not isinstance(value, str):
+        raise wrong(argument, value, expected, kind=TypeError)
+    return value
+
+
+def integer(argument: str, value: Any, expected: str, smallest: int, largest: int) -> int:
+    """The value as an int, if it is a whole number in this range; a bool is none."""
+    try:
+        number = int(value.__index__())
+    except AttributeError:
+        raise wrong(argument, value, expected, kind=TypeError) from None
+    if isinstance(value, bool):
+        raise wrong(argument, value, expected, kind=TypeError)
+    if not smallest <= number <= largest:
+        raise wrong(argument, value, expected)
+    return number
+
+
+def data(argument: str, value: Any) -> bytes | None:
+    """A key or a value as the log keeps it."""
+    if value is None:
+        return None
+    if not isinstance(value, bytes | bytearray | memoryview):
+        expected = "bytes or None" + (": encode text with .encode()" if isinstance(value, str) else "")
+        raise wrong(argument, value, expected, kind=TypeError)
+    return bytes(value)
+
+
+def headers(argument: str, value: Any) -> tuple[tuple[str, bytes | None], ...]:
+    """Headers as the log keeps them."""
+    expected = "a mapping of names to values, or pairs of them; a name is a str, a value is bytes, a str or None"
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise wrong(argument, value, expected, kind=TypeError)
+    pairs = list(value.items() if isinstance(value, Mapping) else value)
+    found = []
+    for pair in pairs:
+        if not isinstance(pair, tuple | list) or len(pair) != 2 or not isinstance(pair[0], str):
+            raise wrong(argument, pairs, expected, kind=TypeError)
+        name, content = pair
+        found.append((name, content.encode() if isinstance(content, str) else data(f"{argument}[{name!r}]", content)))
+    return tuple(found)
+
+
+def config(argument: str, value: Any) -> dict[str, str]:
+    """Settings as a properties file has them."""
+    if value is None:
+        return {}
+    expected = "a mapping of Kafka's setting names to str, int, float or bool"
+    if not isinstance(value, Mapping):
+        raise wrong(argument, value, expected, kind=TypeError)
+    for name, setting in value.items():
+        if not isinstance(name, str) or not isinstance(setting, str | int | float):
+            raise wrong(argument, {name: setting}, expected, kind=TypeError)
+    return {name: property_text(setting) for name, setting in value.items()}
+
+
+def duration(argument: str, value: Any) -> Duration:
+    """A duration that is not negative."""
+    expected = 'milliseconds as an int, text as "7d", "1h30m" or "250ms", or a timedelta, and not negative'
+    if isinstance(value, bool) or not isinstance(value, int | str | timedelta):
+        raise wrong(argument, value, expected, kind=TypeError)
+    try:
+        found = milliseconds(value)
+    except ValueError:
+        raise wrong(argument, value, expected) from None
+    if not 0 <= found <= MAX_DURATION_MS:
+        raise wrong(argument, value, expected if found < 0 else f"at most {MAX_DURATION_MS} ms, a hundred years")
+    return value
+
+
+MAX_DURATION_MS = 100 * 366 * 86_400_000
+"""Milliseconds that a clock may be moved by at once: timestamps have to fit into the log afterwards."""
+
+
+def directory(argument: str, value: Any) -> str | None:
+    """A path, if one is given."""
+    if value is None:
+        return None
+    if not isinstance(value, str | os.PathLike) or not isinstance(found := os.fspath(value), str):
+        raise wrong(argument, value, "a path as str or os.PathLike, or None", kind=TypeError)
+    if not found:
+        raise wrong(argument, value, "a path, or None for a private directory")
+    return found
+
+
+class NewTopic(NamedTuple):
+    """A topic to be created at the start, if it is not there."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    configs: dict[str, str]
+
+
+def topics(argument: str, value: Any) -> list[NewTopic]:
+    """The topics that are to be created at the start."""
+    if value is None:
+        return []
+    expected = "names of topics, or a mapping of names to numbers of partitions"
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise wrong(argument, value, expected, kind=TypeError)
+    specs = value.items() if isinstance(value, Mapping) else [(name, {}) for name in value]
+    return [_new_topic(argument, text(argument, name, expected), spec) for name, spec in specs]
+
+
+def _new_topic(argument: str, name: str, spec: Any) -> NewTopic:
+    path = f"{argument}[{name!r}]"
+    if not isinstance(spec, Mapping):
+        spec = {"partitions": spec}
+    if unknown := [key for key in spec if key not in ("partitions", "replication_factor", "config")]:
+        raise wrong(path, {unknown[0]: spec[unknown[0]]}, "partitions, replication_factor or config")
+    return NewTopic(
+        name,
+        _count(path, spec, "partitions", "partitions"),
+        _count(path, spec, "replication_factor", "replicas"),
+        config(f"{path}['config']", spec.get("config")),
+    )
+
+
+def _count(path: str, spec: Mapping[str, Any], key: str, what: str) -> int:
+    if spec.get(key) is None:
+        return DEFAULT
+    return integer(f"{path}[{key!r}]", spec[key], f"a number of {what}, 1 or more", 1, MAX_INT32)
+
+
+def racks(argument: str, value: Any, brokers: int) -> dict[int, str]:
+    """Racks by the number of a broker."""
+    if value is None:
+        return {}
+    expected = f"a mapping of numbers of brokers, 1 to {brokers}, to names of racks"
+    if not isinstance(value, Mapping):
+        raise wrong(argument, value, expected, kind=TypeError)
+    return {integer(argument, key, expected, 1, brokers): text(argument, rack, expected) for key, rack in value.items()}
+
+
+def isolation(argument: str, value: Any) -> str:
+    """A level of isolation."""
+    expected = " or ".join(f'"{one}"' for one in ISOLATIONS)
+    if text(argument, value, expected) not in ISOLATIONS:
+        raise wrong(argument, value, expected)
+    return str(value)
+
+
+def flag(argument: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, bool):
+        raise wrong(argument, value, "True or False", kind=TypeError)
+    return value
+
+
+def _text(expected: str) -> Callable[[str, Any], str]:
+    return lambda argument, value: text(argument, value, expected)
+
+
+def _integer(expected: str, smallest: int, largest: int) -> Callable[[str, Any], int]:
+    return lambda argument, value: integer(argument, value, expected, smallest, largest)
+
+
+_topic = _text("the name of a topic as str")
+_milliseconds = _integer("a number of milliseconds, 0 or more", 0, MAX_INT64)
+
+_fetch_version = _integer(
+    f"a version of Fetch, {FetchRequest.min_version} to {FetchRequest.max_version}, or None",
+    FetchRequest.min_version,
+    FetchRequest.max_version,
+)
+
+ARGUMENTS: dict[str, Callable[[str, Any], Any]] = {
+    "broker": _integer("the number of a broker", 0, MAX_INT32),
+    "configs": config,
+    "count": _integer("a number of records, 0 or more", 0, MAX_INT64),
+    "duration": duration,
+    "group": _text("the id of a group as str"),
+    "headers": headers,
+    "isolation": isolation,
+    "key": data,
+    "liveness": flag,
+    "name": _topic,
+    "offset": _integer("an offset, or -1 for the high watermark", -1, MAX_INT64),
+    "partition": _integer("the number of a partition, 0 or more", 0, MAX_INT32),
+    "partitions": _integer("a number of partitions, 1 or more", 1, MAX_INT32),
+    "replication_factor": _integer("a number of replicas, 1 or more", 1, MAX_INT32),
+    "timeout_ms": _milliseconds,
+    "timestamp_ms": _integer("milliseconds since the epoch, 0 or more", 0, MAX_INT64),
+    "to": _integer("the number of a broker", 0, MAX_INT32),
+    "topic": _topic,
+    "transactional_id": _text("a transactional id as str"),
+    "value": data,
+    "version": lambda argument, value: None if value is None else _fetch_version(argument, value),
+}
+"""The check of each argument of the methods of a table, by name. The default of a parameter is not checked."""
+
+
+def checked(
+    name: str, signature: inspect.Signature, args: tuple[object, ...], kwargs: dict[str, Any]
+) -> inspect.BoundArguments:
+    """The arguments of a call of the method `name`, each as its check returns it. Raises TypeError and ValueError."""
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{name}() {error}") from None
+    for argument, value in bound.arguments.items():
+        if value is not signature.parameters[argument].default:
+            bound.arguments[argument] = ARGUMENTS[argument](argument, value)
+    return bound

@@ -1,0 +1,148 @@
+"""What a topic holds, as a consumer would see it: the records of committed transactions, and what is hidden for now.
+
+One rule says what became of a batch: a batch of a transaction is *open* until the end of the transaction is in the log,
+and then *aborted* if the log's transaction index says so (KIP-98), else *committed*, as everything without a
+transaction is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal, NamedTuple, get_args
+
+from kmini.protocol.records.batch import BatchHeader, iter_batches
+from kmini.protocol.records.control import ControlType, control_type
+from kmini.protocol.records.record import Header, decode_records
+from kmini.protocol.records.record import Record as LogRecord
+from kmini.storage.log import PartitionLog
+from kmini.storage.transaction_index import AbortedTransaction
+
+Isolation = Literal["committed", "uncommitted", "all"]
+"""Which records are shown.
+
+    | isolation     | shows                                                                      | up to              |
+    |---------------|----------------------------------------------------------------------------|--------------------|
+    | "committed"   | what a consumer at read_committed gets                                     | last stable offset |
+    | "uncommitted" | what one at read_uncommitted gets: records of open and aborted transactions too | high watermark |
+    | "all"         | the markers that end transactions as well                                  | high watermark     |
+"""
+
+RecordState = Literal["committed", "open", "aborted", "commit marker", "abort marker"]
+
+ISOLATIONS: tuple[Isolation, ...] = get_args(Isolation)
+
+READ_BYTES = 1024 * 1024
+"""Bytes read from a log at a time."""
+
+
+class PartitionOffsets(NamedTuple):
+    """Where a partition begins and ends. All are offsets of a next record, so an empty log has four equal ones."""
+
+    log_start_offset: int
+    high_watermark: int
+    """Consumers at read_uncommitted read up to here: what every replica in sync has."""
+    log_end_offset: int
+    last_stable_offset: int
+    """Consumers at read_committed read up to here: where the oldest open transaction begins, or the high watermark."""
+
+    @classmethod
+    def of(cls, log: PartitionLog) -> PartitionOffsets:
+        return cls(log.log_start_offset, log.high_watermark, log.log_end_offset, log.last_stable_offset)
+
+
+class Record(NamedTuple):
+    """What a producer sent, where it went, and when."""
+
+    offset: int
+    timestamp: int
+    """Milliseconds since the epoch; -1 if it has none."""
+    key: bytes | None
+    value: bytes | None
+    """None is a tombstone: on a compacted topic it deletes its key."""
+    headers: tuple[Header, ...] = ()
+    topic: str = ""
+    partition: int = 0
+    state: RecordState = "committed"
+    """Other than "committed" only where `isolation` asks for it. A marker has the key and value of Kafka's control
+    records."""
+
+
+class _Batch(NamedTuple):
+    """A batch of records with what became of it."""
+
+    header: BatchHeader
+    state: RecordState
+    records: list[LogRecord]
+
+
+def shown(log: PartitionLog, isolation: Isolation) -> Iterator[Record]:
+    """The records of a partition from the log start offset on, in the order of their offsets."""
+    topic, partition = log.topic_partition
+    limit = log.last_stable_offset if isolation == "committed" else log.high_watermark
+    for batch in _batches(log, limit):
+        if _is_shown(batch.state, isolation):
+            for record in batch.records:
+                yield Record(*record, topic, partition, batch.state)
+
+
+def _is_shown(state: RecordState, isolation: Isolation) -> bool:
+    if isolation == "all":
+        return True
+    return state == "committed" if isolation == "committed" else not state.endswith("marker")
+
+
+def hidden(logs: Iterable[PartitionLog], isolation: Isolation, name_of: Callable[[int], str]) -> list[str]:
+    """What `shown` leaves out of these logs, one phrase a reason: "1 more in an open transaction of billing-1".
+
+    `name_of` gives the transactional id of a producer id.
+    """
+    counts: Counter[str] = Counter()
+    for log in logs:
+        for batch in _batches(log, log.high_watermark):
+            is_beyond = isolation == "committed" and batch.header.base_offset >= log.last_stable_offset
+            if batch.state in ("open", "aborted") and not _is_shown(batch.state, isolation):
+                article = "an open" if batch.state == "open" else "an aborted"
+                counts[f"in {article} transaction of {name_of(batch.header.producer_id)}"] += len(batch.records)
+            elif batch.state == "committed" and is_beyond:
+                counts["beyond the last stable offset"] += len(batch.records)
+        for batch in _batches(log, log.log_end_offset, since=log.high_watermark):
+            if not batch.header.is_control:
+                counts["beyond the high watermark"] += len(batch.records)
+    return [f"{count} more {reason}" for reason, count in counts.items() if count]
+
+
+def _batches(log: PartitionLog, limit: int, *, since: int | None = None) -> Iterator[_Batch]:
+    """The batches with records from the log start offset, or `since`, to below `limit`."""
+    start = max(log.log_start_offset, since or 0)
+    if start >= limit:
+        return
+    aborted: dict[int, list[AbortedTransaction]] = {}
+    for transaction in log.aborted_transactions(start, limit):
+        aborted.setdefault(transaction.producer_id, []).append(transaction)
+    offset = start
+    while offset < limit:
+        batches = log.read(offset, READ_BYTES, limit_offset=limit)
+        if not batches:
+            return
+        for position, header in iter_batches(batches):
+            offset = header.next_offset
+            found = decode_records(batches, position, header)
+            records = [record for record in found if start <= record.offset < limit]
+            if records:
+                yield _Batch(header, _state_of(log, header, found, aborted.get(header.producer_id, ())), records)
+
+
+def _state_of(
+    log: PartitionLog, header: BatchHeader, records: list[LogRecord], aborted: Iterable[AbortedTransaction]
+) -> RecordState:
+    """`aborted` are the aborted transactions of the producer of the batch."""
+    if header.is_control:
+        return "abort marker" if control_type(records[0].key) == ControlType.ABORT else "commit marker"
+    if not header.is_transactional:
+        return "committed"
+    if any(one.first_offset <= header.base_offset <= one.last_offset for one in aborted):
+        return "aborted"
+    producer = log.producers.get(header.producer_id)
+    began = producer.transaction_first_offset if producer is not None else None
+    return "open" if began is not None and began <= header.base_offset else "committed"

@@ -1,0 +1,289 @@
+"""What can be asked of the topics of a broker, and of a cluster alike: of whichever broker leads a partition.
+
+Written once, as coroutines on the loop of the brokers; `voices.py` makes methods of them. Every coroutine raises
+KafkaError.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from kmini.arguments import Config, Headers, NewTopic
+from kmini.broker import topics
+from kmini.broker.appending import settled, validate_and_append
+from kmini.broker.broker import Broker as Core
+from kmini.broker.clock import Duration, MovableClock
+from kmini.broker.controller import Controller, Topic
+from kmini.broker.handlers.delete_records import DelayedDelete, Deletion, persist
+from kmini.broker.partition import HIGH_WATERMARK, Partition
+from kmini.broker.purgatory import Operation, Unattended
+from kmini.broker.topic_plans import DEFAULT
+from kmini.contents import Isolation, Record, hidden, shown
+from kmini.protocol.errors import (
+    InvalidTopic,
+    LeaderNotAvailable,
+    RequestTimedOut,
+    UnknownTopicOrPartition,
+    error_for,
+)
+from kmini.protocol.records.batch import build_batch
+from kmini.protocol.records.record import Record as NewRecord
+from kmini.protocol.topics import TopicPartition, is_internal
+from kmini.storage.log import PartitionLog
+from kmini.voices import waits_for_clients
+
+LOOK_AGAIN_MS = 500
+"""Milliseconds after which a wait on the brokers of a cluster looks again which of them run."""
+
+SHOWN = 10
+"""The most records, or names of topics, that an error message shows."""
+
+
+class SharedOperations(ABC):
+    """What a broker and a cluster have in common."""
+
+    def __init__(self, controller: Controller, clock: MovableClock) -> None:
+        self._controller = controller
+        self.clock = clock
+
+    @property
+    @abstractmethod
+    def running(self) -> Collection[Core]:
+        """The brokers that run."""
+
+    def any_broker(self) -> Core:
+        """One that runs. Raises RuntimeError where there is none."""
+        for broker in self.running:
+            return broker
+        raise RuntimeError("no broker of the cluster runs: restart one")
+
+    # --- topics
+
+    def create(
+        self, name: str, partitions: int = DEFAULT, replication_factor: int = DEFAULT, configs: Config | None = None
+    ) -> None:
+        """Create a topic. The values of `configs` are texts by now."""
+        texts: Mapping[str, str] = configs or {}  # type: ignore[assignment]  # arguments.config made them so
+        topics.create(
+            self.any_broker(), name, partitions=partitions, replication_factor=replication_factor, configs=texts
+        )
+
+    def create_missing(self, wanted: Sequence[NewTopic]) -> None:
+        """Create those of the topics that are not there."""
+        for topic in wanted:
+            if self._controller.topic(topic.name) is None:
+                self.create(*topic)
+
+    async def delete_topic(self, name: str) -> None:
+        """Delete a topic and its records. Raises UnknownTopicOrPartition."""
+        self.known_topic(name)
+        topics.delete(self.any_broker(), name)
+
+    async def topics(self) -> list[str]:
+        """The names of all topics, sorted."""
+        return sorted(self._controller.topics)
+
+    def known_topic(self, name: str) -> Topic:
+        """The topic. Raises UnknownTopicOrPartition, which says which topics there are."""
+        topic = self._controller.topic(name)
+        if topic is None:
+            raise UnknownTopicOrPartition(self._no_such_topic(name))
+        return topic
+
+    def check_partition(self, topic: str, partition: int) -> TopicPartition:
+        """The partition. Raises UnknownTopicOrPartition, which says what there is."""
+        count = len(self.known_topic(topic).partitions)
+        if partition >= count:
+            has = "it has 0 only" if count == 1 else f"it has 0 to {count - 1}"
+            raise UnknownTopicOrPartition(f"there is no partition {partition} of {topic}; {has}")
+        return TopicPartition(topic, partition)
+
+    def _no_such_topic(self, name: str) -> str:
+        names = sorted(known for known in self._controller.topics if not is_internal(known))
+        if len(names) > SHOWN:
+            similar = difflib.get_close_matches(name, names, n=SHOWN)
+            others = [other for other in names if other not in similar]
+            names = [*similar, *others[: SHOWN - len(similar)], f"and {len(names) - SHOWN} more"]
+        return f"there is no topic {name}; " + (f"there are: {', '.join(names)}" if names else "there are none")
+
+    # --- partitions
+
+    def leader_of(self, topic: str, partition: int) -> tuple[Core, Partition]:
+        """The broker that leads a partition, and the partition. Raises UnknownTopicOrPartition, LeaderNotAvailable."""
+        topic_partition = self.check_partition(topic, partition)
+        leader = self.known_topic(topic).partitions[partition].leader
+        for broker in self.running:
+            if broker.config.node_id == leader:
+                return broker, broker.leader_of(topic_partition)
+        raise LeaderNotAvailable(f"no broker that runs leads {topic_partition}")
+
+    def led(self, topic: str, partition: int | None) -> list[Partition]:
+        """All partitions of a topic, or one of them. Raises UnknownTopicOrPartition, LeaderNotAvailable."""
+        indexes = range(len(self.known_topic(topic).partitions)) if partition is None else [partition]
+        return [self.leader_of(topic, index)[1] for index in indexes]
+
+    # --- records
+
+    async def produce(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Headers = (),
+        partition: int = 0,
+        timestamp_ms: int | None = None,
+    ) -> int:
+        """Append one record as a producer with acks=all does, and return its offset. The topic is created if
+        `auto.create.topics.enable` allows it.
+
+        Raises UnknownTopicOrPartition, InvalidTopic, LeaderNotAvailable, NotEnoughReplicas, RequestTimedOut, and the
+        error of the rule that the record breaks: MessageTooLarge, InvalidRecord, InvalidTimestamp.
+        """
+        if is_internal(topic):
+            raise InvalidTopic(f"{topic} is internal: only the broker writes to it")
+        some = self.any_broker()
+        if self._controller.topic(topic) is None and some.config.auto_create_topics_enable:
+            topics.create_missing(some, topic)
+        broker, led = self.leader_of(topic, partition)
+        led.check_min_isr()
+        timestamp = self.clock.now_ms() if timestamp_ms is None else timestamp_ms
+        batch = build_batch([NewRecord(0, timestamp, key, value, tuple(headers))])  # type: ignore[arg-type]
+        appended = await validate_and_append(broker, led, memoryview(batch), Unattended())
+        await settled(broker, led, appended.last_offset, broker.config.request_timeout_ms)
+        return appended.first_offset
+
+    async def records(
+        self, topic: str, partition: int | None = None, *, isolation: Isolation = "committed"
+    ) -> list[Record]:
+        """The records of one partition or of all, in the order of partition and offset.
+
+        With `isolation="committed"` they are what a consumer at read_committed gets; "uncommitted" shows the records of
+        open and aborted transactions too, and "all" the markers that end transactions as well, as `Record.state` says.
+        Raises UnknownTopicOrPartition, LeaderNotAvailable.
+        """
+        return [record for led in self.led(topic, partition) for record in shown(led.log, isolation)]
+
+    @waits_for_clients
+    async def wait_for_records(
+        self, topic: str, count: int, *, timeout_ms: int = 10_000, isolation: Isolation = "committed"
+    ) -> list[Record]:
+        """The records of a topic, as `records` shows them, once there are at least `count`.
+
+        A topic that is not there yet is waited for too. Raises RequestTimedOut, which says what there is, and what
+        `isolation` hides. On the thread of a running event loop, where a client could not write meanwhile, it does not
+        wait and raises RuntimeError if there are fewer.
+        """
+        deadline_ms = self.clock.liveness_ms() + timeout_ms
+        while True:
+            arrival = Arrival(self, topic, count, isolation)
+            if arrival.has_come():
+                return await self.records(topic, isolation=isolation) if self._controller.topic(topic) else []
+            left_ms = deadline_ms - self.clock.liveness_ms()
+            if left_ms <= 0:
+                raise RequestTimedOut(self._what_is_missing(topic, count, timeout_ms, isolation))
+            if len(self._controller.node_ids) > 1:  # a broker that starts meanwhile has a purgatory of its own
+                left_ms = min(left_ms, LOOK_AGAIN_MS)
+            await self._until_any(lambda: Arrival(self, topic, count, isolation), self.running, left_ms)
+
+    def _what_is_missing(self, topic: str, count: int, timeout_ms: int, isolation: Isolation) -> str:
+        if self._controller.topic(topic) is None:
+            return f"{self._no_such_topic(topic)} (after {timeout_ms} ms)"
+        logs = self.logs(topic)
+        there = [record for log in logs for record in shown(log, isolation)]
+        values = ", ".join(repr(record.value) for record in there[:SHOWN]) + (", ..." if len(there) > SHOWN else "")
+        told = f"{topic} holds {len(there)} of {count} records after {timeout_ms} ms: [{values}]"
+        return "; ".join([told, *hidden(logs, isolation, self._transactional_id)])
+
+    def _transactional_id(self, producer_id: int) -> str:
+        for broker in self.running:
+            for transaction in broker.transactions.listed():
+                if transaction.entry.producer_id == producer_id:
+                    return transaction.transactional_id
+        return f"producer {producer_id}"
+
+    def logs(self, topic: str) -> list[PartitionLog]:
+        """The logs of the partitions of a topic that have leaders, in order."""
+        known = self._controller.topic(topic)
+        brokers = {broker.config.node_id: broker for broker in self.running}
+        found = [
+            brokers[state.leader].partitions.get(TopicPartition(topic, number))
+            for number, state in enumerate(known.partitions if known else ())
+            if state.leader in brokers
+        ]
+        return [led.log for led in found if led is not None]
+
+    async def delete_records(self, topic: str, offset: int = HIGH_WATERMARK, *, partition: int = 0) -> int:
+        """Delete what lies before `offset` (-1: the high watermark), and return the low watermark once every live
+        replica has followed (KIP-107).
+
+        Raises UnknownTopicOrPartition, LeaderNotAvailable, OffsetOutOfRange, PolicyViolation on a topic that is only
+        compacted, InvalidTopic on an internal one, RequestTimedOut.
+        """
+        broker, _ = self.leader_of(topic, partition)
+        deletion = Deletion(broker, TopicPartition(topic, partition), offset)
+        if deletion.error is None:
+            await persist(broker, [deletion])
+        if deletion.error is not None:
+            raise deletion.error
+        timeout_ms = broker.config.request_timeout_ms
+        await broker.purgatory.wait(DelayedDelete([deletion]), timeout_ms=timeout_ms, waiter=Unattended())
+        low_watermark, code = deletion.outcome()
+        if code:
+            raise error_for(code)("not every live replica has deleted the records")
+        return low_watermark
+
+    # --- time
+
+    async def advance_clock(self, duration: Duration, *, liveness: bool = False) -> None:
+        """Move the clock on, and return when everything that fell due has run; as `clock.advance`."""
+        await self.clock.advance(duration, liveness=liveness)
+
+    # --- waiting
+
+    async def _until_any(self, operation: Callable[[], Operation], brokers: Collection[Core], timeout_ms: int) -> None:
+        """Return when an operation is complete on one of these brokers, or after `timeout_ms`; `operation` makes one
+        for each."""
+        waits = [
+            asyncio.ensure_future(broker.purgatory.wait(operation(), timeout_ms=timeout_ms, waiter=Unattended()))
+            for broker in brokers
+        ]
+        if not waits:
+            raise RuntimeError("no broker of the cluster runs: restart one")
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+
+
+class Arrival(Operation):
+    """Complete when a topic holds at least `count` records, or has other partitions than when the wait began."""
+
+    def __init__(self, operations: SharedOperations, topic: str, count: int, isolation: Isolation) -> None:
+        self._operations = operations
+        self._topic = topic
+        self._count = count
+        self._isolation = isolation
+        self._logs = operations.logs(topic)
+
+    @property
+    def keys(self) -> list[TopicPartition | str]:
+        return [self._topic, *(log.topic_partition for log in self._logs)]
+
+    def is_complete(self) -> bool:
+        return self._operations.logs(self._topic) != self._logs or self.has_come()
+
+    def has_come(self) -> bool:
+        """Whether there are so many records now."""
+        # Offsets are an upper bound on records, and cheap: only when they suffice are records counted.
+        if sum(self._limit(log) - log.log_start_offset for log in self._logs) < self._count:
+            return False
+        return sum(1 for log in self._logs for _ in shown(log, self._isolation)) >= self._count
+
+    def _limit(self, log: PartitionLog) -> int:
+        return log.last_stable_offset if self._isolation == "committed" else log.high_watermark
