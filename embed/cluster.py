@@ -106,15 +106,17 @@ class ClusterOperations(SharedOperations):
         return self.core.replica_offsets(self.check_partition(topic, partition))
 
     async def wait_until_in_sync(self, topic: str, partition: int = 0, *, timeout_ms: int = 30_000) -> None:
-        """Return once all replicas of a partition are in sync. Raises RequestTimedOut, which says who is;
-        UnknownTopicOrPartition."""
+        """Return once a partition has a leader and all its replicas are in sync. Raises RequestTimedOut, which says
+        which are; UnknownTopicOrPartition."""
         wanted = self.check_partition(topic, partition)
         deadline_ms = self.clock.liveness_ms() + timeout_ms
-        while {*(state := self.core.state(wanted)).isr} != {*state.replicas}:
+        while {*(state := self.core.state(wanted)).isr} != {*state.replicas} or state.leader < 0:
             left_ms = deadline_ms - self.clock.liveness_ms()
             holders = [self.core.brokers[number] for number in state.replicas if number in self.core.brokers]
             if left_ms <= 0 or not holders:
-                raise RequestTimedOut(f"of the replicas {[*state.replicas]} of {wanted} {[*state.isr]} are in sync")
+                led = f"broker {state.leader} leads" if state.leader >= 0 else "no broker leads"
+                told = f"of the replicas {[*state.replicas]} of {wanted} {[*state.isr]} are in sync, and {led}"
+                raise RequestTimedOut(told)
             await self._until_any(partial(_Change, self.core, wanted, state), holders, left_ms)
 
     async def coordinator(self, group: str) -> int:
