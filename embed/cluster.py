@@ -129,8 +129,11 @@ class ClusterOperations(SharedOperations):
         return self.any_broker().transactions.store.topic.coordinator_of(transactional_id)
 
     async def move_leader(self, topic: str, partition: int = 0, *, to: int | None = None) -> None:
-        """Have another replica lead, by default the preferred one. Raises PreferredLeaderNotAvailable where it is not
-        in sync, ElectionNotNeeded where it leads already."""
+        """Have another replica lead, by default the preferred one.
+
+        Raises UnknownTopicOrPartition, BrokerNotRunning for a broker that the cluster does not have,
+        PreferredLeaderNotAvailable for one that is not in sync, and ElectionNotNeeded for the leader.
+        """
         if to is not None:
             self.check_broker(to, must_run=False)
         self.core.move_leader(self.check_partition(topic, partition), to)
@@ -138,52 +141,56 @@ class ClusterOperations(SharedOperations):
     # --- brokers
 
     async def brokers(self) -> list[int]:
-        """Those that run, cut off or paused ones too."""
+        """The numbers of the brokers that run, cut off or paused ones too."""
         return sorted(self.core.brokers)
 
     async def stop_broker(self, broker: int) -> None:
-        """Stop one in order; what it led moves first."""
+        """Stop one in order; what it led moves first. Raises BrokerNotRunning."""
         self.check_broker(broker)
         await self.core.stop_broker(broker)
 
     async def kill(self, broker: int) -> None:
-        """End one as `kill -9` does: connections break, nothing is written any more, others lead at once."""
+        """End one as `kill -9` does: connections break, nothing is written any more, others lead at once. Raises
+        BrokerNotRunning."""
         self.check_broker(broker)
         await self.core.kill(broker)
 
     async def restart(self, broker: int) -> None:
-        """Start one that was stopped or killed, on its port and with its data. ValueError if it runs."""
+        """Start one that was stopped or killed, on its port and with its data. Raises ValueError if it runs,
+        BrokerNotRunning if the cluster never had it, and PortTaken."""
         self.check_broker(broker, must_run=False)
         await self.core.restart(broker)
 
     async def pause(self, broker: int) -> None:
         """Have one stand still, as SIGSTOP does, until `reconnect`: clients wait, and after
-        `broker.session.timeout.ms` it counts as dead. ValueError if it is paused or cut off."""
+        `broker.session.timeout.ms` it counts as dead. Raises BrokerNotRunning, and ValueError if it is paused or cut
+        off."""
         self.check_broker(broker)
         await self.core.pause(broker)
 
     async def cut_off(self, broker: int) -> None:
-        """Have one and the others not reach each other, until `reconnect`. It serves its clients as it did, and after
-        `broker.session.timeout.ms` counts as dead. ValueError if it is paused or cut off."""
+        """Keep one and the others from reaching each other, until `reconnect`. It serves its clients as it did, and
+        after `broker.session.timeout.ms` counts as dead. Raises BrokerNotRunning, and ValueError if it is paused or cut
+        off."""
         self.check_broker(broker)
         await self.core.cut_off(broker)
 
     async def reconnect(self, broker: int) -> None:
-        """End `pause` or `cut_off`. ValueError if it is neither paused nor cut off."""
+        """End `pause` or `cut_off`. Raises BrokerNotRunning, and ValueError if it is neither paused nor cut off."""
         self.check_broker(broker)
         self.core.reconnect(broker)
 
     async def hold(self, broker: int) -> None:
-        """Have one fetch nothing from its leaders, as a follower that lags, until `release`."""
+        """Have one fetch nothing, as a follower that lags, until `release`. Raises BrokerNotRunning."""
         await self.broker(broker).replication.hold()
 
     async def release(self, broker: int) -> None:
-        """End `hold`."""
+        """End `hold`. Raises BrokerNotRunning."""
         self.broker(broker).replication.release()
 
     async def limit_fetch_version(self, broker: int, version: int | None) -> None:
         """Have one follow with Fetch of this version at most, as one of an older release does; None ends it. Below
-        version 5 a follower does not tell where its log starts (KIP-107)."""
+        version 5 a follower does not tell where its log starts (KIP-107). Raises BrokerNotRunning."""
         await self.broker(broker).replication.limit_fetch_version(version)
 
 

@@ -64,8 +64,8 @@ class Record(NamedTuple):
     topic: str = ""
     partition: int = 0
     state: RecordState = "committed"
-    """Other than "committed" only where `isolation` asks for it. A marker has the key and value of Kafka's control
-    records."""
+    """"committed", or where `isolation` asks for it "open", "aborted", "commit marker" or "abort marker". A marker has
+    the key and value of Kafka's control records."""
 
 
 class _Batch(NamedTuple):

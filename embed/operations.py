@@ -49,7 +49,7 @@ class Operations(SharedOperations):
         await self.core.apply_retention()
 
     async def compact(self, topic: str, partition: int | None = None) -> "list[PassReport]":
-        """As `topic(topic).compact(partition)`."""
+        """As `topic(topic).compact(partition)`. Raises UnknownTopicOrPartition, PolicyViolation, KafkaStorageError."""
         return await TopicOperations(self, topic).compact(partition)
 
     async def metrics_text(self) -> str:
@@ -69,8 +69,8 @@ class TopicOperations:
         """Roll, and clean now, up to the last record whose transaction is decided, however clean it is.
 
         Returns what was done, a report for each pass: one a partition, more if `log.cleaner.dedupe.buffer.size` had no
-        room for all keys. Raises PolicyViolation unless `cleanup.policy` says compact, KafkaStorageError if a partition
-        cannot be cleaned.
+        room for all keys. Raises UnknownTopicOrPartition, PolicyViolation unless `cleanup.policy` says compact, and
+        KafkaStorageError if a partition cannot be cleaned.
         """
         reports = []
         for led in self._partitions(partition):
@@ -80,12 +80,15 @@ class TopicOperations:
         return reports
 
     async def roll(self, partition: int | None = None) -> None:
-        """Seal the active segment, if it holds anything: retention and compaction can have it from then on."""
+        """Seal the active segment, if it holds anything: retention and compaction can have it from then on.
+
+        Raises UnknownTopicOrPartition, KafkaStorageError.
+        """
         for led in self._partitions(partition):
             self._core.roll(led)
 
     async def apply_retention(self, partition: int | None = None) -> None:
-        """Do now what retention would do at its next check."""
+        """Do now what retention would do at its next check. Raises UnknownTopicOrPartition, KafkaStorageError."""
         for led in self._partitions(partition):
             await self._core.cleaner.until_idle(led.topic_partition)
             self._core.retain(led)

@@ -10,6 +10,7 @@ from types import ModuleType
 import click
 import pytest
 
+import kmini as public
 from kmini.broker.config import BROKER_KEYS, TopicDefault
 from kmini.broker.registry import registered
 from kmini.cli import kmini
@@ -48,6 +49,22 @@ def test_what_the_cleaner_does_otherwise_is_shown_by_a_test(generator: ModuleTyp
 def test_every_page_of_reference_is_written(pages: dict[str, str]) -> None:
     there = {path.relative_to(ROOT).as_posix() for path in (ROOT / "docs" / "reference").iterdir()}
     assert there <= pages.keys()
+
+
+def test_every_public_name_of_the_package_is_on_the_page_of_the_api(pages: dict[str, str]) -> None:
+    page = pages["docs/api.md"]
+    for name in public.__all__:
+        assert re.search(rf"(^## |^\| `|, ){name}\b", page, re.MULTILINE), name
+    for cls in (public.Broker, public.Cluster, public.Topic, public.Clock):
+        section = re.search(rf"^## {cls.__name__}, .*?(?=^## )", page, re.MULTILINE | re.DOTALL)
+        assert section is not None
+        listed = {*re.findall(r"^\| `(\w+)", section[0], re.MULTILINE)}
+        assert listed == {name for name in dir(cls) if not name.startswith("_")}
+
+
+def test_the_page_of_the_api_says_what_raises_what(pages: dict[str, str]) -> None:
+    row = next(line for line in pages["docs/api.md"].splitlines() if line.startswith("| `kill(broker)`"))
+    assert row.endswith("| `BrokerNotRunning` |")
 
 
 def test_every_request_that_is_served_is_listed(pages: dict[str, str]) -> None:

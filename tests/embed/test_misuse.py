@@ -149,6 +149,11 @@ def check_sentence(error: BaseException) -> None:
     assert not re.search(r"object at 0x|NoneType|Operations|has no attribute|__|struct\.error", told), told
 
 
+def check_documented(hosts: dict[str, Any], case: Case, error: type[Exception]) -> None:
+    """The docstring, from which docs/api.md is written, names the error."""
+    assert error.__name__ in (find(hosts[case.host], case.path).__doc__ or "")
+
+
 @pytest.mark.parametrize("case", TAKING, ids=str)
 def test_a_wrong_type_of_any_argument_is_told_by_name(hosts: dict[str, Any], case: Case) -> None:
     for parameter in case.parameters:
@@ -206,6 +211,7 @@ NO_TOPIC = re.escape("there is no topic ordres; there are: orders")
 @pytest.mark.parametrize("case", TOPIC_METHODS, ids=str)
 def test_a_misspelt_topic_is_told_with_those_that_exist(hosts: dict[str, Any], case: Case) -> None:
     expected = RequestTimedOut if case.path == "wait_for_records" else UnknownTopicOrPartition
+    check_documented(hosts, case, expected)
     for call in callers(hosts, case):
         with pytest.raises(expected, match=NO_TOPIC):
             call(**arguments(case, "topic", "ordres"), **({"timeout_ms": 1} if case.path == "wait_for_records" else {}))
@@ -246,6 +252,7 @@ def test_internal_topics_are_not_suggested(hosts: dict[str, Any]) -> None:
     "case", [case for case in TAKING if any(one.name == "partition" for one in case.parameters)], ids=str
 )
 def test_a_partition_that_a_topic_does_not_have_is_told_with_those_it_has(hosts: dict[str, Any], case: Case) -> None:
+    check_documented(hosts, case, UnknownTopicOrPartition)
     for call in callers(hosts, case):
         with pytest.raises(UnknownTopicOrPartition, match="there is no partition 7 of orders; it has 0 only"):
             call(**arguments(case, "partition", 7))
@@ -256,6 +263,7 @@ def test_a_partition_that_a_topic_does_not_have_is_told_with_those_it_has(hosts:
 )
 def test_a_broker_that_the_cluster_does_not_have_is_told_with_those_that_run(hosts: dict[str, Any], case: Case) -> None:
     name = next(one.name for one in case.parameters if one.name in ("broker", "to"))
+    check_documented(hosts, case, BrokerNotRunning)
     for call in callers(hosts, case):
         with pytest.raises(BrokerNotRunning) as caught:
             call(**arguments(case, name, 9))
