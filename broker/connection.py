@@ -16,9 +16,12 @@ from ..protocol.errors import IllegalSaslState, KafkaError, MalformedMessage, Un
 from ..protocol.framing import NEED_DATA, Frame, ServerConnection, frame_of
 from ..protocol.schema import Response
 from .background import Turn, resume
+from .client_hints import Arrival
 from .context import Context
 from .peer_log import PeerLog
 from .registry import Handler
+from .request_log import LoggedRequest
+from .request_log import log as _request_log
 from .security.exchange import AuthenticationFailed
 from .security.resources import ANONYMOUS, Principal
 from .security.sasl import SaslSession
@@ -65,6 +68,10 @@ class Connection(asyncio.BufferedProtocol):
         )
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
+        self.arrival: Arrival | None = None
+        """Watches whether the client comes to the address that it is told; None where there is nothing to watch."""
+        self._logged: LoggedRequest | None = None
+        """The request in service, where each gets a line in the log."""
         self.in_service: asyncio.Task[None] | None = None
         """The request that is being worked on, or waits, where its handler could not answer at once."""
         self._reading = True
@@ -82,7 +89,9 @@ class Connection(asyncio.BufferedProtocol):
             peer_log.warning("refused a connection from %s: %s", self.peer[0], refusal)
             self._closing = True
             self._transport.abort()
-        elif self.sasl is not None:
+            return
+        self.arrival = self.server.hints.watch(self)
+        if self.sasl is not None:
             self.sasl.begin()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -235,6 +244,10 @@ class Connection(asyncio.BufferedProtocol):
         except MalformedMessage as error:
             self._drop(frame, error)
             return
+        if self.arrival is not None:
+            self.arrival.asks(header)
+        if _request_log.isEnabledFor(logging.DEBUG):
+            self._logged = LoggedRequest(self, header, request)
         context = Context(self.server.broker, self, header.api_version, header.client_id)
         coroutine: Coroutine[Any, Any, Response | None] = handler.function(request, context)  # type: ignore[assignment]
         # Most requests are answered without waiting: run up to the first wait without the price of a task.
@@ -260,12 +273,14 @@ class Connection(asyncio.BufferedProtocol):
         try:
             response = await resume(coroutine, awaited)
         except asyncio.CancelledError:  # the peer left, and its wait ended with it
+            self._log_closed(frame, "the connection ended before the answer")
             frame.release()
             return
         except Exception as error:
             failure = error
         self.in_service = None
         if self._closing:
+            self._log_closed(frame, "the connection ended before the answer")
             frame.release()
             if failure is not None and not isinstance(failure, (KafkaError, CloseConnection)):
                 log.error("%s failed after its client left", handler.request.name, exc_info=failure)
@@ -287,6 +302,16 @@ class Connection(asyncio.BufferedProtocol):
                 return
         frame.release()
         self.server.broker.metrics.request(header.api_key, time.perf_counter() - started)
+        if self._logged is not None:
+            self._logged.answered(response)
+            self._logged = None
+
+    def _log_closed(self, frame: Frame, reason: object) -> None:
+        """Give a request that is not answered its line in the log, if requests get one."""
+        if self._logged is not None or _request_log.isEnabledFor(logging.DEBUG):
+            logged = self._logged or LoggedRequest(self, frame.header)
+            logged.closed(reason)
+            self._logged = None
 
     def _send(self, correlation_id: int, version: int, response: Response) -> None:
         buffers = self._framing.response(correlation_id, response.header_version(version), response.encode(version))
@@ -299,12 +324,16 @@ class Connection(asyncio.BufferedProtocol):
 
     def _refuse_version(self, frame: Frame, handler: Handler | None) -> None:
         header = frame.header
+        self.server.hints.not_served(self, header, handler)
         if handler is not None and header.api_key == API_VERSIONS:
             # KIP-511: whatever version was asked, version 0 of the answer tells the client what to ask next.
             from .handlers.api_versions import unsupported_version_answer
 
-            self._send(header.correlation_id, 0, unsupported_version_answer(self.server.handlers))
+            answer = unsupported_version_answer(self.server.handlers)
+            self._send(header.correlation_id, 0, answer)
             frame.release()
+            if _request_log.isEnabledFor(logging.DEBUG):
+                LoggedRequest(self, header).answered(answer)
             return
         reason = (
             "not served" if handler is None else f"served in versions {handler.min_version} to {handler.max_version}"
@@ -336,6 +365,7 @@ class Connection(asyncio.BufferedProtocol):
                 "closed the connection of %s:%d: api key %d version %d: %s",
                 *(*self.peer, header.api_key, header.api_version, reason),
             )
+            self._log_closed(frame, reason)
             frame.release()
         self._closing = True
         self._transport.close()

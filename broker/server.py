@@ -8,6 +8,7 @@ import socket
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from .client_hints import ClientHints
 from .clock import Timer
 from .connection import Connection, address_of
 from .event_loop import descriptors_for_connections
@@ -68,6 +69,7 @@ class Server:
         self._servers: list[asyncio.AbstractServer] = []
         self._most_connections = descriptors_for_connections()
         self._idle_timer: Timer | None = None
+        self.hints = ClientHints(self)
 
     async def start(self) -> None:
         """Open the listeners. An open port means that the broker is ready. Raises PortTaken."""
@@ -94,6 +96,7 @@ class Server:
     async def stop(self) -> None:
         """Accept nobody, let requests that are being worked on finish for GRACE_MS, end those that wait, hang up."""
         self._is_closed = True
+        self.hints.close()
         if self._idle_timer is not None:
             self._idle_timer.cancel()
         for server in self._servers:
@@ -114,6 +117,7 @@ class Server:
     async def kill(self) -> None:
         """End everything at once, as the end of a process does."""
         self._is_closed = True
+        self.hints.close()
         if self._idle_timer is not None:
             self._idle_timer.cancel()
         for server in self._servers:
@@ -165,14 +169,14 @@ class Server:
         broker, addresses = self.broker, {}
         for registered in broker.controller.brokers:
             if registered.node_id == broker.config.node_id:
-                addresses[registered.node_id] = self._address_for(connection)
+                addresses[registered.node_id] = self.address_for(connection)
             elif registered.host is not None:
                 found = registered.host.address_for(connection.listener.name, connection.arrived_at[0])
                 if found is not None:
                     addresses[registered.node_id] = found
         return addresses
 
-    def _address_for(self, connection: Connection) -> tuple[str, int]:
+    def address_for(self, connection: Connection) -> tuple[str, int]:
         """The host and port at which this client should come back: `advertised.listeners`, else where it arrived, which
         is the host's published port if it came through one (`port_mapping.py`)."""
         if connection.listener.advertised is not None:

@@ -98,6 +98,17 @@ def test_the_first_steps_are_left_out_where_nobody_reads_them(start, stop, optio
     assert "to produce" not in stop(process)[1]
 
 
+@pytest.mark.parametrize(("level", "is_logged"), [("debug", True), ("info", False)])
+def test_each_request_is_logged_at_debug_and_none_at_info(start, stop, run, level: str, is_logged: bool) -> None:
+    process = start("serve", "--port", 0, "--log-level", level)
+    run("produce", "orders", "-b", process.stdout.readline().strip(), stdin="one\n")
+    stderr = stop(process)[1]
+    assert bool(
+        re.search(r"DEBUG kmini\.request: Produce v\d+ client=.* topic_data=orders\[0\] error=NONE ms=", stderr)
+    ) == (is_logged)
+    assert ("kmini.request" in stderr) == is_logged
+
+
 @pytest.mark.parametrize("how", ["an option", "a variable"])
 def test_each_log_line_is_an_object_of_json_on_request(start, stop, tmp_path, how: str) -> None:
     options = ("--log-format", "json") if how == "an option" else ()
