@@ -137,6 +137,7 @@ def _sentence(error: click.ClickException) -> str:
         "consume": ("kmini.cli.consume:consume", "Print the records of a topic."),
         "delete-records": ("kmini.cli.delete_records:delete_records", "Delete the records before an offset (KIP-107)."),
         "health": ("kmini.cli.health:health", "Say whether a broker answers, as an exit code."),
+        "storage": ("kmini.cli.storage:storage", "Prepare a data directory: its cluster id, and users of SCRAM."),
         "log": ("kmini.cli.log:log", "Look into the files of a data directory."),
         "pipeline": ("kmini.cli.pipeline:pipeline", "Run stages on Spark that topics join, and purge what they read."),
         "audit": ("kmini.cli.audit:audit", "Find what should be gone from a data directory, and is still there."),

@@ -110,10 +110,12 @@ class Environment(NamedTuple):
             log.warning("%s", note)
 
     def say_ready(self, node_id: int) -> None:
-        """Print what Testcontainers waits for in the output of apache/kafka and confluentinc/cp-kafka."""
+        """Print the lines of apache/kafka and confluentinc/cp-kafka that wrappers wait for, on stdout and on stderr:
+        some wrappers read only one of the two."""
         if self.is_read:
             lines = f"[KafkaServer id={node_id}] started", "Kafka Server started", AWAITED_BY_JAVA
-            click.echo(f"ready: {', '.join(lines)}", err=True)
+            for is_stderr in (False, True):
+                click.echo(f"ready: {', '.join(lines)}", err=is_stderr)
 
 
 NO_ENVIRONMENT = Environment({}, [], "", "", [], [], is_read=False)

@@ -246,6 +246,12 @@ def test_without_listeners_they_are_the_advertised_ones_on_every_address() -> No
     assert config_of(said).listeners == (Endpoint("PLAINTEXT", "0.0.0.0", 29092), Endpoint("OUTSIDE", "0.0.0.0", 9092))
 
 
+def test_a_list_of_advertised_listeners_may_end_with_a_comma() -> None:
+    config = config_of({"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://localhost:9095,"})
+    assert config.advertised_listeners == {"PLAINTEXT": ("localhost", 9095)}
+    assert config.listeners == (Endpoint("PLAINTEXT", "0.0.0.0", 9095),)
+
+
 @pytest.mark.parametrize(
     ("said", "listener", "advertised"),
     [
@@ -308,6 +314,10 @@ def test_elsewhere_nobody_is_told_so() -> None:
 
 def test_a_controller_alone_is_refused() -> None:
     assert "remove this service, keep the broker" in refusal_of({"KAFKA_PROCESS_ROLES": "controller"})
+
+
+def test_an_empty_role_is_none() -> None:
+    assert "remove this service, keep the broker" in refusal_of({"KAFKA_PROCESS_ROLES": "controller,"})
 
 
 def test_one_of_several_brokers_is_refused() -> None:
@@ -383,6 +393,7 @@ def test_a_broker_starts_with_the_environment_of_a_compose_file(start, stop, run
     process = start("serve", "--env", env={**SINGLE_NODE, **ports, **told, **data, "PATH": ""})
     addresses = [process.stdout.readline().strip() for _ in range(2)]
     stderr = until_ready(process)
+    assert process.stdout.readline() == stderr.splitlines(keepends=True)[-1], "some wrappers read stdout, some stderr"
     assert run("health", "-b", addresses[0]).exit_code == 0
     assert [told_at(address) for address in addresses] == [("localhost", 9092), ("broker", 19092)]
     assert stop(process)[0] == 0

@@ -13,6 +13,8 @@ import sys
 import threading
 from contextlib import ExitStack
 
+from published_port import forward
+
 NETWORK = "172.31.77"
 PORT = 9092
 
@@ -62,21 +64,8 @@ def container(number: int, stack: ExitStack) -> int:
 
 def publish(port: int, target: tuple[str, int]) -> None:
     """Pass connections to the host's port on to the container, for as long as this process lives."""
-
-    def pump(source: socket.socket, sink: socket.socket) -> None:
-        while data := source.recv(65536):
-            sink.sendall(data)
-        sink.shutdown(socket.SHUT_WR)
-
-    def accept() -> None:
-        while True:
-            outside, _ = listening.accept()
-            inside = socket.create_connection(target)
-            for pair in ((outside, inside), (inside, outside)):
-                threading.Thread(target=pump, args=pair, daemon=True).start()
-
     listening = socket.create_server(("127.0.0.1", port))
-    threading.Thread(target=accept, daemon=True).start()
+    threading.Thread(target=forward, args=(listening, target), daemon=True).start()
 
 
 def told(address: str, inside: int | None = None) -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import shlex
 import signal
 import socket
 import subprocess
@@ -13,49 +11,24 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 import yaml
+from dockerfile import BROKER, DOCKER, ROOT, Instruction, last_of, read_stages, tag
+from packaging.version import Version
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-DOCKER = ROOT / "docker"
 KNOWN = {"FROM", "RUN", "CMD", "LABEL", "EXPOSE", "ENV", "COPY", "USER", "WORKDIR", "STOPSIGNAL", "HEALTHCHECK"}
-
-
-class Instruction(NamedTuple):
-    name: str
-    rest: str
-
-    @property
-    def words(self) -> list[str]:
-        return [word for word in shlex.split(self.rest) if not word.startswith("--")]
-
-    @property
-    def command(self) -> list[str]:
-        """The list in JSON that it ends with."""
-        found: list[str] = json.loads(self.rest[self.rest.index("[") :])
-        return found
 
 
 @pytest.fixture(scope="module")
 def stages() -> dict[str, list[Instruction]]:
-    """The instructions of docker/Dockerfile, by the name of their stage."""
-    text = re.sub(r"^#.*\n", "", (DOCKER / "Dockerfile").read_text(), flags=re.MULTILINE).replace("\\\n", " ")
-    found: dict[str, list[Instruction]] = {}
-    for line in filter(None, map(str.strip, text.splitlines())):
-        instruction = Instruction(*re.split(r"\s+", line, maxsplit=1))
-        if instruction.name == "FROM":
-            current = found[instruction.words[-1]] = []
-        current.append(instruction)
-    return found
+    return read_stages()
 
 
 @pytest.fixture(scope="module")
 def broker_stage(stages: dict[str, list[Instruction]]) -> dict[str, Instruction]:
-    """The last stage, by instruction; of several, the last."""
-    assert list(stages)[-1] == "broker", "what is built without a target"
-    return {instruction.name: instruction for instruction in stages["broker"]}
+    assert list(stages)[-1] == BROKER, "what is built without a target"
+    return last_of(stages[BROKER])
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +96,30 @@ def test_the_data_of_the_stack_are_on_its_volume(compose: dict, broker_stage: di
     assert f"KAFKA_LOG_DIRS={path}" in broker_stage["ENV"].words
 
 
+# --- the tag
+
+NODES_PATTERN = re.compile(r"\d+\.\d+\.\d+(-[\da-z-]+(\.[\da-z-]+)*)?", re.IGNORECASE)
+"""What Node's module reads as a version, for which it knows whether it is at least 8.0.0."""
+
+
+def test_node_and_python_read_the_tag_as_a_version_without_zookeeper() -> None:
+    assert NODES_PATTERN.fullmatch(tag())
+    assert int(tag().partition(".")[0]) >= 8
+    assert Version(tag()) >= Version("8.0.0")
+
+
+def test_every_page_and_file_names_the_image_with_its_tag() -> None:
+    pages = [*DOCKER.rglob("*"), *(ROOT / "docs").glob("*.md"), ROOT / "README.md"]
+    named = [
+        found
+        for page in pages
+        if page.is_file()
+        for found in re.findall(r"(?<![\w./-])kmini:([\w.-]+)", page.read_text(encoding="utf-8"))
+    ]
+    assert len(named) > 8
+    assert set(named) == {tag()}
+
+
 # --- its programs, outside
 
 
@@ -180,73 +177,6 @@ def test_the_image_serves_is_healthy_and_stops_as_told(image, broker_stage, star
     process.send_signal(getattr(signal, broker_stage["STOPSIGNAL"].rest))
     assert process.wait(timeout=30) == 0
     assert (tmp_path / "data" / "broker-1" / "orders-2").is_dir()
-
-
-FROM_JAVA = """\
-export KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:32768,BROKER://abc:9093
-{run}
-"""
-FROM_PYTHON = """\
-echo 'clientPort=2181' > zookeeper.properties
-zookeeper-server-start zookeeper.properties &
-export KAFKA_ZOOKEEPER_CONNECT='localhost:2181'
-export KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:32768,BROKER://172.18.0.2:9092
-. {confluent}/bash-config
-{confluent}/configure
-{confluent}/launch
-"""
-LISTENERS_OF_JAVA = {
-    "CLUSTER_ID": "4L6g3nShT-eMCtK--X86sw",
-    "KAFKA_LISTENERS": "PLAINTEXT://127.0.0.1:{port},BROKER://127.0.0.1:0,CONTROLLER://:9094",
-    "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "BROKER:PLAINTEXT,PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-    "KAFKA_PROCESS_ROLES": "broker,controller",
-    "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
-    "KAFKA_NODE_ID": "1",
-}
-LISTENERS_OF_PYTHON = {
-    "KAFKA_LISTENERS": "PLAINTEXT://127.0.0.1:{port},BROKER://127.0.0.1:0",
-    "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "BROKER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-    "KAFKA_BROKER_ID": "1",
-}
-
-
-@pytest.mark.parametrize(
-    ("body", "listeners", "awaited"),
-    [
-        (FROM_JAVA, LISTENERS_OF_JAVA, "Transitioning from RECOVERY to RUNNING"),
-        (FROM_PYTHON, LISTENERS_OF_PYTHON, "[KafkaServer id=1] started"),
-    ],
-    ids=["Java", "Python"],
-)
-def test_what_testcontainers_starts_is_our_broker(body, listeners, awaited, image, start: Start, tmp_path) -> None:
-    """Its command waits for a script that says the published port, and then calls what the image starts with."""
-    port = image["KAFKA_LISTENERS"].rpartition(":")[2]
-    confluent = tmp_path / "confluent"
-    confluent.mkdir()
-    for name in ("bash-config", "configure", "launch"):
-        (confluent / name).write_text((DOCKER / "start").read_text() if name == "launch" else "")
-        (confluent / name).chmod(0o755)
-    environ = {
-        **image,
-        **{name: text.replace("{port}", port) for name, text in listeners.items()},
-        "KAFKA_INTER_BROKER_LISTENER_NAME": "BROKER",
-        "KAFKA_OFFSETS_TOPIC_NUM_PARTITIONS": "1",
-        "KAFKA_LOG_FLUSH_INTERVAL_MESSAGES": "9223372036854775807",
-    }
-    script = tmp_path / "testcontainers_start.sh"
-    command = ["sh", "-c", f"cd {tmp_path}; while [ ! -f {script} ]; do sleep 0.1; done; sh {script}"]
-    process = start(command, environ)
-    script.with_suffix(".new").write_text(body.format(run=DOCKER / "start", confluent=confluent))
-    script.with_suffix(".new").rename(script)
-    said = []
-    for line in process.stderr:
-        said.append(line)
-        if awaited in line:
-            break
-    else:
-        pytest.fail("".join(said))
-    check = ["kmini", "health", "-b", f"127.0.0.1:{port}"]
-    assert subprocess.run(check, env=environ, capture_output=True, timeout=60, check=False).returncode == 0
 
 
 def test_the_samples_of_the_stack_understand_each_other(start: Start) -> None:
