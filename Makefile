@@ -8,7 +8,7 @@ SPARK_VERSION := $(shell sed -n 's/.*"pyspark==\([0-9.]*\)".*/\1/p' pyproject.to
 SPARK_JARS := .spark-jars
 OLD_CLIENT := kafka-python-2.0.6
 WORKERS ?= auto
-PACKAGING := pyproject.toml setup.py $(addprefix protocol/records/,kernel.py sieve.py flagging.py columns.py) $(wildcard protocol/records/*.pxd)
+PACKAGING := pyproject.toml setup.py $(addprefix protocol/records/,kernel.py sieve.py flagging.py columns.py lines.py) $(wildcard protocol/records/*.pxd)
 
 .DEFAULT_GOAL := help
 .PHONY: help run test lint docs soak bench kafka-jars kafka-39-jars spark-jars old-client clean

@@ -25,7 +25,7 @@ def kernel() -> list[Extension]:
     lean = [] if os.name == "nt" else ["-g0"]  # a tenth of the size with debugging information
     sources = [
         Extension(f"kmini.protocol.records.{name}", [f"protocol/records/{name}.py"], extra_compile_args=lean)
-        for name in ("kernel", "sieve", "flagging", "columns")
+        for name in ("kernel", "sieve", "flagging", "columns", "lines")
     ]
     return cythonize(sources, language_level=3, build_dir="build", include_path=["protocol/records"])
 

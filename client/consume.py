@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import NamedTuple
 
 from ..protocol.errors import CorruptMessage, KafkaError, UnknownServerError
 from ..protocol.messages.fetch import FetchRequest, FetchResponse
 from ..protocol.primitives import Buffer
 from ..protocol.records.batch import is_crc_valid, iter_batches
-from ..protocol.records.record import decode_records
+from ..protocol.records.record import Record, decode_records
 from ..protocol.topics import TopicPartition
 from .cluster import Cluster
 from .connection import Connection
@@ -55,7 +55,7 @@ class Fetched(NamedTuple):
 
 
 class Consumption:
-    """One run over partitions. `positions` are the offsets to be read next, and move on as records are handed out."""
+    """One run over partitions. `positions` are the offsets to be read next, and move on with each batch of the log."""
 
     def __init__(
         self,
@@ -76,6 +76,13 @@ class Consumption:
 
     async def records(self) -> AsyncGenerator[ConsumedRecord, None]:
         """The records, from every leader as they come; ends when each partition has reached its end, if it has one."""
+        async with aclosing(self.batches()) as batches:
+            async for (topic, partition), records in batches:
+                for record in records:
+                    yield ConsumedRecord(topic, partition, *record)
+
+    async def batches(self) -> AsyncGenerator[tuple[TopicPartition, list[Record]], None]:
+        """The same, as one list for each batch of the log that has records to be read."""
         backoff = Backoff(self._deadline)
         try:
             while self._unfinished():
@@ -89,8 +96,8 @@ class Consumption:
                             self._tolerate(topic_partition, fetched)
                             failed = True
                             continue
-                        for record in self._take(topic_partition, fetched):
-                            yield record
+                        for records in self._take(topic_partition, fetched):
+                            yield topic_partition, records
                 if failed:
                     await backoff.pause()  # whether there is time left is asked at the next failure
                 else:
@@ -142,7 +149,7 @@ class Consumption:
             raise error
         self._cluster.forget_leader(topic_partition)
 
-    def _take(self, topic_partition: TopicPartition, fetched: Fetched) -> Iterator[ConsumedRecord]:
+    def _take(self, topic_partition: TopicPartition, fetched: Fetched) -> Iterator[list[Record]]:
         """The records from the position on, which moves past every batch, also past those without records for us."""
         end = self._until[topic_partition] if self._until is not None else None
         for position, header in iter_batches(fetched.records):
@@ -151,13 +158,13 @@ class Consumption:
             if not is_crc_valid(fetched.records, position, header):
                 raise CorruptMessage(f"{topic_partition}: the CRC of the batch at offset {header.base_offset} is wrong")
             if not header.is_control:
-                for record in decode_records(fetched.records, position, header, limit=MAX_DECOMPRESSED_BYTES):
-                    if record.offset < self.positions[topic_partition]:
-                        continue
-                    if end is not None and record.offset >= end:
-                        break
-                    self.positions[topic_partition] = record.offset + 1
-                    yield ConsumedRecord(topic_partition.topic, topic_partition.partition, *record)
+                records = decode_records(fetched.records, position, header, limit=MAX_DECOMPRESSED_BYTES)
+                first = self.positions[topic_partition]
+                if records and (records[0].offset < first or (end is not None and records[-1].offset >= end)):
+                    records = [one for one in records if one.offset >= first and (end is None or one.offset < end)]
+                self.positions[topic_partition] = header.next_offset
+                if records:
+                    yield records
             self.positions[topic_partition] = header.next_offset
             if end is not None and header.next_offset >= end:
                 return

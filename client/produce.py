@@ -23,6 +23,7 @@ from ..protocol.errors import (
     error_for,
 )
 from ..protocol.messages.produce import ProduceRequest, ProduceResponse
+from ..protocol.primitives import Buffer
 from ..protocol.records.batch import build_batch
 from ..protocol.records.compression import Codec
 from ..protocol.records.record import Record
@@ -86,7 +87,13 @@ async def produce(
     codec: Codec = Codec.NONE,
 ) -> ProduceResult:
     """Append the records as one batch. See `Client.produce`."""
-    batch = build_batch(records, codec=codec)
+    return await produce_batch(cluster, topic_partition, build_batch(records, codec=codec), deadline, acks=acks)
+
+
+async def produce_batch(
+    cluster: Cluster, topic_partition: TopicPartition, batch: Buffer, deadline: Deadline, *, acks: int = ALL_IN_SYNC
+) -> ProduceResult:
+    """Append a batch. See `Client.produce`."""
 
     async def attempt(connection: Connection) -> ProduceResult:
         data = ProduceRequest.Topic.Partition(index=topic_partition.partition, records=batch)

@@ -12,6 +12,7 @@ import click
 from kmini.cli.arguments import read_properties
 from kmini.cli.asking import address_option, timeout_option
 from kmini.cli.extras import need_extra
+from kmini.cli.progress import progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,27 +97,28 @@ def archive(
                 Topics(kafka, timeout_ms=timeout_ms).get(topic)  # before a JVM is started
         spark = _session("kmini-archive", master)
         for topic in dict.fromkeys(topics):
-            if log_dir is not None:
-                done = archive_log_dir(
-                    spark,
-                    topic,
-                    archive_path,
-                    log_dir,
-                    kafka if asked else None,
-                    isolation_level=isolation_level,
-                    allow_loss=allow_loss,
-                    codec=compression,
-                )
-            else:
-                done = archive_topic(
-                    spark,
-                    topic,
-                    archive_path,
-                    kafka,
-                    isolation_level=isolation_level,
-                    allow_loss=allow_loss,
-                    codec=compression,
-                )
+            with progress(f"archiving {topic}", total=None):
+                if log_dir is not None:
+                    done = archive_log_dir(
+                        spark,
+                        topic,
+                        archive_path,
+                        log_dir,
+                        kafka if asked else None,
+                        isolation_level=isolation_level,
+                        allow_loss=allow_loss,
+                        codec=compression,
+                    )
+                else:
+                    done = archive_topic(
+                        spark,
+                        topic,
+                        archive_path,
+                        kafka,
+                        isolation_level=isolation_level,
+                        allow_loss=allow_loss,
+                        codec=compression,
+                    )
             click.echo(f"{topic}: {_records(done.new_records, 'new ')}, {_records(done.records)} in {archive_path}")
             if done.damaged:
                 click.echo(f"{topic}: {done.damaged} damaged place(s) left out; kmini log dump shows them", err=True)
@@ -181,19 +183,20 @@ def replay(
             get_description(archive_path, name)  # before a JVM is started
         spark = _session("kmini-replay", master)
         for name in names:
-            done = replay_topic(
-                spark,
-                archive_path,
-                name,
-                kafka,
-                to=to,
-                resume=resume,
-                with_offsets=with_offsets,
-                null_tombstones=null_tombstones,
-                compression=compression,
-                replication_factor=replication_factor or -1,
-                stall_ms=timeout_ms,
-            )
+            with progress(f"replaying {name}", total=None):
+                done = replay_topic(
+                    spark,
+                    archive_path,
+                    name,
+                    kafka,
+                    to=to,
+                    resume=resume,
+                    with_offsets=with_offsets,
+                    null_tombstones=null_tombstones,
+                    compression=compression,
+                    replication_factor=replication_factor or -1,
+                    stall_ms=timeout_ms,
+                )
             found = f", {done.found} were there" if done.found else ""
             click.echo(f"{done.topic}: {_records(done.written)} written{found}")
             for note in done.notes:

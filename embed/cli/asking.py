@@ -95,7 +95,7 @@ def ask(
 
     Time-out and credentials are those of the command's options, unless they are given.
     """
-    from kmini.client import Client, Disconnected, NoBrokerAnswers
+    from kmini.client import Client, NoBrokerAnswers
     from kmini.protocol.errors import KafkaError
 
     context = click.get_current_context(silent=True)
@@ -121,10 +121,15 @@ def ask(
     except NoBrokerAnswers as error:
         remedy = "kmini serve starts a broker, --bootstrap-server HOST:PORT names another one"
         raise click.ClickException(f"no broker answers: {error.message}; {remedy}") from error
-    except Disconnected as error:
-        raise click.ClickException(error.message) from error
     except KafkaError as error:
-        raise click.ClickException(reads(error)) from error
+        raise click.ClickException(told(error)) from error
+
+
+def told(error: KafkaError) -> str:
+    """An error as a sentence: that of a broker as `reads` gives it, that of a connection as it is."""
+    from kmini.client import Disconnected
+
+    return error.message if isinstance(error, Disconnected) else reads(error)
 
 
 def reads(error: KafkaError) -> str:

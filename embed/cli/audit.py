@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +12,7 @@ from kmini.cli import Sentences
 from kmini.cli.arguments import parse_partitions, parse_time
 from kmini.cli.asking import remembered_timeout_option
 from kmini.cli.extras import need_extra
+from kmini.cli.progress import progress
 from kmini.cli.tables import show
 
 if TYPE_CHECKING:
@@ -267,10 +266,8 @@ def _engine(spark: bool | None, master: str, log_dir: LogDir, threshold: int) ->
     """A Spark session, or None for this process."""
     if spark is False:
         return None
-    if spark is None:
-        size = sum(segment.size_bytes for folder in log_dir.partitions() for segment in folder.segments)
-        if size < threshold:
-            return None
+    if spark is None and _size_of(log_dir) < threshold:
+        return None
     try:
         need_extra("spark", "pyspark")
         from kmini.pipeline.session import SparkUnavailableError, spark_session
@@ -287,26 +284,9 @@ def _engine(spark: bool | None, master: str, log_dir: LogDir, threshold: int) ->
         return None
 
 
-class _Progress(NamedTuple):
-    """Where to tell how far the audit is."""
-
-    advance: Callable[[int], None]
-
-
-@contextmanager
-def _progress(log_dir: LogDir) -> Iterator[_Progress]:
-    """A bar on a terminal; nothing elsewhere."""
-    if not sys.stderr.isatty():
-        yield _Progress(lambda _: None)
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
-
-    size = sum(segment.size_bytes for folder in log_dir.partitions() for segment in folder.segments)
-    columns = (BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("audit", total=size)
-        yield _Progress(lambda count: bar.advance(task, count))
+def _size_of(log_dir: LogDir) -> int:
+    """Bytes of all segments."""
+    return sum(segment.size_bytes for folder in log_dir.partitions() for segment in folder.segments)
 
 
 def _run(
@@ -321,10 +301,15 @@ def _run(
 
     try:
         if spark is None:
-            with _progress(log_dir) as progress:
-                return audit_directory(
-                    log_dir, scope, policies, default=default, topics=topics, on_bytes=progress.advance
-                )
+            read_bytes = 0
+
+            def on_bytes(count: int) -> None:
+                nonlocal read_bytes
+                read_bytes += count
+                update(read_bytes)
+
+            with progress("audit", total=_size_of(log_dir), in_bytes=True) as update:
+                return audit_directory(log_dir, scope, policies, default=default, topics=topics, on_bytes=on_bytes)
         from kmini.pipeline.audit.on_spark import audit_on_spark
 
         return audit_on_spark(spark, log_dir, scope, policies, default=default, topics=topics)

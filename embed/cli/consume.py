@@ -5,19 +5,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from contextlib import aclosing, nullcontext
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from kmini.cli.arguments import parse_time
 from kmini.cli.asking import ask, bootstrap_option
 from kmini.cli.group_progress import GroupProgress
-from kmini.cli.tables import json_text, time_of
-from kmini.cli.visible import visible_bytes, visible_json
+from kmini.cli.progress import progress
+from kmini.cli.record_text import Printing, text_of
 
 if TYPE_CHECKING:
-    from kmini.client import Client, ConsumedRecord
+    from kmini.client import Client
     from kmini.protocol.topics import TopicPartition
+
+
+PRINTED_AT_ONCE = 4096
+"""Records whose text is in memory at a time."""
 
 
 class Start(NamedTuple):
@@ -27,18 +31,6 @@ class Start(NamedTuple):
     """"beginning" or "end"."""
     offset: int = -1
     timestamp_ms: int = -1
-
-
-class Printing(NamedTuple):
-    """How records are printed."""
-
-    as_json: bool
-    key_separator: bytes | None
-    null_marker: bytes
-    with_timestamps: bool
-    with_headers: bool
-    escaped: bool
-    """Whether control characters are escaped, because the output is a terminal."""
 
 
 @click.command()
@@ -98,26 +90,31 @@ def consume(
         beginning, end = await client.beginning(wanted), await client.end(wanted)
         positions = await _positions(client, wanted_start, beginning, end)
         out = sys.stdout.buffer
-        progress = None if group is None else GroupProgress(client, group, out)
-        if progress is not None:
-            positions = await progress.resume(positions, beginning, end)
+        kept = None if group is None else GroupProgress(client, group, out)
+        if kept is not None:
+            positions = await kept.resume(positions, beginning, end)
+        left = sum(max(0, end[at] - offset) for at, offset in positions.items())
+        left = left if count is None else min(left, count)
+        printed = 0
         async with (
-            progress.kept() if progress is not None else nullcontext(),
-            aclosing(client.consume(positions, until=None if follow else end)) as records,
+            kept.kept() if kept is not None else nullcontext(),
+            aclosing(client.consume_batches(positions, until=None if follow else end)) as batches,
         ):
-            left = count
-            async for record in records:
-                _print(record, printing, out)
-                if progress is not None:
-                    progress.printed(record)
-                if follow:
-                    out.flush()
-                if left is not None:
-                    left -= 1
-                    if not left:
+            with progress(topic, total=left, shown=not follow and not sys.stdout.isatty()) as update:
+                async for partition, records in batches:
+                    wanted_records = records if count is None else records[: count - printed]
+                    for first in range(0, len(wanted_records), PRINTED_AT_ONCE):
+                        out.write(text_of(partition, wanted_records[first : first + PRINTED_AT_ONCE], printing))
+                    printed += len(wanted_records)
+                    if kept is not None:
+                        kept.printed(partition, wanted_records[-1].offset + 1)
+                    if follow:
+                        out.flush()
+                    if printed == count:
                         return
-            if progress is not None:
-                progress.finished(end)
+                    update(printed)
+            if kept is not None:
+                kept.finished(end)
 
     ask(bootstrap_server, work)
 
@@ -145,30 +142,3 @@ async def _positions(
             there = f"partition {at.partition} of {at.topic} has the offsets {first} to {end[at]}"
             raise click.ClickException(f"{there}, there is no offset {start.offset}")
     return dict.fromkeys(beginning, start.offset)
-
-
-def _print(record: ConsumedRecord, printing: Printing, out: BinaryIO) -> None:
-    shown = visible_bytes if printing.escaped else bytes
-    if printing.as_json:
-        out.write((visible_json(_as_json(record)) if printing.escaped else _as_json(record)).encode() + b"\n")
-        return
-    if printing.with_timestamps:
-        out.write(f"{time_of(record.timestamp)}\t".encode())
-    if printing.with_headers:
-        pairs = (
-            shown(name.encode()) + b"=" + (printing.null_marker if value is None else shown(value))
-            for name, value in record.headers
-        )
-        out.write(b",".join(pairs) + b"\t")
-    if printing.key_separator is not None:
-        out.write((printing.null_marker if record.key is None else shown(record.key)) + printing.key_separator)
-    out.write((printing.null_marker if record.value is None else shown(record.value)) + b"\n")
-
-
-def _as_json(record: ConsumedRecord) -> str:
-    import json
-
-    fields = record._asdict()
-    fields["key"], fields["value"] = json_text(record.key), json_text(record.value)
-    fields["headers"] = [[name, json_text(value)] for name, value in record.headers]
-    return json.dumps(fields, ensure_ascii=False)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
 
+from kmini.cli.progress import progress
 from kmini.cli.tables import format_option, show
 
 if TYPE_CHECKING:
-    from kmini.graduation.graduate import Progress, Report
+    from kmini.graduation.graduate import Report
 
 MAX_NODE_ID = 2**31 - 1
 
@@ -64,7 +63,7 @@ def graduate(
 
     configured = read_properties(properties_file) if properties_file is not None else None
     try:
-        with _progress(shown=output == "table" and sys.stderr.isatty()) as on_progress:
+        with progress("graduating", total=None, in_bytes=True) as update:
             report = make(
                 data_dir,
                 out,
@@ -72,7 +71,7 @@ def graduate(
                 link=link,
                 node_id=node_id,
                 configured=configured,
-                on_progress=on_progress,
+                on_progress=lambda told: update(told.done, told.total),
             )
     except Refused as error:
         raise click.ClickException(str(error)) from error
@@ -82,21 +81,6 @@ def graduate(
         _print_json(report)
     else:
         _print(report, has_config=configured is not None)
-
-
-@contextmanager
-def _progress(*, shown: bool) -> Iterator[Callable[[Progress], None]]:
-    """Something to be told how far it is; on a terminal, a bar."""
-    if not shown:
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, TransferSpeedColumn
-    from rich.progress import Progress as Bar
-
-    with Bar(BarColumn(), DownloadColumn(), TransferSpeedColumn(), console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda progress: bar.update(task, completed=progress.done, total=progress.total)
 
 
 def _print(report: Report, *, has_config: bool) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 if TYPE_CHECKING:
-    from kmini.client import Client, ConsumedRecord
+    from kmini.client import Client
     from kmini.protocol.topics import TopicPartition
 
 COMMIT_SECONDS = 1.0
@@ -57,13 +57,11 @@ class GroupProgress:
         stopped = {at: min(max(beginning[at], found.offset), end[at]) for at, found in committed.items() if at in start}
         return {**start, **stopped}
 
-    def printed(self, record: ConsumedRecord) -> None:
-        """Raises what has kept the offsets of earlier records from being committed."""
-        from kmini.protocol.topics import TopicPartition
-
+    def printed(self, topic_partition: TopicPartition, next_offset: int) -> None:
+        """Have the group go on from an offset. Raises what kept earlier offsets from being committed."""
         if self._committing is not None and self._committing.done():
             self._committing.result()
-        self._next[TopicPartition(record.topic, record.partition)] = record.offset + 1
+        self._next[topic_partition] = next_offset
 
     def finished(self, end: Mapping[TopicPartition, int]) -> None:
         """Everything up to these offsets has been printed, also where the last offsets hold no records."""

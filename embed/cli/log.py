@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
+from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
 
 from kmini.cli import Commands
+from kmini.cli.progress import progress
 from kmini.cli.tables import format_option, json_text
 from kmini.cli.visible import visible, visible_json
 
@@ -44,24 +49,44 @@ def dump(paths: tuple[str, ...], records: bool, output: str) -> None:
     kmini log dump --records data/broker-1/orders-0/00000000000000000000.log
     kmini log dump --format json data | jq 'select(.kind == "damage")'
     """
-    from kmini.storage.dump import Damage, File
+    from kmini.storage.dump import Damage, File, Part
     from kmini.storage.dump import dump as dump_path
     from kmini.storage.filesystem import OsFileSystem
 
     filesystem = OsFileSystem(max_open_files=16)
     damaged = 0
     file = ""
-    for path in paths:
-        for entry in dump_path(filesystem, path.rstrip("/") or path, records=records):
+    total = sum(map(_size_of, paths))
+    done = size = 0
+    with progress("dump", total=total, in_bytes=True, shown=not sys.stdout.isatty()) as update:
+        for entry in chain.from_iterable(dump_path(filesystem, p.rstrip("/") or p, records=records) for p in paths):
             if isinstance(entry, (File, Damage)):
                 file = entry.path
+            if isinstance(entry, File):
+                done, size = done + size, _size_of(entry.path)
+                update(done)
+            elif isinstance(entry, Part) and isinstance(position := entry.fields.get("position"), int):
+                update(done + position)
             damaged += isinstance(entry, Damage)
             if output == "json":
-                click.echo(visible_json(json.dumps(_told(file, entry), ensure_ascii=False)))
+                line = visible_json(json.dumps(_told(file, entry), ensure_ascii=False))
             else:
-                click.echo(visible(str(entry)))
+                line = visible(str(entry))
+            sys.stdout.write(line + "\n")
     if damaged:
         raise click.ClickException(f"{damaged} damaged place{'' if damaged == 1 else 's'} found")
+
+
+def _size_of(path: str) -> int:
+    """Bytes of a file, or of the files below a directory; 0 for what is gone meanwhile."""
+    paths = [path]
+    if os.path.isdir(path):
+        paths = [os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names]
+    sizes = 0
+    for one in paths:
+        with suppress(OSError):
+            sizes += os.path.getsize(one)
+    return sizes
 
 
 def _told(file: str, entry: File | Part | Note | Damage) -> Mapping[str, object]:

@@ -2,40 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
-import random
 import sys
-import threading
-from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from kmini.cli.asking import ask, bootstrap_option
+from kmini.cli.asking import ask, bootstrap_option, told
+from kmini.cli.progress import progress
+from kmini.cli.visible import visible
 
 if TYPE_CHECKING:
+    from kmini.cli.line_sender import LineRefused, LineSender
     from kmini.client import Client
-    from kmini.protocol.records.compression import Codec
-    from kmini.protocol.records.record import Record
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
 
-READ_BYTES = 64 * 1024
-BATCH_BYTES = 512 * 1024
-"""About half of what brokers take by default (`message.max.bytes`), for what the batch adds to its records."""
-RECORD_OVERHEAD = 20
-"""The most that a record of ordinary size adds to its key, value and headers."""
-
-
-class Shape(NamedTuple):
-    """What a line means."""
-
-    key_separator: bytes | None
-    null_marker: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...]
+MOST_TOLD = 10
+"""Lines that are skipped and named one by one; more of them are only counted."""
 
 
 @click.command()
@@ -47,6 +32,13 @@ class Shape(NamedTuple):
 @click.option("-p", "--partition", type=click.IntRange(min=0), help="Send all records here.  [default: by key]")
 @click.option("-z", "--compression", type=click.Choice(CODECS), default="none", show_default=True)
 @click.option("--acks", type=click.Choice(list(ACKS)), default="all", show_default=True, help="Whose word to wait for.")
+@click.option(
+    "--on-error",
+    type=click.Choice(("stop", "skip")),
+    default="stop",
+    show_default=True,
+    help="What to do at a line that is no record, or whose record the broker refuses.",
+)
 @bootstrap_option
 def produce(
     topic: str,
@@ -57,11 +49,15 @@ def produce(
     partition: int | None,
     compression: str,
     acks: str,
+    on_error: str,
     bootstrap_server: str,
 ) -> None:
     """Send lines to a topic, each as a record. What comes at once goes out at once, in batches.
 
     Keys choose partitions as in Kafka's own producer; lines without a key go to the partitions in turn.
+
+    A line that is no record ends the command: it is named, with the number of records that are stored, and of its
+    partition all lines before it are. With --on-error skip it is left out and told, and the exit code is 0.
 
     \b
     echo hello | kmini produce orders
@@ -70,91 +66,85 @@ def produce(
     """
     if key_separator == "":
         raise click.UsageError("--key-separator: at least one character was expected")
+    from kmini.cli.line_sender import LineSender, Shape
+    from kmini.protocol.records.compression import Codec
+
     shape = Shape(
         None if key_separator is None else key_separator.encode(),
         None if null_marker is None else null_marker.encode(),
         tuple(map(_header, headers)),
     )
+    skipped = Skipped()
 
-    async def work(client: Client) -> int:
-        from kmini.protocol.records.compression import Codec
-
-        sender = Sender(client, topic, partition, acks=ACKS[acks], codec=Codec[compression.upper()])
-        sent = 0
-        async for lines in _chunks(source):
-            await sender.send([_record(number, line, shape) for number, line in enumerate(lines, sent + 1)])
-            sent += len(lines)
-        return sent
+    async def work(client: Client) -> LineSender:
+        sender = LineSender(
+            client,
+            topic,
+            partition,
+            shape,
+            acks=ACKS[acks],
+            codec=Codec[compression.upper()],
+            on_refused=skipped.tell if on_error == "skip" else None,
+        )
+        await _send_all(sender, source, topic)
+        return sender
 
     with _open(path) if path else nullcontext(sys.stdin.buffer) as source:
-        sent = ask(bootstrap_server, work)
-    click.echo(f"{sent} record{'' if sent == 1 else 's'} produced to {topic}", err=True)
+        sender = ask(bootstrap_server, work)
+    left_out = f", {_count(skipped.count, 'line')} skipped" if skipped.count else ""
+    click.echo(f"{_count(sender.stored, 'record')} produced to {topic}{left_out}", err=True)
 
 
-class Sender:
-    """Sends records to the partitions they belong to, those of different partitions at the same time."""
+async def _send_all(sender: LineSender, source: BinaryIO, topic: str) -> None:
+    """Send the lines of a file. What ends it before their end is told with the number of records that are stored."""
+    from kmini.cli.line_input import lines_of, size_of
+    from kmini.cli.line_sender import LineRefused
+    from kmini.client import NoBrokerAnswers
+    from kmini.protocol.errors import KafkaError
 
-    def __init__(self, client: Client, topic: str, partition: int | None, *, acks: int, codec: Codec) -> None:
-        self._client = client
-        self._topic = topic
-        self._partition = partition
-        self._acks = acks
-        self._codec = codec
-        self._count = 0
-        """Partitions of the topic, once known."""
-        self._turn = random.randrange(1 << 16)
-
-    async def send(self, records: list[Record]) -> None:
-        """Return when all are acknowledged. Order is kept within a partition."""
-        by_partition: dict[int, list[Record]] = defaultdict(list)
-        self._turn += 1
-        for record in records:
-            by_partition[await self._choose(record.key)].append(record)
-        await asyncio.gather(*(self._send_to(partition, some) for partition, some in by_partition.items()))
-
-    async def _choose(self, key: bytes | None) -> int:
-        from kmini.client.partitioner import partition_for_key
-
-        if self._partition is not None:
-            return self._partition
-        if not self._count:
-            self._count = len(await self._client.partitions(self._topic, create_missing=True))
-        return self._turn % self._count if key is None else partition_for_key(key, self._count)
-
-    async def _send_to(self, partition: int, records: list[Record]) -> None:
-        for batch in _batches(records):
-            await self._client.produce(self._topic, partition, batch, acks=self._acks, codec=self._codec)
+    read_bytes = 0
+    with progress(topic, total=size_of(source), in_bytes=True, shown=not source.isatty()) as update:
+        try:
+            try:
+                async for text in lines_of(source):
+                    await sender.send(text)
+                    read_bytes += len(text)
+                    update(read_bytes)
+            finally:
+                await sender.finish()
+        except NoBrokerAnswers:
+            raise
+        except LineRefused as refusal:
+            kind = click.ClickException if refusal.by_broker else click.UsageError
+            raise kind(f"line {refusal.line} {refusal.reason}; {_stored(sender, topic)}") from None
+        except click.ClickException as error:
+            raise click.ClickException(f"{error.message}; {_stored(sender, topic)}") from error
+        except KafkaError as error:
+            raise click.ClickException(f"{told(error)}; {_stored(sender, topic)}") from error
 
 
-def _batches(records: Iterable[Record]) -> Iterator[list[Record]]:
-    batch: list[Record] = []
-    size = 0
-    for record in records:
-        headers = sum(len(name) + len(value or b"") + RECORD_OVERHEAD for name, value in record.headers)
-        bytes_more = len(record.key or b"") + len(record.value or b"") + headers + RECORD_OVERHEAD
-        if batch and size + bytes_more > BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-        batch.append(record)
-        size += bytes_more
-    if batch:
-        yield batch
+class Skipped:
+    """The lines that are left out: the first are told one by one."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def tell(self, refusal: LineRefused) -> None:
+        self.count += 1
+        if self.count <= MOST_TOLD:
+            click.echo(visible(f"kmini: line {refusal.line} {refusal.reason}; it is skipped"), err=True)
+        elif self.count == MOST_TOLD + 1:
+            click.echo("kmini: more lines are skipped, and counted at the end", err=True)
 
 
-def _record(number: int, line: bytes, shape: Shape) -> Record:
-    from kmini.client import record
+def _stored(sender: LineSender, topic: str) -> str:
+    """How much of the input is in the topic, once that is known."""
+    unsure = f", and {sender.unsure} more may be" if sender.unsure else ""
+    return f"{_count(sender.stored, 'record')} {'is' if sender.stored == 1 else 'are'} stored in {topic}{unsure}"
 
-    key: bytes | None = None
-    value: bytes | None = line
-    if shape.key_separator is not None:
-        key, separator, value = line.partition(shape.key_separator)
-        if not separator:
-            expected = shape.key_separator.decode()
-            raise click.UsageError(f"line {number} has no key: {expected!r} was expected between key and value")
-    if shape.null_marker is not None:
-        key = None if key == shape.null_marker else key
-        value = None if value == shape.null_marker else value
-    return record(value, key=key, headers=shape.headers)
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _header(text: str) -> tuple[str, bytes | None]:
@@ -169,52 +159,3 @@ def _open(path: str) -> BinaryIO:
         return open(path, "rb")
     except OSError as error:
         raise click.UsageError(f"cannot read {path}: {error.strerror}") from error
-
-
-async def _chunks(source: BinaryIO) -> AsyncIterator[list[bytes]]:
-    """The lines of a file, pipe or terminal as they come, those that are there at once together."""
-    loop = asyncio.get_running_loop()
-    queue: asyncio.Queue[bytes | OSError] = asyncio.Queue()
-    free = threading.Semaphore(2)  # so many chunks are read ahead
-    read = _reader_of(source)
-
-    def pump() -> None:
-        chunk: bytes | OSError = b"\n"
-        while chunk and not isinstance(chunk, OSError):
-            free.acquire()
-            try:
-                chunk = read()
-            except OSError as error:
-                chunk = error
-            try:
-                loop.call_soon_threadsafe(queue.put_nowait, chunk)
-            except RuntimeError:
-                return  # the loop is closed: nobody wants to know any more
-
-    # A daemon, because nothing can wake a thread that waits for a terminal when the command is interrupted.
-    threading.Thread(target=pump, name="input", daemon=True).start()
-    rest: list[bytes] = []
-    while chunk := await queue.get():
-        if isinstance(chunk, OSError):
-            raise click.ClickException(f"cannot read on: {chunk.strerror}") from chunk
-        head, newline, tail = chunk.rpartition(b"\n")
-        if newline:
-            yield b"".join((*rest, head)).split(b"\n")
-            rest = []
-        rest.append(tail)
-        free.release()
-    if last := b"".join(rest):
-        yield [last]
-
-
-def _reader_of(source: BinaryIO) -> Callable[[], bytes]:
-    """Reads what is there, waiting only if there is nothing: past Python's buffer where there is a descriptor, because
-    a thread inside that buffer's lock would keep the interpreter from ending."""
-    import io
-    import os
-
-    try:
-        descriptor = source.fileno()
-    except io.UnsupportedOperation:
-        return lambda: source.read(READ_BYTES)
-    return lambda: os.read(descriptor, READ_BYTES)

@@ -267,6 +267,33 @@ def build_batch(
     return batch
 
 
+def batch_of_block(
+    block: Buffer, *, record_count: int, base_timestamp: int, max_timestamp: int, codec: int = Codec.NONE
+) -> bytearray:
+    """A batch of records that are encoded already, with the offset deltas 0, 1, 2, …; its base offset is 0."""
+    if codec != Codec.NONE:
+        block = compress(codec, block)
+    batch = bytearray(HEADER_SIZE)
+    batch += block
+    header = BatchHeader(
+        base_offset=0,
+        batch_length=len(batch) - LOG_OVERHEAD,
+        partition_leader_epoch=NO_LEADER_EPOCH,
+        magic=MAGIC,
+        crc=0,
+        attributes=int(codec),
+        last_offset_delta=record_count - 1,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        producer_id=NO_PRODUCER_ID,
+        producer_epoch=NO_PRODUCER_EPOCH,
+        base_sequence=NO_SEQUENCE,
+        record_count=record_count,
+    )
+    _write_header(batch, 0, header)
+    return batch
+
+
 def _write_header(buffer: bytearray | memoryview, position: int, header: BatchHeader) -> int:
     """Write `header` over the one at `position`, with the checksum that the batch then has; return that."""
     _HEADER.pack_into(buffer, position, *header)

@@ -53,3 +53,9 @@ encode_records: Any = _kernel.encode_records
 def load_sieve() -> Any:
     """The kernel of compaction, which only those load who compact."""
     return load("sieve", interpreted=IS_PURE)
+
+
+@cache
+def load_lines() -> Any:
+    """The kernel of producers that read lines."""
+    return load("lines", interpreted=IS_PURE)
