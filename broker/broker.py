@@ -187,7 +187,11 @@ class Broker:
             cluster_id=self._cluster_id,
             filesystem=self.filesystem,
         )
-        controller.begin_leader_epochs(controller.node_ids)
+        try:
+            controller.begin_leader_epochs(controller.node_ids)
+        except BaseException:
+            controller.close()
+            raise
         return controller
 
     async def _recover(self) -> None:

@@ -212,7 +212,7 @@ class _Producers:
 
     def __init__(self, filesystem: FileSystem, source: Source) -> None:
         """Reads the newest snapshot of every partition: after a shutdown in order it is of the end of the log."""
-        self.next_id = source.next_producer_id
+        self.next_id = source.stored.next_producer_id
         """Above every id that was given out. The database says so; unless somebody moved an older one away."""
         self.open_transactions: list[TopicPartition] = []
         for taken in source.partitions:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from typing import NamedTuple
 
-from ..broker.controller_database import ControllerDatabase, ControllerError, Stored
+from ..broker.controller_database import ControllerError, Stored, read_database
 from ..broker.topology import PartitionState, Topic
 from ..protocol.topics import TopicPartition
 from ..storage import filenames
@@ -68,7 +66,6 @@ class Source(NamedTuple):
 
     path: str
     stored: Stored
-    next_producer_id: int
     partitions: list[Taken]
     """By topic and number."""
     left_behind: list[str]
@@ -104,7 +101,10 @@ def opened(filesystem: FileSystem, data_dir: str) -> Iterator[Source]:
                     f"{path} was not closed in order: let kmini recover it ({serve}), stop that with Ctrl-C or "
                     "SIGTERM, and try again"
                 )
-        stored, next_producer_id = _read_database(data_dir)
+        try:
+            stored = read_database(filesystem, os.path.join(data_dir, filenames.DATABASE))
+        except ControllerError as error:
+            raise Refused(str(error)) from error
         directories = {node_id: _read_log_directory(filesystem, node_id, path) for node_id, path in paths.items()}
         _check_owner(filesystem, directories.values(), stored.cluster_id)
         partitions = [
@@ -113,26 +113,7 @@ def opened(filesystem: FileSystem, data_dir: str) -> Iterator[Source]:
             for number in range(len(topic.partitions))
         ]
         left_behind = list(_left_behind(filesystem, directories.values(), stored))
-        yield Source(data_dir, stored, next_producer_id, partitions, left_behind)
-
-
-def _read_database(data_dir: str) -> tuple[Stored, int]:
-    """What kmini.db holds. A copy is opened: reading may bring the file to a newer format."""
-    with tempfile.TemporaryDirectory(prefix="kmini-graduate-") as directory:
-        for name in (filenames.DATABASE, f"{filenames.DATABASE}-wal"):
-            path = os.path.join(data_dir, name)
-            if os.path.exists(path):
-                shutil.copyfile(path, os.path.join(directory, name))
-        try:
-            database, stored = ControllerDatabase.open(
-                os.path.join(directory, filenames.DATABASE), synced=False, new_cluster_id=""
-            )
-        except ControllerError as error:
-            raise Refused(str(error).replace(directory, data_dir)) from error
-        try:
-            return stored, database.reserve_producer_ids(0)
-        finally:
-            database.close()
+        yield Source(data_dir, stored, partitions, left_behind)
 
 
 def _read_log_directory(filesystem: FileSystem, node_id: int, path: str) -> LogDirectory:

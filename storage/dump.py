@@ -148,7 +148,7 @@ def _dump_segment_file(filesystem: FileSystem, source: Source, file: SegmentFile
 
 def _what_it_is(name: str) -> str:
     if name == filenames.DATABASE:
-        return "topics, settings and producer ids, a database of SQLite"
+        return "topics, settings and producer ids of all brokers"
     for suffix, meaning in _SUFFIXES.items():
         if name.endswith(suffix):
             return meaning

@@ -28,7 +28,10 @@ Names: TypeAlias = list[str]
 
 
 class LockHeld(Exception):
-    """The lock file is held by another broker, in this process or in another one."""
+    """The lock file is held by another broker, or another program, in this process or in another one."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{os.path.dirname(path)} is in use: another broker or `kmini graduate` holds {path}")
 
 
 class File(Protocol):
@@ -83,8 +86,11 @@ class Lock(Protocol):
 class FileSystem(Protocol):
     """Directories and names. Changes of names are on the disk only after `sync_directory` of their directory."""
 
-    def open(self, path: str, *, create: bool = False) -> File:
-        """The file at `path`, with its bytes; with `create`, an empty one where none is. Else FileNotFoundError."""
+    def open(self, path: str, *, create: bool = False, is_private: bool = False) -> File:
+        """The file at `path`, with its bytes; with `create`, an empty one where none is. Else FileNotFoundError.
+
+        With `is_private` only the file's owner may read it from then on, where the system knows owners.
+        """
 
     def exists(self, path: str) -> bool: ...
 
@@ -138,16 +144,30 @@ def write_atomically(filesystem: FileSystem, path: str, data: Buffer) -> None:
     Goes through `<path>.tmp`, which a failure or crash may leave behind; the next write starts it afresh. On return
     content and name are on the disk. Blocks; two callers must not write the same path at once.
     """
-    temporary = path + ".tmp"
-    file = filesystem.open(temporary, create=True)
+    write_aside(filesystem, path, data)
+    put_in_place(filesystem, path)
+
+
+def write_aside(
+    filesystem: FileSystem, path: str, data: Buffer, *, synced: bool = True, is_private: bool = False
+) -> None:
+    """The first half of `write_atomically`: write `<path>.tmp`. OSError leaves the file at `path` as it was."""
+    file = filesystem.open(path + ".tmp", create=True, is_private=is_private)
     try:
         file.truncate(0)
         file.append(data)
-        file.sync()
+        if synced:
+            file.sync()
     finally:
         file.close()
-    filesystem.rename(temporary, path)
-    filesystem.sync_directory(os.path.dirname(path))
+
+
+def put_in_place(filesystem: FileSystem, path: str, *, synced: bool = True) -> None:
+    """The second half of `write_atomically`: `<path>.tmp` becomes the file at `path`. After an OSError it is open
+    which of the two is there, and will be after a loss of power."""
+    filesystem.rename(path + ".tmp", path)
+    if synced:
+        filesystem.sync_directory(os.path.dirname(path))
 
 
 def make_directory_durable(filesystem: FileSystem, path: str) -> None:
@@ -191,8 +211,15 @@ class OsFileSystem:
     def close_idle(self) -> None:
         self._open_files.take_descriptors_of_idle()
 
-    def open(self, path: str, *, create: bool = False) -> OsFile:
-        return self._open_files.open(path, create)
+    def open(self, path: str, *, create: bool = False, is_private: bool = False) -> OsFile:
+        file = self._open_files.open(path, create, 0o600 if is_private else 0o666)
+        try:
+            if is_private and os.name != "nt" and (mode := os.stat(path).st_mode) & 0o077:
+                os.chmod(path, mode & 0o700)
+        except OSError:
+            file.close()
+            raise
+        return file
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)

@@ -160,7 +160,8 @@ class MemoryFileSystem:
         successor._root = root
         return successor
 
-    def open(self, path: str, *, create: bool = False) -> MemoryFile:
+    def open(self, path: str, *, create: bool = False, is_private: bool = False) -> MemoryFile:
+        """As of every file system; files in memory have no owners to be private to."""
         with self._lock:
             path = _normal(path)
             file = self._files.get(path)

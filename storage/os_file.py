@@ -60,11 +60,12 @@ class OpenFiles:
     def get(self, path: str) -> OsFile | None:
         return self._files.get(path)
 
-    def open(self, path: str, create: bool) -> OsFile:
+    def open(self, path: str, create: bool, mode: int = 0o666) -> OsFile:
+        """The file at `path`; `mode` is for a file that this call creates."""
         with self.lock:
             file = self._files.get(path)
             if file is None:
-                file = self._files[path] = self._file_type(self, path, create)
+                file = self._files[path] = self._file_type(self, path, create, mode)
             file.users += 1
             return file
 
@@ -129,18 +130,18 @@ class OpenFiles:
                 raise FileNotFoundError(errno.ENOENT, "the file was removed", file.path)
             return file.descriptor or self.give_descriptor(file)
 
-    def give_descriptor(self, file: OsFile, flags: int = OPEN_FLAGS) -> Descriptor:
+    def give_descriptor(self, file: OsFile, flags: int = OPEN_FLAGS, mode: int = 0o666) -> Descriptor:
         """Open a descriptor for the file; others lose theirs where our limit, or the system's, is reached."""
         while len(self._holders) >= self._max_descriptors:
             self._take_one_descriptor()
         try:
-            number = os.open(file.path, flags, 0o666)
+            number = os.open(file.path, flags, mode)
         except OSError as error:
             if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._holders:
                 raise
             for _ in range((len(self._holders) + 1) // 2):
                 self._take_one_descriptor()
-            number = os.open(file.path, flags, 0o666)
+            number = os.open(file.path, flags, mode)
         file.descriptor = descriptor = Descriptor(number)
         file.is_recent = False
         self._holders[file] = None
@@ -187,7 +188,7 @@ class OsFile:
 
     __slots__ = ("_is_ragged", "_open_files", "descriptor", "is_recent", "is_removed", "path", "size", "users")
 
-    def __init__(self, open_files: OpenFiles, path: str, create: bool) -> None:
+    def __init__(self, open_files: OpenFiles, path: str, create: bool, mode: int = 0o666) -> None:
         self._open_files = open_files
         self.path = path
         self.users = 0
@@ -199,7 +200,7 @@ class OsFile:
         self._is_ragged = False
         """Bytes of a failed append may lie beyond `size`."""
         if create:
-            descriptor = open_files.give_descriptor(self, OPEN_FLAGS | os.O_CREAT)
+            descriptor = open_files.give_descriptor(self, OPEN_FLAGS | os.O_CREAT, mode)
             self.size = os.fstat(descriptor.number).st_size
         else:
             self.size = os.stat(path).st_size

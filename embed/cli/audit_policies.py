@@ -10,10 +10,7 @@ A directory of records does not say what was promised about them. In this order,
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -23,7 +20,6 @@ import click
 from kmini.cli.arguments import parse_setting, read_properties
 
 if TYPE_CHECKING:
-    from kmini.broker.controller_database import Stored
     from kmini.pipeline.audit.policy import TopicPolicy
     from kmini.pipeline.logs.log_dir import LogDir
     from kmini.storage.config import LogConfig
@@ -165,45 +161,17 @@ def _above(log_dir: LogDir) -> Iterator[str]:
 
 
 def _of_database(path: str) -> Settings:
-    from kmini.broker.controller_database import ControllerError
+    from kmini.broker.controller_database import ControllerError, read_database
+    from kmini.storage.filesystem import OsFileSystem
 
     try:
-        stored = _read_copy(path)
-    except (ControllerError, OSError) as error:
+        stored = read_database(OsFileSystem(), path)
+    except ControllerError as error:
+        raise click.UsageError(str(error)) from error
+    except OSError as error:
         raise click.UsageError(f"{path}: cannot be read: {error}") from error
     topics = {topic.name: dict(topic.configs) for topic in stored.topics}
     return Settings(topics, stored.broker_configs, path)
-
-
-def _read_copy(path: str) -> Stored:
-    """A running broker has the file for itself, so a copy is read, with its write-ahead log; made again if the broker
-    wrote to one of them meanwhile."""
-    from kmini.broker.controller_database import ControllerDatabase
-
-    files = (path, f"{path}-wal")
-    with tempfile.TemporaryDirectory(prefix="kmini-audit-") as folder:
-        copy = os.path.join(folder, os.path.basename(path))
-        for _ in range(_COPIES):
-            before = [_state(file) for file in files]
-            for file, target in zip(files, (copy, f"{copy}-wal"), strict=True):
-                with contextlib.suppress(FileNotFoundError):
-                    os.remove(target)
-                with contextlib.suppress(FileNotFoundError):
-                    shutil.copyfile(file, target)
-            if before == [_state(file) for file in files]:
-                break
-        database, stored = ControllerDatabase.open(copy, synced=False, new_cluster_id="")
-        database.close()
-        return stored
-
-
-def _state(path: str) -> tuple[int, int] | None:
-    """Another one after every change."""
-    try:
-        status = os.stat(path)
-    except FileNotFoundError:
-        return None
-    return status.st_size, status.st_mtime_ns
 
 
 # --- the metadata log of Apache Kafka

@@ -128,6 +128,7 @@ def _run(
     from kmini.broker.controller import ControllerError
     from kmini.broker.event_loop import new_event_loop, raise_descriptor_limit
     from kmini.broker.server import PortTaken
+    from kmini.protocol.errors import KafkaStorageError
     from kmini.storage.filesystem import LockHeld
     from kmini.storage.manager import WrongLogDirectory
 
@@ -139,7 +140,7 @@ def _run(
         loop.run_until_complete(loop.shutdown_default_executor())
     except PortTaken as error:
         raise click.UsageError(f"{error}; {_remedy(error)}") from error
-    except (ControllerError, LockHeld, WrongLogDirectory) as error:
+    except (ControllerError, KafkaStorageError, LockHeld, WrongLogDirectory) as error:
         raise click.ClickException(str(error)) from error
     except OSError as error:
         raise click.UsageError(f"cannot use {error.filename or directory}: {error.strerror or error}") from error

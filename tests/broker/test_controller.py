@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import sqlite_databases
 
 from kmini.broker.controller import (
     PRODUCER_ID_BLOCK,
@@ -17,10 +18,25 @@ from kmini.broker.controller import (
     PartitionState,
     Topic,
 )
+from kmini.broker.controller_database import ControllerDatabase, read_database
+from kmini.broker.stored import Stored
 from kmini.protocol.errors import InvalidPartitions, InvalidReplicationFactor, KafkaStorageError
+from kmini.storage.faults import Faults
 from kmini.storage.filenames import DATABASE
 from kmini.storage.filesystem import OsFileSystem
 from kmini.storage.log_dir_files import MetaProperties, write_meta_properties
+from kmini.storage.memory_filesystem import MemoryFileSystem
+
+
+@pytest.fixture
+def filesystem() -> MemoryFileSystem:
+    return MemoryFileSystem()
+
+
+def open_in_memory(filesystem: MemoryFileSystem, data_dir: str = "/data") -> Controller:
+    controller = Controller.open(data_dir, node_ids=[1], filesystem=filesystem)
+    controller.register(BrokerRegistration(1))
+    return controller
 
 
 @pytest.fixture
@@ -93,15 +109,16 @@ def test_an_unsynced_database_survives_a_kill_too(tmp_path: Path) -> None:
 # --- topics
 
 
-def test_topics_of_one_request_are_made_all_or_none(controller: Controller) -> None:
-    there = make(controller, "there")
-    new = controller.new_topic("new", [(1,)], {"retention.ms": "5"})
-    same_id = Topic("other", there.id, there.partitions, {})
+def test_topics_of_one_request_are_made_all_or_none(filesystem: MemoryFileSystem) -> None:
+    controller = open_in_memory(filesystem)
+    make(controller, "there")
+    new = [controller.new_topic(name, [(1,)], {"retention.ms": "5"}) for name in ("new", "other")]
+    filesystem.faults = Faults(fail_at=1)
     with pytest.raises(KafkaStorageError):
-        controller.create_topics([new, same_id])
+        controller.create_topics(new)
     assert set(controller.topics) == {"there"}
-    controller.create_topics([new])
-    assert set(controller.topics) == {"there", "new"}
+    controller.create_topics(new)
+    assert set(controller.topics) == {"there", "new", "other"}
 
 
 def test_a_deleted_topic_is_remembered_until_its_folders_are_gone(controller: Controller) -> None:
@@ -252,35 +269,218 @@ def test_a_database_made_beside_logs_takes_their_cluster_id(tmp_path: Path) -> N
 
 
 def test_a_directory_in_use_is_refused_in_one_sentence(controller: Controller, tmp_path: Path) -> None:
-    with pytest.raises(ControllerError, match="is another broker using this directory"):
+    with pytest.raises(ControllerError, match="is in use: another broker or `kmini graduate` holds"):
         Controller.open(str(tmp_path))
 
 
-def test_a_damaged_file_is_refused_with_the_remedy(tmp_path: Path) -> None:
-    (tmp_path / DATABASE).write_bytes(b"this is no database" * 1000)
-    with pytest.raises(ControllerError, match=r"is damaged .*move it away"):
+def test_a_directory_that_a_start_refused_is_free_again(tmp_path: Path) -> None:
+    (tmp_path / DATABASE).write_bytes(b"")
+    for _ in range(2):
+        with pytest.raises(ControllerError, match="it is empty"):
+            Controller.open(str(tmp_path))
+
+
+def test_nothing_of_a_database_in_memory_touches_the_disk(tmp_path: Path) -> None:
+    filesystem = MemoryFileSystem()
+    controller = open_in_memory(filesystem, str(tmp_path / "data"))
+    made = make(controller, "t")
+    controller.close()
+    assert not list(tmp_path.iterdir())
+    assert filesystem.list(str(tmp_path / "data")) == [".lock", DATABASE]
+    assert open_in_memory(filesystem, str(tmp_path / "data")).topics == {"t": made}
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "it is empty"),
+        (b"this is no database" * 1000, "it begins with b'this is no datab'"),
+        (b"kmini.db 3\n", "line 2, at byte 11, is not what was written"),
+        (b"kmini.db 2\n", "it says that it has format 2"),
+        (b"\0" * 4096, "it begins with"),
+    ],
+)
+def test_a_file_that_is_no_database_is_refused_by_name_and_stays(tmp_path: Path, content: bytes, said: str) -> None:
+    (tmp_path / DATABASE).write_bytes(content)
+    with pytest.raises(ControllerError) as refused:
         Controller.open(str(tmp_path))
+    assert str(refused.value).startswith(f"{tmp_path / DATABASE} is damaged, or not kmini's: {said}")
+    assert "Bring back a copy of it; or move it away, and" in str(refused.value)
+    assert (tmp_path / DATABASE).read_bytes() == content
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_a_database_is_refused_wherever_it_is_damaged(tmp_path: Path, is_closed: bool) -> None:
+    """A byte that changed is always told, except in a last line that a crash may have cut off."""
+    filesystem = OsFileSystem()
+    controller = Controller.open(str(tmp_path), node_ids=[1], filesystem=filesystem)
+    controller.register(BrokerRegistration(1))
+    for name in "ab":
+        make(controller, name)
+    if is_closed:
+        controller.close()
+    data = (tmp_path / DATABASE).read_bytes()
+    controller.close()
+    for position in range(len(data)):
+        damaged = bytes([*data[:position], data[position] ^ 1, *data[position + 1 :]])
+        if position == len(data) - 1 and not is_closed:
+            continue
+        (tmp_path / DATABASE).write_bytes(damaged)
+        with pytest.raises(ControllerError, match=r"kmini\.db (is damaged|was written by a later kmini)"):
+            Controller.open(str(tmp_path))
+
+
+def test_a_database_that_was_closed_in_order_is_refused_wherever_it_is_cut_off(tmp_path: Path) -> None:
+    controller = Controller.open(str(tmp_path), node_ids=[1])
+    controller.register(BrokerRegistration(1))
+    make(controller, "a")
+    controller.close()
+    data = (tmp_path / DATABASE).read_bytes()
+    for size in range(len(data)):
+        (tmp_path / DATABASE).write_bytes(data[:size])
+        with pytest.raises(ControllerError, match="is damaged"):
+            Controller.open(str(tmp_path))
+
+
+def test_a_change_that_a_crash_cut_off_is_dropped_and_told(
+    filesystem: MemoryFileSystem, caplog: pytest.LogCaptureFixture
+) -> None:
+    controller = open_in_memory(filesystem)
+    kept = make(controller, "kept")
+    size = filesystem.size(f"/data/{DATABASE}")
+    make(controller, "cut")
+    whole = filesystem.read(f"/data/{DATABASE}")
+    for rest in (whole[:-1], whole[: size + 1], whole[: size + 20] + bytes(40), whole[: size + 20] + bytes(40) + b"\n"):
+        killed = filesystem.kill()
+        file = killed.open(f"/data/{DATABASE}")
+        file.truncate(0)
+        file.append(rest)
+        caplog.clear()
+        again = open_in_memory(killed)
+        assert again.topics == {"kept": kept}
+        assert "dropped" in caplog.text
+        later = make(again, "later")
+        assert open_in_memory(killed.kill()).topics == {"kept": kept, "later": later}
 
 
 def test_the_database_of_a_later_kmini_is_refused(tmp_path: Path) -> None:
-    Controller.open(str(tmp_path)).close()
-    database = sqlite3.connect(tmp_path / DATABASE)
-    database.execute("PRAGMA user_version = 99")
-    database.close()
-    with pytest.raises(ControllerError, match=r"later kmini \(format 99\)"):
+    (tmp_path / DATABASE).write_bytes(b"kmini.db 99\n")
+    with pytest.raises(ControllerError, match=r"kmini\.db was written by a later kmini \(format 99\): upgrade kmini"):
         Controller.open(str(tmp_path))
 
 
-def test_a_disk_that_refuses_changes_nothing(controller: Controller) -> None:
+def test_a_disk_that_refuses_changes_nothing(filesystem: MemoryFileSystem) -> None:
+    controller = open_in_memory(filesystem)
     kept = make(controller, "kept")
-    controller._database.connection.execute("PRAGMA query_only = TRUE")
     for attempt in (
         lambda: make(controller, "new"),
         lambda: controller.delete_topics([kept]),
         lambda: controller.next_producer_id(),
     ):
-        with pytest.raises(KafkaStorageError, match="cannot be written"):
-            attempt()
-    controller._database.connection.execute("PRAGMA query_only = FALSE")
+        for n in (1, 2):  # the append, and its sync
+            filesystem.faults = Faults(fail_at=n, operations={"append", "sync"})
+            with pytest.raises(KafkaStorageError, match="cannot be written"):
+                attempt()
     assert controller.topics == {"kept": kept}
     assert controller.next_producer_id() == 0
+    assert open_in_memory(filesystem.kill()).topics == {"kept": kept}
+
+
+def test_a_change_after_closing_is_refused(controller: Controller) -> None:
+    controller.close()
+    with pytest.raises(KafkaStorageError, match="the file is closed"):
+        make(controller, "late")
+
+
+# --- formats 1 and 2, which were databases of SQLite
+
+
+@pytest.mark.parametrize("version", sqlite_databases.FORMATS)
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_a_database_of_sqlite_is_taken_over(tmp_path: Path, version: int, is_killed: bool) -> None:
+    path = tmp_path / DATABASE
+    expected = sqlite_databases.write_sqlite_database(path, version, is_killed=is_killed)
+    before = {entry.name: entry.read_bytes() for entry in tmp_path.iterdir()}
+    assert as_sets(read_database(OsFileSystem(), str(path))) == as_sets(expected)
+    assert {entry.name: entry.read_bytes() for entry in tmp_path.iterdir()} == before, "reading changes nothing"
+    for _ in range(2):
+        database, stored = ControllerDatabase.open(OsFileSystem(), str(tmp_path), synced=True, new_cluster_id="")
+        assert as_sets(stored) == as_sets(expected)
+        database.close()
+        assert path.read_bytes().startswith(b"kmini.db 3\n")
+        assert sorted(entry.name for entry in tmp_path.iterdir()) == [".lock", DATABASE]
+
+
+def as_sets(stored: Stored) -> Stored:
+    return stored._replace(topics=sorted(stored.topics))
+
+
+def test_a_database_of_sqlite_whose_broker_still_runs_is_left_alone(tmp_path: Path) -> None:
+    sqlite_databases.write_sqlite_database(tmp_path / DATABASE, 2)
+    (tmp_path / "broker-1").mkdir()
+    lock = OsFileSystem().lock(str(tmp_path / "broker-1" / ".lock"))
+    with pytest.raises(ControllerError, match="broker-1 is in use"):
+        Controller.open(str(tmp_path), node_ids=[1])
+    assert (tmp_path / DATABASE).read_bytes().startswith(b"SQLite format 3\0")
+    lock.release()
+    Controller.open(str(tmp_path), node_ids=[1]).close()
+
+
+def foreign_tables(path: Path) -> None:
+    database = sqlite3.connect(path)
+    database.execute("CREATE TABLE bookmarks (url TEXT)")
+    database.close()
+
+
+def later_format(path: Path) -> None:
+    sqlite_databases.write_sqlite_database(path, 2, is_killed=False)
+    database = sqlite3.connect(path)
+    database.execute("PRAGMA user_version = 99")
+    database.close()
+
+
+def cut_off(path: Path) -> None:
+    sqlite_databases.write_sqlite_database(path, 2, is_killed=False)
+    path.write_bytes(path.read_bytes()[:-5000])
+
+
+def overwritten(path: Path) -> None:
+    sqlite_databases.write_sqlite_database(path, 2, is_killed=False)
+    data = path.read_bytes()
+    path.write_bytes(data[:4096] + b"x" * (len(data) - 4096))
+
+
+@pytest.mark.parametrize(
+    ("make_file", "said"),
+    [
+        (foreign_tables, "it is a database of SQLite with the tables bookmarks, and not one of kmini's"),
+        (lambda path: path.write_bytes(b"SQLite format 3\0"), "SQLite cannot read it"),
+        (later_format, r"was written by a later kmini \(format 99\)"),
+        (cut_off, "SQLite"),
+        (overwritten, "SQLite"),
+    ],
+)
+def test_a_database_of_sqlite_that_cannot_be_taken_over_is_named_and_stays(
+    tmp_path: Path, make_file: Callable[[Path], None], said: str
+) -> None:
+    path = tmp_path / DATABASE
+    make_file(path)
+    before = path.read_bytes()
+    with pytest.raises(ControllerError, match=said) as refused:
+        Controller.open(str(tmp_path))
+    assert str(refused.value).startswith(str(path))
+    assert path.read_bytes() == before
+
+
+# --- its size
+
+
+def test_the_file_is_bounded_by_what_it_says_and_not_by_how_often_it_changed(filesystem: MemoryFileSystem) -> None:
+    controller = open_in_memory(filesystem)
+    topic = make(controller, "t")
+    sizes = []
+    for number in range(5000):
+        controller.set_topic_configs(topic, {"retention.ms": str(number), "cleanup.policy": "x" * 200})
+        sizes.append(filesystem.size(f"/data/{DATABASE}"))
+    assert max(sizes) < 300 << 10
+    assert open_in_memory(filesystem.kill()).topics["t"].configs["retention.ms"] == "4999"

@@ -315,7 +315,8 @@ def test_a_directory_that_cannot_be_written_is_not_said_to_be_in_use(start, stop
     directory.chmod(0o755)
     assert finished.returncode == 2
     sentence = finished.stderr.splitlines()[-1]
-    assert f"cannot use {directory / 'kmini.db'}: Permission denied" in sentence
+    refused = directory / (".lock" if is_new else "kmini.db")
+    assert f"cannot use {refused}: Permission denied" in sentence
     assert "another broker" not in sentence
 
 

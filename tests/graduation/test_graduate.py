@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
-import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from sqlite_databases import FORMATS, write_sqlite_database
 
 from kmini import Broker
 from kmini.broker.controller import Controller
 from kmini.broker.security.acls import AclBinding
+from kmini.broker.stored import NEXT_PRODUCER_ID
 from kmini.cluster import Cluster
 from kmini.graduation.graduate import Report, graduate
 from kmini.graduation.settings import ChangedSetting
@@ -34,6 +35,7 @@ from kmini.protocol.topics import TopicPartition
 from kmini.records import tombstone
 from kmini.storage.checkpoints import read_offsets
 from kmini.storage.filesystem import OsFileSystem
+from kmini.storage.journal import Journal
 from kmini.storage.log_dir_files import read_meta_properties
 
 NOW_MS = 1_767_225_600_000
@@ -213,12 +215,10 @@ def test_producer_ids_go_on_above_all_that_were_given_out(
         producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)  # idempotent, as by default
         producer.send("orders", b"x").get(30)
         producer.close()
-    connection = sqlite3.connect(data_dir / "kmini.db")
-    (given,) = connection.execute("SELECT value FROM property WHERE name = 'next_producer_id'").fetchone()
-    connection.execute("UPDATE property SET value = 0 WHERE name = 'next_producer_id'")  # an older file came back
-    connection.commit()
-    connection.close()
-    assert given > 0
+    journal = Journal.open(OsFileSystem(), str(data_dir / "kmini.db"), synced=True)
+    assert journal.entries[NEXT_PRODUCER_ID] > 0
+    journal.change({NEXT_PRODUCER_ID: 0})  # as if an older file had come back
+    journal.close()
     run()
     (record,) = [one for one in metadata_of(out) if isinstance(one, ProducerIdsRecord)]
     assert record.next_producer_id == 1  # the logs know of producer 0
@@ -341,17 +341,18 @@ def test_folders_that_no_topic_has_are_left_behind_and_named(data_dir: Path, out
     assert not list(out.glob("gone*"))
 
 
-def test_an_older_database_is_read_and_stays_as_it_is(data_dir: Path, out: Path, run: Graduate) -> None:
-    connection = sqlite3.connect(data_dir / "kmini.db")
-    for table in ("acl", "scram_credential", "reassignment"):
-        connection.execute(f"DROP TABLE {table}")
-    connection.execute("PRAGMA user_version = 1")
-    connection.commit()
-    connection.close()
+@pytest.mark.parametrize("version", FORMATS)
+def test_an_older_database_is_read_and_stays_as_it_is(data_dir: Path, out: Path, run: Graduate, version: int) -> None:
+    controller = Controller.open(str(data_dir))
+    topics, cluster_id = tuple(controller.topics.values()), controller.cluster_id
+    controller.close()
+    for path in [data_dir / "kmini.db", data_dir / ".lock"]:
+        path.unlink()
+    write_sqlite_database(data_dir / "kmini.db", version, cluster_id=cluster_id, topics=topics)
+    before = {path.name: path.read_bytes() for path in data_dir.glob("kmini.db*")}
     run()
-    connection = sqlite3.connect(data_dir / "kmini.db")
-    assert connection.execute("PRAGMA user_version").fetchone() == (1,)
-    connection.close()
+    assert {path.name: path.read_bytes() for path in data_dir.glob("kmini.db*")} == before
+    assert not (data_dir / ".lock").exists()
     assert any(isinstance(record, TopicRecord) for record in metadata_of(out))
 
 

@@ -129,11 +129,7 @@ def test_another_clusters_folder(data_dir: Path, run: Graduate) -> None:
 
 
 def test_a_database_of_a_later_kmini(data_dir: Path, run: Graduate) -> None:
-    import sqlite3
-
-    connection = sqlite3.connect(data_dir / "kmini.db")
-    connection.execute("PRAGMA user_version = 99")
-    connection.close()
+    (data_dir / "kmini.db").write_bytes(b"kmini.db 99\n")
     with pytest.raises(Refused, match="later kmini"):
         run()
 

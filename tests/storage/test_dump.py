@@ -433,12 +433,17 @@ def test_a_partition_is_shown_in_reading_order(filesystem) -> None:
 
 
 def test_a_data_directory_is_shown_whole(filesystem) -> None:
-    write(filesystem, "data/kmini.db", b"SQLite")
+    write(filesystem, "data/kmini.db", b"kmini.db 3\n")
     write(filesystem, "data/broker-1/meta.properties", b"version=1\nnode.id=1\n")
     write(filesystem, "data/broker-1/.kafka_cleanshutdown", b'{"version":0,"brokerEpoch":-1}')
     write(filesystem, "data/broker-1/orders-0/00000000000000000000.log", batch(0))
     text = "\n".join(lines(filesystem, "data"))
-    for part in ("a database of SQLite", "node.id=1", "the last shutdown was clean", "offsets=0..0"):
+    for part in (
+        "topics, settings and producer ids of all brokers",
+        "node.id=1",
+        "the last shutdown was clean",
+        "offsets=0..0",
+    ):
         assert part in text
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 import kmini.storage
+from kmini.broker.controller_database import ControllerDatabase
+from kmini.broker.topology import PartitionState, Topic
 from kmini.protocol.records.batch import is_crc_valid, read_header
 from kmini.protocol.records.legacy import build_messages
 from kmini.protocol.records.record import Record
@@ -86,6 +88,12 @@ def test_the_messages_of_old_formats(examples: list[str]) -> None:
     (messages,) = [data for data in hexadecimal(examples) if data[8:12] == (16).to_bytes(4, "big")]
     record = Record(100, 1000, b"k", b"v")
     assert messages == build_messages([record], 0) + build_messages([record], 1)
+
+
+def test_the_controllers_database(examples: list[str], filesystem: MemoryFileSystem) -> None:
+    database, _ = ControllerDatabase.open(filesystem, "", synced=True, new_cluster_id="MkU3OEVBNTcwNTJENDM2Qg")
+    database.insert_topics([Topic("a", TOPIC_ID, (PartitionState((1,), (1,), 1),), {})])
+    assert filesystem.read("kmini.db").decode() in examples
 
 
 def test_the_texts(examples: list[str], filesystem: MemoryFileSystem) -> None:
