@@ -71,7 +71,6 @@ class Broker:
         """The release of Apache Kafka that this broker passes for; None for all that it can."""
         self.clock = clock or Clock()
         self.filesystem = filesystem or OsFileSystem(max_open_files=descriptors_for_files(), synced=not is_temporary)
-        self._is_temporary = is_temporary
         self._cluster_id = cluster_id
         self.log_dir = os.path.join(data_dir, filenames.broker_directory(config.node_id))
         self.metrics = Metrics()
@@ -183,7 +182,6 @@ class Broker:
         controller = Controller.open(
             self.data_dir,
             node_ids=[self.config.node_id],
-            synced=not self._is_temporary,
             cluster_id=self._cluster_id,
             filesystem=self.filesystem,
         )
@@ -362,6 +360,8 @@ class Broker:
             self.cleaner.abort(topic_partition)
             self.logs.delete(topic_partition)
             self._ask_for_deletion()
+        else:
+            self.logs.remove_half_made(topic_partition)
         self.purgatory.check(topic_partition)
 
     def leader_of(self, topic_partition: TopicPartition) -> Partition:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from ..protocol.errors import UnknownTopicOrPartition
 from ..protocol.topics import TopicPartition
+from ..storage.filesystem import OsFileSystem
 from . import elections
 from .background import Periodic
 from .broker import Broker
@@ -80,8 +81,8 @@ class Cluster:
         self.controller = Controller.open(
             self.data_dir,
             node_ids=self._configs.keys(),
-            synced=not self._is_temporary,
             cluster_id=self._cluster_id,
+            filesystem=OsFileSystem(synced=not self._is_temporary),
         )
         try:
             self.controller.begin_leader_epochs(self._configs.keys())

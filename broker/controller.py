@@ -72,7 +72,6 @@ class Controller:
         data_dir: str,
         *,
         node_ids: Collection[int] = (),
-        synced: bool = True,
         cluster_id: str = "",
         filesystem: FileSystem | None = None,
     ) -> "Controller":
@@ -89,9 +88,7 @@ class Controller:
             raise ControllerError(str(error)) from error
         path = os.path.join(data_dir, DATABASE)
         known_id = "" if filesystem.exists(path) else _cluster_id_of_logs(filesystem, data_dir)
-        database, stored = ControllerDatabase.open(
-            filesystem, data_dir, synced=synced, new_cluster_id=known_id or cluster_id
-        )
+        database, stored = ControllerDatabase.open(filesystem, data_dir, new_cluster_id=known_id or cluster_id)
         if cluster_id and stored.cluster_id != cluster_id:
             database.close()
             raise ControllerError(f"{data_dir} belongs to cluster {stored.cluster_id}, not to {cluster_id}")

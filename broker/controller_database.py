@@ -1,7 +1,6 @@
 """`DATA_DIR/kmini.db`: what the controller must not forget, in one journal (`storage/journal.py`).
 
-A change is one line, and one sync: 0.2 ms on a common disk. Where no data outlive the process (`synced=False`) the
-operating system keeps it, also when the process is killed.
+A change is one line, and one sync: 0.2 ms on a common disk.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class ControllerError(Exception):
 
 class ControllerDatabase:
     """The open file. Belongs to one thread. Every change is made as a whole or not at all, and outlives the process
-    when its method returns, with `synced` a loss of power too. Raises KafkaStorageError if the disk refuses."""
+    and a loss of power when its method returns. Raises KafkaStorageError if the disk refuses."""
 
     def __init__(self, journal: Journal, lock: Lock) -> None:
         """For `open`."""
@@ -45,9 +44,7 @@ class ControllerDatabase:
         self._lock = lock
 
     @classmethod
-    def open(
-        cls, filesystem: FileSystem, data_dir: str, *, synced: bool, new_cluster_id: str
-    ) -> tuple[ControllerDatabase, Stored]:
+    def open(cls, filesystem: FileSystem, data_dir: str, *, new_cluster_id: str) -> tuple[ControllerDatabase, Stored]:
         """Lock the data directory, open the file in it, making it if there is none, and read it. Blocks.
 
         `new_cluster_id` is for a file that is new; empty: a random one. A file of format 1 or 2 is replaced by one of
@@ -60,12 +57,12 @@ class ControllerDatabase:
             undone.callback(lock.release)
             if not filesystem.exists(path):
                 entries = of.entries_of(_new(new_cluster_id))
-                journal = Journal.create(filesystem, path, entries, synced=synced)
+                journal = Journal.create(filesystem, path, entries)
             elif _is_of_sqlite(filesystem, path):
-                journal = _take_over(filesystem, data_dir, synced=synced)
+                journal = _take_over(filesystem, data_dir)
             else:
                 with _told_by_name(path):
-                    journal = Journal.open(filesystem, path, synced=synced)
+                    journal = Journal.open(filesystem, path)
             undone.callback(journal.close, clean=False)
             with _told_by_name(path):
                 stored = of.stored_of(journal.entries)
@@ -192,7 +189,7 @@ def _is_of_sqlite(filesystem: FileSystem, path: str) -> bool:
     return filesystem.read(path).startswith(MAGIC)
 
 
-def _take_over(filesystem: FileSystem, data_dir: str, *, synced: bool) -> Journal:
+def _take_over(filesystem: FileSystem, data_dir: str) -> Journal:
     """Replace a database of SQLite by a file of this format. The kmini that wrote it did not lock the data directory,
     but its log directories: their locks show that it does not run."""
     with ExitStack() as held:
@@ -201,7 +198,7 @@ def _take_over(filesystem: FileSystem, data_dir: str, *, synced: bool) -> Journa
                 held.callback(_lock(filesystem, os.path.join(data_dir, name)).release)
         path = os.path.join(data_dir, DATABASE)
         entries = of.entries_of(read_database(filesystem, path))
-        journal = Journal.create(filesystem, path, entries, synced=synced)
+        journal = Journal.create(filesystem, path, entries)
     log.info("%s has a new format now, which earlier versions of kmini cannot read", path)
     return journal
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..protocol.errors import InconsistentTopicId, InvalidConfig, KafkaError, UnknownTopicOrPartition
@@ -154,7 +154,7 @@ def reconcile(broker: Broker) -> None:
         except (KafkaError, OSError) as error:  # the next start tries again
             log.error("the folder of %s, of no topic any more, cannot be put away: %s", topic_partition, error)
             gone.discard(topic_id)
-    controller.gone_from(broker.config.node_id, gone)
+    _forget(broker, gone)
     for name, its_logs in unknown.items():
         _adopt(broker, name, its_logs)
     _at_once(_host_all([broker], controller.topics.values(), spare_failures=True))
@@ -266,10 +266,21 @@ def _drop_all(broker: Broker, topics: Sequence[Topic]) -> Iterator[None]:
             except KafkaError as error:  # its name stays taken, and the next start tries again
                 log.error("the folders of the deleted topic %s cannot be put away: %s", topic.name, error.message)
                 kept.add(topic.id)
-        controller.gone_from(host.config.node_id, gone)
+        _forget(host, gone)
         host.groups.forget_topics(topic_ids)
         host.transactions.forget_topics(topic_ids)
     controller.release_names(topic_id for topic_id in topic_ids.values() if topic_id not in kept)
+
+
+def _forget(broker: Broker, topic_ids: Collection[bytes]) -> None:
+    """Tell the controller that a broker has no folder of these deleted topics any more, once that is on the disk. Where
+    the disk refuses, the next start tries again."""
+    if topic_ids:
+        try:
+            broker.logs.sync_names()
+            broker.controller.gone_from(broker.config.node_id, topic_ids)
+        except KafkaError as error:
+            log.error("deleted topics are remembered until the next start: %s", error.message)
 
 
 def _at_once(steps: Iterator[None]) -> None:

@@ -148,26 +148,22 @@ def write_atomically(filesystem: FileSystem, path: str, data: Buffer) -> None:
     put_in_place(filesystem, path)
 
 
-def write_aside(
-    filesystem: FileSystem, path: str, data: Buffer, *, synced: bool = True, is_private: bool = False
-) -> None:
+def write_aside(filesystem: FileSystem, path: str, data: Buffer, *, is_private: bool = False) -> None:
     """The first half of `write_atomically`: write `<path>.tmp`. OSError leaves the file at `path` as it was."""
     file = filesystem.open(path + ".tmp", create=True, is_private=is_private)
     try:
         file.truncate(0)
         file.append(data)
-        if synced:
-            file.sync()
+        file.sync()
     finally:
         file.close()
 
 
-def put_in_place(filesystem: FileSystem, path: str, *, synced: bool = True) -> None:
+def put_in_place(filesystem: FileSystem, path: str) -> None:
     """The second half of `write_atomically`: `<path>.tmp` becomes the file at `path`. After an OSError it is open
     which of the two is there, and will be after a loss of power."""
     filesystem.rename(path + ".tmp", path)
-    if synced:
-        filesystem.sync_directory(os.path.dirname(path))
+    filesystem.sync_directory(os.path.dirname(path))
 
 
 def make_directory_durable(filesystem: FileSystem, path: str) -> None:

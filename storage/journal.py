@@ -61,14 +61,13 @@ class Contents(NamedTuple):
 
 
 class Journal:
-    """An open file. Belongs to one thread. `synced` changes survive a loss of power, others the process only."""
+    """An open file. Belongs to one thread."""
 
-    def __init__(self, filesystem: FileSystem, path: str, entries: Entries, *, synced: bool) -> None:
+    def __init__(self, filesystem: FileSystem, path: str, entries: Entries) -> None:
         """For `open` and `create`."""
         self._entries = entries
         self._filesystem = filesystem
         self._path = path
-        self._synced = synced
         self._file: File | None = None
         """None while it is in doubt what the disk has: the next change writes a snapshot."""
         self._is_closed = False
@@ -78,25 +77,25 @@ class Journal:
         """Size of the file from which on the next change is followed by a snapshot."""
 
     @classmethod
-    def create(cls, filesystem: FileSystem, path: str, entries: Entries, *, synced: bool) -> Journal:
+    def create(cls, filesystem: FileSystem, path: str, entries: Entries) -> Journal:
         """Put a file of these entries at `path`, in the place of any other. OSError if the disk refuses."""
-        journal = cls(filesystem, path, entries, synced=synced)
+        journal = cls(filesystem, path, entries)
         journal._write_snapshot(entries)
         return journal
 
     @classmethod
-    def open(cls, filesystem: FileSystem, path: str, *, synced: bool) -> Journal:
+    def open(cls, filesystem: FileSystem, path: str) -> Journal:
         """Open the file at `path`. Raises CorruptJournal, LaterFormat, OSError if the disk refuses."""
         data = filesystem.read(path)
         contents = read_journal(data)
-        journal = cls(filesystem, path, contents.entries, synced=synced)
+        journal = cls(filesystem, path, contents.entries)
         if contents.whole_bytes < len(data):
             rest = len(data) - contents.whole_bytes
             logger.warning("%s: dropped %d bytes of a change that a crash interrupted before its answer", path, rest)
             journal._write_snapshot(contents.entries)
         else:
-            if synced:  # the process before may have ended between the renaming of a snapshot and this
-                filesystem.sync_directory(os.path.dirname(path))
+            # The process before may have ended between the renaming of a snapshot and this.
+            filesystem.sync_directory(os.path.dirname(path))
             journal._continue(contents.changes)
         return journal
 
@@ -106,7 +105,7 @@ class Journal:
         return self._entries
 
     def change(self, changes: Mapping[Key, Any]) -> None:
-        """Set entries, and remove those whose new value is None. On the disk when it returns, if `synced`.
+        """Set entries, and remove those whose new value is None. On the disk when it returns.
 
         OSError if the disk refuses: the entries are then what they were. The file may have the change all the same
         until the next one.
@@ -126,11 +125,11 @@ class Journal:
             self._try_snapshot()
 
     def close(self, *, clean: bool = True) -> None:
-        """Close the file. With `clean`, where changes are synced, it ends as a snapshot, in which nothing can pass for
-        the rest of an interrupted change: whatever is missing from it later is damage."""
+        """Close the file. With `clean` it ends as a snapshot, in which nothing can pass for the rest of an interrupted
+        change: whatever is missing from it later is damage."""
         if self._is_closed:
             return
-        if clean and self._synced and (self._changes or self._file is None):
+        if clean and (self._changes or self._file is None):
             self._try_snapshot()
         self._is_closed = True
         if self._file is not None:
@@ -140,16 +139,15 @@ class Journal:
     def _append(self, file: File, line: bytes) -> None:
         size = file.size
         file.append(line)
-        if self._synced:
-            try:
-                file.sync()
-            except OSError:
-                # A second sync would not say what the disk has. Only a new file does.
-                self._file = None
-                with contextlib.suppress(OSError):
-                    file.truncate(size)
-                file.close()
-                raise
+        try:
+            file.sync()
+        except OSError:
+            # A second sync would not say what the disk has. Only a new file does.
+            self._file = None
+            with contextlib.suppress(OSError):
+                file.truncate(size)
+            file.close()
+            raise
         self._changes += 1
 
     def _try_snapshot(self) -> None:
@@ -164,11 +162,11 @@ class Journal:
     def _write_snapshot(self, entries: Entries) -> None:
         """Replace the file by a snapshot of these entries, which are ours from then on."""
         data = _HEADER + b"%d\n" % FORMAT + _encode_line(entries)
-        write_aside(self._filesystem, self._path, data, synced=self._synced, is_private=True)
+        write_aside(self._filesystem, self._path, data, is_private=True)
         file, self._file = self._file, None
         if file is not None:
             file.close()
-        put_in_place(self._filesystem, self._path, synced=self._synced)
+        put_in_place(self._filesystem, self._path)
         self._continue(0)
         self._entries = entries
 

@@ -71,6 +71,8 @@ class LogManager:
         self._offline_start_offsets: dict[TopicPartition, int] = {}
         self._maybe_in_checkpoint: set[TopicPartition] = set()
         """Partitions of which log-start-offset-checkpoint may have an entry; it may be of a log that is gone."""
+        self._half_made: set[TopicPartition] = set()
+        """Partitions whose `create` failed and whose directory could not be removed either."""
         self._one_write_at_a_time = Lock()
 
     @classmethod
@@ -204,9 +206,31 @@ class LogManager:
                 file.append(encode_partition_metadata(topic_id))
             log = PartitionLog.create(self.environment, path, topic_partition, topic_id, config)
         except OSError as error:
+            self._half_made.add(topic_partition)
+            with contextlib.suppress(KafkaStorageError):
+                self.remove_half_made(topic_partition)
             raise KafkaStorageError(f"{topic_partition}: {error}") from error
+        self._half_made.discard(topic_partition)
         self.logs[topic_partition] = log
         return log
+
+    def remove_half_made(self, topic_partition: TopicPartition) -> None:
+        """Remove the directory that a failed `create` left, if it left one: the next start would take it for a log.
+        KafkaStorageError if the disk refuses."""
+        if topic_partition in self._half_made:
+            try:
+                self.filesystem.remove_tree(os.path.join(self.directory, partition_directory(topic_partition)))
+            except OSError as error:
+                raise KafkaStorageError(f"{topic_partition}: {error}") from error
+            self._half_made.discard(topic_partition)
+
+    def sync_names(self) -> None:
+        """Return when it is on the disk which logs there are: until then a loss of power may bring a deleted one back.
+        Blocks. KafkaStorageError if the disk refuses."""
+        try:
+            self.filesystem.sync_directory(self.directory)
+        except OSError as error:
+            raise KafkaStorageError(f"{self.directory}: {error}") from error
 
     def set_producer_id_expiration_ms(self, expiration_ms: int) -> None:
         """How long producers are remembered from now on, by the logs there are and by those to come."""

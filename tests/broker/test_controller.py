@@ -97,7 +97,7 @@ def test_leaders_and_replicas_survive_as_they_are(tmp_path: Path) -> None:
 
 
 def test_an_unsynced_database_survives_a_kill_too(tmp_path: Path) -> None:
-    controller = Controller.open(str(tmp_path / ""), node_ids=[1], synced=False)
+    controller = Controller.open(str(tmp_path / ""), node_ids=[1], filesystem=OsFileSystem(synced=False))
     controller.register(BrokerRegistration(1))
     made = make(controller, "t")
     again = as_after_a_kill(controller, tmp_path)
@@ -404,7 +404,7 @@ def test_a_database_of_sqlite_is_taken_over(tmp_path: Path, version: int, is_kil
     assert as_sets(read_database(OsFileSystem(), str(path))) == as_sets(expected)
     assert {entry.name: entry.read_bytes() for entry in tmp_path.iterdir()} == before, "reading changes nothing"
     for _ in range(2):
-        database, stored = ControllerDatabase.open(OsFileSystem(), str(tmp_path), synced=True, new_cluster_id="")
+        database, stored = ControllerDatabase.open(OsFileSystem(), str(tmp_path), new_cluster_id="")
         assert as_sets(stored) == as_sets(expected)
         database.close()
         assert path.read_bytes().startswith(b"kmini.db 3\n")

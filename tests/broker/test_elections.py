@@ -18,6 +18,7 @@ from kmini.protocol.errors import (
     UnknownTopicOrPartition,
 )
 from kmini.protocol.topics import TopicPartition
+from kmini.storage.filesystem import OsFileSystem
 
 P = TopicPartition("t", 0)
 
@@ -28,7 +29,7 @@ def always(_: Topic) -> bool:
 
 @pytest.fixture
 def controller(tmp_path: Path) -> Iterator[Controller]:
-    controller = Controller.open(str(tmp_path), node_ids=[1, 2, 3], synced=False)
+    controller = Controller.open(str(tmp_path), node_ids=[1, 2, 3], filesystem=OsFileSystem(synced=False))
     for node_id in (1, 2, 3):
         controller.register(BrokerRegistration(node_id))
     controller.create_topics([controller.new_topic("t", [(1, 2, 3)], {})])

@@ -215,7 +215,7 @@ def test_producer_ids_go_on_above_all_that_were_given_out(
         producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)  # idempotent, as by default
         producer.send("orders", b"x").get(30)
         producer.close()
-    journal = Journal.open(OsFileSystem(), str(data_dir / "kmini.db"), synced=True)
+    journal = Journal.open(OsFileSystem(), str(data_dir / "kmini.db"))
     assert journal.entries[NEXT_PRODUCER_ID] > 0
     journal.change({NEXT_PRODUCER_ID: 0})  # as if an older file had come back
     journal.close()

@@ -91,7 +91,7 @@ def test_the_messages_of_old_formats(examples: list[str]) -> None:
 
 
 def test_the_controllers_database(examples: list[str], filesystem: MemoryFileSystem) -> None:
-    database, _ = ControllerDatabase.open(filesystem, "", synced=True, new_cluster_id="MkU3OEVBNTcwNTJENDM2Qg")
+    database, _ = ControllerDatabase.open(filesystem, "", new_cluster_id="MkU3OEVBNTcwNTJENDM2Qg")
     database.insert_topics([Topic("a", TOPIC_ID, (PartitionState((1,), (1,), 1),), {})])
     assert filesystem.read("kmini.db").decode() in examples
 

@@ -25,41 +25,28 @@ def reread(filesystem: MemoryFileSystem) -> dict[tuple[str, ...], object]:
     return read_journal(filesystem.read(PATH)).entries
 
 
-@pytest.mark.parametrize(("synced", "syncs"), [(True, 1), (False, 0)])
-def test_a_change_is_one_append_and_one_sync_or_none(filesystem: MemoryFileSystem, synced: bool, syncs: int) -> None:
-    journal = Journal.create(filesystem, PATH, {}, synced=synced)
+def test_a_change_is_one_append_and_one_sync(filesystem: MemoryFileSystem) -> None:
+    journal = Journal.create(filesystem, PATH, {})
     filesystem.faults = faults = Faults()
     journal.change({("a",): 1, ("b", 2): {"c": [None, "ä\n\ud800"]}})
-    assert faults.count == 1 + syncs
+    assert faults.count == 2
     assert reread(filesystem) == journal.entries == {("a",): 1, ("b", 2): {"c": [None, "ä\n\ud800"]}}
 
 
-def test_nothing_is_ever_synced_where_the_data_end_with_the_process(filesystem: MemoryFileSystem) -> None:
-    filesystem.faults = Faults(fail_at=1, operations={"sync", "sync_directory"})
-    journal = Journal.create(filesystem, PATH, {("a",): 1}, synced=False)
-    for number in range(5):
-        journal.change({("a",): LARGE + str(number)})
-    journal.close()
-    journal = Journal.open(filesystem, PATH, synced=False)
-    journal.change({("a",): None})
-    journal.close()
-    assert reread(filesystem.kill()) == {}
-
-
 def test_no_changes_write_nothing(filesystem: MemoryFileSystem) -> None:
-    journal = Journal.create(filesystem, PATH, {}, synced=True)
+    journal = Journal.create(filesystem, PATH, {})
     filesystem.faults = faults = Faults()
     journal.change({})
     assert not faults.count
 
 
 def test_closing_leaves_a_snapshot_only(filesystem: MemoryFileSystem) -> None:
-    journal = Journal.create(filesystem, PATH, {("a",): 1}, synced=True)
+    journal = Journal.create(filesystem, PATH, {("a",): 1})
     journal.change({("b",): 2})
     assert read_journal(filesystem.read(PATH)).changes == 1
     journal.close(clean=False)
     assert read_journal(filesystem.read(PATH)).changes == 1
-    Journal.open(filesystem, PATH, synced=True).close()
+    Journal.open(filesystem, PATH).close()
     assert read_journal(filesystem.read(PATH)).changes == 0
     assert reread(filesystem) == {("a",): 1, ("b",): 2}
 
@@ -67,7 +54,7 @@ def test_closing_leaves_a_snapshot_only(filesystem: MemoryFileSystem) -> None:
 def test_a_full_disk_that_has_no_room_for_a_snapshot_still_takes_changes(
     filesystem: MemoryFileSystem, caplog: pytest.LogCaptureFixture
 ) -> None:
-    journal = Journal.create(filesystem, PATH, {}, synced=True)
+    journal = Journal.create(filesystem, PATH, {})
     journal.change({("a",): LARGE})
     filesystem.faults = Faults(fail_at=1, fail_for_good=True, error=errno.ENOSPC, operations={"create"})
     journal.change({("b",): LARGE})
@@ -79,7 +66,7 @@ def test_a_full_disk_that_has_no_room_for_a_snapshot_still_takes_changes(
 
 
 def test_after_a_failed_sync_nothing_is_told_before_a_new_file_is_whole(filesystem: MemoryFileSystem) -> None:
-    journal = Journal.create(filesystem, PATH, {("kept",): 1}, synced=True)
+    journal = Journal.create(filesystem, PATH, {("kept",): 1})
     filesystem.faults = Faults(fail_at=1, fail_for_good=True, operations={"sync"})
     for number in range(3):
         with pytest.raises(OSError, match="Input/output error"):
@@ -92,7 +79,7 @@ def test_after_a_failed_sync_nothing_is_told_before_a_new_file_is_whole(filesyst
 
 
 def test_after_a_rename_that_was_not_synced_the_next_change_is_not_told_too_early(filesystem: MemoryFileSystem) -> None:
-    journal = Journal.create(filesystem, PATH, {("a",): LARGE}, synced=True)
+    journal = Journal.create(filesystem, PATH, {("a",): LARGE})
     filesystem.faults = Faults(fail_at=1, operations={"sync_directory"})
     journal.change({("b",): 2 * LARGE})  # the snapshot that is due then is not
     assert filesystem.faults.is_spent
@@ -104,12 +91,12 @@ def test_after_a_rename_that_was_not_synced_the_next_change_is_not_told_too_earl
 def test_a_snapshot_whose_name_was_not_synced_is_the_file_once_another_process_has_opened_it(
     filesystem: MemoryFileSystem,
 ) -> None:
-    journal = Journal.create(filesystem, PATH, {}, synced=True)
+    journal = Journal.create(filesystem, PATH, {})
     journal.change({("a",): 1})
     filesystem.faults = Faults(fail_at=1, operations={"sync_directory"})
     journal.close()  # with a snapshot
     assert filesystem.faults.is_spent
-    Journal.open(filesystem, PATH, synced=True).change({("b",): 2})
+    Journal.open(filesystem, PATH).change({("b",): 2})
     for seed in range(20):
         assert reread(filesystem.crash(seed)) == {("a",): 1, ("b",): 2}
 
@@ -117,7 +104,7 @@ def test_a_snapshot_whose_name_was_not_synced_is_the_file_once_another_process_h
 def test_each_call_that_fails_leaves_the_entries_as_they_were_or_changed(filesystem: MemoryFileSystem) -> None:
     for n in range(1, 20):
         filesystem = MemoryFileSystem()
-        journal = Journal.create(filesystem, PATH, {("a",): LARGE}, synced=True)
+        journal = Journal.create(filesystem, PATH, {("a",): LARGE})
         faults = filesystem.faults = Faults(fail_at=n, operations=CHANGES)
         try:
             journal.change({("b",): 2 * LARGE})
@@ -131,7 +118,7 @@ def test_each_call_that_fails_leaves_the_entries_as_they_were_or_changed(filesys
 
 
 def test_entries_that_are_none_are_damage(filesystem: MemoryFileSystem) -> None:
-    journal = Journal.create(filesystem, PATH, {("a",): 1}, synced=True)
+    journal = Journal.create(filesystem, PATH, {("a",): 1})
     data = filesystem.read(PATH)
     journal.close()
     for text in (b"5", b"[5]", b"[[[[]],1]]", b"{"):
