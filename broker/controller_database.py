@@ -73,8 +73,11 @@ class ControllerDatabase:
         return cls(journal, lock), stored
 
     def close(self) -> None:
-        self._journal.close()
-        self._lock.release()
+        """Close the file, and let others have the directory. Blocks."""
+        try:
+            self._journal.close()
+        finally:
+            self._lock.release()
 
     # --- changes
 
@@ -95,7 +98,7 @@ class ControllerDatabase:
         self._change({of.partition_key(topic.id, number): topic.partitions[number] for topic, number in changes})
 
     def delete_topics(self, topics: Sequence[Topic]) -> None:
-        """Remove topics, with all that is theirs, and note that their folders have to go."""
+        """Remove topics with their partitions and settings, and note that their folders have to go."""
         changes: dict[Key, Any] = {}
         for topic in topics:
             changes[of.topic_key(topic.id)] = None
@@ -105,11 +108,11 @@ class ControllerDatabase:
         self._change(changes)
 
     def deleted_topic_ids(self) -> set[bytes]:
-        """The topics of which that is noted."""
+        """The ids of deleted topics whose folders have to go."""
         return of.deleted_topic_ids(self._journal.entries)
 
     def forget_deleted(self, topic_ids: Collection[bytes]) -> None:
-        """Take the note back."""
+        """Note that the folders of these deleted topics are gone."""
         self._change(dict.fromkeys(map(of.deleted_topic_key, topic_ids)))
 
     def replace_configs(self, resource_type: int, name: str, configs: Mapping[str, str]) -> None:
@@ -137,7 +140,7 @@ class ControllerDatabase:
         self._change({of.FEATURES_EPOCH: epoch, **{of.feature_key(name): level for name, level in levels.items()}})
 
     def reserve_producer_ids(self, count: int) -> int:
-        """The first of `count` ids that no other call returns."""
+        """Reserve `count` ids that no other call returns; returns the first."""
         first = int(self._journal.entries[of.NEXT_PRODUCER_ID])
         self._change({of.NEXT_PRODUCER_ID: first + count})
         return first
@@ -173,7 +176,7 @@ def _told_by_name(path: str) -> Iterator[None]:
         yield
     except LaterFormat as error:
         raise ControllerError(f"{path} was written by a later kmini ({error}): upgrade kmini to read it") from error
-    except (CorruptJournal, ValueError, TypeError, LookupError) as error:
+    except (CorruptJournal, ValueError, TypeError, LookupError, AttributeError) as error:
         remedy = (
             "Bring back a copy of it; or move it away, and topics are found again from their folders, without "
             "settings, users, access rules and quotas"

@@ -67,23 +67,15 @@ def _read(database: sqlite3.Connection) -> Stored:
     if not 1 <= version <= _NEWEST_FORMAT or "property" not in tables:
         found = f"the tables {', '.join(tables)}" if tables else "no tables"
         raise CorruptJournal(f"it is a database of SQLite with {found}, and not one of kmini's")
-    is_first = version == 1
+    is_second = version == 2  # the first had no access rules, credentials or reassignments
     properties = dict(database.execute("SELECT name, value FROM property"))
-    columns = ", ".join(AclBinding._fields)
     return Stored(
         cluster_id=str(properties["cluster_id"]),
-        topics=list(_topics(database, {} if is_first else _reassigned(database))),
+        topics=list(_topics(database, _reassigned(database) if is_second else {})),
         broker_configs=_configs(database, BROKER),
         client_quotas=_configs(database, CLIENT_QUOTA),
-        acls=[]
-        if is_first
-        else [AclBinding(*row) for row in database.execute(f"SELECT {columns} FROM acl ORDER BY rowid")],
-        scram_credentials={}
-        if is_first
-        else {
-            (user, mechanism): ScramCredential(*credential)
-            for user, mechanism, *credential in database.execute("SELECT * FROM scram_credential")
-        },
+        acls=_acls(database) if is_second else [],
+        scram_credentials=_scram_credentials(database) if is_second else {},
         feature_levels={
             name.removeprefix(_FEATURE): level for name, level in properties.items() if name.startswith(_FEATURE)
         },
@@ -91,6 +83,19 @@ def _read(database: sqlite3.Connection) -> Stored:
         next_producer_id=properties["next_producer_id"],
         deleted_topics={topic_id for (topic_id,) in database.execute("SELECT id FROM deleted_topic")},
     )
+
+
+def _acls(database: sqlite3.Connection) -> list[AclBinding]:
+    """In the order in which they were made."""
+    columns = ", ".join(AclBinding._fields)
+    return [AclBinding(*row) for row in database.execute(f"SELECT {columns} FROM acl ORDER BY rowid")]
+
+
+def _scram_credentials(database: sqlite3.Connection) -> dict[tuple[str, int], ScramCredential]:
+    return {
+        (user, mechanism): ScramCredential(*credential)
+        for user, mechanism, *credential in database.execute("SELECT * FROM scram_credential")
+    }
 
 
 _Numbers = tuple[int, ...]

@@ -1,6 +1,6 @@
-"""What the controller's database holds, and how it is said in the entries of a journal.
+"""The contents of the controller's database, and the journal entries that stand for them.
 
-An entry is a key and a value; `storage/FORMAT.md` lists them. Changes name entries by the functions here.
+An entry is a key and a value; `storage/FORMAT.md` lists them. The functions here are the one home of keys.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def entries_of(stored: Stored) -> Entries:
 
 
 def stored_of(entries: Mapping[Key, Any]) -> Stored:
-    """What the entries say. ValueError, TypeError or LookupError for entries that no `entries_of` made."""
+    """Read all entries of a database. ValueError, TypeError, LookupError or AttributeError for entries that no
+    `entries_of` made."""
     names: dict[str, str] = {}
     partitions: dict[str, dict[int, PartitionState]] = {}
     configs: dict[int, dict[str, dict[str, str]]] = {TOPIC: {}, BROKER: {}, CLIENT_QUOTA: {}}

@@ -40,9 +40,6 @@ _RELEVANT = (
 )
 """Settings of a topic that an audit asks for."""
 
-_COPIES = 10
-"""Times that a database is copied that changes meanwhile; what a broker changes is small, and seldom."""
-
 _TOPIC_RECORD, _CONFIG_RECORD, _REMOVE_TOPIC_RECORD = 2, 4, 9
 
 

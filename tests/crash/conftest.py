@@ -250,15 +250,13 @@ def outage(request: pytest.FixtureRequest) -> Outage:
 
 
 @pytest.fixture
-def survive(outage: Outage) -> Callable[..., int]:
-    """Tell a story with every file operation going wrong in turn, and check what is left; how often it went wrong."""
+def survive_from(outage: Outage) -> Callable[[Callable[[], Any], Callable[[Any], None]], int]:
+    """Tell a story, to a machine that `begin` makes, with every file operation going wrong in turn, and check what is
+    left; how often it went wrong. The machine has a `filesystem`, and can `start` and `check`."""
 
-    def run(story: Story, *, before: Story | None = None, **config: Any) -> int:
+    def run(begin: Callable[[], Any], story: Callable[[Any], None]) -> int:
         for n in range(1, 2_000):
-            machine = Machine(**config)
-            machine.start()
-            if before is not None:
-                before(machine)
+            machine = begin()
             faults = machine.filesystem.faults = outage.arm(n)
             with contextlib.suppress(PowerLoss):
                 story(machine)
@@ -271,5 +269,22 @@ def survive(outage: Outage) -> Callable[..., int]:
             if not faults.is_spent:
                 return n
         raise AssertionError("the story never ends")
+
+    return run
+
+
+@pytest.fixture
+def survive(survive_from: Callable[..., int]) -> Callable[..., int]:
+    """`survive_from` for the storage of one broker that runs, after a story that nothing disturbs."""
+
+    def run(story: Story, *, before: Story | None = None, **config: Any) -> int:
+        def begin() -> Machine:
+            machine = Machine(**config)
+            machine.start()
+            if before is not None:
+                before(machine)
+            return machine
+
+        return survive_from(begin, story)
 
     return run
