@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -18,12 +17,10 @@ from kmini.broker.properties import property_text
 from kmini.broker.topic_plans import DEFAULT
 from kmini.contents import ISOLATIONS
 from kmini.protocol.messages.fetch import FetchRequest
+from kmini.record_arguments import data, headers, wrong
 
 Config = Mapping[str, "str | int | float | bool"]
 """Settings by Kafka's names."""
-
-Headers = Iterable["tuple[str, bytes | str | None]"] | Mapping[str, "bytes | str | None"]
-"""Pairs of name and value, or a mapping; text becomes UTF-8."""
 
 TopicSpec = int | Mapping[str, Any]
 """A number of partitions, or a mapping with `partitions`, `replication_factor` and `config`, each optional."""
@@ -33,11 +30,6 @@ Topics = Mapping[str, TopicSpec] | Iterable[str]
 
 MAX_INT64 = (1 << 63) - 1
 MAX_INT32 = (1 << 31) - 1
-
-
-def wrong(argument: str, value: object, expected: str, *, kind: type[Exception] = ValueError) -> Exception:
-    """The error for an argument that is not what was expected."""
-    return kind(f"{argument}={reprlib.repr(value)}: must be {expected}")
 
 
 def text(argument: str, value: Any, expected: str) -> str:
@@ -58,31 +50,6 @@ def integer(argument: str, value: Any, expected: str, smallest: int, largest: in
     if not smallest <= number <= largest:
         raise wrong(argument, value, expected)
     return number
-
-
-def data(argument: str, value: Any) -> bytes | None:
-    """A key or a value as the log keeps it."""
-    if value is None:
-        return None
-    if not isinstance(value, bytes | bytearray | memoryview):
-        expected = "bytes or None" + (": encode text with .encode()" if isinstance(value, str) else "")
-        raise wrong(argument, value, expected, kind=TypeError)
-    return bytes(value)
-
-
-def headers(argument: str, value: Any) -> tuple[tuple[str, bytes | None], ...]:
-    """Headers as the log keeps them."""
-    expected = "a mapping of names to values, or pairs of them; a name is a str, a value is bytes, a str or None"
-    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
-        raise wrong(argument, value, expected, kind=TypeError)
-    pairs = list(value.items() if isinstance(value, Mapping) else value)
-    found = []
-    for pair in pairs:
-        if not isinstance(pair, tuple | list) or len(pair) != 2 or not isinstance(pair[0], str):
-            raise wrong(argument, pairs, expected, kind=TypeError)
-        name, content = pair
-        found.append((name, content.encode() if isinstance(content, str) else data(f"{argument}[{name!r}]", content)))
-    return tuple(found)
 
 
 def config(argument: str, value: Any) -> dict[str, str]:

@@ -6,7 +6,7 @@
 
 Clients connect to `bootstrap_servers`, and find out who leads what as with any cluster. What can be asked of it is
 written once (`ClusterOperations`); `Cluster` and `AsyncCluster` have it as blocking and as awaitable methods
-(`voices.py`).
+(`handle.py`).
 """
 
 import os
@@ -23,11 +23,11 @@ from kmini.broker.config import BrokerConfig
 from kmini.broker.controller import PartitionState
 from kmini.broker.purgatory import Operation
 from kmini.embedded import AsyncClock, Clock
+from kmini.handle import awaitable, blocking
 from kmini.host import AsyncHost, Host
 from kmini.protocol.errors import RequestTimedOut
 from kmini.protocol.topics import TopicPartition
 from kmini.shared_operations import SharedOperations
-from kmini.voices import awaitable, blocking
 
 __all__ = ["AsyncCluster", "BrokerNotRunning", "Cluster", "ReplicaOffsets"]
 

@@ -1,7 +1,7 @@
 """The broker inside a program: `with Broker() as broker:` blocks, `async with Broker() as broker:` awaits.
 
 What can be asked of it is written once (`operations.py`); `Broker` and `AsyncBroker`, with the handles `topic(...)` and
-`clock`, have it as blocking and as awaitable methods (`voices.py`).
+`clock`, have it as blocking and as awaitable methods (`handle.py`).
 """
 
 import os
@@ -14,9 +14,9 @@ from kmini.broker.clock import MovableClock
 from kmini.broker.config import BrokerConfig
 from kmini.broker.listeners import Endpoint
 from kmini.contents import PartitionOffsets
+from kmini.handle import Handle, awaitable, blocking
 from kmini.host import AsyncHost, Host
 from kmini.operations import ClockOperations, Operations, TopicOperations
-from kmini.voices import Speaker, awaitable, blocking
 
 __all__ = ["AsyncBroker", "AsyncClock", "AsyncTopic", "Broker", "Clock", "PartitionOffsets", "Topic"]
 
@@ -114,7 +114,7 @@ class Broker(Host[Operations, "AsyncBroker"]):
     metrics_text = blocking(Operations.metrics_text)
 
 
-class Topic(Speaker[TopicOperations]):
+class Topic(Handle[TopicOperations]):
     """One topic of a broker."""
 
     def __init__(self, broker: Broker, name: str) -> None:
@@ -126,7 +126,7 @@ class Topic(Speaker[TopicOperations]):
     apply_retention = blocking(TopicOperations.apply_retention)
 
 
-class Clock(Speaker[ClockOperations]):
+class Clock(Handle[ClockOperations]):
     """The clock of a broker or a cluster."""
 
     def __init__(self, host: Host[Any, Any]) -> None:
@@ -171,7 +171,7 @@ class AsyncBroker(AsyncHost[Operations]):
     metrics_text = awaitable(Operations.metrics_text)
 
 
-class AsyncTopic(Speaker[TopicOperations]):
+class AsyncTopic(Handle[TopicOperations]):
     """One topic of a broker; see Topic."""
 
     def __init__(self, broker: Broker, name: str) -> None:
@@ -183,7 +183,7 @@ class AsyncTopic(Speaker[TopicOperations]):
     apply_retention = awaitable(TopicOperations.apply_retention)
 
 
-class AsyncClock(Speaker[ClockOperations]):
+class AsyncClock(Handle[ClockOperations]):
     """The clock of a broker or a cluster; see Clock."""
 
     def __init__(self, host: Host[Any, Any]) -> None:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
+from kmini.handle import Handle, check_can_await
 from kmini.loop_thread import LoopThread, run_aside
-from kmini.voices import Speaker, check_can_await
 
 Table = TypeVar("Table")
 Awaited = TypeVar("Awaited", bound="AsyncHost[Any]")
@@ -18,7 +18,7 @@ H = TypeVar("H", bound="Host[Any, Any]")
 A = TypeVar("A", bound="AsyncHost[Any]")
 
 
-class Host(Speaker[Table], Generic[Table, Awaited]):
+class Host(Handle[Table], Generic[Table, Awaited]):
     """Runs on a thread of its own, with a data directory that is private, and removed at the end, unless one is given.
 
     `with` gives the host itself, `async with` its `aio`. Every method may be called from any thread; `start`, `stop`
@@ -126,7 +126,7 @@ class Host(Speaker[Table], Generic[Table, Awaited]):
         await self.aio.close()
 
 
-class AsyncHost(Speaker[Table]):
+class AsyncHost(Handle[Table]):
     """Has the methods of a `Host`, to be awaited on any asyncio event loop. RuntimeError on trio.
 
     A call that is cancelled leaves nothing half done: a start is undone, a stop goes on to its end.

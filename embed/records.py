@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
+from kmini import record_arguments
 from kmini.protocol.records.record import TOMBSTONE_HEADER
 
 __all__ = ["TOMBSTONE", "TOMBSTONE_HEADER", "Tombstone", "is_tombstone", "tombstone"]
@@ -31,7 +32,7 @@ class Tombstone(TypedDict):
 
     key: Any
     value: Any
-    headers: list[tuple[str, bytes]]
+    headers: list[tuple[str, bytes | None]]
 
 
 def tombstone(key: Any, value: Any = None, headers: Iterable[tuple[str, Any]] | Mapping[str, Any] = ()) -> Tombstone:
@@ -45,10 +46,10 @@ def tombstone(key: Any, value: Any = None, headers: Iterable[tuple[str, Any]] | 
         producer.produce("profiles", **tombstone("alice", headers={"deleted-by": "support"}))
 
     Key and value go to the client's serializers as they are. `headers` are pairs, or a mapping; text in them becomes
-    UTF-8, because kafka-python and aiokafka take bytes only. One that says that this is no tombstone is a ValueError.
+    UTF-8, because kafka-python and aiokafka take bytes only. Raises ValueError for a header that says that this
+    is no tombstone, and TypeError for what are no headers.
     """
-    pairs = headers.items() if isinstance(headers, Mapping) else headers
-    told = [(name, content.encode() if isinstance(content, str) else content) for name, content in pairs]
+    told = [*record_arguments.headers("headers", headers)]
     flags = [content for name, content in told if name == TOMBSTONE_HEADER]
     if any(_says_no(content) for content in flags):
         raise ValueError(f"a tombstone cannot have a header {TOMBSTONE_HEADER} that says no")
@@ -60,9 +61,14 @@ def is_tombstone(record: Any) -> bool:
 
     Takes a ConsumerRecord of kafka-python or aiokafka, a Message of confluent-kafka, and a Record of an embedded
     broker. Where a value deserializer makes something else of null, the header tells: with the flag, the broker adds it
-    to every null value. What the topic does with tombstones is not asked: without compaction none is deleted.
+    to every null value. What the topic does with tombstones is not asked: without compaction none is deleted. TypeError
+    for what is no record.
     """
-    value, headers = record.value, record.headers
+    try:
+        value, headers = record.value, record.headers
+    except AttributeError:
+        expected = "a record of kafka-python, aiokafka or kmini, or a Message of confluent-kafka"
+        raise record_arguments.wrong("record", record, expected, kind=TypeError) from None
     if callable(value):  # confluent-kafka has methods
         value, headers = value(), headers()
     if value is None:

@@ -1,17 +1,16 @@
 """What can be asked of the topics of a broker, and of a cluster alike: of whichever broker leads a partition.
 
-Written once, as coroutines on the loop of the brokers; `voices.py` makes methods of them. Every coroutine raises
+Written once, as coroutines on the loop of the brokers; `handle.py` makes methods of them. Every coroutine raises
 KafkaError.
 """
 
 from __future__ import annotations
 
 import asyncio
-import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from kmini.arguments import Config, Headers, NewTopic
+from kmini.arguments import Config, NewTopic
 from kmini.broker import topics
 from kmini.broker.appending import settled, validate_and_append
 from kmini.broker.broker import Broker as Core
@@ -22,6 +21,7 @@ from kmini.broker.partition import HIGH_WATERMARK, Partition
 from kmini.broker.purgatory import Operation, Unattended
 from kmini.broker.topic_plans import DEFAULT
 from kmini.contents import Isolation, Record, hidden, shown
+from kmini.handle import waits_for_clients
 from kmini.protocol.errors import (
     InvalidTopic,
     LeaderNotAvailable,
@@ -32,8 +32,8 @@ from kmini.protocol.errors import (
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record as NewRecord
 from kmini.protocol.topics import TopicPartition, is_internal
+from kmini.record_arguments import Headers
 from kmini.storage.log import PartitionLog
-from kmini.voices import waits_for_clients
 
 LOOK_AGAIN_MS = 500
 """Milliseconds after which a wait on the brokers of a cluster looks again which of them run."""
@@ -104,6 +104,8 @@ class SharedOperations(ABC):
     def _no_such_topic(self, name: str) -> str:
         names = sorted(known for known in self._controller.topics if not is_internal(known))
         if len(names) > SHOWN:
+            import difflib  # start-up time counts
+
             similar = difflib.get_close_matches(name, names, n=SHOWN)
             others = [other for other in names if other not in similar]
             names = [*similar, *others[: SHOWN - len(similar)], f"and {len(names) - SHOWN} more"]

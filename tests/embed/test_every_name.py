@@ -36,6 +36,7 @@ async def test_the_fixtures_work(kafka_broker, async_kafka_broker):
 """
 
 WARNINGS = ["-W", "error::ResourceWarning"]
+STRICT = ["-o", "asyncio_mode=strict", "-o", "asyncio_default_fixture_loop_scope=function"]
 
 
 def test_every_public_name_works_in_every_way_and_leaves_nothing() -> None:
@@ -50,7 +51,10 @@ def test_every_public_name_works_in_every_way_and_leaves_nothing() -> None:
 @pytest.mark.parametrize(
     ("mark", "arguments"),
     [
-        ("pytestmark = pytest.mark.asyncio", ["-o", "asyncio_mode=strict"]),
+        (
+            "pytestmark = pytest.mark.asyncio",
+            STRICT,
+        ),
         ("pytestmark = pytest.mark.anyio\nanyio_backend = pytest.fixture(lambda: 'asyncio')", ["-p", "no:asyncio"]),
     ],
     ids=["pytest-asyncio", "anyio"],

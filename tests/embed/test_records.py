@@ -60,6 +60,18 @@ def test_one_that_says_no_is_an_error(text: Any) -> None:
         tombstone(b"k", headers=[(TOMBSTONE_HEADER, text)])
 
 
+@pytest.mark.parametrize("headers", [5, "by", [("by",)], [("by", 5)], {5: b""}])
+def test_what_are_no_headers_is_told_by_name(headers: Any) -> None:
+    with pytest.raises(TypeError, match=r"^headers.*: must be "):
+        tombstone(b"k", headers=headers)
+
+
+@pytest.mark.parametrize("record", [5, None, b"record"])
+def test_what_is_no_record_is_told_by_name(record: Any) -> None:
+    with pytest.raises(TypeError, match=r"^record=.*: must be a record of kafka-python"):
+        is_tombstone(record)
+
+
 def test_what_one_call_returns_no_other_call_shares() -> None:
     tombstone(b"k")["headers"].append(("h", b""))
     assert tombstone(b"k")["headers"] == [TOMBSTONE]

@@ -1,7 +1,7 @@
 """Methods made of coroutines that are written once, as a table: `blocking` ones, and `awaitable` ones.
 
 The coroutines run on a thread and an event loop of their own, so that a broker answers while the code around it blocks,
-and does not care which loop a test runs on. A `Speaker` has the methods of one table.
+and does not care which loop a test runs on. A `Handle` has the methods of one table.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from kmini.protocol.errors import RequestTimedOut
 P = ParamSpec("P")
 T = TypeVar("T")
 Table = TypeVar("Table")
-Spoken = TypeVar("Spoken", covariant=True)
+Asked = TypeVar("Asked", covariant=True)
 F = TypeVar("F", bound=Callable[..., Any])
 
 _WAITS = "__waits_for_clients__"
@@ -34,26 +34,26 @@ def waits_for_clients(method: F) -> F:
     return method
 
 
-class Speaker(Generic[Spoken]):
+class Handle(Generic[Asked]):
     """Has the operations of a table, each a method made by `blocking` or by `awaitable`."""
 
-    def __init__(self, thread: LoopThread, table: Callable[[], Spoken]) -> None:
+    def __init__(self, thread: LoopThread, table: Callable[[], Asked]) -> None:
         """`table` gives the table of what runs on `thread` now, and raises RuntimeError while nothing does."""
         self._thread = thread
         self._table = table
 
     @property
-    def _operations(self) -> Spoken:
+    def _operations(self) -> Asked:
         return self._table()
 
 
 def blocking(
     method: Callable[Concatenate[Table, P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate[Speaker[Table], P], T]:
+) -> Callable[Concatenate[Handle[Table], P], T]:
     """The method as a blocking one. It raises TypeError and ValueError for arguments that are not what they must be."""
     signature = _signature_of_calls(method)
 
-    def call(self: Speaker[Table], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    def call(self: Handle[Table], /, *args: P.args, **kwargs: P.kwargs) -> T:
         bound = checked(method.__name__, signature, args, kwargs)
         library = running_library() if hasattr(method, _WAITS) else None
         if library is not None:
@@ -71,11 +71,11 @@ def blocking(
 
 def awaitable(
     method: Callable[Concatenate[Table, P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate[Speaker[Table], P], Coroutine[Any, Any, T]]:
+) -> Callable[Concatenate[Handle[Table], P], Coroutine[Any, Any, T]]:
     """The method as one that any asyncio event loop can await. It raises what the blocking one does."""
     signature = _signature_of_calls(method)
 
-    async def call(self: Speaker[Table], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    async def call(self: Handle[Table], /, *args: P.args, **kwargs: P.kwargs) -> T:
         check_can_await()
         bound = checked(method.__name__, signature, args, kwargs)
         return await asyncio.wrap_future(self._thread.submit(method(self._operations, *bound.args, **bound.kwargs)))

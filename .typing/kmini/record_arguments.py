@@ -1,0 +1,1 @@
+../../embed/record_arguments.py
