@@ -1,11 +1,11 @@
-"""Hints for people whose client does not get on with this broker, each logged once per client, at info.
+"""Hints about clients that cannot work with this broker, each logged once per client, at info.
 
-- The client asks for a request, or a version of it, that is not served.
-- The client came to one address (`bootstrap.servers`), was told another (`advertised.listeners`), and does not come to
-  that one: with a wrong address, all that clients say is that they time out.
+- A client sends a request, or a version of it, that is not served.
+- A client bootstraps through one address (`bootstrap.servers`), is told another (`advertised.listeners`), and does not
+  connect to that one: with a wrong address, all that clients report is a time-out.
 
-A client is a client id and a host. So many clients are remembered that a peer with many names takes no more than some
-hundred KiB, and a hint may come again.
+A client is a client id and a host. The number of remembered clients is bounded, so a peer with many client ids takes a
+few hundred KiB at most; a hint about a forgotten client may come again.
 """
 
 from __future__ import annotations
@@ -26,47 +26,46 @@ if TYPE_CHECKING:
 
 peer_log = PeerLog(logging.getLogger("kmini.client"))
 
-ARRIVAL_MS = 10_000
-"""Milliseconds that a client has to come to the address it was told, before a hint says that it did not. Less than the
+REDIRECT_TIMEOUT_MS = 10_000
+"""Milliseconds of liveness time that a client has to connect to the address it is told, before a hint. Less than the
 time-outs of clients, which are 30 s and more."""
 
 MAX_CLIENTS = 1_000
-"""Clients remembered for each kind of hint; the one that came first is forgotten."""
-_MAX_NAME = 200
+"""Clients remembered for each kind of hint; the oldest is forgotten."""
+_MAX_CLIENT_ID = 200
 """Characters of a client id that tell clients apart."""
 
-_METADATA = frozenset({API_KEYS["Metadata"], API_KEYS["DescribeCluster"]})
-"""Requests whose answer tells a client where to go."""
-_BEFORE_ARRIVAL = _METADATA | {
+_REDIRECTING_APIS = frozenset({API_KEYS["Metadata"], API_KEYS["DescribeCluster"]})
+"""Requests whose answer tells a client the addresses of brokers."""
+_BOOTSTRAP_APIS = _REDIRECTING_APIS | {
     API_KEYS[name] for name in ("ApiVersions", "SaslHandshake", "SaslAuthenticate", "FindCoordinator", "InitProducerId")
 }
-"""Requests that clients also send to the address in `bootstrap.servers`. They send all others to brokers they were told
-of."""
+"""Requests that clients also send on connections to `bootstrap.servers`. All others go to addresses from metadata."""
 _RETRIES = 3
-"""Connections without any other request, after the one on which the client was told an address, that show a client
-which bootstraps again and again. One or two are a client that came, and has nothing to ask yet."""
+"""Connections that send bootstrap requests only, after the first, which show that a client bootstraps again and again.
+One or two are a client that connects to the address it is told and has no other request yet."""
 
 _Client = tuple[str, str]
 """Client id and host."""
 
 
 class ClientHints:
-    """What is known of the clients of one broker's listeners."""
+    """The clients of one broker's listeners about which there is, or may soon be, a hint."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._refused: dict[tuple[str, str, int], None] = {}
-        """Client and API of requests that are not served."""
-        self._travellers: dict[_Client, _Traveller] = {}
+        """Clients and APIs about which the hint was given."""
+        self._redirected: dict[_Client, _RedirectedClient] = {}
 
     def close(self) -> None:
-        """Give no hints any more."""
-        for traveller in self._travellers.values():
-            traveller.cancel()
-        self._travellers.clear()
+        """Cancel the hints that may still come."""
+        for client in self._redirected.values():
+            client.cancel()
+        self._redirected.clear()
 
     def not_served(self, connection: Connection, header: RequestHeader, handler: Handler | None) -> None:
-        """Log that a client asks for what is not served, and what happens now: the first time."""
+        """Log, the first time, that a client sends a request that is not served, and what happens to it."""
         key = (*_client_of(connection, header), header.api_key)
         if key in self._refused:
             return
@@ -85,25 +84,25 @@ class ClientHints:
             *("not " if handler is None else "only ", served, then),
         )
 
-    def watch(self, connection: Connection) -> Arrival | None:
-        """What to tell of the requests of a new connection; None where clients are told the address they came to."""
+    def watch(self, connection: Connection) -> RedirectWatch | None:
+        """Return the watch over a new connection; None where clients are told the address at which they arrived."""
         told = self._server.address_for(connection)
-        return None if _is_same(told, connection.arrived_at) else Arrival(self, connection, told)
+        return None if _is_same(told, connection.arrived_at) else RedirectWatch(self, connection, told)
 
-    def traveller(self, connection: Connection, header: RequestHeader) -> _Traveller | None:
-        """What is known of a client that was told an address, or None."""
-        return self._travellers.get(_client_of(connection, header))
+    def redirected(self, connection: Connection, header: RequestHeader) -> _RedirectedClient | None:
+        """Return the client that sends this request if it was told an address before, else None."""
+        return self._redirected.get(_client_of(connection, header))
 
-    def depart(self, connection: Connection, header: RequestHeader, told: tuple[str, int]) -> None:
-        """A client is told an address: expect it there."""
-        if len(self._travellers) >= MAX_CLIENTS:
-            self._travellers.pop(next(iter(self._travellers))).cancel()
+    def redirect(self, connection: Connection, header: RequestHeader, told: tuple[str, int]) -> None:
+        """Expect that this client connects to the address that it is told."""
+        if len(self._redirected) >= MAX_CLIENTS:
+            self._redirected.pop(next(iter(self._redirected))).cancel()
         client = _client_of(connection, header)
-        self._travellers[client] = _Traveller(self._server, client, connection, told)
+        self._redirected[client] = _RedirectedClient(self._server, client, connection, told)
 
 
-class Arrival:
-    """The first requests of a connection to a listener that tells clients another address."""
+class RedirectWatch:
+    """Sees the first requests of a connection to a listener that tells clients another address."""
 
     __slots__ = ("_connection", "_hints", "_is_counted", "_told")
 
@@ -113,59 +112,57 @@ class Arrival:
         self._told = told
         self._is_counted = False
 
-    def asks(self, header: RequestHeader) -> None:
-        """Take note of a request. Once the client does more than bootstrapping, the connection's `arrival` ends."""
-        traveller = self._hints.traveller(self._connection, header)
-        if header.api_key not in _BEFORE_ARRIVAL:
-            self._connection.arrival = None
-            if traveller is not None:
-                traveller.arrived()
-        elif traveller is None:
-            if header.api_key in _METADATA:
+    def request(self, header: RequestHeader) -> None:
+        """Take note of a request. The first one that is no bootstrap request ends the watch over the connection."""
+        client = self._hints.redirected(self._connection, header)
+        if header.api_key not in _BOOTSTRAP_APIS:
+            self._connection.redirect_watch = None
+            if client is not None:
+                client.cancel()
+        elif client is None:
+            if header.api_key in _REDIRECTING_APIS:
                 self._is_counted = True
-                self._hints.depart(self._connection, header, self._told)
+                self._hints.redirect(self._connection, header, self._told)
         elif not self._is_counted:
             self._is_counted = True
-            traveller.connections += 1
+            client.later_connections += 1
 
 
-class _Traveller:
-    """A client that was told an address."""
+class _RedirectedClient:
+    """A client that is expected at the address it was told; logs the hint when its time is over."""
 
     def __init__(self, server: Server, client: _Client, connection: Connection, told: tuple[str, int]) -> None:
-        self.connections = 0
-        """How many it has opened since."""
+        self.later_connections = 0
+        """Connections of the client after the one on which it was told the address."""
         self._client = client
         self._listener = connection.listener.name
-        self._came_to = connection.arrived_at
+        self._arrived_at = connection.arrived_at
         self._told = told
-        self._timer: Timer | None = server.broker.clock.call_later(ARRIVAL_MS, self._is_late, liveness=True)
-
-    def arrived(self) -> None:
-        """It does what clients do at the address they were told: nothing is left to say about it."""
-        self.cancel()
+        clock = server.broker.clock
+        self._timer: Timer | None = clock.call_later(REDIRECT_TIMEOUT_MS, self._time_out, liveness=True)
 
     def cancel(self) -> None:
+        """Give no hint about this client."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _is_late(self) -> None:
+    def _time_out(self) -> None:
         self._timer = None
-        if 0 < self.connections < _RETRIES:
+        if 0 < self.later_connections < _RETRIES:
             return
         client_id, host = self._client
         peer_log.info(
             "client %s at %s came to %s, was told to connect to %s, and has not done so in %d s. If it cannot reach "
             "that address, change advertised.listeners (in a container KAFKA_ADVERTISED_LISTENERS) for listener %s, or "
             "give the client a listener of its own in listeners",
-            *(client_id or "without a name", host, _address(self._came_to), _address(self._told)),
-            *(ARRIVAL_MS // 1000, self._listener),
+            *(client_id or "without a name", host, _address(self._arrived_at), _address(self._told)),
+            *(REDIRECT_TIMEOUT_MS // 1000, self._listener),
         )
 
 
 def _client_of(connection: Connection, header: RequestHeader) -> _Client:
-    return (header.client_id or "")[:_MAX_NAME], connection.peer[0]
+    return (header.client_id or "")[:_MAX_CLIENT_ID], connection.peer[0]
 
 
 def _is_same(one: tuple[str, int], other: tuple[str, int]) -> bool:

@@ -16,7 +16,7 @@ from ..protocol.errors import IllegalSaslState, KafkaError, MalformedMessage, Un
 from ..protocol.framing import NEED_DATA, Frame, ServerConnection, frame_of
 from ..protocol.schema import Response
 from .background import Turn, resume
-from .client_hints import Arrival
+from .client_hints import RedirectWatch
 from .context import Context
 from .peer_log import PeerLog
 from .registry import Handler
@@ -68,10 +68,10 @@ class Connection(asyncio.BufferedProtocol):
         )
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
-        self.arrival: Arrival | None = None
-        """Watches whether the client comes to the address that it is told; None where there is nothing to watch."""
+        self.redirect_watch: RedirectWatch | None = None
+        """Watches whether the client connects to the address it is told; None where that is the address it came to."""
         self._logged: LoggedRequest | None = None
-        """The request in service, where each gets a line in the log."""
+        """The request in service, where the log has a line for each request."""
         self.in_service: asyncio.Task[None] | None = None
         """The request that is being worked on, or waits, where its handler could not answer at once."""
         self._reading = True
@@ -90,7 +90,7 @@ class Connection(asyncio.BufferedProtocol):
             self._closing = True
             self._transport.abort()
             return
-        self.arrival = self.server.hints.watch(self)
+        self.redirect_watch = self.server.hints.watch(self)
         if self.sasl is not None:
             self.sasl.begin()
 
@@ -244,8 +244,8 @@ class Connection(asyncio.BufferedProtocol):
         except MalformedMessage as error:
             self._drop(frame, error)
             return
-        if self.arrival is not None:
-            self.arrival.asks(header)
+        if self.redirect_watch is not None:
+            self.redirect_watch.request(header)
         if _request_log.isEnabledFor(logging.DEBUG):
             self._logged = LoggedRequest(self, header, request)
         context = Context(self.server.broker, self, header.api_version, header.client_id)

@@ -2,11 +2,11 @@
 
     Produce v9 client=billing correlation=7 peer=127.0.0.1:50312 acks=-1 topics=orders[0,2] error=NONE ms=0.4
 
-A line has the API and its version, who asks, the key fields of the request, the first error of the answer, and the time
-from decoding to answering in milliseconds. Key fields are numbers and names: the fields of the request itself that are
-no default, and of its topics, groups and other items the name, partitions and offsets. Bytes never show, and nothing
-deeper: neither records nor passwords, tokens or values of settings. A client chooses the names, so they are escaped and
-shortened.
+A line has the API and its version, the client, the key fields of the request, the first error of the answer, and the
+milliseconds from decoding the request to answering it. Key fields are numbers and names: fields of the request itself
+that have another value than their default, and of its topics, groups and other items the name, partitions and offsets.
+A line has no bytes and nothing from deeper inside: no records, passwords, tokens or values of settings. Clients choose
+names, so names are escaped and shortened.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
 log = logging.getLogger("kmini.request")
 
 _MAX_ITEMS = 5
-"""Items of a list that a line has; it counts the others."""
+"""Items of a list that a line shows; it counts the others."""
 _NOT_PLAIN = re.compile(r"[^\w.:/@+*-]")
 _NUMBERS = ("partition", "partition_index", "index")
 """Fields with the number of a partition."""
 _OFFSETS = ("fetch_offset", "committed_offset", "offset", "timestamp")
-"""Fields of a partition that a line has behind its number."""
+"""Fields of a partition that a line shows behind its number."""
 
 NameOf = Callable[[bytes], "str | None"]
 """The name of the topic with an id, or None."""
 
 
 class LoggedRequest:
-    """A request that gets a line in the log once it is answered."""
+    """A request whose line is logged once it is answered, or its connection ends."""
 
     __slots__ = ("_fields", "_header", "_peer", "_started")
 
@@ -142,7 +142,7 @@ def _scalar(value: str | int) -> str:
 
 
 def _quoted(text: str) -> str:
-    """What a client sent, so that it cannot look like another field, or another line."""
+    """Escape text that a client sent, so that it cannot look like another field or another line."""
     escaped = printable(text)
     if escaped and not _NOT_PLAIN.search(escaped):
         return escaped

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kmini import Broker
-from kmini.broker.client_hints import ARRIVAL_MS, MAX_CLIENTS
+from kmini.broker.client_hints import MAX_CLIENTS, REDIRECT_TIMEOUT_MS
 from kmini.protocol import messages as m
 from kmini.testing import ConnectionClosed, Wire
 
@@ -110,14 +110,14 @@ def work(broker: Broker, client: str = "billing") -> None:
 
 
 def wait(broker: Broker) -> None:
-    broker.clock.advance(f"{ARRIVAL_MS}ms", liveness=True)
+    broker.clock.advance(f"{REDIRECT_TIMEOUT_MS}ms", liveness=True)
 
 
 def test_a_client_that_does_not_come_where_it_was_told_is_told_once_with_both_addresses_and_the_setting(
     advertising: Broker, hints: Hints
 ) -> None:
     bootstrap(advertising)
-    advertising.clock.advance(f"{ARRIVAL_MS - 1_000}ms", liveness=True)
+    advertising.clock.advance(f"{REDIRECT_TIMEOUT_MS - 1_000}ms", liveness=True)
     assert hints() == []
     wait(advertising)
     (hint,) = hints()
@@ -177,7 +177,7 @@ def test_where_clients_are_told_the_address_they_came_to_no_connection_is_watche
     with Wire(broker.bootstrap_servers) as wire:
         wire.ask(m.MetadataRequest(topics=None))
         (connection,) = server.connections
-        assert connection.arrival is None
+        assert connection.redirect_watch is None
         port = connection.arrived_at[1]
         for host, is_watched in (("127.0.0.1", False), ("localhost", False), ("kafka", True)):
             connection.listener = connection.listener._replace(advertised=(host, port))
@@ -190,6 +190,6 @@ def test_a_peer_with_very_many_names_sets_no_more_timers_than_clients_are_rememb
         for number in range(MAX_CLIENTS + 50):
             wire._client_id = f"client-{number}"
             wire.ask(m.MetadataRequest(topics=[]), 9)
-        assert len(core.server.hints._travellers) == MAX_CLIENTS
+        assert len(core.server.hints._redirected) == MAX_CLIENTS
     timers = sum(timer.callback is not None for timer in core.clock._liveness_timers)
     assert timers <= MAX_CLIENTS + 10
