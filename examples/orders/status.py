@@ -1,0 +1,45 @@
+"""What has become of each order: a read model of the compacted topic `status`, with confluent-kafka."""
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+
+TIMEOUT_S = 30
+
+
+def statuses(servers: str) -> dict[str, str]:
+    """The last status of each order, by its number."""
+    found = {}
+    for message in read(servers, "status"):
+        order = message.key().decode()
+        if message.value() is None:  # a tombstone
+            found.pop(order, None)
+        else:
+            found[order] = message.value().decode()
+    return found
+
+
+def read(servers: str, topic: str):
+    """What a topic holds, from its beginning to its end, in the order of each partition."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "unused",  # librdkafka wants one
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "fetch.wait.max.ms": 10,  # it does not wait for more records: it ends
+        }
+    )
+    try:
+        unread = {*consumer.list_topics(topic, TIMEOUT_S).topics[topic].partitions}
+        consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in unread])
+        while unread:
+            message = consumer.poll(TIMEOUT_S)
+            if message is None:
+                raise TimeoutError(f"partitions {unread} of {topic} did not end in {TIMEOUT_S} s")
+            if not message.error():
+                yield message
+            elif message.error().code() == KafkaError._PARTITION_EOF:
+                unread.remove(message.partition())
+            else:
+                raise RuntimeError(message.error())
+    finally:
+        consumer.close()

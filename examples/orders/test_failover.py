@@ -1,0 +1,38 @@
+"""Brokers die: three of them, each partition on all, and services as they run elsewhere."""
+
+import asyncio
+
+import pytest
+from shop import Shop
+from status import read, statuses
+
+pytestmark = pytest.mark.asyncio
+
+
+async def test_orders_are_kept_when_their_leader_dies(cluster):
+    async with Shop(cluster.bootstrap_servers) as shop:
+        await shop.place("1", cents=100)
+        dead = cluster.leader("orders")
+        cluster.kill(dead)
+        await shop.place("2", cents=100)
+        cluster.restart(dead)
+        await cluster.aio.wait_until_in_sync("orders")
+        await cluster.aio.move_leader("orders", to=dead)  # which has the order that it missed
+        await shop.place("3", cents=100)
+    orders = await asyncio.to_thread(lambda: [*read(cluster.bootstrap_servers, "orders")])
+    assert [order.key() for order in orders] == [b"1", b"2", b"3"]
+
+
+async def test_orders_are_billed_once_each_when_the_coordinator_of_transactions_dies(cluster, open_billing):
+    async with Shop(cluster.bootstrap_servers) as shop:
+        for order in ("1", "2", "3"):
+            await shop.place(order, cents=100)
+    billing = await asyncio.to_thread(open_billing, cluster.bootstrap_servers)
+    assert await asyncio.to_thread(billing.bill_next) == "1"
+    dead = cluster.transaction_coordinator("billing-1")
+    assert dead != cluster.coordinator("billing"), "librdkafka 2.16 may hang if both die at once (issue 5511)"
+    cluster.kill(dead)
+    assert [await asyncio.to_thread(billing.bill_next) for _ in range(2)] == ["2", "3"]
+    invoices = await asyncio.to_thread(lambda: [*read(cluster.bootstrap_servers, "invoices")])
+    assert [invoice.key() for invoice in invoices] == [b"1", b"2", b"3"]
+    assert await asyncio.to_thread(statuses, cluster.bootstrap_servers) == dict.fromkeys("123", "billed")
