@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -228,6 +231,36 @@ def test_a_file_that_declares_none_is_refused_in_one_line(
     assert words in said
     assert str(file) in said
     assert said.count("\n") == 1
+
+
+LOGGING = """
+import logging, sys
+from kmini.cli import main
+from kmini.pipeline.stages.declaration import Pipeline
+from kmini.pipeline.stages.running import PipelineError
+
+def fail(self, **options):
+    logging.getLogger("kmini.pipeline.x").info("begins")
+    raise PipelineError("stage s failed")
+
+Pipeline.start = fail
+main()
+"""
+
+
+def test_log_lines_of_a_run_are_json_on_request(file: Path) -> None:
+    pytest.importorskip("pyspark")
+    file.write_text(DECLARED.format(name="one"))
+    command = [sys.executable, "-c", LOGGING, "pipeline", "run", str(file), "--log-format", "json"]
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    line, sentence = finished.stderr.splitlines()
+    assert {**json.loads(line), "time": ""} == {
+        "time": "",
+        "level": "INFO",
+        "logger": "kmini.pipeline.x",
+        "message": "begins",
+    }
+    assert sentence == "kmini: stage s failed"
 
 
 def test_a_file_is_shown_with_what_is_purged(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
