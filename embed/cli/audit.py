@@ -128,10 +128,13 @@ def audit(
     threshold = _bytes("--spark-from", spark_from)
     need_extra("audit", "pyarrow", "numpy", *(("matplotlib",) if picture_folder else ()))
     from kmini.pipeline.audit import Scope, rendering
-    from kmini.pipeline.logs.log_dir import LogDir
+    from kmini.pipeline.logs.log_dir import LogDir, NoLogDirectory
 
     scope = Scope(*scope_of)
-    directory = LogDir(log_dir)
+    try:
+        directory = LogDir(log_dir)
+    except NoLogDirectory as error:
+        raise click.UsageError(str(error)) from error
     policies, default, source = _policies(
         directory, wanted, broker_configs, topic_configs, bootstrap_server, command_config
     )

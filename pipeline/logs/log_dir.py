@@ -72,11 +72,16 @@ class PartitionFolder(NamedTuple):
         return tuple(segment for segment in self.segments if segment.state == LIVE)
 
 
+class NoLogDirectory(ValueError):
+    """The directory is not one of logs, so that no records does not mean that all were deleted. The message names its
+    contents."""
+
+
 class LogDir:
     """The folders of logs below a path, which may be a log directory, kmini's data directory (which has a `broker-N`
     for each broker), or one such folder itself.
 
-    FileNotFoundError or NotADirectoryError if there is no directory at the path.
+    FileNotFoundError or NotADirectoryError if there is no directory at the path, NoLogDirectory if it is another one.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -84,6 +89,12 @@ class LogDir:
         names = os.listdir(self.path)
         brokers = [name for name in names if parse_broker_directory(name) is not None]
         brokers = [name for name in brokers if os.path.isdir(os.path.join(self.path, name))]
+        if not brokers and not any(map(_belongs_to_logs, names)):
+            found = f"it holds {', '.join(sorted(names)[:3])}" if names else "it is empty"
+            raise NoLogDirectory(
+                f"{self.path} is no directory of logs: {found}; a data directory of kmini, a log directory of Apache "
+                "Kafka, or the folder of a partition was expected"
+            )
         self._lone_folder = not brokers and any(parse_segment_file(name) is not None for name in names)
         if self._lone_folder:
             self.log_directories = [os.path.dirname(self.path)]
@@ -157,6 +168,13 @@ _CHECKPOINTS = (
     filenames.HIGH_WATERMARK_CHECKPOINT,
     filenames.RECOVERY_POINT_CHECKPOINT,
 )
+
+
+def _belongs_to_logs(name: str) -> bool:
+    """Whether a name says that a directory has logs, or is one, or will have some."""
+    if name in (filenames.DATABASE, filenames.META_PROPERTIES):
+        return True
+    return parse_partition_directory(name) is not None or parse_segment_file(name) is not None
 
 
 def list_segments(folder: str) -> tuple[SegmentFile, ...]:

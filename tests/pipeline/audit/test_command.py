@@ -78,6 +78,26 @@ def test_a_clean_directory_is_success(run: Callable[..., Result], planted: Plant
     assert f"settings of topics: from {planted.path / 'kmini.db'}" in result.stderr
 
 
+@pytest.mark.parametrize(("name", "holds"), [("notes.txt", "it holds notes.txt"), (None, "it is empty")])
+def test_a_directory_without_logs_is_not_said_to_be_clean(
+    run: Callable[..., Result], tmp_path: Path, name: str | None, holds: str
+) -> None:
+    if name:
+        (tmp_path / name).touch()
+    result = run(tmp_path, "--topic-config", "cleanup.policy=compact")
+    assert result.exit_code == 2
+    assert f"{tmp_path} is no directory of logs: {holds}; a data directory of kmini," in result.stderr
+    assert "clean;" not in result.stderr
+
+
+def test_a_data_directory_without_topics_is_clean(run: Callable[..., Result], tmp_path: Path) -> None:
+    with Broker(data_dir=tmp_path):
+        pass
+    result = run(tmp_path)
+    assert result.exit_code == 0
+    assert "clean; 0 records" in result.stderr
+
+
 def test_violations_are_exit_code_1_and_told_in_a_table(run: Callable[..., Result], planted: Planted) -> None:
     result = run(planted.path, "--now", planted.late, "--key", "john", "--key-hex", "ff", "--key", "jack")
     assert result.exit_code == 1
@@ -184,7 +204,8 @@ def test_what_cannot_be_is_refused_in_a_sentence(
     refuse: Callable[..., str], planted: Planted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "does not exist" in refuse(tmp_path / "nowhere")
-    assert "says which settings its topics have" in refuse(tmp_path)
+    (tmp_path / "without-settings" / "orders-0").mkdir(parents=True)
+    assert "says which settings its topics have" in refuse(tmp_path / "without-settings")
     assert "hexadecimal digits were expected" in refuse(planted.path, "--key-hex", "xyz")
     assert "a time like" in refuse(planted.path, "--now", "yesterday")
     assert "is no duration" in refuse(planted.path, "--grace", "long")
