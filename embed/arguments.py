@@ -192,7 +192,7 @@ ARGUMENTS: dict[str, Callable[[str, Any], Any]] = {
     "partitions": _integer("a number of partitions, 1 or more", 1, MAX_INT32),
     "replication_factor": _integer("a number of replicas, 1 or more", 1, MAX_INT32),
     "timeout_ms": _milliseconds,
-    "timestamp_ms": _integer("milliseconds since the epoch, 0 or more", 0, MAX_INT64),
+    "timestamp_ms": _integer("milliseconds since the epoch, or -1 for none", -1, MAX_INT64),
     "to": _integer("the number of a broker", 0, MAX_INT32),
     "topic": _topic,
     "transactional_id": _text("a transactional id as str"),

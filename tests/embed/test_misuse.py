@@ -74,7 +74,7 @@ WRONG_VALUES: dict[str, list[Any]] = {
     "partitions": [0, -2],
     "replication_factor": [0, -2],
     "timeout_ms": [-1],
-    "timestamp_ms": [-1, 1 << 63],
+    "timestamp_ms": [-2, 1 << 63],
     "to": [-1],
     "version": [-1, 99],
 }
