@@ -45,6 +45,10 @@ _RETRIES = 3
 """Connections that send bootstrap requests only, after the first, which show that a client bootstraps again and again.
 One or two are a client that connects to the address it is told and has no other request yet."""
 
+_ADVERTISED = "advertised.listeners (in a container KAFKA_ADVERTISED_LISTENERS)"
+_MAPPED = "kmini.mapped.listeners (in a container KMINI_MAPPED_LISTENERS)"
+"""The settings that tell clients another address than that at which they arrive."""
+
 _Client = tuple[str, str]
 """Client id and host."""
 
@@ -135,7 +139,7 @@ class _RedirectedClient:
         self.later_connections = 0
         """Connections of the client after the one on which it was told the address."""
         self._client = client
-        self._listener = connection.listener.name
+        self._listener = connection.listener
         self._arrived_at = connection.arrived_at
         self._told = told
         clock = server.broker.clock
@@ -154,10 +158,10 @@ class _RedirectedClient:
         client_id, host = self._client
         peer_log.info(
             "client %s at %s came to %s, was told to connect to %s, and has not done so in %d s. If it cannot reach "
-            "that address, change advertised.listeners (in a container KAFKA_ADVERTISED_LISTENERS) for listener %s, or "
-            "give the client a listener of its own in listeners",
+            "that address, change %s for listener %s, or give the client a listener of its own in listeners",
             *(client_id or "without a name", host, _address(self._arrived_at), _address(self._told)),
-            *(REDIRECT_TIMEOUT_MS // 1000, self._listener),
+            *(REDIRECT_TIMEOUT_MS // 1000, _MAPPED if self._listener.advertised is None else _ADVERTISED),
+            self._listener.name,
         )
 
 

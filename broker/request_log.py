@@ -60,7 +60,7 @@ class LoggedRequest:
 
     def answered(self, response: Response | None) -> None:
         """Log the request with the first error of its answer; None is acks=0, which has no answer."""
-        self._log("error=NONE" if response is None else f"error={error_name(_first_error(response))}")
+        self._log("error=NONE" if response is None else f"error={error_name(first_error(response))}")
 
     def closed(self, reason: object) -> None:
         """Log the request that ended its connection."""
@@ -149,7 +149,7 @@ def _quoted(text: str) -> str:
     return '"' + escaped.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _first_error(value: Any) -> int:
+def first_error(value: Any) -> int:
     """The first error code of an answer, or NONE."""
     for field in type(value).__fields__:
         found = getattr(value, field.name)
@@ -157,12 +157,12 @@ def _first_error(value: Any) -> int:
             if found:
                 return int(found)
         elif isinstance(found, Struct):
-            if code := _first_error(found):
+            if code := first_error(found):
                 return code
         elif isinstance(found, list):
             for one in found:
                 if not isinstance(one, Struct):
                     break
-                if code := _first_error(one):
+                if code := first_error(one):
                     return code
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -133,6 +134,19 @@ def test_a_client_that_does_not_come_where_it_was_told_is_told_once_with_both_ad
     bootstrap(advertising, "shipping")
     wait(advertising)
     assert [hint.split()[1] for hint in hints()] == ["billing", "shipping"]
+
+
+def test_a_client_that_came_through_a_published_port_is_told_of_with_the_setting_for_those(
+    hints: Hints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Broker(config={"kmini.mapped.listeners": f"PLAINTEXT://{ELSEWHERE}"}) as broker:
+        server = broker._operations.core.server
+        monkeypatch.setattr(server, "_port_mapping", SimpleNamespace(was_passed_by=lambda *addresses: True))
+        bootstrap(broker)
+        wait(broker)
+    (hint,) = hints()
+    assert f"was told to connect to {ELSEWHERE}, " in hint
+    assert "change kmini.mapped.listeners (in a container KMINI_MAPPED_LISTENERS) for listener PLAINTEXT" in hint
 
 
 def test_a_client_that_comes_is_not_told_of(advertising: Broker, hints: Hints) -> None:

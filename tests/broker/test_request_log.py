@@ -13,7 +13,7 @@ import pytest
 
 from kmini import Broker
 from kmini.broker.registry import registered
-from kmini.broker.request_log import key_fields
+from kmini.broker.request_log import first_error, key_fields
 from kmini.protocol import messages as m
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
@@ -171,21 +171,21 @@ def test_what_a_client_calls_itself_cannot_look_like_another_field_or_line(
 # --- what it never has
 
 
-def filled(kind: type[Struct], version: int) -> dict[str, Any]:
+def filled(kind: type[Struct], version: int, number: int = 1) -> dict[str, Any]:
     """Every field with a value; text and bytes say which field they are of."""
     return {
-        field.name: value_of(field.type, f"{kind.__qualname__}.{field.name}", version)
+        field.name: value_of(field.type, f"{kind.__qualname__}.{field.name}", version, number)
         for field in kind.__fields__
         if field.exists_in(version)
     }
 
 
-def value_of(type_: Type, name: str, version: int) -> Any:
+def value_of(type_: Type, name: str, version: int, number: int) -> Any:
     if type_.struct is not None:
-        return type_.struct(**filled(type_.struct, version))
+        return type_.struct(**filled(type_.struct, version, number))
     assert type_.wire is not None
     if type_.element is not None:
-        return [value_of(type_.element, name, version)]
+        return [value_of(type_.element, name, version, number)]
     kind = type_.wire.name
     if "string" in kind:
         return name
@@ -193,7 +193,7 @@ def value_of(type_: Type, name: str, version: int) -> Any:
         return b"u" * 16
     if "bytes" in kind or kind == "records":
         return b"BYTES of " + name.encode()
-    return 0.5 if kind == "float64" else 1
+    return 0.5 if kind == "float64" else number
 
 
 FILLED = {
@@ -240,6 +240,25 @@ def test_logging_in_and_setting_passwords_leaves_no_secret_in_the_log(
     assert told[1] == "SaslAuthenticate v2 client=wire correlation=2 peer=P error=NONE ms=T"
     assert " principal=User:alice resources=1 " in told[2]
     assert SECRET not in caplog.text
+
+
+# --- the error of an answer
+
+
+def has_error_code(kind: type[Struct]) -> bool:
+    inner = [field.type.element or field.type for field in kind.__fields__]
+    return any(field.name == "error_code" for field in kind.__fields__) or any(
+        one.struct is not None and has_error_code(one.struct) for one in inner
+    )
+
+
+@pytest.mark.parametrize("api", FILLED)
+def test_the_first_error_of_an_answer_is_found_wherever_it_is(api: str) -> None:
+    request = type(FILLED[api])
+    version, response = request.max_version, request.response
+    for error in (0, 1):
+        answer = response(**filled(response, version, number=error))
+        assert first_error(answer) == (error if has_error_code(response) else 0)
 
 
 # --- when it is off
