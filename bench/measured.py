@@ -20,6 +20,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from peers import apache_kafka
+
 BENCH = Path(__file__).resolve().parent
 RESULTS = BENCH / "RESULTS.md"
 README = BENCH.parent / "README.md"
@@ -173,16 +175,25 @@ def page(*, quick: bool) -> str:
     return "\n".join([header, "", comparison.strip(), "", *table, ""])
 
 
+def placed(readme: str, text: str) -> str:
+    """README with this text where its tables are."""
+    before, _, rest = readme.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    assert end, f"README.md has no lines {BEGIN!r} and {END!r}"
+    return before + BEGIN + text + END + after
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="see whether all of it runs; nothing is written")
     options = parser.parse_args()
+    if reason := apache_kafka.why_unavailable():
+        sys.exit(f"the tables stand beside Apache Kafka's figures, and {reason}")
     text = page(quick=options.quick)
     print(text)
     if not options.quick:
         RESULTS.write_text(f"# Results\n\n{text}", encoding="utf-8")
-        head, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
-        README.write_text(head + BEGIN + text + END + rest.partition(END)[2], encoding="utf-8")
+        README.write_text(placed(README.read_text(encoding="utf-8"), text), encoding="utf-8")
 
 
 if __name__ == "__main__":

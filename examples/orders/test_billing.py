@@ -6,6 +6,8 @@ import pytest
 from billing import ChargeRefused
 from confluent_kafka import KafkaException
 
+from kmini import KafkaError
+
 
 def test_an_order_is_billed(broker, open_billing, place):
     place("42", cents=999)
@@ -20,7 +22,9 @@ def test_a_refused_charge_takes_invoice_and_status_back(broker, open_billing, pl
         open_billing(broker.bootstrap_servers).bill_next()
     assert broker.records("invoices") == []
     assert broker.records("status") == []
-    written = broker.records("invoices", isolation="all")  # the log still has the invoice, which no consumer gets
+    with pytest.raises(KafkaError, match="1 more in an aborted transaction of billing-1"):
+        broker.wait_for_records("invoices", 1, timeout_ms=0)  # a test that expects the invoice says where it is
+    written = broker.records("invoices", isolation="all")  # the log still has it, and no consumer gets it
     assert [record.state for record in written] == ["aborted", "abort marker"]
 
 

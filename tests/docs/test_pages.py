@@ -153,6 +153,16 @@ def test_the_figures_of_readme_are_those_of_the_committed_run() -> None:
     assert FIGURE.findall(prose) == []
 
 
+def test_make_bench_replaces_the_tables_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "bench")
+    import measured
+
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    changed = measured.placed(readme, "| | kmini |\n")
+    assert MEASURED.findall(changed) == ["| | kmini |\n"]
+    assert MEASURED.sub("", changed) == MEASURED.sub("", readme)
+
+
 def test_a_figure_is_recognized() -> None:
     for text in ("100–150 ms", "4.7 KiB each", "in 0.3 s.", "1,095 MB/s", "2–4 % of", "286 thousand/s"):
         assert FIGURE.search(text), text
