@@ -278,7 +278,9 @@ class Cluster(Host[ClusterOperations, "AsyncCluster"]):
     @property
     def bootstrap_servers(self) -> str:
         """host:port of every broker that runs, with commas between them, for any client; empty if none runs."""
-        return ",".join(broker.address for broker in self._operations.core.brokers.values())
+        return ",".join(
+            broker.address for broker in list(self._operations.core.brokers.values())
+        )  # the loop may change it
 
     def address_of(self, broker: int) -> str:
         """host:port of one broker. Raises BrokerNotRunning."""

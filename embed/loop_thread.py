@@ -39,9 +39,13 @@ class LoopThread:
         raise_descriptor_limit()
         self._pid, self._is_ending = os.getpid(), False
         loop = new_event_loop()
-        self._thread = threading.Thread(target=self._serve, args=(loop,), name="kmini", daemon=True)
-        self._thread.start()
-        self._loop = loop
+        thread = threading.Thread(target=self._serve, args=(loop,), name="kmini", daemon=True)
+        try:
+            thread.start()
+        except BaseException:
+            loop.close()
+            raise
+        self._thread, self._loop = thread, loop
 
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
         try:

@@ -148,6 +148,23 @@ def test_a_start_that_fails_inside_a_running_loop_leaves_nothing(run: Any) -> No
     run(main())
 
 
+def test_a_start_for_which_the_system_has_no_thread_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, start: Start
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    host = start()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            host.start()
+    with pytest.raises(RuntimeError, match="does not run"):
+        host.delete_topic("orders")
+    with host:
+        host.create_topic("orders")
+
+
 def test_a_start_again_that_fails_keeps_the_data() -> None:
     with Broker(topics={"orders": 1}) as broker:
         broker.produce("orders", b"one")
