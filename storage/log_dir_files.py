@@ -15,6 +15,10 @@ class CorruptMetadata(Exception):
     """The file does not say what it must. The message names the file and what is wrong."""
 
 
+class LaterMetadata(CorruptMetadata):
+    """The file has a later version than ours, so another program wrote it on purpose."""
+
+
 class MetaProperties(NamedTuple):
     """Whose a log directory is. A broker must not start on another cluster's or another broker's."""
 
@@ -52,13 +56,18 @@ def encode_partition_metadata(topic_id: bytes) -> bytes:
 
 
 def read_meta_properties(filesystem: FileSystem, log_directory: str) -> MetaProperties | None:
-    """None if the file is missing: a new directory. Reads version 1, and version 0 of brokers that used ZooKeeper."""
+    """None if the file is missing: a new directory. Reads version 1, and version 0 of brokers that used ZooKeeper.
+
+    Raises LaterMetadata or CorruptMetadata for other files.
+    """
     path = os.path.join(log_directory, META_PROPERTIES)
     try:
         entries = _entries(path, filesystem.read(path), separator="=")
     except FileNotFoundError:
         return None
-    version = entries.get("version")
+    version = entries.get("version", "")
+    if version.isascii() and version.isdigit() and int(version) > 1:
+        raise LaterMetadata(f"{path}: version {version} is a later one than 1")
     if version not in ("0", "1"):
         raise CorruptMetadata(f"{path}: version {version!r} is unknown")
     node_id = entries.get("node.id" if version == "1" else "broker.id", "")

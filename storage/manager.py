@@ -22,6 +22,7 @@ from .filesystem import Lock as FileLock
 from .log import LogEnvironment, PartitionLog
 from .log_dir_files import (
     CorruptMetadata,
+    LaterMetadata,
     MetaProperties,
     encode_partition_metadata,
     read_meta_properties,
@@ -363,6 +364,8 @@ def _own(filesystem: FileSystem, directory: str, node_id: int, cluster_id: str) 
     """What meta.properties says, if it is ours; written if it is not there (or damaged)."""
     try:
         meta = read_meta_properties(filesystem, directory)
+    except LaterMetadata as error:
+        raise WrongLogDirectory(f"{error}: start the program that wrote it, or upgrade kmini") from error
     except CorruptMetadata as error:
         logger.error("%s; writing it anew", error)
         meta = None

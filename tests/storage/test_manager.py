@@ -102,6 +102,13 @@ class TestOpening:
         host.write("meta.properties", b"\xff\xff")
         assert host.open().meta.node_id == 1
 
+    def test_meta_properties_of_a_later_version_are_refused_and_stay(self, host: Host) -> None:
+        host.open().close()
+        host.write("meta.properties", later := b"version=2\nnode.id=1\ncluster.id=cluster\n")
+        with pytest.raises(WrongLogDirectory, match=r"version 2 is a later one than 1: .* upgrade kmini"):
+            host.open()
+        assert host.read("meta.properties") == later
+
     def test_directories_that_are_no_logs_are_left_alone(self, host: Host, caplog: pytest.LogCaptureFixture) -> None:
         host.open().close()
         for name in ("lost+found", "a-0.0123456789abcdef0123456789abcdef-stray", "__cluster_metadata-0"):
