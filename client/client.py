@@ -19,7 +19,7 @@ from .address import Address, parse_addresses
 from .cluster import Cluster
 from .configs import ConfigEntry, ConfigResource, alter_configs, describe_configs
 from .connection import Connection, ConnectionSettings
-from .consume import ConsumedRecord, Consumption, Fetched, fetch
+from .consume import READ_UNCOMMITTED, ConsumedRecord, Consumption, Fetched, fetch
 from .deadline import Deadline
 from .delete_records import DeleteRecordsResult, delete_records_before
 from .groups import (
@@ -263,32 +263,45 @@ class Client:
         return await self.cluster.at_leader(topic_partition, deadline, attempt)
 
     def consume(
-        self, positions: Mapping[P, int], *, until: Mapping[P, int] | None = None
+        self,
+        positions: Mapping[P, int],
+        *,
+        until: Mapping[P, int] | None = None,
+        isolation_level: int = READ_UNCOMMITTED,
     ) -> AsyncGenerator[ConsumedRecord, None]:
         """The records of partitions from these offsets on: up to the offsets `until`, or without end.
 
         Within a partition they come in order. Follows leaders as they move. Close it (`contextlib.aclosing`) when it is
-        left before its end. Raises OffsetOutOfRange where records were deleted meanwhile.
+        left before its end. With READ_COMMITTED (`kmini.client.consume`) records of aborted transactions are left out,
+        and those of open ones waited for. Raises OffsetOutOfRange where records were deleted meanwhile.
         """
-        return self._consumption(positions, until).records()
+        return self._consumption(positions, until, isolation_level).records()
 
     def consume_batches(
-        self, positions: Mapping[P, int], *, until: Mapping[P, int] | None = None
+        self,
+        positions: Mapping[P, int],
+        *,
+        until: Mapping[P, int] | None = None,
+        isolation_level: int = READ_UNCOMMITTED,
     ) -> AsyncGenerator[tuple[TopicPartition, list[Record]], None]:
         """What `consume` gives, as a list of records for each batch of the log: several times as fast."""
-        return self._consumption(positions, until).batches()
+        return self._consumption(positions, until, isolation_level).batches()
 
-    def _consumption(self, positions: Mapping[P, int], until: Mapping[P, int] | None) -> Consumption:
+    def _consumption(
+        self, positions: Mapping[P, int], until: Mapping[P, int] | None, isolation_level: int
+    ) -> Consumption:
         start = {TopicPartition(*partition): offset for partition, offset in positions.items()}
         end = None if until is None else {TopicPartition(*partition): offset for partition, offset in until.items()}
-        return Consumption(self.cluster, start, end, patience_ms=self.timeout_ms)
+        return Consumption(self.cluster, start, end, patience_ms=self.timeout_ms, isolation_level=isolation_level)
 
-    async def list_offsets(self, timestamps: Mapping[P, int]) -> dict[P, OffsetAndTimestamp]:
+    async def list_offsets(
+        self, timestamps: Mapping[P, int], *, isolation_level: int = READ_UNCOMMITTED
+    ) -> dict[P, OffsetAndTimestamp]:
         """For each partition the first record at or after a time in ms, or a landmark: `EARLIEST`, `LATEST`, …"""
         deadline = self._deadline()
         found = await asyncio.gather(
             *(
-                list_offset(self.cluster, TopicPartition(*at), timestamp, deadline)
+                list_offset(self.cluster, TopicPartition(*at), timestamp, deadline, isolation_level=isolation_level)
                 for at, timestamp in timestamps.items()
             )
         )
@@ -299,9 +312,9 @@ class Client:
         offsets = await self.list_offsets(dict.fromkeys(partitions, EARLIEST))
         return {partition: found.offset for partition, found in offsets.items()}
 
-    async def end(self, partitions: Iterable[P]) -> dict[P, int]:
-        """The high watermarks: the offsets of the next records."""
-        offsets = await self.list_offsets(dict.fromkeys(partitions, LATEST))
+    async def end(self, partitions: Iterable[P], *, isolation_level: int = READ_UNCOMMITTED) -> dict[P, int]:
+        """The high watermarks: the offsets of the next records. With READ_COMMITTED the last stable offsets."""
+        offsets = await self.list_offsets(dict.fromkeys(partitions, LATEST), isolation_level=isolation_level)
         return {partition: found.offset for partition, found in offsets.items()}
 
     def delete_records_before(

@@ -7,20 +7,27 @@ until there is something to tell. The answers are taken as they come; within a p
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections import deque
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
+from operator import itemgetter
 from typing import NamedTuple
 
 from ..protocol.errors import CorruptMessage, KafkaError, UnknownServerError
 from ..protocol.messages.fetch import FetchRequest, FetchResponse
 from ..protocol.primitives import Buffer
-from ..protocol.records.batch import is_crc_valid, iter_batches
+from ..protocol.records.batch import BatchHeader, is_crc_valid, iter_batches
+from ..protocol.records.control import parse_end_transaction_marker
 from ..protocol.records.record import Record, decode_records
 from ..protocol.topics import TopicPartition
 from .cluster import Cluster
 from .connection import Connection
 from .deadline import Backoff, Deadline
 from .errors import check, error_of
+
+READ_UNCOMMITTED = 0
+READ_COMMITTED = 1
+"""Isolation levels: up to the high watermark, or up to the last stable offset and without aborted transactions."""
 
 MAX_WAIT_MS = 500
 MAX_BYTES = 8 * 1024 * 1024
@@ -52,6 +59,29 @@ class Fetched(NamedTuple):
     high_watermark: int
     last_stable_offset: int
     log_start_offset: int
+    aborted: tuple[tuple[int, int], ...] = ()
+    """With READ_COMMITTED the producer id and first offset of each aborted transaction in `records`, by offset."""
+
+
+class _AbortedTransactions:
+    """Which batches of an answer belong to aborted transactions (KIP-98). Batches are asked for in their order."""
+
+    def __init__(self, aborted: Sequence[tuple[int, int]]) -> None:
+        self._begins = deque(sorted(aborted, key=itemgetter(1)))
+        self._producer_ids: set[int] = set()
+        """Producers whose transaction, begun before and aborted later, holds every transactional batch of theirs."""
+
+    def has(self, records: Buffer, position: int, header: BatchHeader) -> bool:
+        """Whether this batch is part of one."""
+        while self._begins and self._begins[0][1] <= header.last_offset:
+            self._producer_ids.add(self._begins.popleft()[0])
+        if header.producer_id not in self._producer_ids or not header.is_transactional:
+            return False
+        if header.is_control:
+            marker = parse_end_transaction_marker(memoryview(records)[position : position + header.size])
+            if marker is not None and marker.is_abort:
+                self._producer_ids.discard(header.producer_id)
+        return True
 
 
 class Consumption:
@@ -64,10 +94,12 @@ class Consumption:
         until: Mapping[TopicPartition, int] | None,
         *,
         patience_ms: int,
+        isolation_level: int = READ_UNCOMMITTED,
     ) -> None:
         self.positions = dict(positions)
         self._cluster = cluster
         self._until = until
+        self._isolation_level = isolation_level
         self._patience_ms = patience_ms
         self._deadline = Deadline(patience_ms)
         """Pushed back by every success: so long may nothing work."""
@@ -130,7 +162,9 @@ class Consumption:
             if connection is None or not connection.is_open:
                 connection = await self._cluster.open_connection(leader, self._deadline)
             wanted = {partition: self.positions[partition] for partition in partitions}
-            fetched = await fetch(self._cluster, connection, wanted, timeout_ms=self._patience_ms)
+            fetched = await fetch(
+                self._cluster, connection, wanted, isolation_level=self._isolation_level, timeout_ms=self._patience_ms
+            )
         except KafkaError as error:
             if connection is not None:
                 await connection.close()
@@ -152,12 +186,13 @@ class Consumption:
     def _take(self, topic_partition: TopicPartition, fetched: Fetched) -> Iterator[list[Record]]:
         """The records from the position on, which moves past every batch, also past those without records for us."""
         end = self._until[topic_partition] if self._until is not None else None
+        aborted = _AbortedTransactions(fetched.aborted)
         for position, header in iter_batches(fetched.records):
             if header.next_offset <= self.positions[topic_partition]:
                 continue
             if not is_crc_valid(fetched.records, position, header):
                 raise CorruptMessage(f"{topic_partition}: the CRC of the batch at offset {header.base_offset} is wrong")
-            if not header.is_control:
+            if not aborted.has(fetched.records, position, header) and not header.is_control:
                 records = decode_records(fetched.records, position, header, limit=MAX_DECOMPRESSED_BYTES)
                 first = self.positions[topic_partition]
                 if records and (records[0].offset < first or (end is not None and records[-1].offset >= end)):
@@ -185,6 +220,7 @@ async def fetch(
     offsets: Mapping[TopicPartition, int],
     *,
     max_wait_ms: int = MAX_WAIT_MS,
+    isolation_level: int = READ_UNCOMMITTED,
     timeout_ms: int,
 ) -> dict[TopicPartition, Fetched | KafkaError]:
     """Ask one leader for records from these offsets on; it answers when there are any, or after `max_wait_ms`.
@@ -197,7 +233,13 @@ async def fetch(
         topic.partitions.append(
             FetchRequest.Topic.Partition(partition=index, fetch_offset=offset, partition_max_bytes=PARTITION_MAX_BYTES)
         )
-    request = FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=MAX_BYTES, topics=list(topics.values()))
+    request = FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=MAX_BYTES,
+        isolation_level=isolation_level,
+        topics=list(topics.values()),
+    )
     response: FetchResponse = await connection.send(request, timeout_ms=max_wait_ms + timeout_ms)
     check(response.error_code)
     answers = {
@@ -211,5 +253,9 @@ async def fetch(
 
 def _fetched(answer: FetchResponse.Topic.Partition) -> Fetched | KafkaError:
     return error_of(answer.error_code) or Fetched(
-        answer.records or b"", answer.high_watermark, answer.last_stable_offset, answer.log_start_offset
+        answer.records or b"",
+        answer.high_watermark,
+        answer.last_stable_offset,
+        answer.log_start_offset,
+        tuple((one.producer_id, one.first_offset) for one in answer.aborted_transactions or ()),
     )

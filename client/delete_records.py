@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ..protocol.errors import KafkaError, PolicyViolation, RequestTimedOut
+from ..protocol.errors import KafkaError, OffsetOutOfRange, PolicyViolation, RequestTimedOut
 from ..protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from ..protocol.topics import TopicPartition
 from .cluster import Cluster
@@ -104,6 +104,8 @@ def _explanation(error_code: int, topic: str) -> str:
             f"the cleanup.policy of {topic} is compact, so its records are deleted by key; "
             "cleanup.policy=compact,delete allows both"
         )
+    if error_code == OffsetOutOfRange.code:
+        return "the offset is above the high watermark; -1 stands for the high watermark itself"
     return ""
 
 

@@ -21,14 +21,17 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 async def list_offset(
-    cluster: Cluster, topic_partition: TopicPartition, timestamp: int, deadline: Deadline
+    cluster: Cluster, topic_partition: TopicPartition, timestamp: int, deadline: Deadline, *, isolation_level: int = 0
 ) -> OffsetAndTimestamp:
-    """The offset of the first record at or after a time in ms, or of a landmark (`EARLIEST`, `LATEST`, ...)."""
+    """The offset of the first record at or after a time in ms, or of a landmark (`EARLIEST`, `LATEST`, ...).
+
+    With isolation level 1 (read_committed) the latest offset is the last stable offset.
+    """
 
     async def attempt(connection: Connection) -> OffsetAndTimestamp:
         partition = ListOffsetsRequest.Topic.Partition(partition_index=topic_partition.partition, timestamp=timestamp)
         topic = ListOffsetsRequest.Topic(name=topic_partition.topic, partitions=[partition])
-        request = ListOffsetsRequest(topics=[topic], timeout_ms=deadline.remaining_ms)
+        request = ListOffsetsRequest(isolation_level=isolation_level, topics=[topic], timeout_ms=deadline.remaining_ms)
         response: ListOffsetsResponse = await connection.send(request, timeout_ms=deadline.remaining_ms)
         answer = response.topics[0].partitions[0]
         check(answer.error_code, f"{topic_partition}: no offset")

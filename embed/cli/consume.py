@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, nullcontext
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +17,7 @@ from kmini.cli.record_text import Printing, text_of
 
 if TYPE_CHECKING:
     from kmini.client import Client
+    from kmini.protocol.records.record import Record
     from kmini.protocol.topics import TopicPartition
 
 
@@ -40,6 +41,13 @@ class Start(NamedTuple):
 )
 @click.option("--from", "start", metavar="WHERE", default="beginning", show_default=True,
               help="beginning, end, an offset, or a time like 2026-01-31T12:00:00Z.")  # fmt: skip
+@click.option(
+    "--isolation-level",
+    type=click.Choice(("read_committed", "read_uncommitted")),
+    default="read_committed",
+    show_default=True,
+    help="Whether records of transactions that were aborted, or are open, are left out.",
+)
 @click.option("-g", "--group", metavar="GROUP", help="Go on where this group has stopped, and keep how far it comes.")
 @click.option("-n", "--count", type=click.IntRange(min=1), help="Stop after so many records.")
 @click.option("-f", "--follow", is_flag=True, help="Wait for more at the end instead of stopping there.")
@@ -53,6 +61,7 @@ def consume(
     topic: str,
     partitions: tuple[int, ...],
     start: str,
+    isolation_level: str,
     group: str | None,
     count: int | None,
     follow: bool,
@@ -75,48 +84,73 @@ def consume(
     kmini consume profiles -K :
     kmini consume orders --group billing --count 10
 
-    With --group, --from is for partitions in which the group has committed nothing. Nobody may be in the group
-    meanwhile. No record is missed; after a kill some may be printed again.
+    With --group, --from is for partitions in which the group has committed nothing. The group
+    must have no members meanwhile. No record is missed; after a kill some may be printed again.
     """
+    if group == "":
+        raise click.UsageError("--group: at least one character was expected")
     wanted_start = _parse_start(start)
     separator = None if key_separator is None else key_separator.encode()
     printing = Printing(output == "json", separator, null_marker.encode(), timestamps, headers, sys.stdout.isatty())
 
     async def work(client: Client) -> None:
+        from kmini.client.consume import READ_COMMITTED, READ_UNCOMMITTED
         from kmini.protocol.topics import TopicPartition
 
+        isolation = READ_COMMITTED if isolation_level == "read_committed" else READ_UNCOMMITTED
         chosen = [TopicPartition(topic, partition) for partition in dict.fromkeys(partitions)]
         wanted = chosen or await client.partitions(topic)
-        beginning, end = await client.beginning(wanted), await client.end(wanted)
+        beginning, written = await client.beginning(wanted), await client.end(wanted)
+        end = await client.end(wanted, isolation_level=isolation)
         positions = await _positions(client, wanted_start, beginning, end)
-        out = sys.stdout.buffer
-        kept = None if group is None else GroupProgress(client, group, out)
+        kept = None if group is None else GroupProgress(client, group, sys.stdout.buffer)
         if kept is not None:
             positions = await kept.resume(positions, beginning, end)
-        left = sum(max(0, end[at] - offset) for at, offset in positions.items())
-        left = left if count is None else min(left, count)
-        printed = 0
+        total = sum(max(0, end[at] - offset) for at, offset in positions.items())
         async with (
             kept.kept() if kept is not None else nullcontext(),
-            aclosing(client.consume_batches(positions, until=None if follow else end)) as batches,
+            aclosing(
+                client.consume_batches(positions, until=None if follow else end, isolation_level=isolation)
+            ) as batches,
         ):
-            with progress(topic, total=left, shown=not follow and not sys.stdout.isatty()) as update:
-                async for partition, records in batches:
-                    wanted_records = records if count is None else records[: count - printed]
-                    for first in range(0, len(wanted_records), PRINTED_AT_ONCE):
-                        out.write(text_of(partition, wanted_records[first : first + PRINTED_AT_ONCE], printing))
-                    printed += len(wanted_records)
-                    if kept is not None:
-                        kept.printed(partition, wanted_records[-1].offset + 1)
-                    if follow:
-                        out.flush()
-                    if printed == count:
-                        return
-                    update(printed)
+            if await _print(topic, batches, printing, total=total, count=count, flushed=follow, kept=kept):
+                return
             if kept is not None:
                 kept.finished(end)
+        if not follow:
+            _tell_open(written, end)
 
     ask(bootstrap_server, work)
+
+
+async def _print(
+    topic: str,
+    batches: AsyncIterator[tuple[TopicPartition, Sequence[Record]]],
+    printing: Printing,
+    *,
+    total: int,
+    count: int | None,
+    flushed: bool,
+    kept: GroupProgress | None,
+) -> bool:
+    """Print records, `count` of them at most; whether so many were there. `total` is about how many are expected."""
+    out = sys.stdout.buffer
+    printed = 0
+    total = total if count is None else min(total, count)
+    with progress(topic, total=total, shown=not flushed and not sys.stdout.isatty()) as update:
+        async for partition, batch in batches:
+            records = batch if count is None else batch[: count - printed]
+            for first in range(0, len(records), PRINTED_AT_ONCE):
+                out.write(text_of(partition, records[first : first + PRINTED_AT_ONCE], printing))
+            printed += len(records)
+            if kept is not None:
+                kept.printed(partition, records[-1].offset + 1)
+            if flushed:
+                out.flush()
+            if printed == count:
+                return True
+            update(printed)
+    return False
 
 
 def _parse_start(text: str) -> Start:
@@ -142,3 +176,14 @@ async def _positions(
             there = f"partition {at.partition} of {at.topic} has the offsets {first} to {end[at]}"
             raise click.ClickException(f"{there}, there is no offset {start.offset}")
     return dict.fromkeys(beginning, start.offset)
+
+
+def _tell_open(written: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> None:
+    """Say where records were there at the start that are not printed, because a transaction is open."""
+    for at, offset in written.items():
+        if offset > end[at]:
+            click.echo(
+                f"kmini: in {at}, a transaction is open that holds back what follows offset {end[at] - 1}, "
+                f"up to {offset - 1}; --isolation-level read_uncommitted shows it",
+                err=True,
+            )

@@ -78,6 +78,8 @@ def reset(
     kmini group reset billing --to-datetime 2026-01-31T12:00:00Z --execute
     """
     target = _target(to_earliest, to_latest, to_offset, shift_by, to_datetime)
+    if not name:
+        raise click.UsageError("GROUP: at least one character was expected")
     wanted = parse_topics(topics)
 
     async def work(client: Client) -> tuple[list[Move], Mapping[TopicPartition, KafkaError | None]]:

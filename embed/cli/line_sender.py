@@ -132,7 +132,7 @@ class LineSender:
         self._partitions = 0
         """Partitions of the topic, once known."""
         self._turn = random.randrange(1 << 16)
-        self._lines = 0
+        self.lines = 0
         """Lines of the texts so far."""
         self._lanes: dict[int, _Lane] = {}
         self._failure: Exception | None = None
@@ -156,7 +156,7 @@ class LineSender:
             refusal, count = self._refuse_keyless(partitions, count)
         for partition in sorted(set(partitions) - {self._kernel.NO_RECORD}):
             await self._gather(self._lanes.setdefault(partition, _Lane(partition)), text, rows, count)
-        self._lines += count
+        self.lines += count
         if refusal is not None:
             raise refusal
         if sum(lane.position for lane in self._lanes.values()) > MOST_GATHERED_BYTES:
@@ -173,7 +173,7 @@ class LineSender:
         reason = f"has no key: {expected!r} was expected between key and value"
         for number, partition in enumerate(partitions):
             if partition == self._kernel.NO_RECORD:
-                refusal = LineRefused(self._lines + number + 1, reason, by_broker=False)
+                refusal = LineRefused(self.lines + number + 1, reason, by_broker=False)
                 if self._on_refused is None:
                     return refusal, number
                 self._on_refused(refusal)
@@ -202,7 +202,7 @@ class LineSender:
                 now - lane.base_timestamp,
                 self._headers,
             )
-            lane.parts.append(_Part(rows, first, row, self._lines))
+            lane.parts.append(_Part(rows, first, row, self.lines))
             if row < count and not lane.make_room(self._kernel.room_for(rows, row, self._headers)):
                 lane.taken.clear()
                 self._start(lane)

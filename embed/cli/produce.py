@@ -87,6 +87,8 @@ def produce(
             on_refused=skipped.tell if on_error == "skip" else None,
         )
         await _send_all(sender, source, topic)
+        if not sender.lines:
+            await _check(client, topic, partition)
         return sender
 
     with _open(path) if path else nullcontext(sys.stdin.buffer) as source:
@@ -121,6 +123,19 @@ async def _send_all(sender: LineSender, source: BinaryIO, topic: str) -> None:
             raise click.ClickException(f"{error.message}; {_stored(sender, topic)}") from error
         except KafkaError as error:
             raise click.ClickException(f"{told(error)}; {_stored(sender, topic)}") from error
+
+
+async def _check(client: Client, topic: str, partition: int | None) -> None:
+    """Raise what sending a record would raise. A topic that does not exist is no error: a record may create it."""
+    from kmini.client.errors import check
+    from kmini.protocol.errors import UnknownTopicOrPartition
+
+    (found,) = (await client.metadata([topic])).topics
+    if found.error_code == UnknownTopicOrPartition.code:
+        return
+    check(found.error_code, topic)
+    if partition is not None and partition >= len(found.partitions):
+        raise UnknownTopicOrPartition(f"{topic} has no partition {partition}, it has {len(found.partitions)} of them")
 
 
 class Skipped:

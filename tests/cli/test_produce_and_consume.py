@@ -82,6 +82,13 @@ def test_no_input_is_no_record(ask) -> None:
     assert ask("produce", "orders", stdin="").stderr == "0 records produced to orders\n"
 
 
+def test_no_input_for_what_takes_no_record_is_told(refuse, run, broker) -> None:
+    broker.create_topic("orders", 2)
+    assert "INVALID_TOPIC_EXCEPTION" in refuse("produce", "or ders", stdin="", code=1)
+    assert "orders has no partition 2, it has 2 of them" in refuse("produce", "orders", "-p", 2, stdin="", code=1)
+    assert "no broker answers" in run("produce", "orders", "-b", "127.0.0.1:1", stdin="").stderr
+
+
 def test_lines_before_a_bad_one_are_stored_and_counted(refuse, broker) -> None:
     sentence = refuse("produce", "orders", "-K", ":", stdin="a:1\nb:2\nc\nd:4\n", code=2)
     assert "line 3 has no key: ':' was expected between key and value; 2 records are stored in orders" in sentence
@@ -293,6 +300,63 @@ def test_time_headers_and_key_can_be_printed_before_the_value(ask, broker) -> No
     broker.produce("orders", None, timestamp_ms=1 << 60)
     printed = ask("consume", "orders", "--timestamps", "--headers", "-K", "=", "--null-marker", "∅").stdout
     assert printed == f"1970-01-01T00:00:01.500Z\ta=1,b=∅\tk=v\n{1 << 60}\t\t∅=∅\n"
+
+
+@pytest.fixture
+def transactions(broker):
+    """The topic `t` with the records 0 committed, 1 aborted, 2 plain, 3 committed, 4 in an open transaction, 5 plain.
+    With the markers they have the offsets 0, 2, 4, 5, 7, 8."""
+    confluent_kafka = pytest.importorskip("confluent_kafka")
+    broker.create_topic("t")
+    made = []
+    for number, end in enumerate(["commit", "abort", "", "commit", "open", ""]):
+        if not end:
+            broker.produce("t", b"%d" % number)
+            continue
+        settings = {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": f"t-{end}", "log_level": 0}
+        producer = confluent_kafka.Producer(settings)
+        producer.init_transactions(20)
+        producer.begin_transaction()
+        producer.produce("t", b"%d" % number)
+        assert producer.flush(20) == 0
+        {"commit": producer.commit_transaction, "abort": producer.abort_transaction, "open": lambda _: None}[end](20)
+        made.append(producer)
+    yield broker
+    for producer in made:
+        producer.purge()
+
+
+@pytest.mark.parametrize(
+    ("options", "printed"),
+    [
+        ([], ["0", "2", "3"]),
+        (["--isolation-level", "read_committed"], ["0", "2", "3"]),
+        (["--isolation-level", "read_uncommitted"], ["0", "1", "2", "3", "4", "5"]),
+        (["--from", "3"], ["2", "3"]),
+        (["--count", "2"], ["0", "2"]),
+    ],
+    ids=" ".join,
+)
+def test_only_committed_records_are_printed_unless_all_are_asked_for(ask, transactions, options, printed) -> None:
+    assert ask("consume", "t", *options).stdout.split() == printed
+
+
+def test_records_held_back_by_an_open_transaction_are_told(ask, transactions) -> None:
+    told = "kmini: in t-0, a transaction is open that holds back what follows offset 6, up to 8; "
+    assert ask("consume", "t").stderr == f"{told}--isolation-level read_uncommitted shows it\n"
+    assert ask("consume", "t", "--isolation-level", "read_uncommitted").stderr == ""
+
+
+def test_a_group_goes_on_where_the_open_transaction_begins(ask, transactions) -> None:
+    assert ask("consume", "t", "--group", "g").stdout.split() == ["0", "2", "3"]
+    assert ask("consume", "t", "--group", "g").stdout.split() == []
+    ask("txn", "abort", "t-open")
+    assert ask("consume", "t", "--group", "g").stdout.split() == ["5"]
+
+
+def test_a_group_without_a_name_is_refused(refuse, numbers) -> None:
+    assert "--group: at least one character was expected" in refuse("consume", "numbers", "--group", "", code=2)
+    assert "GROUP: at least one character" in refuse("group", "reset", "", "numbers", "--to-latest", code=2)
 
 
 def test_an_unknown_topic_or_partition_is_told(refuse, numbers) -> None:
