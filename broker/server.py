@@ -29,7 +29,7 @@ GRACE_MS = 1_000
 
 
 class PortTaken(Exception):
-    """Another process listens where we were asked to."""
+    """The broker cannot listen where it is asked to: the port is taken or not allowed, or the host is not here."""
 
 
 class Listener(NamedTuple):
@@ -217,12 +217,17 @@ def _set_buffers(listening: socket.socket, send_bytes: int, receive_bytes: int) 
 
 
 def _listening_socket(name: str, host: str, port: int, backlog: int) -> socket.socket:
-    """A socket that is bound and does not listen yet: the loop starts that. An empty host means every address."""
+    """Return a socket that is bound and does not listen yet: the loop starts that. An empty host means every address.
+    Raises PortTaken."""
     family = socket.AF_INET6 if ":" in host or (not host and socket.has_dualstack_ipv6()) else socket.AF_INET
     try:
+        if host:
+            socket.getaddrinfo(host, port, family)
         return socket.create_server(
             (host, port), family=family, backlog=backlog, dualstack_ipv6=not host and family == socket.AF_INET6
         )
+    except (socket.gaierror, UnicodeError) as error:
+        raise PortTaken(f"cannot listen on {name}://{host}:{port}: the name has no address") from error
     except OSError as error:
         if error.errno in (errno.EADDRINUSE, errno.EACCES, errno.EADDRNOTAVAIL):
             raise PortTaken(f"cannot listen on {name}://{host}:{port}: {os.strerror(error.errno)}") from error

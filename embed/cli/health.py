@@ -70,7 +70,7 @@ def check(host: str, port: int, timeout_s: float) -> None:
 
 
 def _address_in_container() -> str:
-    """Where `kmini serve --env` listens, with the environment that this container has."""
+    """Return where `kmini serve --env` listens with this environment. Raises click.UsageError where it does not say."""
     from kmini.broker.config import BrokerConfig, ConfigError
     from kmini.cli.environment import read_environment
     from kmini.cli.serve import settings_of
@@ -79,4 +79,7 @@ def _address_in_container() -> str:
         config = BrokerConfig.parse(settings_of(None, read_environment(os.environ), is_container=True))
     except ConfigError as error:
         raise click.UsageError(str(error)) from error
-    return config.listeners[0].address
+    listener = config.listeners[0]
+    if listener.port == 0:
+        raise click.UsageError(f"{listener} stands for any free port, which kmini health cannot know; give it a number")
+    return listener.address

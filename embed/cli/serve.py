@@ -256,7 +256,12 @@ def _create_missing(broker: Broker, topics: list[NewTopic]) -> None:
             except KafkaError as error:
                 raise click.UsageError(f"{topic.asked_by} {topic.name}: {error.message}") from error
         elif len(known.partitions) != topic.partitions:
-            notice(f"topic {topic.name} exists with {len(known.partitions)} partitions and stays so")
+            partitions = "1 partition" if len(known.partitions) == 1 else f"{len(known.partitions)} partitions"
+            notice(f"topic {topic.name} exists with {partitions} and stays so")
+        elif topic.cleanup_policy:
+            policy = known.configs.get("cleanup.policy") or broker.config.text_of("log.cleanup.policy") or ""
+            if set(policy.split(",")) != set(topic.cleanup_policy.split(",")):
+                notice(f"topic {topic.name} exists with cleanup.policy={policy} and stays so")
 
 
 def _replicas(topic: NewTopic, brokers: int) -> int:

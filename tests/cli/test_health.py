@@ -77,3 +77,9 @@ def test_an_address_that_is_none_is_wrong_usage(run, address: str) -> None:
     result = run("health", "-b", address)
     assert result.exit_code == 2
     assert "HOST:PORT was expected" in result.stderr
+
+
+def test_any_free_port_in_the_environment_is_one_that_health_cannot_know(run) -> None:
+    result = run("health", "--env", PATH="", KAFKA_LISTENERS="PLAINTEXT://:0")
+    assert result.exit_code == 2
+    assert "PLAINTEXT://:0 stands for any free port, which kmini health cannot know" in result.stderr

@@ -253,6 +253,36 @@ def test_an_address_of_another_machine_is_told(run) -> None:
     assert "--host" in result.stderr.splitlines()[-1]
 
 
+@pytest.mark.parametrize("host", ["kafka", "k" * 64], ids=["unknown", "too long"])
+def test_a_listener_whose_name_has_no_address_is_told(run, tmp_path, monkeypatch, host: str) -> None:
+    resolve = socket.getaddrinfo
+
+    def resolve_all_but_kafka(name, *arguments, **options):
+        if name == "kafka":
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return resolve(name, *arguments, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve_all_but_kafka)
+    result = run("serve", "--data-dir", tmp_path, "-c", f"listeners=PLAINTEXT://{host}:9092")
+    assert result.exit_code == 2
+    sentence = result.stderr.splitlines()[-1]
+    assert f"cannot listen on PLAINTEXT://{host}:9092: the name has no address; choose an address" in sentence
+
+
+def test_a_topic_that_exists_with_another_cleanup_policy_stays_so_and_it_is_said(start, stop, tmp_path) -> None:
+    said = []
+    for topics in ("a:1:1,b:1:1:compact", "a:1:1:compact,b:1:1:compact", "a:2:1:delete,b:1:1"):
+        environ = {"KAFKA_CREATE_TOPICS": topics, "KAFKA_LISTENERS": "PLAINTEXT://127.0.0.1:0", "PATH": ""}
+        process = start("serve", "--env", "--data-dir", tmp_path, env=environ)
+        process.stdout.readline()
+        said.append([line for line in stop(process)[1].splitlines() if "stays so" in line])
+    assert said == [
+        [],
+        ["kmini: topic a exists with cleanup.policy=delete and stays so"],
+        ["kmini: topic a exists with 1 partition and stays so"],
+    ]
+
+
 def test_a_second_broker_on_the_same_data_is_refused(start, run, tmp_path) -> None:
     process = start("serve", "--port", 0, "--data-dir", tmp_path)
     process.stdout.readline()

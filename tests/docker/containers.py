@@ -88,7 +88,7 @@ class Container:
     def execute(self, *command: str) -> subprocess.CompletedProcess[str]:
         """Run a program beside the container's own, as its user, with its environment."""
         environ = Path(f"/proc/{self.pid}/environ").read_text().split("\0")
-        inside = ["nsenter", "-t", self.pid, "-m", "-u", "-n", "-p", "-r", "-S", "1000", "-G", "0", "env", "-i"]
+        inside = ["nsenter", "-t", self.pid, "-m", "-u", "-n", "-p", "-r", "-w", "-S", "1000", "-G", "0", "env", "-i"]
         return subprocess.run(
             [*inside, *filter(None, environ), *command],
             capture_output=True,

@@ -236,11 +236,20 @@ PYTHON_KRAFT = PYTHON._replace(
 # --- .NET
 
 DOTNET_START = "#!/bin/bash\n" + _advertise("PLAINTEXT://127.0.0.1:{port},BROKER://{address}:9093,")
-DOTNET_PORTS = {"KAFKA_LISTENERS": "PLAINTEXT://:9092,BROKER://:9093,CONTROLLER://:9094"}
+DOTNET = {
+    **KRAFT,
+    **TRANSACTIONS,
+    "KAFKA_LISTENERS": "PLAINTEXT://:9092,BROKER://:9093,CONTROLLER://:9094",
+    "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+}
+ONLY_KRAFT = ("KAFKA_PROCESS_ROLES", "KAFKA_CONTROLLER_LISTENER_NAMES")
 DOTNET_ZOOKEEPER = Wrapper(
     ".NET, for Confluent's image",
     waiting("/testcontainers.sh", shell=("/bin/sh", "-c")),
-    {**ZOOKEEPER, **TRANSACTIONS, "KAFKA_LISTENERS": "PLAINTEXT://0.0.0.0:9092,BROKER://0.0.0.0:9093"},
+    {
+        **{name: text for name, text in DOTNET.items() if name not in ONLY_KRAFT},
+        "KAFKA_ZOOKEEPER_CONNECT": "localhost:2181",
+    },
     "/testcontainers.sh",
     DOTNET_START + "echo '' > /etc/confluent/docker/ensure\n" + START_ZOOKEEPER + "exec /etc/confluent/docker/run\n",
     0o755,
@@ -249,7 +258,7 @@ DOTNET_ZOOKEEPER = Wrapper(
 )
 DOTNET_APACHE = DOTNET_ZOOKEEPER._replace(
     name=".NET, for Apache's image",
-    environ={**KRAFT, **TRANSACTIONS, **DOTNET_PORTS},
+    environ=DOTNET,
     script=DOTNET_START + "echo '' > /etc/kafka/docker/ensure\nexec /etc/kafka/docker/run",
     awaited=RECOVERED,
 )
