@@ -38,12 +38,16 @@ def test_an_order_whose_charge_is_refused_is_the_next_one_again(broker, open_bil
     assert [invoice.key for invoice in broker.records("invoices")] == [b"42"]
 
 
-def test_an_invoice_is_there_once_its_transaction_is_committed_and_not_before(broker, open_billing, place):
-    place("42")
-    billing = open_billing(broker.bootstrap_servers)
+def bill_without_commit(billing):
     order = billing.next_order()
     billing.producer.begin_transaction()
     billing.bill(order)
+
+
+def test_an_invoice_is_there_once_its_transaction_is_committed_and_not_before(broker, open_billing, place):
+    place("42")
+    billing = open_billing(broker.bootstrap_servers)
+    bill_without_commit(billing)
     assert broker.records("invoices") == []
     assert [record.state for record in broker.records("invoices", isolation="uncommitted")] == ["open"]
     billing.producer.commit_transaction()
@@ -53,9 +57,7 @@ def test_an_invoice_is_there_once_its_transaction_is_committed_and_not_before(br
 def test_an_instance_that_hangs_is_fenced_by_the_next_one(broker, open_billing, place):
     place("42")
     hanging = open_billing(broker.bootstrap_servers)
-    order = hanging.next_order()
-    hanging.producer.begin_transaction()
-    hanging.bill(order)
+    bill_without_commit(hanging)
     hanging.consumer.close()  # the group takes it for dead, and its transaction is open
     assert open_billing(broker.bootstrap_servers).bill_next() == "42"
     with pytest.raises(KafkaException, match="fenced"):

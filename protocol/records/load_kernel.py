@@ -51,7 +51,7 @@ encode_records: Any = _kernel.encode_records
 
 @cache
 def load_sieve() -> Any:
-    """The kernel of compaction, which only those load who compact."""
+    """The kernel of compaction, loaded by the first cleaning."""
     return load("sieve", interpreted=IS_PURE)
 
 

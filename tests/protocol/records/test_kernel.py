@@ -80,7 +80,14 @@ def test_kmini_pure_chooses_the_interpreted_kernel() -> None:
     assert chosen.stdout.strip().endswith("kernel.py")
 
 
-@pytest.mark.parametrize("name", ["kernel", "sieve", "flagging", "columns"])
+KERNELS = [
+    path.stem
+    for path in sorted(Path(load_kernel.__file__).parent.glob("*.py"))
+    if "\nimport cython\n" in path.read_text(encoding="utf-8")
+]
+
+
+@pytest.mark.parametrize("name", KERNELS)
 def test_an_interpreted_kernel_needs_no_cython(name: str) -> None:
     """And it leaves no trace by which other packages would take Cython for installed."""
     code = f"""
@@ -94,6 +101,12 @@ print(kernel.__file__, sys.modules["cython"])
     loaded = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert (loaded.returncode, loaded.stderr) == (0, "")
     assert loaded.stdout.split() == [str(Path(load_kernel.__file__).with_name(f"{name}.py")), "None"]
+
+
+def test_every_kernel_is_compiled_by_setup_py() -> None:
+    setup = (Path(load_kernel.__file__).parent.parent.parent / "setup.py").read_text(encoding="utf-8")
+    assert KERNELS
+    assert [name for name in KERNELS if f'"{name}"' not in setup] == []
 
 
 def test_where_no_kernel_was_compiled_its_source_is_loaded_and_needs_no_cython() -> None:
