@@ -60,10 +60,11 @@ def resume(coroutine: Coroutine[Any, Any, T], awaited: Any) -> Generator[Any, An
 class Turn:
     """A share of the loop: work that may be long asks at every step whether it `is_over`, then for the `next` one."""
 
-    __slots__ = ("_ends",)
+    __slots__ = ("_ends", "_length_s")
 
-    def __init__(self) -> None:
-        self._ends = time.perf_counter() + _TURN_S
+    def __init__(self, length_s: float | None = None) -> None:
+        self._length_s = _TURN_S if length_s is None else length_s
+        self._ends = time.perf_counter() + self._length_s
 
     @property
     def is_over(self) -> bool:
@@ -72,7 +73,7 @@ class Turn:
     async def next(self) -> None:
         """Let everybody else who is ready have a turn first."""
         await asyncio.sleep(0)
-        self._ends = time.perf_counter() + _TURN_S
+        self._ends = time.perf_counter() + self._length_s
 
 
 class Naps:

@@ -28,6 +28,7 @@ from .fetch_sessions import FetchSessions
 from .groups.coordinator import GroupCoordinator
 from .groups.store import GroupStore
 from .groups.transactions import TransactionalOffsets
+from .loading import Loading
 from .long_work import LongWork
 from .metrics import Metrics
 from .partition import Partition
@@ -77,6 +78,7 @@ class Broker:
         self.purgatory = Purgatory(self.clock)
         self.fetch_sessions = FetchSessions(self, config.max_incremental_fetch_session_cache_slots, self.clock)
         self.long_work = LongWork()
+        self.loading = Loading()
         self.partitions: dict[TopicPartition, Partition] = {}
         """The partitions that this broker leads."""
         self.replication = Replication(self)
@@ -123,6 +125,7 @@ class Broker:
             if comes_back:
                 await self.server.start()
             self._join()
+            await self.loading.idle()
             if before_open is not None:
                 before_open()
             if not comes_back:
@@ -145,10 +148,10 @@ class Broker:
         topics.reconcile(self)
         self._is_member = True
         self._register()
-        self.groups.load()
-        self.transactional_offsets.load()
-        self.transactions.load()
         self._coordinates = True
+        for name in (CONSUMER_OFFSETS, TRANSACTION_STATE):  # what transactions do to groups finds these loaded
+            for topic_partition in [one for one in self.partitions if one.topic == name]:
+                self._coordinate(topic_partition)
 
     def come_back(self) -> None:
         """Count as live from now on, see to every partition, and lead what nobody could lead without this broker."""
@@ -175,7 +178,7 @@ class Broker:
         self.partitions.clear()
         for topic_partition in led:
             self.purgatory.check(topic_partition)
-        self.groups.unload()
+        self.loading.ask(self.groups.unload())
         self.transactions.unload()
 
     def _open_controller(self) -> Controller:
@@ -248,6 +251,7 @@ class Broker:
         await self.replication.stop()
         await self.transactions.stop()
         await self.groups.stop()
+        await self.loading.idle()
         if hasattr(self, "cleaner"):
             await self.cleaner.stop()
         await self.clock.settle()
@@ -334,19 +338,19 @@ class Broker:
 
     def _coordinate(self, topic_partition: TopicPartition) -> None:
         """A partition is led here from now on; if groups or transactions are kept in it, coordinate them."""
-        topic, number = topic_partition
+        topic, _ = topic_partition
         if is_internal(topic) and self._coordinates:
             self._stop_coordinating(topic_partition)  # it may have been led here in an epoch before
+            partition = self.partitions[topic_partition]
             if topic == CONSUMER_OFFSETS:
-                self.groups.load(number)
-                self.transactional_offsets.load()
+                self.loading.ask(self.groups.load(partition, self.transactional_offsets.taken))
             elif topic == TRANSACTION_STATE:
-                self.transactions.load(number)
+                self.loading.ask(self.transactions.load(partition))
 
     def _stop_coordinating(self, topic_partition: TopicPartition) -> None:
         topic, number = topic_partition
         if topic == CONSUMER_OFFSETS:
-            self.groups.unload(number)
+            self.loading.ask(self.groups.unload(number))
             self.transactional_offsets.unload(number)
         elif topic == TRANSACTION_STATE:
             self.transactions.unload(number)

@@ -4,14 +4,14 @@ A key belongs to one partition, by a hash, and the leader of that partition coor
 log and applied to memory in the same turn of the loop; memory never runs ahead of the log. A request is answered when
 every in-sync replica has its change (acks=-1), and readers see a change from then on: `Written.when_replicated`.
 
-A new leader answers COORDINATOR_LOAD_IN_PROGRESS until every replica in sync has what it has loaded
-(`Partition.has_settled`). Before that it cannot know which part of it clients were told of by the leader before.
+A new leader answers COORDINATOR_LOAD_IN_PROGRESS until it has read the partition, and every replica in sync has what it
+has read (`Partition.has_settled`). Before that it cannot know which part of it the leader before has told clients of.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -44,13 +44,17 @@ from ..storage.producer_state import Origin
 from ..storage.validation import ValidatedRecords
 from . import internal_topics, topics
 from .appending import settled
+from .loading import without_collection
 
 if TYPE_CHECKING:
     from .broker import Broker
+    from .loading import Steps
     from .partition import Partition
 
 log = logging.getLogger("kmini.internal_topics")
 T = TypeVar("T")
+Take = Callable[[str, T], None]
+"""Takes in a key, and what was found of it."""
 
 KeyValue = tuple[bytes, bytes | None]
 """A record to be written; without a value it says that there is nothing any more."""
@@ -120,6 +124,8 @@ class InternalTopic:
         self._partitions = 0
         """Of the topic, when it was first seen: it may get more, but keys keep their places until the next start."""
         self._topic_id = ZERO_UUID
+        self._loading: set[Partition] = set()
+        """The partitions that are led here, and not read to their end yet."""
 
     # --- places
 
@@ -171,6 +177,8 @@ class InternalTopic:
                 self._check_loaded(partition)
 
     def _check_loaded(self, partition: Partition) -> None:
+        if partition in self._loading:
+            raise CoordinatorLoadInProgress("the partition is being loaded")
         if not partition.has_settled:
             raise CoordinatorLoadInProgress("what was loaded is not on all replicas yet, and may be lost again")
 
@@ -203,30 +211,48 @@ class InternalTopic:
 
     # --- reading
 
-    def load(self, replay: Callable[[PartitionLog], Mapping[str, T]], number: int | None = None) -> dict[str, T]:
-        """By key, what `replay` finds in the partitions that this broker leads, or in one of them. Blocks.
+    def load(self, partition: Partition, steps: Callable[[PartitionLog, dict[str, T]], Steps], take: Take[T]) -> Steps:
+        """Find out what a partition that is led here from now on holds, and give it to `take`, key by key. Until then
+        requests for its keys are answered with COORDINATOR_LOAD_IN_PROGRESS. The steps end early after `forget`.
 
         A key that belongs to another partition now, because the number of them has changed, is logged and left out.
         """
-        loaded: dict[str, T] = {}
-        for partition in self._partitions_held(number):
-            topic_partition = partition.topic_partition
-            found = replay(partition.log)
-            mine = {key: kept for key, kept in found.items() if self.number_of(key) == topic_partition.partition}
-            if strangers := len(found) - len(mine):
-                log.warning(
-                    "%d keys in %s belong elsewhere since the number of partitions changed: left out",
-                    *(strangers, topic_partition),
-                )
-            loaded.update(mine)
-        return loaded
+        if not partition.log.log_end_offset:
+            return iter(())
+        self._loading.add(partition)
+        records = partition.log.log_end_offset - partition.log.log_start_offset
+        return without_collection(self._load(partition, steps, take), records)
 
-    def _partitions_held(self, only: int | None) -> Iterator[Partition]:
-        """Those that this broker leads, and that hold anything."""
-        for number in range(self.partition_count) if only is None else (only,):
-            partition = self._broker.partitions.get(TopicPartition(self.name, number))
-            if partition is not None and partition.log.log_end_offset:
-                yield partition
+    def _load(self, partition: Partition, steps: Callable[[PartitionLog, dict[str, T]], Steps], take: Take[T]) -> Steps:
+        found: dict[str, T] = {}
+        for _ in steps(partition.log, found):
+            if partition not in self._loading:
+                return
+            yield
+        number, strangers = partition.topic_partition.partition, 0
+        while found:
+            key, value = found.popitem()
+            if self.number_of(key) == number:
+                take(key, value)
+            else:
+                strangers += 1
+            yield
+            if partition not in self._loading:
+                return
+        if strangers:
+            where = partition.topic_partition
+            log.warning(
+                "%d keys in %s belong elsewhere since the number of partitions changed: left out", strangers, where
+            )
+        self._loading.discard(partition)
+
+    def forget(self, number: int | None = None) -> None:
+        """Stop loading a partition, or all: they are not led here any more."""
+        self._loading = {one for one in self._loading if number not in (None, one.topic_partition.partition)}
+
+    def is_loading(self, number: int) -> bool:
+        """Whether a partition is led here, and not read to its end yet."""
+        return any(one.topic_partition.partition == number for one in self._loading)
 
     # --- writing
 

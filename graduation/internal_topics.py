@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from ..broker.groups.loading import replay
-from ..broker.internal_records import last_records
+from ..broker.internal_records import LastValues, replayed
 from ..protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ..storage.background import Deletions
 from ..storage.config import LogConfig
@@ -49,8 +50,9 @@ def internal_state(filesystem: FileSystem, out: str, partitions: Iterable[Taken]
                 groups += len(loaded)
                 offsets += sum(len(group.offsets) for group in loaded.values())
             else:
-                latest, _ = last_records(log)
-                transactional_ids += sum(record.value is not None for record in latest.values())
+                latest = LastValues()
+                deque(replayed(log, latest), maxlen=0)
+                transactional_ids += len(latest.values)
         finally:
             log.segments.close()
     return InternalState(groups, offsets, transactional_ids)

@@ -7,6 +7,7 @@ This believes sizes as far as the file goes, and no further: what is announced r
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Protocol
 
 from ..protocol.errors import CorruptMessage
 from ..protocol.records.batch import (
@@ -18,7 +19,6 @@ from ..protocol.records.batch import (
     BatchHeader,
     read_header,
 )
-from .filesystem import File
 
 _SMALLEST = LOG_OVERHEAD + SMALLEST_MESSAGE
 _HEADER_CHUNK = 4096
@@ -27,7 +27,32 @@ _BATCH_CHUNK = 1 << 20
 """Read at a time when every byte matters."""
 
 
-def read_headers(log: File, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+class Readable(Protocol):
+    """A file, as far as reading batches needs one."""
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def read_at(self, position: int, length: int) -> bytes:
+        """Up to `length` bytes from `position` on; fewer where the file ends."""
+
+
+class Snapshot:
+    """Bytes of a log file as they were when they were read, whatever becomes of the file."""
+
+    def __init__(self, path: str, data: bytes) -> None:
+        self.path = path
+        self.size = len(data)
+        self._data = data
+
+    def read_at(self, position: int, length: int) -> bytes:
+        return self._data[position : position + length]
+
+
+def read_headers(log: Readable, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
     """Position and header of every complete batch. Ends before an incomplete one; CorruptMessage at what is none."""
     chunk, chunk_start = b"", position
     end = log.size
@@ -55,7 +80,7 @@ def _read_message_header(chunk: bytes, at: int) -> BatchHeader:
     return read_message_header(chunk, at)
 
 
-def read_batches(log: File, position: int = 0) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+def read_batches(log: Readable, position: int = 0) -> Iterator[tuple[int, BatchHeader, memoryview]]:
     """The same, with the bytes of each batch. Verifies nothing more."""
     chunk, chunk_start = memoryview(b""), position
     for start, header in read_headers(log, position):

@@ -17,7 +17,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from ...protocol.errors import KafkaError
+from ...protocol.errors import CoordinatorLoadInProgress, KafkaError
 from ...protocol.topics import TopicPartition
 from ...protocol.uuids import ZERO_UUID
 from ..background import Turn
@@ -39,6 +39,8 @@ async def expire(coordinator: GroupCoordinator, now_ms: int, retention_ms: int) 
             continue
         try:
             await _expire(coordinator, group, now_ms, retention_ms, turn)
+        except CoordinatorLoadInProgress:
+            continue  # the next look finds it loaded
         except KafkaError as error:
             if coordinator.keeps(group):
                 log.error("offsets of group %r could not be expired: %s", group.group_id, error)
@@ -137,6 +139,8 @@ async def _remove(
             changes = coordinator.store.changes(group.group_id)
             if turn.is_over:
                 await turn.next()
+            if not coordinator.keeps(group):
+                return
         if group.offsets.get(topic_partition) is committed:
             changes.remove(topic_partition)
     await coordinator.store.write_offsets(changes, group.offsets)

@@ -7,7 +7,7 @@ times out in `rebalance`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,12 +33,16 @@ from .group import Group, refused
 from .joins import Joins, Refused
 from .member import Joining, JoinResult, SyncResult
 from .rebalance import Rebalancer
+from .shards import Shards
 from .states import DEAD, EMPTY, HEARTBEAT, PREPARING, STABLE, SYNC, Sync, can_rebalance
 
 if TYPE_CHECKING:
     from ..clock import Clock
     from ..config import BrokerConfig
     from ..internal_topic import Written
+    from ..loading import Steps
+    from ..partition import Partition
+    from .loading import LoadedGroup
     from .records import GroupMetadata
     from .store import GroupStore, OffsetChanges
 
@@ -70,7 +74,7 @@ class GroupCoordinator:
     """The groups that this broker coordinates. Belongs to the broker's loop."""
 
     def __init__(self, config: BrokerConfig, clock: Clock, store: GroupStore) -> None:
-        self.groups: dict[str, Group] = {}
+        self.groups = Shards(store.partition_of)
         self.store = store
         self._config = config
         self._clock = clock
@@ -79,22 +83,41 @@ class GroupCoordinator:
 
     # --- life
 
-    def load(self, number: int | None = None) -> None:
-        """Begin with what is stored in the partitions that this broker leads, or in the one that it leads from now on:
-        members have their session time-out to be heard of."""
-        for group_id, (metadata, offsets) in self.store.load(number).items():
-            group = self.groups[group_id] = Group.restored(group_id, metadata, offsets)
+    def load(self, partition: Partition, taken: Callable[[Group], None] | None = None) -> Steps:
+        """Begin with what is stored in a partition that this broker leads from now on; `taken` is called with each
+        group. Members have their session time-out to send a heartbeat."""
+        too_large: list[Group] = []
+
+        def take(group_id: str, loaded: LoadedGroup) -> None:
+            group = Group.restored(group_id, *loaded)
+            self.groups.put(group)
             for member in group.members.values():
                 self._rebalancer.hear_of(member, group)
             if len(group.members) > self._config.group_max_size:
+                too_large.append(group)
+            if taken is not None:
+                taken(group)
+
+        return self._load(self.store.load(partition, take), too_large)
+
+    def _load(self, steps: Steps, too_large: Iterable[Group]) -> Steps:
+        yield from steps
+        for group in too_large:
+            if self.groups.get(group.group_id) is group:
                 self._rebalancer.begin(group, "group.max.size has become smaller than the group")
 
-    def unload(self, number: int | None = None) -> None:
-        """Have no groups any more, or none of one partition: they are another broker's, or nobody's."""
-        for group_id, group in list(self.groups.items()):
-            if number is None or self.store.partition_of(group_id) == number:
-                self._rebalancer.kill(group, NotCoordinator)
-                del self.groups[group_id]
+    def unload(self, number: int | None = None) -> Steps:
+        """Forget all groups, or those of one partition: this broker does not lead it any more. The steps that are
+        returned give the memory back."""
+        self.store.topic.forget(number)
+        gone = self.groups.pop(number)
+        for shard in gone:
+            for group in shard.values():
+                if group.is_alive:
+                    self._rebalancer.kill(group, NotCoordinator)
+                else:
+                    group.state = DEAD  # of a million groups, most only commit offsets
+        return _discard(gone)
 
     async def stop(self) -> None:
         """Let nothing more happen to any group, and wait for what is being written."""
@@ -148,13 +171,15 @@ class GroupCoordinator:
 
     def _replace(self, dead: Group, metadata: GroupMetadata) -> None:
         """Put a group without members, of which `metadata` is stored, in the place of one that was killed."""
-        group = self.groups[dead.group_id] = Group.restored(dead.group_id, metadata, dead.offsets)
+        group = Group.restored(dead.group_id, metadata, dead.offsets)
         group.is_shown = dead.is_shown
+        self.groups.put(group)
 
     def note_written(self, group: Group, written: Written) -> None:
         """A record of the group was appended: the group is in memory from now on, and shown to readers once that record
         is replicated."""
-        self.groups.setdefault(group.group_id, group)
+        if group.group_id not in self.groups:
+            self.groups.put(group)
         if not group.is_shown:
             written.when_replicated(partial(self._show, group.group_id))
 
@@ -327,17 +352,13 @@ class GroupCoordinator:
         def applied(written: Written) -> None:
             nonlocal is_appended
             is_appended = True
-            written.when_replicated(partial(self._forget, group))
+            written.when_replicated(partial(self.groups.drop, group))
 
         try:
             await self.store.write_tombstone(group_id, group.offsets, applied)
         finally:
             if not is_appended and self.groups.get(group_id) is group:
                 self._replace(group, before)
-
-    def _forget(self, group: Group) -> None:
-        if self.groups.get(group.group_id) is group:
-            del self.groups[group.group_id]
 
     def _group_of_member(self, group_id: str) -> Group:
         """The group of a client that says it is a member. Raises UnknownMemberId if there is none, InvalidGroupId,
@@ -347,3 +368,13 @@ class GroupCoordinator:
         if group is None:
             raise UnknownMemberId("there is no such group")
         return group
+
+
+def _discard(shards: list[dict[str, Group]]) -> Steps:
+    """Let go of groups that are not served any more, few at a time: a million offsets take a while to be freed."""
+    for shard in shards:
+        while shard:
+            _, group = shard.popitem()
+            for _ in group.offsets.clear():
+                yield
+            yield

@@ -144,6 +144,11 @@ class Group:
         self.state = state
         self.state_timestamp_ms = now_ms
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether any client or timer waits for something to happen to it."""
+        return bool(self.members or self.reserved_ids or self.join_timer)
+
     def forget_timers(self) -> None:
         """Expect nothing more of anybody."""
         self.forget_join_timer()

@@ -1,18 +1,21 @@
 """Finding out from a partition of `__consumer_offsets` what its groups are.
 
-The last record of a key decides. Offsets of a transaction that is not decided are pending.
+The last record of a key decides. Offsets of a transaction that is not decided are pending. Values are decoded when all
+records are read: most of them have been superseded by then.
 """
 
 from __future__ import annotations
 
-from functools import partial
+import logging
+from collections import deque
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from ...protocol.records.record import Record
 from ...protocol.topics import TopicPartition
 from ...storage.log import PartitionLog
-from ..internal_records import LastRecords, last_records, take_in
-from .offsets import CommittedOffset, CommittedOffsets
+from ..internal_records import RECORDS_A_STEP, CorruptRecord, replayed
+from .offsets import CommittedOffsets
 from .records import (
     GROUP,
     OFFSET_KEYS,
@@ -25,6 +28,8 @@ from .records import (
     split_offset_key,
 )
 
+log = logging.getLogger("kmini.internal_topics")
+
 
 class LoadedGroup(NamedTuple):
     """A group as its partition has it."""
@@ -36,57 +41,136 @@ class LoadedGroup(NamedTuple):
 
 def replay(partition_log: PartitionLog) -> dict[str, LoadedGroup]:
     """The groups of one partition, by id. Blocks; what cannot be read is logged and left out."""
-    replayed = _Replayed()
-    latest, pending = last_records(partition_log)
-    take_in(partition_log, latest, replayed.add)
-    for producer_id, records in pending.items():
-        take_in(partition_log, records, partial(replayed.add_pending, producer_id, latest))
-    return replayed.groups
+    groups: dict[str, LoadedGroup] = {}
+    deque(replay_in_steps(partition_log, groups), maxlen=0)
+    return groups
 
 
-class _Replayed:
-    """Groups, as the last records of their keys make them."""
+def replay_in_steps(partition_log: PartitionLog, groups: dict[str, LoadedGroup]) -> Iterator[None]:
+    """Put the groups of one partition into `groups`, in steps that are short."""
+    stored = _Stored()
+    yield from replayed(partition_log, stored)
+    yield from stored.decode(partition_log.topic_partition, groups)
+
+
+class _Pending(NamedTuple):
+    """A committed offset of a transaction that is not decided."""
+
+    record_offset: int
+    value: bytes | None
+    """None if another record that counts has superseded it."""
+
+
+class _Stored:
+    """A `Replay`: the last value of every key, and what transactions want to make it."""
 
     def __init__(self) -> None:
-        self.groups: dict[str, LoadedGroup] = {}
-        self._places: dict[bytes, dict[int, CommittedOffset]] = {}
-        """Where the offsets of a topic go, by what their keys begin with: nearly all keys differ in the partition
-        only."""
+        self._metadata: dict[bytes, bytes] = {}
+        self._offsets: dict[bytes, dict[int, bytes]] = {}
+        """Values by the prefix of their keys, which nearly all share with many others, and by partition."""
+        self._pending: dict[int, dict[bytes, _Pending]] = {}
 
     def add(self, key: bytes, record: Record) -> None:
-        """What counts. Raises CorruptRecord."""
-        if record.value is None:
-            return
         if key.startswith(OFFSET_KEYS):
-            committed = decode_offset(record.value)
-            prefix, partition = split_offset_key(key)
-            place = self._places.get(prefix)
-            if place is None:
-                group_id, topic = decode_offset_prefix(prefix)
-                place = self._places[prefix] = self._offsets(group_id).partitions(topic)
-            place[partition] = committed
+            self._set(key, record.value)
+            if self._pending:
+                self._supersede(key, record)
         elif key_type(key) == GROUP:
-            group_id = decode_group_key(key)
-            metadata = decode_group(record.value)
-            self.groups[group_id] = LoadedGroup(metadata, self._offsets(group_id))
+            if record.value is None:
+                self._metadata.pop(key, None)
+            else:
+                self._metadata[key] = record.value
 
-    def add_pending(self, producer_id: int, latest: LastRecords, key: bytes, record: Record) -> None:
-        """What a transaction wants to count; `latest` does now. It commits offsets and nothing else, and removes none.
-        Raises CorruptRecord."""
-        if not key.startswith(OFFSET_KEYS) or record.value is None:
-            return
-        known = latest.get(key)
-        is_over = known is not None and known.offset > record.offset
-        if known is not None and known.value is None and is_over:
-            return
-        committed = None if is_over else decode_offset(record.value)
+    def _set(self, key: bytes, value: bytes | None) -> None:
         prefix, partition = split_offset_key(key)
-        group_id, topic = decode_offset_prefix(prefix)
-        topic_partition = TopicPartition(topic, partition)
-        self._offsets(group_id).add_pending(producer_id, topic_partition, committed, record.offset)
+        offsets = self._offsets.get(prefix)
+        if offsets is None:
+            offsets = self._offsets[prefix] = {}
+        if value is None:
+            offsets.pop(partition, None)
+        else:
+            offsets[partition] = value
 
-    def _offsets(self, group_id: str) -> CommittedOffsets:
-        group = self.groups.get(group_id)
-        if group is None:
-            group = self.groups[group_id] = LoadedGroup(None, CommittedOffsets())
-        return group.offsets
+    def _supersede(self, key: bytes, record: Record) -> None:
+        """A record counts that came after what is pending: that no longer can. It stays pending, unless the offset was
+        removed."""
+        for pending in self._pending.values():
+            if key in pending and record.value is None:
+                del pending[key]
+            elif key in pending:
+                pending[key] = pending[key]._replace(value=None)
+
+    def add_pending(self, producer_id: int, key: bytes, record: Record) -> None:
+        """A transaction commits offsets only, and removes none."""
+        if key.startswith(OFFSET_KEYS) and record.value is not None:
+            split_offset_key(key)
+            self._pending.setdefault(producer_id, {})[key] = _Pending(record.offset, record.value)
+
+    def decide(self, producer_id: int, *, is_commit: bool) -> None:
+        for key, (record_offset, value) in self._pending.pop(producer_id, {}).items():
+            if not is_commit or value is None:
+                continue
+            self._set(key, value)
+            for pending in self._pending.values():
+                if key in pending and pending[key].record_offset < record_offset:
+                    pending[key] = pending[key]._replace(value=None)
+
+    def decode(self, topic_partition: TopicPartition, groups: dict[str, LoadedGroup]) -> Iterator[None]:
+        """Put all of it into `groups`, in steps; what is taken out leaves memory step by step too."""
+        while self._metadata:
+            key, value = self._metadata.popitem()
+            try:
+                group_id = decode_group_key(key)
+                groups[group_id] = LoadedGroup(decode_group(value), CommittedOffsets())
+            except CorruptRecord as error:
+                log.error("%s: a group is left out: %s", topic_partition, error)
+            yield
+        while self._offsets:
+            prefix, values = self._offsets.popitem()
+            if values:
+                yield from _decode_offsets(topic_partition, groups, prefix, values)
+        for producer_id, pending in self._pending.items():
+            for key, one in pending.items():
+                try:
+                    _decode_pending(groups, producer_id, key, one)
+                except CorruptRecord as error:
+                    log.error("%s: the record at %d is left out: %s", topic_partition, one.record_offset, error)
+                yield
+
+
+def _decode_offsets(
+    topic_partition: TopicPartition, groups: dict[str, LoadedGroup], prefix: bytes, values: dict[int, bytes]
+) -> Iterator[None]:
+    """The offsets that a group has committed for one topic."""
+    try:
+        group_id, topic = decode_offset_prefix(prefix)
+    except CorruptRecord as error:
+        log.error("%s: %d committed offsets are left out: %s", topic_partition, len(values), error)
+        return
+    decoded = {}
+    while values:
+        partition, value = values.popitem()
+        try:
+            decoded[partition] = decode_offset(value)
+        except CorruptRecord as error:
+            where = (topic_partition, group_id, topic, partition)
+            log.error("%s: the offset of group %r for %s-%d is left out: %s", *where, error)
+        if len(values) % RECORDS_A_STEP == 0:
+            yield
+    if decoded:
+        _offsets_of(groups, group_id).partitions(topic).update(decoded)
+
+
+def _decode_pending(groups: dict[str, LoadedGroup], producer_id: int, key: bytes, pending: _Pending) -> None:
+    committed = None if pending.value is None else decode_offset(pending.value)
+    prefix, partition = split_offset_key(key)
+    group_id, topic = decode_offset_prefix(prefix)
+    offsets = _offsets_of(groups, group_id)
+    offsets.add_pending(producer_id, TopicPartition(topic, partition), committed, pending.record_offset)
+
+
+def _offsets_of(groups: dict[str, LoadedGroup], group_id: str) -> CommittedOffsets:
+    group = groups.get(group_id)
+    if group is None:
+        group = groups[group_id] = LoadedGroup(None, CommittedOffsets())
+    return group.offsets

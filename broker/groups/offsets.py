@@ -94,6 +94,12 @@ class CommittedOffsets:
         for offsets in self._pending.values():
             offsets.pop(topic_partition, None)
 
+    def clear(self) -> Iterator[None]:
+        """Forget all of them, a topic at each step."""
+        while self._by_topic:
+            self._by_topic.popitem()
+            yield
+
     def partitions(self, topic: str) -> dict[int, CommittedOffset]:
         """Those of a topic, to be filled by whoever has very many of them. At least one must follow."""
         return self._by_topic.setdefault(topic, {})

@@ -8,9 +8,7 @@ show the change from then on (`internal_topic`).
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,13 +16,15 @@ from ...protocol.errors import InvalidGroupId, UnknownServerError
 from ...protocol.records.batch import HEADER_SIZE
 from ...protocol.topics import CONSUMER_OFFSETS, TopicPartition
 from ..background import Turn
-from ..internal_topic import MAX_NAME_BYTES, Applied, InternalTopic, KeyValue, Written
-from .loading import LoadedGroup, replay
+from ..internal_topic import MAX_NAME_BYTES, Applied, InternalTopic, KeyValue, Take, Written
+from .loading import LoadedGroup, replay_in_steps
 from .offsets import CommittedOffset, CommittedOffsets
 from .records import GroupMetadata, encode_group, encode_offset, group_key, offset_key, offset_key_prefix
 
 if TYPE_CHECKING:
     from ..broker import Broker
+    from ..loading import Steps
+    from ..partition import Partition
 
 _RECORD_OVERHEAD = 16
 """The most that a record has besides key and value."""
@@ -125,11 +125,9 @@ class GroupStore:
 
     # --- reading
 
-    def load(self, number: int | None = None) -> dict[str, LoadedGroup]:
-        """The groups in the partitions that this broker leads, or in one of them. Blocks, for a fraction of a second
-        where there are 100,000 offsets."""
-        with _no_garbage():
-            return self.topic.load(replay, number)
+    def load(self, partition: Partition, take: Take[LoadedGroup]) -> Steps:
+        """Read the groups of a partition that this broker leads, in steps, and give them to `take`."""
+        return self.topic.load(partition, replay_in_steps, take)
 
     # --- writing
 
@@ -206,15 +204,3 @@ def _both(first: Applied, second: Applied | None) -> Applied:
         second(written)
 
     return applied
-
-
-@contextmanager
-def _no_garbage() -> Iterator[None]:
-    """While very much is made of which nothing goes: the collector would look at all of it over and over."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

@@ -29,11 +29,10 @@ class TransactionalOffsets:
         self._groups: dict[tuple[int, int], set[str]] = {}
         """Ids of the groups for which something is pending, by partition and producer id."""
 
-    def load(self) -> None:
-        """Take note of what was pending in the groups that have been loaded."""
-        for group_id, group in self._broker.groups.groups.items():
-            for producer_id in group.offsets.pending_producers:
-                self._note(group_id, producer_id)
+    def taken(self, group: Group) -> None:
+        """Take note of what is pending in a group that has been loaded."""
+        for producer_id in group.offsets.pending_producers:
+            self._note(group.group_id, producer_id)
 
     def unload(self, number: int) -> None:
         """The groups of a partition are another broker's."""

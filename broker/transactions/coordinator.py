@@ -7,7 +7,7 @@ while it is being stored nobody else may change the id: CONCURRENT_TRANSACTIONS.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.errors import (
@@ -46,6 +46,8 @@ from .transaction import MAX_EPOCH, Transaction
 
 if TYPE_CHECKING:
     from ..broker import Broker
+    from ..loading import Steps
+    from ..partition import Partition
 
 log = PeerLog(logging.getLogger("kmini.transactions"))
 
@@ -62,22 +64,32 @@ class TransactionCoordinator:
 
     # --- life
 
-    def load(self, number: int | None = None) -> None:
-        """Begin with what is stored in the partitions that this broker leads, or in the one that it leads from now on,
-        and go on ending what was being ended. What is open has the rest of its time."""
+    def load(self, partition: Partition) -> Steps:
+        """Begin with what is stored in a partition that this broker leads from now on, and go on ending what was being
+        ended. An open transaction has the rest of its time."""
         now_ms, liveness_ms = self._broker.clock.now_ms(), self._broker.clock.liveness_ms()
-        loaded = self.store.load(number)
-        for transactional_id, entry in loaded.items():
+        ending: list[Transaction] = []
+
+        def take(transactional_id: str, entry: Entry) -> None:
             transaction = self.transactions[transactional_id] = Transaction(transactional_id, entry)
             if entry.state is ONGOING:
                 transaction.began_ms = liveness_ms - max(now_ms - entry.start_ms, 0)
                 self._open[transactional_id] = transaction
-        for transactional_id in loaded:
-            if self.transactions[transactional_id].entry.state in COMPLETED:
-                self.markers.send(self.transactions[transactional_id])
+            elif entry.state in COMPLETED:
+                ending.append(transaction)
+
+        return self._load(self.store.load(partition, take), ending)
+
+    def _load(self, steps: Steps, ending: Iterable[Transaction]) -> Steps:
+        yield from steps
+        for transaction in ending:
+            if self.has(transaction):
+                self.markers.send(transaction)
+            yield
 
     def unload(self, number: int | None = None) -> None:
-        """Know of nothing any more, or of nothing in one partition: it is another broker's, or nobody's."""
+        """Forget all ids, or those of one partition: this broker does not lead it any more."""
+        self.store.topic.forget(number)
         for transactional_id in list(self.transactions):
             if number is None or self.store.topic.number_of(transactional_id) == number:
                 del self.transactions[transactional_id]

@@ -110,6 +110,7 @@ def _append(broker: Broker, partition: Partition, marker: Marker) -> int:
     """Append a marker; in `__consumer_offsets` what the transaction commits counts, or is dropped, with it."""
     from ...protocol.records.control import EndTransactionMarker, build_end_transaction_marker  # start-up time counts
 
+    _check_loaded(broker, partition)
     _check_epoch(partition, marker)
     partition.check_min_isr()
     now_ms = broker.clock.now_ms()
@@ -125,6 +126,13 @@ def _append(broker: Broker, partition: Partition, marker: Marker) -> int:
         written = Written(partition, appended.first_offset, appended.last_offset)
         broker.transactional_offsets.end(number, marker.producer.producer_id, written, is_commit=marker.is_commit)
     return appended.last_offset
+
+
+def _check_loaded(broker: Broker, partition: Partition) -> None:
+    """A partition of groups takes no marker while it is being loaded; as in Kafka, the coordinator sends it again."""
+    topic, number = partition.topic_partition
+    if topic == CONSUMER_OFFSETS and broker.groups.store.topic.is_loading(number):
+        raise NotLeaderOrFollower(f"{partition.topic_partition} is being loaded")
 
 
 def _check_epoch(partition: Partition, marker: Marker) -> None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import InvalidRequest
-from ...protocol.records.record import Record
 from ...protocol.topics import TRANSACTION_STATE
 from ...storage.log import PartitionLog
-from ..internal_records import last_records, take_in
-from ..internal_topic import MAX_NAME_BYTES, InternalTopic
+from ..internal_records import CorruptRecord, LastValues, replayed
+from ..internal_topic import MAX_NAME_BYTES, InternalTopic, Take
 from .records import Entry, decode_entry, decode_key, encode_entry, encode_key
 
 if TYPE_CHECKING:
     from ..broker import Broker
+    from ..loading import Steps
+    from ..partition import Partition
+
+log = logging.getLogger("kmini.internal_topics")
 
 FLEXIBLE_SINCE = 1
 """The level of the feature `transaction.version` from which on values have version 1."""
@@ -54,22 +58,21 @@ class TransactionStore:
             timeout_ms=self._broker.config.request_timeout_ms,
         )
 
-    def load(self, number: int | None = None) -> dict[str, Entry]:
-        """The ids in the partitions that this broker leads, or in one of them. Blocks."""
-        return self.topic.load(_replay, number)
+    def load(self, partition: Partition, take: Take[Entry]) -> Steps:
+        """Read the ids of a partition that this broker leads, in steps, and give them to `take`."""
+        return self.topic.load(partition, _replay, take)
 
 
-def _replay(partition_log: PartitionLog) -> dict[str, Entry]:
-    """The last entry of every id in a partition. Blocks; what cannot be read is logged and left out."""
-    entries: dict[str, Entry] = {}
-
-    def add(key: bytes, record: Record) -> None:
-        if record.value is None:
-            return
-        transactional_id = decode_key(key)
-        if transactional_id is not None:
-            entries[transactional_id] = decode_entry(record.value)
-
-    latest, _ = last_records(partition_log)
-    take_in(partition_log, latest, add)
-    return entries
+def _replay(partition_log: PartitionLog, entries: dict[str, Entry]) -> Steps:
+    """Put the last entry of every id of a partition into `entries`; what cannot be read is logged and left out."""
+    last = LastValues()
+    yield from replayed(partition_log, last)
+    while last.values:
+        key, value = last.values.popitem()
+        try:
+            transactional_id = decode_key(key)
+            if transactional_id is not None:
+                entries[transactional_id] = decode_entry(value)
+        except CorruptRecord as error:
+            log.error("%s: a transactional id is left out: %s", partition_log.topic_partition, error)
+        yield

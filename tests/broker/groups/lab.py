@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,12 +12,14 @@ from kmini.broker.clock import MovableClock
 from kmini.broker.config import BrokerConfig
 from kmini.broker.groups.coordinator import GroupCoordinator, Leaving, Syncing
 from kmini.broker.groups.group import Group
+from kmini.broker.groups.loading import LoadedGroup
 from kmini.broker.groups.member import Joining, JoinResult, SyncResult
 from kmini.broker.groups.offsets import CommittedOffsets
 from kmini.broker.groups.records import GroupMetadata
 from kmini.broker.groups.states import GroupState
 from kmini.broker.groups.store import GroupStore
 from kmini.broker.internal_topic import Applied, Written
+from kmini.broker.partition import Partition
 from kmini.protocol.errors import KafkaError, error_name
 
 SESSION_MS = 10_000
@@ -34,12 +37,23 @@ class RememberingStore:
         self.failure: KafkaError | None = None
         self.gate: asyncio.Event | None = None
         """Writes end when it is set; without one they end at once."""
+        self.topic = SimpleNamespace(forget=lambda number: None)
+        self.stored: Mapping[str, GroupMetadata] = {}
+        """What `load` finds."""
 
     def check(self, group_id: str, *, allow_empty: bool = False) -> None:
         pass
 
     def leads(self, group_id: str) -> bool:
         return True
+
+    def partition_of(self, group_id: str) -> int:
+        return 0
+
+    def load(self, partition: object, take: Callable[[str, LoadedGroup], None]) -> Iterator[None]:
+        for group_id, metadata in self.stored.items():
+            take(group_id, LoadedGroup(metadata, CommittedOffsets()))
+            yield
 
     async def write_group(self, group_id: str, metadata: GroupMetadata, applied: Applied | None = None) -> None:
         await self._write(applied)
@@ -150,6 +164,11 @@ class Lab:
         """Move liveness; nothing that is due stays undone."""
         await self.clock.advance(ms, liveness=True)
         await asyncio.sleep(0)
+
+    def load(self, groups: Mapping[str, GroupMetadata]) -> None:
+        """Begin with what another coordinator has stored."""
+        self.store.stored = groups
+        deque(self.coordinator.load(cast(Partition, None)), maxlen=0)
 
     # --- the usual way
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +23,10 @@ from kmini.broker.groups.offsets import CommittedOffset
 from kmini.broker.groups.states import GroupState
 from kmini.protocol.errors import NotCoordinator
 from kmini.protocol.topics import CONSUMER_OFFSETS, TopicPartition
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from stored import stored_groups
 
 StartBroker = Callable[..., Awaitable[Broker]]
 
@@ -62,7 +67,7 @@ async def advance(broker: Broker, minutes: float) -> None:
 
 
 def on_disk(broker: Broker) -> dict[str, set[tuple[str, int]]]:
-    return {name: {*group.offsets} for name, group in broker.groups.store.load().items()}
+    return {name: {*group.offsets} for name, group in stored_groups(broker.groups.store).items()}
 
 
 async def test_offsets_of_a_simple_consumer_expire_one_by_one_and_then_the_group(broker: Broker) -> None:

@@ -541,8 +541,7 @@ async def test_a_group_that_is_too_large_loses_those_who_join_last(new_lab: NewL
     big = new_lab()
     ids = await big.form("a", "b", "c")
     lab = new_lab(group_max_size=2)
-    lab.store.load = lambda number: {"g": (big.store.groups["g"], CommittedOffsets())}  # type: ignore[attr-defined]
-    lab.coordinator.load()
+    lab.load(big.store.groups)
     assert lab.group.state is PREPARING
     first, second = lab.join(ids["a"]), lab.join(ids["b"])
     assert error_name(lab.join(ids["c"]).result().error_code) == "GROUP_MAX_SIZE_REACHED"
@@ -589,8 +588,7 @@ async def test_nobody_makes_us_keep_what_could_never_be_stored(lab: Lab) -> None
 async def test_a_group_is_what_it_was_when_the_broker_starts_again(lab: Lab, new_lab: NewLab) -> None:
     ids = await lab.form("a", "static")
     again = new_lab()
-    again.store.load = lambda number: {"g": (lab.store.groups["g"], CommittedOffsets())}  # type: ignore[attr-defined]
-    again.coordinator.load()
+    again.load(lab.store.groups)
     assert again.group.state is STABLE
     assert (again.group.leader_id, again.group.protocol_name) == (ids["a"], "range")
     assert again.heartbeat(ids["a"]) == NONE

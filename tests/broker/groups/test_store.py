@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,6 +34,10 @@ from kmini.protocol.records.record import Record, decode_all
 from kmini.protocol.topics import CONSUMER_OFFSETS, TopicPartition
 from kmini.storage.producer_state import Origin
 from kmini.storage.validation import ValidatedRecords
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from stored import stored_groups
 
 StartBroker = Callable[..., Awaitable[Broker]]
 
@@ -201,7 +207,7 @@ async def test_forgetting_a_group_with_very_many_offsets_takes_several_batches(s
     assert len(offsets) == 30_000
     await store.write_tombstone("g", offsets)
     assert not offsets
-    assert store.load() == {}
+    assert stored_groups(store) == {}
 
 
 async def test_a_batch_that_can_take_one_record_only_is_filled_and_written_again_and_again(store: GroupStore) -> None:
@@ -209,7 +215,7 @@ async def test_a_batch_that_can_take_one_record_only_is_filled_and_written_again
     log = store._broker.partitions[TopicPartition(CONSUMER_OFFSETS, store.partition_of("g"))].log
     log.config = log.config.replace(max_message_bytes=110)
     await store.write_tombstone("g", offsets)
-    assert store.load() == {}
+    assert stored_groups(store) == {}
     log.config = log.config.replace(max_message_bytes=10)
     with pytest.raises(UnknownServerError):
         await store.write_tombstone("g", CommittedOffsets())
@@ -297,7 +303,7 @@ async def test_everything_comes_back(store: GroupStore) -> None:
     for number in range(40):
         await commit(store, f"g{number}", TopicPartition("orders", number), offset=number)
         await store.write_group(f"g{number}", group)
-    loaded = store.load()
+    loaded = stored_groups(store)
     assert len(loaded) == 40
     for number in range(40):
         metadata, offsets = loaded[f"g{number}"]
@@ -311,12 +317,12 @@ async def test_the_last_record_of_a_key_counts(store: GroupStore) -> None:
     changes = store.changes("g")
     changes.remove(TopicPartition("orders", 4))
     await store.write_offsets(changes, CommittedOffsets())
-    assert {name: held(group.offsets) for name, group in store.load().items()} == {"g": {PARTITION: 43}}
+    assert {name: held(group.offsets) for name, group in stored_groups(store).items()} == {"g": {PARTITION: 43}}
 
 
 async def test_a_group_that_only_commits_has_no_metadata(store: GroupStore) -> None:
     offsets = await commit(store, "g")
-    (loaded,) = store.load().values()
+    (loaded,) = stored_groups(store).values()
     assert loaded.metadata is None
     assert held(loaded.offsets) == held(offsets)
 
@@ -325,9 +331,9 @@ async def test_what_was_forgotten_stays_so_but_for_what_was_committed_later(stor
     await store.write_group("g", an_empty_group())
     offsets = await commit(store, "g")
     await store.write_tombstone("g", offsets)
-    assert store.load() == {}
+    assert stored_groups(store) == {}
     await commit(store, "g", offset=1)
-    assert held(store.load()["g"].offsets) == {PARTITION: 1}
+    assert held(stored_groups(store)["g"].offsets) == {PARTITION: 1}
 
 
 async def test_all_fields_of_an_offset_come_back(store: GroupStore) -> None:
@@ -337,7 +343,7 @@ async def test_all_fields_of_an_offset_come_back(store: GroupStore) -> None:
     changes.set(PARTITION, with_id)
     changes.set(TopicPartition("orders", 4), with_time)
     await store.write_offsets(changes, CommittedOffsets())
-    offsets = store.load()["g"].offsets
+    offsets = stored_groups(store)["g"].offsets
     assert offsets.get(PARTITION) == with_id
     assert offsets.get(TopicPartition("orders", 4)) == with_time
 
@@ -359,12 +365,12 @@ def an_offset(group_id: str, offset: int, key_type: int = 1) -> Record:
 
 def test_a_compressed_batch_is_read(store: GroupStore) -> None:
     append(store, "g", build_batch([an_offset("g", 1), an_offset("g", 2)], codec=1))
-    assert held(store.load()["g"].offsets) == {PARTITION: 2}
+    assert held(stored_groups(store)["g"].offsets) == {PARTITION: 2}
 
 
 def test_the_old_type_of_key_is_read_too(store: GroupStore) -> None:
     append(store, "g", build_batch([an_offset("g", 9, key_type=0)]))
-    assert held(store.load()["g"].offsets) == {PARTITION: 9}
+    assert held(stored_groups(store)["g"].offsets) == {PARTITION: 9}
 
 
 @pytest.mark.parametrize("key_type", [3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 300, -1])
@@ -374,7 +380,7 @@ def test_records_of_other_group_protocols_are_passed_over(
     other = Record(0, 1, key_type.to_bytes(2, "big", signed=True) + b"\x02g", b"\0\0anything")
     append(store, "g", build_batch([other, an_offset("g", 4)]))
     with caplog.at_level(logging.ERROR):
-        assert held(store.load()["g"].offsets) == {PARTITION: 4}
+        assert held(stored_groups(store)["g"].offsets) == {PARTITION: 4}
     assert not caplog.records
 
 
@@ -411,7 +417,7 @@ def test_a_group_in_a_partition_where_it_does_not_belong_is_left_out(
 ) -> None:
     stranger = next(f"s{n}" for n in range(99) if store.partition_of(f"s{n}") != store.partition_of("g"))
     append(store, "g", build_batch([an_offset("g", 1), an_offset(stranger, 1)]))
-    assert set(store.load()) == {"g"}
+    assert set(stored_groups(store)) == {"g"}
     assert "1 keys in __consumer_offsets-" in caplog.text
 
 
@@ -431,7 +437,7 @@ def test_the_offsets_of_a_transaction_count_if_it_is_committed(store: GroupStore
     append(store, "g", build_batch([an_offset("g", 1)]))
     append(store, "g", a_transactional_batch(2))
     append(store, "g", a_marker(is_abort=is_abort), marker=True)
-    offsets = store.load()["g"].offsets
+    offsets = stored_groups(store)["g"].offsets
     assert held(offsets) == {PARTITION: outcome}
     assert not offsets.has_pending
 
@@ -440,13 +446,13 @@ def test_an_offset_committed_after_that_of_a_transaction_outlives_it(store: Grou
     append(store, "g", a_transactional_batch(2))
     append(store, "g", build_batch([an_offset("g", 3)]))
     append(store, "g", a_marker(is_abort=False), marker=True)
-    assert held(store.load()["g"].offsets) == {PARTITION: 3}
+    assert held(stored_groups(store)["g"].offsets) == {PARTITION: 3}
 
 
 def test_the_offsets_of_a_transaction_that_is_open_are_pending(store: GroupStore) -> None:
     append(store, "g", build_batch([an_offset("g", 1)]))
     append(store, "g", a_transactional_batch(2))
-    offsets = store.load()["g"].offsets
+    offsets = stored_groups(store)["g"].offsets
     assert held(offsets) == {PARTITION: 1}
     assert offsets.is_pending(PARTITION)
     assert not offsets.is_pending(TopicPartition("orders", 4))

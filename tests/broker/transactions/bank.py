@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 
 from kmini.broker import topics
 from kmini.broker.broker import Broker
@@ -97,6 +98,15 @@ class Bank:
                     assert record.key is not None
                     if decode_key(bytes(record.key)) == name:
                         entries.append(None if record.value is None else decode_entry(bytes(record.value)))
+        return entries
+
+    def stored_entries(self) -> dict[str, Entry]:
+        """What a new coordinator finds, by id."""
+        entries: dict[str, Entry] = {}
+        store = self.coordinator.store
+        for number in range(store.topic.partition_count):
+            partition = self.broker.partitions[TopicPartition(TRANSACTION_STATE, number)]
+            deque(store.load(partition, entries.__setitem__), maxlen=0)
         return entries
 
     def markers(self, partition: TopicPartition = ORDERS) -> list[tuple[str, Producer, int]]:

@@ -44,16 +44,16 @@ async def test_what_is_no_id_is_left_out_and_the_others_are_read(
 ) -> None:
     append(bank, "u", record, (encode_key("u"), VALUE))
     with caplog.at_level(logging.WARNING):
-        assert set(bank.coordinator.store.load()) == {"u"}
+        assert set(bank.stored_entries()) == {"u"}
     assert len(caplog.records) == is_told
 
 
 async def test_the_last_record_of_an_id_counts(bank: Bank) -> None:
     later = Entry(6, 3, 60_000, EMPTY, previous_producer_id=5)
     append(bank, "t", (encode_key("t"), VALUE), (encode_key("t"), encode_entry(later, 1)))
-    assert bank.coordinator.store.load() == {"t": later}
+    assert bank.stored_entries() == {"t": later}
     append(bank, "t", (encode_key("t"), None))
-    assert bank.coordinator.store.load() == {}
+    assert bank.stored_entries() == {}
 
 
 async def test_an_id_in_a_partition_where_it_does_not_belong_is_left_out(
@@ -62,5 +62,5 @@ async def test_an_id_in_a_partition_where_it_does_not_belong_is_left_out(
     number_of = bank.coordinator.store.topic.number_of
     stranger = next(name for name in map("s{}".format, range(99)) if number_of(name) != number_of("t"))
     append(bank, "t", (encode_key("t"), VALUE), (encode_key(stranger), VALUE))
-    assert set(bank.coordinator.store.load()) == {"t"}
+    assert set(bank.stored_entries()) == {"t"}
     assert "1 keys in __transaction_state-" in caplog.text
