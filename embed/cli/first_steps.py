@@ -46,13 +46,11 @@ def _lines(broker: Broker) -> Iterator[str]:
 
 
 def _program() -> str:
-    """How to call kmini in a shell, judged by how this process was called."""
+    """Return the words that call kmini in a shell: `kmini` where that is this program, else its path."""
     called = sys.argv[0]
     if os.path.basename(called) == "__main__.py":
         return f"{shlex.quote(sys.executable)} -m kmini"
     installed = shutil.which("kmini")
-    if installed is None and os.path.exists(called):
-        return shlex.quote(called)
-    if installed is not None and os.path.exists(called) and not os.path.samefile(installed, called):
+    if os.path.exists(called) and (installed is None or not os.path.samefile(installed, called)):
         return shlex.quote(called)
     return "kmini"

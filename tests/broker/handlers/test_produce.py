@@ -119,6 +119,7 @@ def corrupt(records: bytes) -> bytes:
         (batch()[:16] + b"\1" + batch()[17:], InvalidRecord),
         (batch()[:16] + b"\3" + batch()[17:], CorruptMessage),
         (batch(base_offset=5), InvalidRecord),
+        (bytes(build_batch([Record(delta, 1_000, b"k", b"v") for delta in (1, 0, 2)])), InvalidRecord),
         (batch(control=True), InvalidRecord),
         (batch(transactional=True), TransactionalIdAuthorizationFailed),
         (batch(transactional=True, control=True), TransactionalIdAuthorizationFailed),
