@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 SCRIPT = Path(__file__).with_name("every_name.py")
 
 INNER = """
@@ -36,6 +34,7 @@ async def test_the_fixtures_work(kafka_broker, async_kafka_broker):
 """
 
 WARNINGS = ["-W", "error::ResourceWarning"]
+ANYIO = "pytestmark = pytest.mark.anyio\nanyio_backend = pytest.fixture(lambda: 'asyncio')"
 STRICT = ["-o", "asyncio_mode=strict", "-o", "asyncio_default_fixture_loop_scope=function"]
 
 
@@ -48,22 +47,12 @@ def test_every_public_name_works_in_every_way_and_leaves_nothing() -> None:
     assert finished.stderr == ""
 
 
-@pytest.mark.parametrize(
-    ("mark", "arguments"),
-    [
-        (
-            "pytestmark = pytest.mark.asyncio",
-            STRICT,
-        ),
-        ("pytestmark = pytest.mark.anyio\nanyio_backend = pytest.fixture(lambda: 'asyncio')", ["-p", "no:asyncio"]),
-    ],
-    ids=["pytest-asyncio", "anyio"],
-)
-def test_every_public_name_works_in_asynchronous_tests(tmp_path: Path, mark: str, arguments: list[str]) -> None:
-    (tmp_path / "test_inner.py").write_text(INNER.format(mark=mark))
+def test_every_public_name_works_in_asynchronous_tests(tmp_path: Path) -> None:
+    (tmp_path / "test_asyncio.py").write_text(INNER.format(mark="pytestmark = pytest.mark.asyncio"))
+    (tmp_path / "test_anyio.py").write_text(INNER.format(mark=ANYIO))
     kminis = ["-W", "error:::kmini", "-W", "error::pytest.PytestUnraisableExceptionWarning"]
     finished = subprocess.run(
-        [sys.executable, *WARNINGS, "-m", "pytest", "-q", "-p", "no:randomly", *WARNINGS, *kminis, *arguments],
+        [sys.executable, *WARNINGS, "-m", "pytest", "-q", "-p", "no:randomly", *WARNINGS, *kminis, *STRICT],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(SCRIPT.parent), "PYTEST_ADDOPTS": ""},
         capture_output=True,
@@ -72,5 +61,5 @@ def test_every_public_name_works_in_asynchronous_tests(tmp_path: Path, mark: str
         check=False,
     )
     told = finished.stdout + finished.stderr
-    assert "3 passed in" in told, told
+    assert "6 passed in" in told, told
     assert "warning" not in told, told

@@ -49,45 +49,41 @@ async def test_trio_is_refused_in_a_sentence(async_kafka_broker):
             pass
 """
 
-ANYIO_BACKEND = """
+UNMARKED = ASYNC_TESTS.format(mark="")
+MARKED_FOR_ASYNCIO = ASYNC_TESTS.format(mark="pytestmark = pytest.mark.asyncio")
+MARKED_FOR_ANYIO = ASYNC_TESTS.format(
+    mark="""
+pytestmark = pytest.mark.anyio
+
 @pytest.fixture(params=["asyncio", ("asyncio", {"use_uvloop": True})], ids=["asyncio", "uvloop"])
 def anyio_backend(request):
     return request.param
 """
+)
 
 
-def run_pytest(directory: Path, tests: str, *arguments: str) -> str:
-    (directory / "test_inner.py").write_text(tests)
+@pytest.mark.parametrize(
+    ("arguments", "files", "passes"),
+    [
+        (["-o", "asyncio_mode=strict"], [MARKED_FOR_ASYNCIO, MARKED_FOR_ANYIO], 2 + 4),
+        (["-o", "asyncio_mode=auto"], [UNMARKED], 2),
+        (["-p", "no:asyncio"], [MARKED_FOR_ANYIO, ON_TRIO], 4 + 1),
+    ],
+    ids=["pytest-asyncio strict beside anyio", "pytest-asyncio auto", "anyio alone"],
+)
+def test_the_fixture_works_under_every_plugin_for_asynchronous_tests_and_refuses_trio(
+    tmp_path: Path, arguments: list[str], files: list[str], passes: int
+) -> None:
+    for number, text in enumerate(files):
+        (tmp_path / f"test_inner_{number}.py").write_text(text)
     finished = subprocess.run(
         [sys.executable, "-W", "error::ResourceWarning", "-m", "pytest", "-q", "-p", "no:randomly", *arguments],
-        cwd=directory,
+        cwd=tmp_path,
         env={**os.environ, "PYTEST_ADDOPTS": ""},
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-    return finished.stdout + finished.stderr
-
-
-@pytest.mark.parametrize(
-    ("mark", "arguments", "passes"),
-    [
-        ("pytestmark = pytest.mark.asyncio", ["-o", "asyncio_mode=strict"], 2),
-        ("", ["-o", "asyncio_mode=auto"], 2),
-        ("pytestmark = pytest.mark.anyio" + ANYIO_BACKEND, ["-p", "no:asyncio"], 4),
-        ("pytestmark = pytest.mark.anyio" + ANYIO_BACKEND, ["-o", "asyncio_mode=strict"], 4),
-    ],
-    ids=["pytest-asyncio strict", "pytest-asyncio auto", "anyio", "anyio beside pytest-asyncio"],
-)
-def test_the_fixture_works_under_every_plugin_for_asynchronous_tests(
-    tmp_path: Path, mark: str, arguments: list[str], passes: int
-) -> None:
-    told = run_pytest(tmp_path, ASYNC_TESTS.format(mark=mark), *arguments)
+    told = finished.stdout + finished.stderr
     assert f"{passes} passed in" in told, told
-
-
-def test_on_trio_a_sentence_refuses(tmp_path: Path) -> None:
-    pytest.importorskip("trio")
-    told = run_pytest(tmp_path, ON_TRIO, "-p", "no:asyncio")
-    assert "1 passed in" in told, told
