@@ -84,7 +84,7 @@ class NewTopic(NamedTuple):
 
 
 class Environment(NamedTuple):
-    """What the environment says about the broker."""
+    """The settings and requests that the environment holds."""
 
     properties: dict[str, str]
     """Settings by Kafka's names."""
@@ -94,20 +94,16 @@ class Environment(NamedTuple):
     log_level: str
     """Empty: not given."""
     ignored: list[str]
-    """Variables that were understood and have no effect."""
-    notes: list[str]
-    """What deserves a line of the log."""
+    """Known variables without effect."""
     is_read: bool = True
 
     def say(self) -> None:
-        """Log what had no effect, once, and what was understood otherwise."""
+        """Log once which variables have no effect."""
         import logging
 
         log = logging.getLogger("kmini.environment")
         if self.ignored:
             log.info("environment variables that have no effect here: %s", ", ".join(self.ignored))
-        for note in self.notes:
-            log.warning("%s", note)
 
     def say_ready(self, node_id: int) -> None:
         """Print the lines of apache/kafka and confluentinc/cp-kafka that wrappers wait for, on stdout and on stderr:
@@ -118,7 +114,7 @@ class Environment(NamedTuple):
                 click.echo(f"ready: {', '.join(lines)}", err=is_stderr)
 
 
-NO_ENVIRONMENT = Environment({}, [], "", "", [], [], is_read=False)
+NO_ENVIRONMENT = Environment({}, [], "", "", [], is_read=False)
 """What there is without `--env`."""
 
 
@@ -137,7 +133,6 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
     _listen_for_advertised(properties)
     _take_host_and_port(properties, environ)
     _check_roles(properties)
-    notes: list[str] = []
     topics = list(_topics(environ))
     level = environ.get("KAFKA_LOG4J_ROOT_LOGLEVEL", "").strip().upper()
     return Environment(
@@ -146,7 +141,6 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
         (environ.get("CLUSTER_ID") or environ.get("KAFKA_KRAFT_CLUSTER_ID") or "").strip(),
         LOG_LEVELS.get(level, "error") if level else "",
         sorted(ignored),
-        notes,
     )
 
 

@@ -19,7 +19,7 @@ CLIENT_ID = b"kmini-health"
 
 
 class Unhealthy(Exception):
-    """Nobody answers, or not as a broker does; the message says which."""
+    """No broker answers at the address; the message says what happens instead."""
 
 
 @click.command()

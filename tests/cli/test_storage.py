@@ -84,7 +84,8 @@ def test_a_user_that_cannot_be_created_is_told_and_nothing_is_formatted(run, tmp
     assert result.exit_code == code
     assert said in result.stderr
     assert "secret" not in result.stderr
-    assert list(tmp_path.iterdir()) == []
+    assert run("storage", "format", "--data-dir", tmp_path, "--add-scram", ALICE).exit_code == 0
+    assert {name for name, _ in opened(tmp_path).scram_credentials} == {"alice"}
 
 
 def test_the_directory_comes_from_the_settings(run, tmp_path: Path) -> None:
