@@ -24,29 +24,55 @@ class OutputFailed(Exception):
         self.is_closed_pipe = error.errno in (errno.EPIPE, errno.ESHUTDOWN)
 
 
-class _Output(io.FileIO):
-    """A descriptor whose errors are OutputFailed."""
+class _Output(io.RawIOBase):
+    """A descriptor whose errors are OutputFailed; None stands for one that was closed before the program began."""
+
+    def __init__(self, descriptor: int | None) -> None:
+        self._descriptor = descriptor
+        self.is_given_up = False
+        """Whether bytes go nowhere, so that the interpreter's last flush succeeds."""
 
     def write(self, data: Any) -> int:
+        if self.is_given_up:
+            return len(data)
         try:
-            return super().write(data)
+            return os.write(self.fileno(), data)
         except OSError as error:
             raise OutputFailed(error) from error
+
+    def writable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return self._descriptor is not None and os.isatty(self._descriptor)
+
+    def fileno(self) -> int:
+        if self._descriptor is None:
+            raise OSError(errno.EBADF, "it is closed")
+        return self._descriptor
+
+
+_guarded: list[_Output] = []
+"""What `guard_output` has put in the place of the process's standard output."""
 
 
 def guard_output() -> None:
     """Let writing the process's standard output raise OutputFailed. A stream put in its place stays as it is."""
     stream = sys.stdout
-    if not isinstance(stream, io.TextIOWrapper) or stream is not sys.__stdout__:
+    if os.name == "nt":  # a console there takes characters, and no bytes
         return
-    raw = _Output(stream.fileno(), "wb", closefd=False)
-    sys.stdout = io.TextIOWrapper(
-        io.BufferedWriter(raw), stream.encoding, stream.errors, line_buffering=stream.line_buffering
-    )
+    if stream is None:
+        raw, encoding, errors, line_buffering = _Output(None), "utf-8", "strict", False
+    elif isinstance(stream, io.TextIOWrapper) and stream is sys.__stdout__:
+        raw, encoding, errors = _Output(stream.fileno()), stream.encoding, stream.errors or "strict"
+        line_buffering = stream.line_buffering
+    else:
+        return
+    _guarded.append(raw)
+    sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), encoding, errors, line_buffering=line_buffering)
 
 
 def give_up_output() -> None:
-    """Send what is still buffered nowhere, so that the interpreter's last flush succeeds."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+    """Send what is still buffered, and what comes, nowhere."""
+    for raw in _guarded:
+        raw.is_given_up = True

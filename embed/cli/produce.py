@@ -66,6 +66,8 @@ def produce(
     """
     if key_separator == "":
         raise click.UsageError("--key-separator: at least one character was expected")
+    if path is None and sys.stdin is None:
+        raise click.UsageError("standard input is closed: --file FILE, or an input that is open, was expected")
     from kmini.cli.line_sender import LineSender, Shape
     from kmini.protocol.records.compression import Codec
 

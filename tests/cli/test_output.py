@@ -61,6 +61,32 @@ def test_a_closed_pipe_ends_a_command_without_a_word(command: list[str], address
     assert finished.returncode == CLOSED_PIPE
 
 
+@pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_output_that_was_closed_before_is_told(command: list[str], address: str) -> None:
+    finished = run_in_shell(command, ">&-", address)
+    assert finished.stderr == "kmini: cannot write the output: it is closed\n"
+    assert finished.returncode == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
+def test_input_that_was_closed_before_is_told(address: str) -> None:
+    finished = run_in_shell(["produce", "t"], "<&-", address)
+    assert "kmini produce: standard input is closed: --file FILE" in finished.stderr
+    assert finished.returncode == 2
+
+
+def run_in_shell(command: list[str], redirection: str, address: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, "-m", "kmini", *command],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "KAFKA_BOOTSTRAP_SERVERS": address},
+    )
+
+
 def test_records_that_could_not_be_printed_are_not_committed(address: str, run) -> None:
     reading, writing = os.pipe()
     os.close(reading)
