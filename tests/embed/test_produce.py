@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from kmini import Broker
-from kmini.protocol.errors import InvalidTopic, KafkaStorageError, MessageTooLarge
+from kmini import Broker, Cluster
+from kmini.protocol.errors import (
+    InvalidRecord,
+    InvalidTopic,
+    KafkaStorageError,
+    MessageTooLarge,
+    NotEnoughReplicas,
+    RequestTimedOut,
+)
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.flush import FlushWork
 
@@ -54,3 +61,67 @@ def test_produce_of_more_than_max_message_bytes_is_refused() -> None:
         with pytest.raises(MessageTooLarge):
             broker.produce("orders", bytes(1001))
         assert broker.records("orders") == []
+
+
+def test_produce_without_a_key_to_a_compacted_topic_is_refused() -> None:
+    compacted = {"profiles": {"config": {"cleanup.policy": "compact"}}}
+    with Broker(topics=compacted) as broker, pytest.raises(InvalidRecord):
+        broker.produce("profiles", b"alice")
+
+
+def test_produce_to_a_missing_topic_creates_it_as_a_client_would() -> None:
+    with Broker(config={"num.partitions": 3}) as broker:
+        broker.produce("orders", b"one", partition=2)
+        assert [(record.partition, record.value) for record in broker.records("orders")] == [(2, b"one")]
+
+
+REPLICATED = {"orders": {"replication_factor": 2, "config": {"min.insync.replicas": 2}}}
+
+
+def test_produce_returns_when_every_replica_in_sync_has_the_record() -> None:
+    with Cluster(brokers=2, topics=REPLICATED) as cluster:
+        for count in range(1, 20):
+            cluster.produce("orders", b"one")
+            assert {offsets.log_end_offset for offsets in cluster.offsets("orders").values()} == {count}
+
+
+def test_produce_without_enough_replicas_in_sync_is_refused() -> None:
+    with Cluster(brokers=2, topics=REPLICATED) as cluster:
+        cluster.kill(3 - cluster.leader("orders"))
+        with pytest.raises(NotEnoughReplicas):
+            cluster.produce("orders", b"one")
+        assert cluster.records("orders", isolation="all") == []
+
+
+def test_produce_that_a_replica_does_not_follow_times_out() -> None:
+    with Cluster(brokers=2, topics=REPLICATED, config={"request.timeout.ms": 1}) as cluster:
+        cluster.hold(3 - cluster.leader("orders"))
+        with pytest.raises(RequestTimedOut, match="the replicas did not follow in time"):
+            cluster.produce("orders", b"one")
+
+
+# --- delete_records, by the rules of its request
+
+
+def test_delete_records_returns_when_every_live_replica_has_followed() -> None:
+    with Cluster(brokers=2, topics=REPLICATED) as cluster:
+        for value in (b"one", b"two"):
+            cluster.produce("orders", value)
+        assert cluster.delete_records("orders", 1) == 1
+        assert {offsets.log_start_offset for offsets in cluster.offsets("orders").values()} == {1}
+        assert [record.value for record in cluster.records("orders")] == [b"two"]
+
+
+def test_delete_records_that_a_replica_does_not_follow_times_out() -> None:
+    with Cluster(brokers=2, topics=REPLICATED, config={"request.timeout.ms": 100}) as cluster:
+        cluster.produce("orders", b"one")
+        cluster.hold(3 - cluster.leader("orders"))
+        with pytest.raises(RequestTimedOut, match="not every live replica has deleted the records"):
+            cluster.delete_records("orders")
+
+
+def test_delete_records_of_an_internal_topic_is_refused() -> None:
+    with Cluster(brokers=1) as cluster:
+        cluster.coordinator("billing")
+        with pytest.raises(InvalidTopic, match="internal"):
+            cluster.delete_records("__consumer_offsets", 0)
