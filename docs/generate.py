@@ -332,6 +332,7 @@ def _oracle() -> ModuleType:
 _API = """# The Python API
 
 What `from kmini import ...` gives. [testing.md](testing.md) and [cluster.md](cluster.md) show how it is used.
+`kmini.records` has `tombstone` and `is_tombstone`, for [explicit tombstones](tombstones.md).
 
 Every method of `Broker`, `Cluster` and their handles blocks until it is done, in any thread, with or without an event
 loop running there. `AsyncBroker`, `AsyncCluster`, `AsyncTopic` and `AsyncClock`, which `aio` gives, have the same names
