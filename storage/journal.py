@@ -94,9 +94,8 @@ class Journal:
             logger.warning("%s: dropped %d bytes of a change that a crash interrupted before its answer", path, rest)
             journal._write_snapshot(contents.entries)
         else:
-            # The process before may have ended between the renaming of a snapshot and this.
-            filesystem.sync_directory(os.path.dirname(path))
             journal._continue(contents.changes)
+            journal._sync_all()
         return journal
 
     @property
@@ -135,6 +134,16 @@ class Journal:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+    def _sync_all(self) -> None:
+        """Put what was read on the disk: the process before may have ended between writing and syncing it."""
+        assert self._file is not None
+        try:
+            self._file.sync()
+            self._filesystem.sync_directory(os.path.dirname(self._path))
+        except OSError:
+            self.close(clean=False)
+            raise
 
     def _append(self, file: File, line: bytes) -> None:
         size = file.size

@@ -7,7 +7,7 @@ from zlib import crc32
 
 import pytest
 
-from kmini.storage.faults import CHANGES, Faults
+from kmini.storage.faults import CHANGES, Faults, PowerLoss
 from kmini.storage.journal import CorruptJournal, Journal, read_journal
 from kmini.storage.memory_filesystem import MemoryFileSystem
 
@@ -99,6 +99,19 @@ def test_a_snapshot_whose_name_was_not_synced_is_the_file_once_another_process_h
     Journal.open(filesystem, PATH).change({("b",): 2})
     for seed in range(20):
         assert reread(filesystem.crash(seed)) == {("a",): 1, ("b",): 2}
+
+
+def test_a_change_that_was_not_synced_is_on_the_disk_once_another_process_has_read_it(
+    filesystem: MemoryFileSystem,
+) -> None:
+    journal = Journal.create(filesystem, PATH, {})
+    filesystem.faults = Faults(power_loss_at=1, operations={"append"})
+    with pytest.raises(PowerLoss):
+        journal.change({("a",): 1})
+    filesystem.faults = Faults()  # only the process has ended
+    assert Journal.open(filesystem, PATH).entries == {("a",): 1}
+    for seed in range(20):
+        assert reread(filesystem.crash(seed)) == {("a",): 1}
 
 
 def test_each_call_that_fails_leaves_the_entries_as_they_were_or_changed(filesystem: MemoryFileSystem) -> None:
