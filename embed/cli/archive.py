@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kmini.cli.arguments import read_properties
-from kmini.cli.asking import address_option, timeout_option
+from kmini.cli.asking import TIMEOUT_MS, address_option, timeout_option
 from kmini.cli.extras import need_extra
 from kmini.cli.progress import progress
 
@@ -174,13 +174,15 @@ def replay(
         from kmini.pipeline.archives.archive import get_description
         from kmini.pipeline.archives.files import archived_topics
         from kmini.pipeline.archives.replay import replay_topic
+        from kmini.pipeline.archives.topic_settings import Topics
 
         kafka = _kafka(bootstrap_server, command_config)
         names = list(dict.fromkeys(topics)) or archived_topics(archive_path)
         if to is not None and len(names) > 1:
             raise click.UsageError(f"--topic {to}: these are {len(names)} topics: {', '.join(names)}; name one")
         for name in names:
-            get_description(archive_path, name)  # before a JVM is started
+            get_description(archive_path, name)  # before a JVM is started, and so is a broker
+        Topics(kafka, timeout_ms=min(timeout_ms, TIMEOUT_MS)).find(to or next(iter(names), ""))
         spark = _session("kmini-replay", master)
         for name in names:
             with progress(f"replaying {name}", total=None):

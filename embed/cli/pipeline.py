@@ -12,6 +12,7 @@ import click
 
 from kmini.cli import Program, Sentences
 from kmini.cli.arguments import parse_setting, read_properties
+from kmini.cli.asking import timeout_option
 from kmini.cli.extras import need_extra
 from kmini.cli.log_output import log_format_option, log_to_stderr
 
@@ -56,6 +57,7 @@ file_argument = click.argument("file", type=click.Path(exists=True, dir_okay=Fal
 @click.option("--available-now", is_flag=True, help="End when everything there is has passed every stage.")
 @click.option("--directory", metavar="DIR", help="What relative paths in the file are relative to; its own folder.")
 @click.option("-c", "--conf", "settings", metavar="KEY=VALUE", multiple=True, help="A setting of the Spark session.")
+@timeout_option(text="How long to wait for the brokers before Spark is started.")
 @click.option("-q", "--quiet", is_flag=True, help="Do not show how it is doing.")
 @log_format_option
 def run(
@@ -65,6 +67,7 @@ def run(
     available_now: bool,
     directory: str | None,
     settings: tuple[str, ...],
+    timeout_ms: int,
     quiet: bool,
     log_format: str,
 ) -> None:
@@ -89,7 +92,18 @@ def run(
         spark_settings={**declared.spark_settings, **given},
     )
     log_to_stderr(log_format)
+    _require_broker(declared, timeout_ms)
     _run(declared, available_now=available_now, quiet=quiet)
+
+
+def _require_broker(declared: Pipeline, timeout_ms: int) -> None:
+    """End the command if no broker answers, before a JVM is started."""
+    from kmini.pipeline.stages.admin import Admin, AdminError
+
+    try:
+        Admin(declared.kafka, timeout_s=timeout_ms / 1000).cluster_id()
+    except AdminError as error:
+        raise click.ClickException(f"pipeline {declared.name!r}: {error}") from error
 
 
 @click.command(cls=Sentences, name="show")

@@ -236,6 +236,7 @@ def test_a_file_that_declares_none_is_refused_in_one_line(
 LOGGING = """
 import logging, sys
 from kmini.cli import main
+from kmini.pipeline.stages.admin import Admin
 from kmini.pipeline.stages.declaration import Pipeline
 from kmini.pipeline.stages.running import PipelineError
 
@@ -244,6 +245,7 @@ def fail(self, **options):
     raise PipelineError("stage s failed")
 
 Pipeline.start = fail
+Admin.cluster_id = lambda self: "a cluster"
 main()
 """
 
@@ -274,6 +276,18 @@ def test_a_file_is_shown_with_what_is_purged(file: Path, capsys: pytest.CaptureF
 
 def test_a_function_of_each_batch_is_a_sink() -> None:
     Pipeline("p", [Stage("s", same, reads="in", writes=Batches(lambda batch, number: None))])
+
+
+def test_a_run_without_a_broker_ends_before_spark_is_started(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pyspark")
+    file.write_text(DECLARED.format(name="one"))
+    monkeypatch.setattr("kmini.pipeline.stages.declaration.Pipeline.start", lambda *_, **__: pytest.fail("it starts"))
+    with pytest.raises(SystemExit) as ended:
+        kmini.main(["pipeline", "run", str(file), "-b", "127.0.0.1:1", "--timeout-ms", "300"], prog_name="kmini")
+    assert ended.value.code == 1
+    assert "no broker answers at 127.0.0.1:1" in capsys.readouterr().err
 
 
 def test_without_the_extra_the_command_says_what_to_install(
