@@ -173,7 +173,9 @@ def test_every_command_that_asks_a_broker_ends_after_its_time_out(run, silent_ad
 
 
 @pytest.mark.parametrize(
-    "command", [*ASKING, ["archive", "t", "out"], ["audit", "data"], ["pipeline", "run"]], ids=lambda command: " ".join(command[:2])
+    "command",
+    [*ASKING, ["archive", "t", "out"], ["audit", "data"], ["pipeline", "run"]],
+    ids=lambda command: " ".join(command[:2]),
 )
 def test_every_command_that_asks_a_broker_waits_ten_seconds_by_default(run, command: list[str]) -> None:
     names = command[: 1 if command[0] in ("produce", "consume", "delete-records", "archive", "audit") else 2]
