@@ -1,5 +1,6 @@
 """The life of a broker or a cluster inside a program: it starts, stops and is closed, from any thread and any loop."""
 
+import atexit
 import os
 import shutil
 import tempfile
@@ -69,6 +70,7 @@ class Host(Handle[Table], Generic[Table, Awaited]):
             try:
                 if is_first:
                     self._private_directory = tempfile.mkdtemp(prefix="kmini-")
+                    atexit.register(self._remove_at_exit)
                 assert self.data_dir is not None
                 is_temporary = self._given_directory is None
                 self._running = self._thread.run(self._begin(self.data_dir, is_temporary=is_temporary))
@@ -106,6 +108,12 @@ class Host(Handle[Table], Generic[Table, Awaited]):
         if self._private_directory is not None:
             shutil.rmtree(self._private_directory, ignore_errors=True)
             self._private_directory = None
+            atexit.unregister(self._remove_at_exit)
+
+    def _remove_at_exit(self) -> None:
+        """Remove the private directory of a host that was never closed, in the process that made it."""
+        if self._thread.is_of_this_process:
+            self._remove_directory()
 
     def __enter__(self: H) -> H:
         return self.start()

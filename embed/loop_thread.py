@@ -100,6 +100,11 @@ class LoopThread:
             self._thread.join()
             self._thread = None
 
+    @property
+    def is_of_this_process(self) -> bool:
+        """Whether this process has started it last, not one that this process was forked from."""
+        return os.getpid() == self._pid
+
     def check_caller(self) -> None:
         """Raise RuntimeError where a call would wait for ever: on the thread that runs here, or in a process that was
         forked since."""
@@ -108,7 +113,7 @@ class LoopThread:
             raise RuntimeError(f"the thread that the {self.what} runs on cannot wait for the {self.what}")
 
     def _check_process(self) -> None:
-        if self._loop is not None and os.getpid() != self._pid:
+        if self._loop is not None and not self.is_of_this_process:
             raise RuntimeError(
                 f"the {self.what} runs in process {self._pid}, from which this one, {os.getpid()}, was forked: "
                 "connect a client to its bootstrap_servers instead"

@@ -302,6 +302,26 @@ with Broker() as broker:
     assert len(finished.stdout.splitlines()) == 2
 
 
+def test_a_process_that_closes_nothing_leaves_no_data_and_its_forks_remove_none() -> None:
+    program = """
+import os, sys
+from kmini import Broker, Cluster
+broker, cluster = Broker().start(), Cluster(brokers=1).start()
+for host in broker, cluster:
+    host.produce("orders", b"one")
+    print(host.data_dir, flush=True)
+child = os.fork()
+if child == 0:
+    sys.exit(0)
+os.waitpid(child, 0)
+assert os.path.exists(broker.data_dir)
+"""
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    directories = [Path(line) for line in finished.stdout.splitlines()]
+    assert len(directories) == 2
+    assert not any(directory.exists() for directory in directories)
+
+
 # --- waiting for clients
 
 SENTENCE = "wait_for_records would stop the event loop that your client runs on: await broker.aio.wait_for_records(...)"
