@@ -54,6 +54,12 @@ class _Node:
         self.durable[self.dirty_from :] = memoryview(self.content)[self.dirty_from :]
         self.dirty_from = len(self.content)
 
+    def after_kill(self) -> _Node:
+        """The same bytes, of which as many are durable."""
+        found = _Node(b"", self.modified_ms)
+        found.content, found.durable, found.dirty_from = self.content[:], self.durable[:], self.dirty_from
+        return found
+
     def after_power_loss(self, chance: random.Random) -> bytes:
         """One of the contents a restart may find."""
         before, now, dirty_from = self.durable, self.content, self.dirty_from
@@ -110,14 +116,20 @@ class _Directory:
         found.durable = dict(found.entries)
         return found
 
-    def after_kill(self) -> _Directory:
+    def after_kill(self, copies: dict[int, _Node | _Directory]) -> _Directory:
+        """The same names, of which as many are durable. `copies` has the files and directories copied so far."""
+
+        def copy(node: _Node | _Directory) -> _Node | _Directory:
+            if id(node) not in copies:
+                copies[id(node)] = node.after_kill(copies) if isinstance(node, _Directory) else node.after_kill()
+            return copies[id(node)]
+
         found = _Directory()
-        for name, node in self.entries.items():
-            if isinstance(node, _Directory):
-                found.entries[name] = node.after_kill()
-            else:
-                found.entries[name] = _Node(bytes(node.content), node.modified_ms)
-        found.durable = dict(found.entries)
+        found.entries = {name: copy(node) for name, node in self.entries.items()}
+        found.durable = {name: copy(node) for name, node in self.durable.items()}
+        found.journal = [
+            tuple((name, None if node is None else copy(node)) for name, node in changes) for changes in self.journal
+        ]
         return found
 
 
@@ -151,9 +163,10 @@ class MemoryFileSystem:
             return self._successor(self._root.after_power_loss(random.Random(seed)), faults)
 
     def kill(self, faults: Faults | None = None) -> MemoryFileSystem:
-        """What a restart finds after the process was killed at this moment: all that was written. A new file system."""
+        """What a restart finds after the process was killed at this moment: all that was written, which is on the disk
+        only as far as it was synced. A new file system."""
         with self._lock:
-            return self._successor(self._root.after_kill(), faults)
+            return self._successor(self._root.after_kill({}), faults)
 
     def _successor(self, root: _Directory, faults: Faults | None) -> MemoryFileSystem:
         successor = MemoryFileSystem(faults, now_ms=self.now_ms)

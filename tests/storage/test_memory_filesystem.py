@@ -222,3 +222,27 @@ def test_writing_sets_the_modification_time_to_the_given_now(filesystem: MemoryF
     filesystem.open("d/a", create=True).append(b"1")
     assert filesystem.modified_ms("d/a") == 5000
     assert filesystem.crash(3).now_ms == 5000
+
+
+def test_a_kill_loses_nothing_and_makes_nothing_durable() -> None:
+    filesystem = MemoryFileSystem()
+    filesystem.make_directory("d")
+    filesystem.sync_directory("")
+    for name in ("d/synced", "d/written"):
+        file = filesystem.open(name, create=True)
+        file.append(b"one")
+        file.sync()
+    filesystem.sync_directory("d")
+    file.append(b"two")
+    filesystem.rename("d/synced", "d/renamed")
+    killed = filesystem.kill().kill()
+    assert killed.read("d/written") == b"onetwo"
+    assert killed.list("d") == ["renamed", "written"]
+    after = [killed.crash(seed) for seed in range(30)]
+    assert {each.read("d/written") for each in after} >= {b"one", b"onetwo"}
+    assert {tuple(each.list("d")) for each in after} == {("renamed", "written"), ("synced", "written")}
+    killed.open("d/written").sync()
+    killed.sync_directory("d")
+    for seed in range(10):
+        assert killed.crash(seed).read("d/written") == b"onetwo"
+        assert killed.crash(seed).list("d") == ["renamed", "written"]
