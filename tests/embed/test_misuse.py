@@ -308,7 +308,7 @@ def test_a_cluster_whose_brokers_all_died_says_so() -> None:
     with Cluster(brokers=2, topics=["orders"]) as cluster:
         for broker in cluster.brokers():
             cluster.kill(broker)
-        nobody = "no broker of the cluster runs: restart one"
+        told = "no broker of the cluster runs: restart one"
         calls: list[Callable[[], object]] = [
             lambda: cluster.create_topic("more"),
             lambda: cluster.delete_topic("orders"),
@@ -318,7 +318,7 @@ def test_a_cluster_whose_brokers_all_died_says_so() -> None:
             lambda: cluster.transaction_coordinator("billing-1"),
         ]
         for call in calls:
-            with pytest.raises(RuntimeError, match=nobody):
+            with pytest.raises(RuntimeError, match=told):
                 call()
         for call in (lambda: cluster.records("orders"), lambda: cluster.delete_records("orders")):
             with pytest.raises(KafkaError, match="no broker that runs leads orders-0"):
