@@ -164,8 +164,10 @@ class Partition:
         """Whether every replica in sync has all that this leader was elected with, so that no clean election takes any
         of it back. That is so once the high watermark covers it; where fewer replicas are in sync than
         `min.insync.replicas`, the high watermark stands still, and the replicas themselves tell."""
+        if self.has_caught_up:
+            return True
         in_sync = (replica for replica in self.replicas if replica.node_id in self.state.isr)
-        return self.has_caught_up or all(replica.log_end_offset >= self._epoch_start_offset for replica in in_sync)
+        return all(replica.log_end_offset >= self._epoch_start_offset for replica in in_sync)
 
     def _advance_high_watermark(self) -> bool:
         """Raise it to what every replica in sync has, and those that are about to join them. Frozen while fewer are in

@@ -338,7 +338,8 @@ class GroupCoordinator:
 
     async def commit(self, group: Group, changes: OffsetChanges) -> None:
         """Write offsets of a group, which is kept from then on. Raises what `GroupStore.write_offsets` does."""
-        await self.store.write_offsets(changes, group.offsets, partial(self.note_written, group))
+        applied = None if group.is_shown else partial(self.note_written, group)
+        await self.store.write_offsets(changes, group.offsets, applied)
 
     async def delete(self, group_id: str) -> None:
         """Forget a group without members, and its offsets. Raises GroupIdNotFound, NonEmptyGroup, or what the store
