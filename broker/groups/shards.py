@@ -32,6 +32,10 @@ class Shards(Mapping[str, Group]):
     def __len__(self) -> int:
         return sum(map(len, self._shards.values()))
 
+    def values(self) -> list[Group]:  # type: ignore[override]
+        """All groups as they are now, without a look at where each belongs."""
+        return [group for shard in self._shards.values() for group in shard.values()]
+
     def put(self, group: Group) -> None:
         """Keep a group, in the place of any other of its id."""
         self._shards.setdefault(self._number_of(group.group_id), {})[group.group_id] = group

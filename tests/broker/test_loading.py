@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from itertools import pairwise
@@ -174,6 +175,20 @@ async def test_segments_may_be_replaced_between_the_steps(
     assert partition.log.segments.size_bytes < before
     deque(steps, maxlen=0)
     assert stored(broker) == {number % 5: number for number in range(55, 60)}
+
+
+async def test_the_memory_of_groups_is_given_back_step_by_step(broker: Broker, partition: Partition) -> None:
+    for number in range(50):
+        append(partition, range(3), group=f"g{number}")
+    deque(broker.groups.load(partition), maxlen=0)
+    freed = [weakref.ref(group) for group in broker.groups.groups.values()]
+    steps = broker.groups.unload(0)
+    assert broker.groups.groups == {}
+    left = []
+    for _ in steps:
+        left.append(sum(one() is not None for one in freed))
+    assert max(before - after for before, after in pairwise([50, *left])) == 1
+    assert left[-1] <= 1
 
 
 # --- answers meanwhile
