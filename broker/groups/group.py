@@ -137,6 +137,10 @@ class Group:
         """The state as readers see it: a group that is being removed is Empty until its tombstone is replicated."""
         return EMPTY if self.state is DEAD else self.state
 
+    def shown_members(self) -> list[Member]:
+        """The members as readers see them."""
+        return [member.replaces or member for member in self.members.values()]
+
     def move_to(self, state: GroupState, now_ms: int) -> None:
         """Change the state. Raises ValueError if it cannot follow the present one."""
         if self.state not in PREVIOUS[state]:

@@ -146,6 +146,7 @@ class Joins:
         if action is Join.REPLACE:
             self._rebalancer.go_on(group)
         elif action is Join.REPLACE_QUIETLY and group.choose_protocol() == group.protocol_name:
+            new.replaces = old
             self._rebalancer.do(self._store_replacement(group, old, new, leader_id, joining.skips_assignment))
         else:
             self._rebalancer.begin_or_go_on(group, "a static member came back")
@@ -163,6 +164,7 @@ class Joins:
             await self._store.write_group(group.group_id, group.stored(group.assignments()))
         except Exception as failure:
             error = kafka_error(failure, "storing a static member's new id")
+        new.replaces = None
         if group.state is not STABLE or group.members.get(new.member_id) is not new:
             return  # a rebalance has begun, and answers
         if error is not None:

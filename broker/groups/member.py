@@ -85,6 +85,7 @@ class Member:
         "member_id",
         "protocols",
         "rebalance_timeout_ms",
+        "replaces",
         "session_timeout_ms",
         "sync",
         "timer",
@@ -113,6 +114,8 @@ class Member:
         """What it supports, the one it likes best first. Not changed in place: the group counts them."""
         self.assignment = assignment
         """Opaque; set when the leader's assignment is stored, emptied when a generation ends before that."""
+        self.replaces: Member | None = None
+        """The static member that it takes the place of, until that is replicated: readers are shown this one."""
         self.is_new = False
         """Whether it has joined for the first time and knows its member id by no answer yet."""
         self.join: asyncio.Future[JoinResult] | None = None

@@ -68,5 +68,5 @@ def _members(group: Group, protocol: str | None) -> list[DescribeGroupsResponse.
             member_metadata=b"" if protocol is None else member.protocols[protocol],
             member_assignment=member.assignment,
         )
-        for member in group.members.values()
+        for member in group.shown_members()
     ]

@@ -144,6 +144,10 @@ class Coordinators:
         (group,) = (await self.ask(DescribeGroupsRequest(groups=["g"]), 5)).groups
         return (error_name(group.error_code) if group.error_code else group.group_state), len(group.members)
 
+    async def described_members(self) -> list[str]:
+        (group,) = (await self.ask(DescribeGroupsRequest(groups=["g"]), 5)).groups
+        return [member.member_id for member in group.members]
+
     async def listed(self) -> list[str]:
         answer = await self.ask(ListGroupsRequest())
         return [error_name(answer.error_code)] if answer.error_code else [group.group_id for group in answer.groups]
@@ -451,7 +455,7 @@ async def test_an_assignment_whose_coordinator_moves_is_told_to_no_member(start:
     assert error_name((await synced).error_code) == "NOT_COORDINATOR"
 
 
-async def test_a_static_member_learns_its_new_id_when_the_replicas_have_it(start: Start) -> None:
+async def test_a_new_id_of_a_static_member_is_told_and_shown_when_the_replicas_have_it(start: Start) -> None:
     world: Coordinators = await start()
     joined = await world.ask(joining(instance_id="i"), 5)
     synced = SyncGroupRequest(group_id="g", generation_id=1, member_id=joined.member_id, group_instance_id="i")
@@ -459,8 +463,11 @@ async def test_a_static_member_learns_its_new_id_when_the_replicas_have_it(start
     await world.hold()
     again = await world.appended(joining(instance_id="i"), 5)
     assert not again.done()
+    assert await world.described_members() == [joined.member_id]
     world.release()
-    assert (await again).member_id != joined.member_id
+    following = (await again).member_id
+    assert following != joined.member_id
+    assert await world.described_members() == [following]
 
 
 async def test_a_member_has_left_when_the_replicas_have_that(start: Start) -> None:
