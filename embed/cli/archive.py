@@ -13,6 +13,7 @@ from kmini.cli.arguments import read_properties
 from kmini.cli.asking import TIMEOUT_MS, address_option, timeout_option
 from kmini.cli.extras import need_extra
 from kmini.cli.progress import progress
+from kmini.cli.reporting import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -119,7 +120,8 @@ def archive(
                         allow_loss=allow_loss,
                         codec=compression,
                     )
-            click.echo(f"{topic}: {_records(done.new_records, 'new ')}, {_records(done.records)} in {archive_path}")
+            new_records, all_records = counted(done.new_records, "new record"), counted(done.records, "record")
+            click.echo(f"{topic}: {new_records}, {all_records} in {archive_path}")
             if done.damaged:
                 click.echo(f"{topic}: {done.damaged} damaged place(s) left out; kmini log dump shows them", err=True)
 
@@ -200,7 +202,7 @@ def replay(
                     stall_ms=timeout_ms,
                 )
             found = f", {done.found} were there" if done.found else ""
-            click.echo(f"{done.topic}: {_records(done.written)} written{found}")
+            click.echo(f"{done.topic}: {counted(done.written, 'record')} written{found}")
             for note in done.notes:
                 click.echo(f"{done.topic}: {note}", err=True)
 
@@ -234,7 +236,3 @@ def _kafka(bootstrap_server: str, command_config: str | None) -> Kafka:
 
     settings: dict[str, Any] = read_properties(command_config) if command_config else {}
     return Kafka(bootstrap_server, settings)
-
-
-def _records(count: int, kind: str = "") -> str:
-    return f"{count} {kind}record{'' if count == 1 else 's'}"

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from kmini.cli.reporting import counted
+
 if TYPE_CHECKING:
     from kmini.client import Client
     from kmini.protocol.topics import TopicPartition
@@ -29,9 +31,8 @@ async def must_be_idle(client: Client, group: str, why: str) -> None:
     except GroupIdNotFound:
         return
     if not described.is_idle:
-        members = len(described.members)
-        who = f"{members} member{'' if members == 1 else 's'}"
-        raise click.ClickException(f"group {group} is {described.state} with {who}: {why}")
+        members = counted(len(described.members), "member")
+        raise click.ClickException(f"group {group} is {described.state} with {members}: {why}")
 
 
 class GroupProgress:

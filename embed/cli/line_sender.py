@@ -18,6 +18,7 @@ from kmini.protocol.errors import KafkaError, MessageTooLarge, RecordsRefused
 if TYPE_CHECKING:
     from kmini.client import Client
     from kmini.protocol.records.compression import Codec
+    from kmini.protocol.records.record import Record
 
 BATCH_BYTES = 512 * 1024
 """Bytes of records in a batch: half of what brokers take by default (`message.max.bytes`), before compression."""
@@ -65,6 +66,13 @@ class _Batch(NamedTuple):
     base_timestamp: int
     max_timestamp: int
     parts: list[_Part]
+
+
+class _Numbered(NamedTuple):
+    """A record, and the number of its line."""
+
+    line: int
+    record: Record
 
 
 class _Lane:
@@ -252,7 +260,8 @@ class LineSender:
             from kmini.protocol.records.record import decode_all
 
             lines = _line_numbers(batch.parts, partition, self._kernel.ROW)
-            records = list(zip(lines, (one._replace(offset=0) for one in decode_all(encoded)), strict=True))
+            decoded = (record._replace(offset=0) for record in decode_all(encoded))
+            records = [_Numbered(line, record) for line, record in zip(lines, decoded, strict=True)]
             await self._send_acceptable(partition, records, error)
 
     async def _produce(self, partition: int, batch: bytearray, count: int) -> None:
@@ -266,34 +275,33 @@ class LineSender:
             raise
         self.stored += count
 
-    async def _send_acceptable(self, partition: int, records: list[tuple[int, Any]], error: KafkaError) -> None:
-        """Send records, with the numbers of their lines, again without those that the broker refuses.
-
-        `error` is what the broker said of all of them together.
-        """
-        from kmini.protocol.records.batch import build_batch
-
-        refused = dict(getattr(error, "record_errors", ()))
+    async def _send_acceptable(self, partition: int, records: list[_Numbered], error: KafkaError) -> None:
+        """Send records again, without those that the broker refuses; `error` is what it said of all together."""
+        refused: dict[int, str] = dict(getattr(error, "record_errors", ()))
         if not refused and len(records) > 1:  # the broker does not say which
             half = len(records) // 2
-            pieces = [records[:half], records[half:]]
+            await self._send_again(partition, records[:half])
+            await self._send_again(partition, records[half:])
+            return
+        reasons = refused or {0: ""}
+        if self._on_refused is None:
+            await self._send_again(partition, records[: min(reasons)])
         else:
-            reasons = refused or {0: ""}
-            first = min(reasons)
-            pieces = [[one for number, one in enumerate(records) if number not in reasons]]
-            if self._on_refused is None:
-                pieces = [records[:first]]
-        for piece in pieces:
-            if piece:
-                encoded = build_batch([record for _, record in piece], codec=self._codec)
-                try:
-                    await self._produce(partition, encoded, len(piece))
-                except (RecordsRefused, MessageTooLarge) as again:
-                    await self._send_acceptable(partition, piece, again)
-        if refused or len(records) == 1:
-            for number in sorted(reasons):
-                reason = f"is refused: {error.kafka_name}: {reasons[number] or error.message or type(error).__doc__}"
-                self._refuse(LineRefused(records[number][0], reason, by_broker=True))
+            await self._send_again(partition, [one for number, one in enumerate(records) if number not in reasons])
+        for number in sorted(reasons):
+            reason = f"is refused: {error.kafka_name}: {reasons[number] or error.message or type(error).__doc__}"
+            self._refuse(LineRefused(records[number].line, reason, by_broker=True))
+
+    async def _send_again(self, partition: int, records: list[_Numbered]) -> None:
+        from kmini.protocol.records.batch import build_batch
+
+        if not records:
+            return
+        encoded = build_batch([one.record for one in records], codec=self._codec)
+        try:
+            await self._produce(partition, encoded, len(records))
+        except (RecordsRefused, MessageTooLarge) as error:
+            await self._send_acceptable(partition, records, error)
 
     def _refuse(self, refusal: LineRefused) -> None:
         if self._on_refused is None:

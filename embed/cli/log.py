@@ -13,6 +13,7 @@ import click
 
 from kmini.cli import Commands
 from kmini.cli.progress import progress
+from kmini.cli.reporting import counted
 from kmini.cli.tables import format_option, json_text
 from kmini.cli.visible import visible, visible_json
 
@@ -74,7 +75,7 @@ def dump(paths: tuple[str, ...], records: bool, output: str) -> None:
                 line = visible(str(entry))
             sys.stdout.write(line + "\n")
     if damaged:
-        raise click.ClickException(f"{damaged} damaged place{'' if damaged == 1 else 's'} found")
+        raise click.ClickException(f"{counted(damaged, 'damaged place')} found")
 
 
 def _size_of(path: str) -> int:

@@ -10,6 +10,7 @@ import click
 
 from kmini.cli.asking import ask, bootstrap_option, told
 from kmini.cli.progress import progress
+from kmini.cli.reporting import counted
 from kmini.cli.visible import visible
 
 if TYPE_CHECKING:
@@ -95,8 +96,8 @@ def produce(
 
     with _open(path) if path else nullcontext(sys.stdin.buffer) as source:
         sender = ask(bootstrap_server, work)
-    left_out = f", {_count(skipped.count, 'line')} skipped" if skipped.count else ""
-    click.echo(f"{_count(sender.stored, 'record')} produced to {topic}{left_out}", err=True)
+    left_out = f", {counted(skipped.count, 'line')} skipped" if skipped.count else ""
+    click.echo(f"{counted(sender.stored, 'record')} produced to {topic}{left_out}", err=True)
 
 
 async def _send_all(sender: LineSender, source: BinaryIO, topic: str) -> None:
@@ -157,11 +158,7 @@ class Skipped:
 def _stored(sender: LineSender, topic: str) -> str:
     """How much of the input is in the topic, once that is known."""
     unsure = f", and {sender.unsure} more may be" if sender.unsure else ""
-    return f"{_count(sender.stored, 'record')} {'is' if sender.stored == 1 else 'are'} stored in {topic}{unsure}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    return f"{counted(sender.stored, 'record')} {'is' if sender.stored == 1 else 'are'} stored in {topic}{unsure}"
 
 
 def _header(text: str) -> tuple[str, bytes | None]:

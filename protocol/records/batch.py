@@ -246,14 +246,10 @@ def build_batch(
     attributes |= TRANSACTIONAL if transactional else 0
     attributes |= CONTROL if control else 0
     attributes |= DELETE_HORIZON if delete_horizon_ms is not None else 0
-    batch = bytearray(HEADER_SIZE)
-    batch += block
-    header = BatchHeader(
+    return _assembled(
+        block,
         base_offset=base_offset,
-        batch_length=len(batch) - LOG_OVERHEAD,
         partition_leader_epoch=leader_epoch,
-        magic=MAGIC,
-        crc=0,
         attributes=attributes,
         last_offset_delta=deltas[-1] if last_offset is None else last_offset - base_offset,
         base_timestamp=base_timestamp,
@@ -263,8 +259,6 @@ def build_batch(
         base_sequence=base_sequence,
         record_count=len(records),
     )
-    _write_header(batch, 0, header)
-    return batch
 
 
 def batch_of_block(
@@ -273,14 +267,10 @@ def batch_of_block(
     """A batch of records that are encoded already, with the offset deltas 0, 1, 2, …; its base offset is 0."""
     if codec != Codec.NONE:
         block = compress(codec, block)
-    batch = bytearray(HEADER_SIZE)
-    batch += block
-    header = BatchHeader(
+    return _assembled(
+        block,
         base_offset=0,
-        batch_length=len(batch) - LOG_OVERHEAD,
         partition_leader_epoch=NO_LEADER_EPOCH,
-        magic=MAGIC,
-        crc=0,
         attributes=int(codec),
         last_offset_delta=record_count - 1,
         base_timestamp=base_timestamp,
@@ -290,6 +280,13 @@ def batch_of_block(
         base_sequence=NO_SEQUENCE,
         record_count=record_count,
     )
+
+
+def _assembled(block: Buffer, **fields: int) -> bytearray:
+    """Header and records of a batch; `fields` are those of the header that do not follow from the records' bytes."""
+    batch = bytearray(HEADER_SIZE)
+    batch += block
+    header = BatchHeader(batch_length=len(batch) - LOG_OVERHEAD, magic=MAGIC, crc=0, **fields)
     _write_header(batch, 0, header)
     return batch
 
