@@ -211,7 +211,7 @@ async def test_a_cluster_that_was_there_and_is_gone_is_waited_for(cluster) -> No
 async def test_a_broker_that_cannot_be_reached_is_named_with_the_broker_that_advertises_it(cluster) -> None:
     cluster.lead("t", 2)
     await cluster[2].stop()
-    async with Client([cluster[1].address], timeout_ms=300) as client:
+    async with Client([cluster[1].address], timeout_ms=600) as client:
         with pytest.raises(Disconnected) as raised:
             await client.beginning([("t", 0)])
     assert raised.value.message == (
@@ -224,7 +224,7 @@ async def test_a_coordinator_that_cannot_be_reached_is_named_with_the_broker_tha
     cluster[1].answers[FindCoordinatorRequest] = lambda _: FindCoordinatorResponse(
         coordinators=[FindCoordinatorResponse.Coordinator(key="g", node_id=7, host="127.0.0.1", port=1)]
     )
-    async with Client([cluster[1].address], timeout_ms=300) as client:
+    async with Client([cluster[1].address], timeout_ms=600) as client:
         with pytest.raises(Disconnected, match=f"broker 7 at 127.0.0.1:1, as {cluster[1].address} advertises it"):
             await client.committed_offsets("g")
 
@@ -232,7 +232,7 @@ async def test_a_coordinator_that_cannot_be_reached_is_named_with_the_broker_tha
 async def test_a_broker_that_stays_silent_when_asked_is_named_with_the_broker_that_advertises_it(cluster) -> None:
     cluster.lead("t", 2)
     cluster[2].answers[ListOffsetsRequest] = lambda _: None
-    async with Client([cluster[1].address], timeout_ms=300) as client:
+    async with Client([cluster[1].address], timeout_ms=600) as client:
         with pytest.raises(
             RequestTimedOut, match=f"broker 2 at .* as {cluster[1].address} advertises it did not answer"
         ):
@@ -246,7 +246,7 @@ async def test_a_broker_that_is_unreachable_for_long_is_told_of_once_while_the_c
     cluster.lead("t", 2)
     await cluster[2].stop()
     told: list[str] = []
-    async with Client([cluster[1].address], timeout_ms=300, on_unreachable=told.append) as client:
+    async with Client([cluster[1].address], timeout_ms=600, on_unreachable=told.append) as client:
         with pytest.raises(Disconnected):
             await client.beginning([("t", 0)])
     assert sum(f"broker 2 at {cluster[2].address}, as {cluster[1].address} advertises it" in line for line in told) == 1
