@@ -452,6 +452,8 @@ async def play(world: World, clock: MovableClock) -> None:
         await asyncio.wait(acting)
 
 
+# asyncio (3.11) never closes the socket of a connection that it accepts while a killed broker's listener closes.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_no_promise_is_broken_whatever_happens_to_the_brokers(seed: int, tmp_path: Path) -> None:
     clock = MovableClock()
