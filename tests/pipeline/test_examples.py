@@ -167,20 +167,26 @@ class World:
         return lambda: [start for start, _ in self.bounds("sessions")] != start
 
     def run_and_kill(self, kill: Kill) -> str:
-        """Feed a driver until there are sessions and it is where it dies; return what its checkpoint says of that."""
+        """Feed a driver until there are sessions and it is where it dies; return what its checkpoint says of that.
+
+        The first stage gets more records whenever it has committed a batch, so that records are left for the moment of
+        the kill, however long the driver takes to start.
+        """
         is_time: Callable[[], bool] | None = None
+        fed_at: set[str] | None = None
         before = {stage: self.names(stage, "commits") for stage in STAGES}
         self.send(len(self.left) // 5)
         driver = self.start("--quiet")
-        deadline, send_at = time.monotonic() + WITHIN_S, 0.0
+        deadline = time.monotonic() + WITHIN_S
         while is_time is None or not is_time():
             if is_time is None and any(end for _, end in self.bounds("sessions")):
                 is_time = self.watches(kill)
             assert driver.process.poll() is None, driver.said()
             assert time.monotonic() < deadline, f"{kill} was not reached:\n{driver.said()}"
-            if time.monotonic() > send_at and len(self.left) > 50:
+            committed = self.names(STAGES[0], "commits")
+            if committed != fed_at and len(self.left) > 50:
                 self.send(8)
-                send_at = time.monotonic() + 0.2
+                fed_at = committed
             time.sleep(0.05 if kill.at == "purged" or is_time is None else 0.001)
         driver.kill(jvm_too=kill.jvm_too)
         offsets, commits = self.names(kill.stage, "offsets"), self.names(kill.stage, "commits")

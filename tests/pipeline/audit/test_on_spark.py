@@ -73,6 +73,8 @@ def test_the_command_takes_spark_when_it_is_told_to(spark: SparkSession, tmp_pat
     assert (told["engine"], told["records"], told["keys"][0]["status"]) == ("spark", 1, "left")
 
 
-def test_an_empty_directory_is_clean_on_spark(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_directory_without_partitions_is_clean_on_spark(spark: SparkSession, tmp_path: Path) -> None:
+    with Broker(data_dir=tmp_path):
+        pass
     report = on_spark.audit_on_spark(spark, LogDir(tmp_path), Scope(0), {})
     assert (report.is_clean, report.partitions, report.records) == (True, [], 0)
