@@ -452,8 +452,12 @@ async def play(world: World, clock: MovableClock) -> None:
         await asyncio.wait(acting)
 
 
-# asyncio (3.11) never closes the socket of a connection that it accepts while a killed broker's listener closes.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
+# asyncio never closes the socket of a connection that it accepts while a killed broker's listener closes: an open fault
+# of CPython, gh-109564. A leak of any other kind still fails the test.
+@pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <(socket|function _SelectorTransport):pytest.PytestUnraisableExceptionWarning",
+    "ignore:unclosed <socket:ResourceWarning",
+)
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_no_promise_is_broken_whatever_happens_to_the_brokers(seed: int, tmp_path: Path) -> None:
     clock = MovableClock()
