@@ -7,7 +7,10 @@ KAFKA_JARS := .peers/kafka/lib
 SPARK_VERSION := $(shell sed -n 's/.*"pyspark==\([0-9.]*\)".*/\1/p' pyproject.toml)
 SPARK_JARS := .spark-jars
 OLD_CLIENT := kafka-python-2.0.6
-WORKERS ?= auto
+# Tests often wait, for processes that start and for time-outs of clients: more workers than cores fill these times.
+WORKERS ?= $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 2)")
+# The tests' files are kept in memory where there is room, so that a slow disk does not slow the tests.
+TEST_TMP := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4194304 {print "/dev/shm"}')
 PACKAGING := pyproject.toml setup.py $(addprefix protocol/records/,kernel.py sieve.py flagging.py columns.py lines.py) $(wildcard protocol/records/*.pxd)
 
 .DEFAULT_GOAL := help
@@ -20,7 +23,7 @@ run: $(VENV)/installed ## serve on 127.0.0.1:9092, data in ./.kmini-data
 	$(BIN)/kmini serve --port 9092 --data-dir .kmini-data
 
 test: $(VENV)/installed-test kafka-jars spark-jars old-client ## run the tests
-	$(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
+	$(if $(TEST_TMP),TMPDIR=$(TEST_TMP)) $(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
 
 lint: $(VENV)/installed-lint ## style, types, layer contracts
 	$(BIN)/ruff check .
