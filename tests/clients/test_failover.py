@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import subprocess
 import threading
@@ -167,13 +168,15 @@ class Member:
 class KafkaPythonMember(Member):
     def run(self) -> None:
         from kafka import KafkaConsumer
+        from kafka.errors import KafkaConnectionError
 
         consumer = KafkaConsumer(
             "orders", bootstrap_servers=self.servers, group_id="readers", auto_offset_reset="earliest"
         )
         while not self.is_ending:
-            for records in consumer.poll(timeout_ms=1_000).values():
-                self.values += [each.value for each in records]
+            with contextlib.suppress(KafkaConnectionError):  # see docs/clients/kafka-python.md
+                for records in consumer.poll(timeout_ms=1_000).values():
+                    self.values += [each.value for each in records]
         consumer.close()
 
 

@@ -78,6 +78,7 @@ def places_of(batches: Mapping[Any, Any]) -> list[Place]:
 
 def kafka_python(options: argparse.Namespace, ending: Ending) -> None:
     from kafka import ConsumerRebalanceListener, KafkaConsumer
+    from kafka.errors import KafkaConnectionError
 
     class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
         def on_partitions_assigned(self, assigned: Any) -> None:
@@ -89,8 +90,12 @@ def kafka_python(options: argparse.Namespace, ending: Ending) -> None:
     consumer = KafkaConsumer(**settings_of(options), metadata_max_age_ms=2_000)
     consumer.subscribe([options.topic], listener=Listener())
     while not ending.has_come:
-        # longer than its start takes: see docs/clients/kafka-python.md
-        records = places_of(consumer.poll(timeout_ms=1_000))
+        try:
+            # longer than its start takes: see docs/clients/kafka-python.md
+            records = places_of(consumer.poll(timeout_ms=1_000))
+        except KafkaConnectionError as error:  # that page again: the broker is being restarted
+            tell("poll failed", repr(error))
+            continue
         if records:
             with handling(records, commit_first=options.commit_first):
                 consumer.commit()
