@@ -67,7 +67,7 @@ class Client:
         sasl: Sasl | None = None,
         on_unreachable: Callable[[str], None] | None = None,
     ) -> None:
-        """`sasl` says who to be at brokers that ask; `settings` are instead of `client_id` and `sasl`.
+        """`sasl` authenticates at brokers that require it; `settings` take the place of `client_id` and `sasl`.
 
         `on_unreachable` gets a sentence about a broker that cannot be reached, while the client still tries.
         """

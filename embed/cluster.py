@@ -261,12 +261,10 @@ class Cluster(Host[ClusterOperations, "AsyncCluster"]):
         return ClusterOperations(core)
 
     async def _finish(self, running: ClusterOperations) -> None:
-        core = running.core
         try:
-            await core.stop()
+            await running.core.stop()
         finally:
-            assert isinstance(core.clock, MovableClock)
-            self._ahead_ms = core.clock.ahead_ms
+            self._ahead_ms = running.clock.ahead_ms
 
     # --- what can be asked of it
 

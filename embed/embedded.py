@@ -72,12 +72,10 @@ class Broker(Host[Operations, "AsyncBroker"]):
 
     async def _finish(self, running: Operations) -> None:
         self._address = ""
-        core = running.core
         try:
-            await core.stop()
+            await running.core.stop()
         finally:
-            assert isinstance(core.clock, MovableClock)
-            self._ahead_ms = core.clock.ahead_ms
+            self._ahead_ms = running.clock.ahead_ms
 
     # --- what can be asked of it
 

@@ -41,7 +41,7 @@ class ScramUser(NamedTuple):
 def storage() -> None:
     """Prepare a data directory, as Kafka's kafka-storage does.
 
-    A broker makes its data directory by itself: this is for users of SCRAM who shall be there when it starts, and for
+    A broker makes its data directory by itself: this is for SCRAM users that must exist when it starts, and for
     programs that call kafka-storage.
 
     \b
