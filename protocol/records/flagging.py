@@ -21,9 +21,9 @@ from __future__ import annotations
 import cython
 
 if cython.compiled:
-    from cython.cimports.varints import number
+    from cython.cimports.varints import number, number_size, write_number
 else:
-    from .varints import number
+    from .varints import number, number_size, write_number
 
 Bytes = cython.typedef(cython.pointer[cython.const[cython.uchar]])
 Room = cython.typedef(cython.pointer[cython.uchar])
@@ -209,13 +209,13 @@ class _Scan:
     def _write_with_header(self, data: Bytes, out: Room, used: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The record with the bit and one more header."""
         number: cython.Py_ssize_t
-        growth: cython.Py_ssize_t = _size_of(self.header_count + 1) - (self.headers_at - self.count_at) + 17
-        used = _put_number(out, used, self.end - self.attributes_at + growth)
+        growth: cython.Py_ssize_t = number_size(self.header_count + 1) - (self.headers_at - self.count_at) + 17
+        used = write_number(out, used, self.end - self.attributes_at + growth)
         out[used] = data[self.attributes_at] | _BIT
         used = _copy(data, self.attributes_at + 1, self.count_at, out, used + 1)
-        used = _put_number(out, used, self.header_count + 1)
+        used = write_number(out, used, self.header_count + 1)
         used = _copy(data, self.headers_at, self.end, out, used)
-        used = _put_number(out, used, 15)
+        used = write_number(out, used, 15)
         for number in range(15):
             out[used + number] = self.name[number]
         out[used + 15] = 0
@@ -297,35 +297,6 @@ def _says_no(data: Bytes, at: cython.Py_ssize_t, length: cython.longlong) -> cyt
         and data[at + 3] | 0x20 == 0x73
         and data[at + 4] | 0x20 == 0x65
     )
-
-
-@cython.cfunc
-@cython.nogil
-@cython.inline
-@cython.exceptval(check=False)
-def _put_number(out: Room, at: cython.Py_ssize_t, value: cython.longlong) -> cython.Py_ssize_t:
-    """Write the varint of a number that is not negative; return where it ends."""
-    raw: cython.longlong = value << 1
-    while raw >= 0x80:
-        out[at] = raw & 0x7F | 0x80
-        raw >>= 7
-        at += 1
-    out[at] = raw
-    return at + 1
-
-
-@cython.cfunc
-@cython.nogil
-@cython.inline
-@cython.exceptval(check=False)
-def _size_of(value: cython.longlong) -> cython.Py_ssize_t:
-    """Of that varint."""
-    size: cython.Py_ssize_t = 1
-    raw: cython.longlong = value << 1
-    while raw >= 0x80:
-        raw >>= 7
-        size += 1
-    return size
 
 
 @cython.cfunc

@@ -15,6 +15,9 @@ import cython
 
 if cython.compiled:
     from cython.cimports.libc.string import memchr, memcmp, memcpy
+    from cython.cimports.varints import number_size, write_number
+else:
+    from .varints import number_size, write_number
 
 Bytes = cython.typedef(cython.pointer[cython.const[cython.uchar]])
 """Bytes to read: in C a pointer, which knows no size; interpreted whatever the caller gave."""
@@ -119,17 +122,23 @@ def encode_lines(
             continue
         key_size = rows[row + 1]
         value_size = rows[row + 3]
-        length = 1 + _size_of(timestamp_delta) + _size_of(offset_delta) + _size_of(key_size) + _size_of(value_size)
+        length = (
+            1
+            + number_size(timestamp_delta)
+            + number_size(offset_delta)
+            + number_size(key_size)
+            + number_size(value_size)
+        )
         length += (key_size if key_size > 0 else 0) + (value_size if value_size > 0 else 0) + tail_size
         if length + 5 > room - position:
             break
-        position = _write_number(out, position, length)
+        position = write_number(out, position, length)
         out[position] = 0  # attributes
-        position = _write_number(out, position + 1, timestamp_delta)
-        position = _write_number(out, position, offset_delta)
-        position = _write_number(out, position, key_size)
+        position = write_number(out, position + 1, timestamp_delta)
+        position = write_number(out, position, offset_delta)
+        position = write_number(out, position, key_size)
         position = _copy(out, position, data, rows[row], key_size)
-        position = _write_number(out, position, value_size)
+        position = write_number(out, position, value_size)
         position = _copy(out, position, data, rows[row + 2], value_size)
         position = _copy(out, position, tail, 0, tail_size)
         offset_delta += 1
@@ -188,31 +197,6 @@ def _is(
     if cython.compiled:
         return memcmp(data + start, marker, size) == 0
     return data[start : start + size] == marker
-
-
-@cython.cfunc
-@cython.inline
-def _size_of(value: cython.longlong) -> cython.Py_ssize_t:
-    """Bytes of a number as a varint or varlong."""
-    raw: cython.ulonglong = (value * 2) ^ (value >> 63)
-    size: cython.Py_ssize_t = 1
-    while raw >= 0x80:
-        raw >>= 7
-        size += 1
-    return size
-
-
-@cython.cfunc
-@cython.inline
-def _write_number(out: cython.p_uchar, position: cython.Py_ssize_t, value: cython.longlong) -> cython.Py_ssize_t:
-    """Write a varint or varlong; return where it ends."""
-    raw: cython.ulonglong = (value * 2) ^ (value >> 63)
-    while raw >= 0x80:
-        out[position] = raw & 0x7F | 0x80
-        raw >>= 7
-        position += 1
-    out[position] = raw
-    return position + 1
 
 
 @cython.cfunc

@@ -50,3 +50,24 @@ cdef inline int append_number(bytearray out, long long value) except -1:
         raw >>= 7
     out.append(raw)
     return 0
+
+
+cdef inline Py_ssize_t number_size(long long value) noexcept nogil:
+    """Bytes of the varint or varlong of a number."""
+    cdef unsigned long long raw = <unsigned long long>value << 1 ^ <unsigned long long>(value >> 63)
+    cdef Py_ssize_t size = 1
+    while raw >= 0x80:
+        raw >>= 7
+        size += 1
+    return size
+
+
+cdef inline Py_ssize_t write_number(unsigned char *out, Py_ssize_t position, long long value) noexcept nogil:
+    """Write the varint or varlong of a number at `position`; return where it ends."""
+    cdef unsigned long long raw = <unsigned long long>value << 1 ^ <unsigned long long>(value >> 63)
+    while raw >= 0x80:
+        out[position] = raw & 0x7F | 0x80
+        raw >>= 7
+        position += 1
+    out[position] = raw
+    return position + 1

@@ -54,3 +54,19 @@ def append_number(out: bytearray, value: int) -> None:
         out.append(raw & 0x7F | 0x80)
         raw >>= 7
     out.append(raw)
+
+
+def number_size(value: int) -> int:
+    """Bytes of the varint or varlong of a number."""
+    return max((value << 1 ^ value >> 63).bit_length() + 6, 7) // 7
+
+
+def write_number(out: bytearray | memoryview, position: int, value: int) -> int:
+    """Write the varint or varlong of a number at `position`; return where it ends."""
+    raw = value << 1 ^ value >> 63
+    while raw >= 0x80:
+        out[position] = raw & 0x7F | 0x80
+        raw >>= 7
+        position += 1
+    out[position] = raw
+    return position + 1
