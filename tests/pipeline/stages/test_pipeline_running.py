@@ -167,8 +167,8 @@ def test_a_topic_is_purged_to_its_end_when_all_its_consumers_have_it(
     )
     with pipeline.start(spark=spark) as running:
         until(lambda: commits(pipeline, "one") is not None and commits(pipeline, "two") is not None, "batches")
-        until(lambda: running.progress().topics[0].waits_for, "a purge that waits")
-        assert running.progress().topics[0].waits_for == "0 waits for group billing"
+        # An earlier round of purging may have waited for a stage, too.
+        until(lambda: running.progress().topics[0].waits_for == "0 waits for group billing", "a purge that waits")
         until(lambda: len(kept) == 6, "all six records")  # their stages may have begun before all were written
         assert cluster.bounds("between") == (0, 6)
         committed = ConsumerGroupTopicPartitions("billing", [TopicPartition("between", 0, 4)])
