@@ -18,9 +18,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kmini import Broker
-from kmini.broker.connection import Connection
 from kmini.broker.handlers import produce as produce_handler
-from kmini.broker.partition import Partition
+from kmini.broker.network.connection import Connection
+from kmini.broker.replication.partition import Partition
 from kmini.protocol.framing import ServerConnection
 from kmini.protocol.messages.fetch import FetchRequest, FetchResponse
 from kmini.protocol.messages.produce import ProduceRequest, ProduceResponse

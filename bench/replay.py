@@ -19,11 +19,12 @@ import struct
 import tempfile
 import time
 
-from kmini.broker import loading, topics
 from kmini.broker.cluster import Cluster
-from kmini.broker.config import BrokerConfig
-from kmini.broker.groups.offsets import CommittedOffset
-from kmini.broker.groups.records import encode_offset, offset_key, offset_key_prefix
+from kmini.broker.controller import topics
+from kmini.broker.coordinators import loader as loading
+from kmini.broker.groups.committed_offsets import CommittedOffset
+from kmini.broker.groups.group_records import encode_offset, offset_key, offset_key_prefix
+from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.protocol.framing import frame_of
 from kmini.protocol.messages import ApiVersionsRequest, HeartbeatRequest
 from kmini.protocol.messages.headers import RequestHeader

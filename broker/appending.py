@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from ..protocol.errors import RequestTimedOut
 from ..protocol.records.batch import ATTRIBUTES_AT, CODEC_MASK
 from ..storage.validation import is_cheap, validate
-from .background import in_thread
 from .purgatory import Operation, Unattended
+from .scheduler import in_thread
 
 if TYPE_CHECKING:
     from ..protocol.topics import TopicPartition
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..storage.validation import ValidatedRecords
     from .broker import Broker
     from .long_work import Requester
-    from .partition import Partition
+    from .replication.partition import Partition
 
 
 async def validate_and_append(

@@ -16,28 +16,28 @@ from ..storage.config import LogConfig
 from ..storage.filesystem import FileSystem, OsFileSystem
 from ..storage.log import PartitionLog
 from ..storage.manager import LogManager
-from . import elections, topics
-from .background import Deferred, Naps, Periodic, SharedWrite, in_thread
-from .cleaning import LogCleaner
+from .api.releases import NEWEST, RELEASES, Feature
 from .clock import Clock
-from .config import BrokerConfig
-from .config_changes import stored_config
-from .controller import BrokerRegistration, Controller, PartitionState, Topic
-from .event_loop import descriptors_for_files
-from .fetch_sessions import FetchSessions
-from .groups.coordinator import GroupCoordinator
-from .groups.store import GroupStore
-from .groups.transactions import TransactionalOffsets
-from .loading import Loading
+from .controller import elections, topics
+from .controller.controller import BrokerRegistration, Controller, PartitionState, Topic
+from .coordinators.loader import Loading
+from .groups.group_coordinator import GroupCoordinator
+from .groups.group_store import GroupStore
+from .groups.transactional_offsets import TransactionalOffsets
+from .log_cleaner import LogCleaner
 from .long_work import LongWork
 from .metrics import Metrics
-from .partition import Partition
+from .network.event_loop import descriptors_for_files
+from .network.socket_server import Server
 from .purgatory import Purgatory
-from .releases import NEWEST, RELEASES, Feature
-from .replication import Replication
+from .replication.fetch_sessions import FetchSessions
+from .replication.fetcher_manager import Replication
+from .replication.partition import Partition
+from .scheduler import Deferred, Naps, Periodic, SharedWrite, in_thread
 from .security.inter_broker import inter_broker_listener
-from .server import Server
-from .transactions.coordinator import TransactionCoordinator
+from .settings.broker_config import BrokerConfig
+from .settings.config_changes import stored_config
+from .transactions.transaction_coordinator import TransactionCoordinator
 
 log = logging.getLogger("kmini.broker")
 

@@ -16,13 +16,13 @@ from typing import NamedTuple
 from ..protocol.errors import UnknownTopicOrPartition
 from ..protocol.topics import TopicPartition
 from ..storage.filesystem import OsFileSystem
-from . import elections
-from .background import Periodic
 from .broker import Broker
 from .clock import Clock, Timer
-from .config import BrokerConfig
-from .controller import BrokerRegistration, Controller, PartitionState
+from .controller import elections
+from .controller.controller import BrokerRegistration, Controller, PartitionState
+from .scheduler import Periodic
 from .security.inter_broker import check_inter_broker
+from .settings.broker_config import BrokerConfig
 
 
 class ReplicaOffsets(NamedTuple):

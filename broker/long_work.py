@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from ..protocol.errors import InvalidRecord
-from .background import in_thread
+from .scheduler import in_thread
 
 T = TypeVar("T")
 

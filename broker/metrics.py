@@ -13,13 +13,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..protocol.api_keys import API_NAMES
-from .groups.states import GroupState
+from .groups.group_states import GroupState
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
     from .broker import Broker
-    from .reading import Answer, Wanted
+    from .replication.delayed_fetch import Answer, Wanted
 
 _LATENCY_BUCKETS = 26
 """Bucket n holds what took less than 2**n microseconds; the last one everything slower."""
@@ -130,7 +130,7 @@ class _Snapshot:
         self._broker = broker
 
     def collect(self) -> "Iterator[Metric]":
-        from .replication_metrics import replication_readings  # nobody needs it before
+        from .replication.replication_metrics import replication_readings  # nobody needs it before
 
         yield from _traffic(self._broker.metrics)
         yield from _requests(self._broker.metrics)

@@ -23,13 +23,13 @@ import click
 
 import kmini as public
 from kmini import pytest_plugin
+from kmini.broker.api.registry import Handler, registered
 from kmini.broker.broker import Broker
-from kmini.broker.config import BROKER_KEYS, BrokerConfig, TopicDefault
-from kmini.broker.config_reference import server_properties
-from kmini.broker.ignored_keys import FAMILIES, Family
+from kmini.broker.controller.topics import create
 from kmini.broker.metrics import metrics_text
-from kmini.broker.registry import Handler, registered
-from kmini.broker.topics import create
+from kmini.broker.settings.broker_config import BROKER_KEYS, BrokerConfig, TopicDefault
+from kmini.broker.settings.config_reference import server_properties
+from kmini.broker.settings.ignored_keys import FAMILIES, Family
 from kmini.cli import kmini
 from kmini.protocol import errors
 from kmini.protocol.api_keys import API_NAMES

@@ -9,9 +9,9 @@ with Broker(topics={"orders": 3}) as broker:
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kmini.broker.config import ConfigError
-    from kmini.broker.controller import ControllerError
-    from kmini.broker.server import PortTaken
+    from kmini.broker.controller.controller import ControllerError
+    from kmini.broker.network.socket_server import PortTaken
+    from kmini.broker.settings.broker_config import ConfigError
     from kmini.cluster import AsyncCluster, BrokerNotRunning, Cluster, ReplicaOffsets
     from kmini.contents import PartitionOffsets, Record
     from kmini.embedded import AsyncBroker, AsyncClock, AsyncTopic, Broker, Clock, Topic
@@ -26,11 +26,11 @@ _HOMES = {
     "BrokerNotRunning": "cluster",
     "Clock": "embedded",
     "Cluster": "cluster",
-    "ConfigError": "broker.config",
-    "ControllerError": "broker.controller",
+    "ConfigError": "broker.settings.broker_config",
+    "ControllerError": "broker.controller.controller",
     "KafkaError": "protocol.errors",
     "PartitionOffsets": "contents",
-    "PortTaken": "broker.server",
+    "PortTaken": "broker.network.socket_server",
     "Record": "contents",
     "ReplicaOffsets": "cluster",
     "Topic": "embedded",

@@ -13,8 +13,8 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from kmini.broker.clock import Duration, milliseconds
-from kmini.broker.properties import property_text
-from kmini.broker.topic_plans import DEFAULT
+from kmini.broker.controller.topic_plans import DEFAULT
+from kmini.broker.settings.properties import property_text
 from kmini.contents import ISOLATIONS
 from kmini.protocol.messages.fetch import FetchRequest
 from kmini.record_arguments import data, headers, wrong

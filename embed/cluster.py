@@ -19,9 +19,9 @@ from kmini.broker.broker import Broker as CoreBroker
 from kmini.broker.clock import MovableClock
 from kmini.broker.cluster import Cluster as Core
 from kmini.broker.cluster import ReplicaOffsets
-from kmini.broker.config import BrokerConfig
-from kmini.broker.controller import PartitionState
+from kmini.broker.controller.controller import PartitionState
 from kmini.broker.purgatory import Operation
+from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.embedded import AsyncClock, Clock
 from kmini.handle import awaitable, blocking
 from kmini.host import AsyncHost, Host

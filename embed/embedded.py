@@ -11,8 +11,8 @@ from kmini import arguments
 from kmini.arguments import Config, Topics
 from kmini.broker.broker import Broker as Core
 from kmini.broker.clock import MovableClock
-from kmini.broker.config import BrokerConfig
-from kmini.broker.listeners import Endpoint
+from kmini.broker.network.listeners import Endpoint
+from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.contents import PartitionOffsets
 from kmini.handle import Handle, awaitable, blocking
 from kmini.host import AsyncHost, Host

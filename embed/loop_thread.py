@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from kmini.broker.event_loop import new_event_loop, raise_descriptor_limit
+from kmini.broker.network.event_loop import new_event_loop, raise_descriptor_limit
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from kmini.arguments import Config
 from kmini.broker.broker import Broker as Core
 from kmini.broker.clock import Duration, MovableClock
 from kmini.broker.metrics import metrics_text
-from kmini.broker.partition import Partition
+from kmini.broker.replication.partition import Partition
 from kmini.contents import PartitionOffsets
 from kmini.protocol.errors import PolicyViolation
 from kmini.shared_operations import SharedOperations

@@ -11,15 +11,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from kmini.arguments import Config, NewTopic
-from kmini.broker import topics
 from kmini.broker.appending import settled, validate_and_append
 from kmini.broker.broker import Broker as Core
 from kmini.broker.clock import Duration, MovableClock
-from kmini.broker.controller import Controller, Topic
+from kmini.broker.controller import topics
+from kmini.broker.controller.controller import Controller, Topic
+from kmini.broker.controller.topic_plans import DEFAULT
 from kmini.broker.handlers.delete_records import DelayedDelete, Deletion, persist
-from kmini.broker.partition import HIGH_WATERMARK, Partition
 from kmini.broker.purgatory import Operation, Unattended
-from kmini.broker.topic_plans import DEFAULT
+from kmini.broker.replication.partition import HIGH_WATERMARK, Partition
 from kmini.contents import Isolation, Record, hidden, shown
 from kmini.handle import waits_for_clients
 from kmini.protocol.errors import (

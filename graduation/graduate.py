@@ -20,7 +20,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from ..broker.topology import Topic
+from ..broker.controller.topology import Topic
 from ..protocol.records.batch import NO_PRODUCER_ID
 from ..protocol.topics import TopicPartition
 from ..protocol.uuids import random_uuid

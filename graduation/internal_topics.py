@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from ..broker.coordinators.internal_records import LastValues, replayed
 from ..broker.groups.loading import replay
-from ..broker.internal_records import LastValues, replayed
 from ..protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ..storage.background import Deletions
 from ..storage.config import LogConfig

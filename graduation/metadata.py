@@ -12,8 +12,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from ..broker.controller_database import Stored
-from ..broker.topology import NO_LEADER
+from ..broker.controller.database import Stored
+from ..broker.controller.topology import NO_LEADER
 from ..protocol.messages.describe_configs import BROKER, TOPIC
 from ..protocol.metadata_records import (
     AccessControlEntryRecord,

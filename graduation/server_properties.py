@@ -11,9 +11,9 @@ import secrets
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from ..broker.config import BrokerConfig, ConfigError
-from ..broker.listeners import Endpoint, parse_endpoint, split_endpoints
-from ..broker.security.settings import SASL_PROTOCOLS, STANDARD_AUTHORIZERS, sasl_settings
+from ..broker.network.listeners import Endpoint, parse_endpoint, split_endpoints
+from ..broker.security.security_settings import SASL_PROTOCOLS, STANDARD_AUTHORIZERS, sasl_settings
+from ..broker.settings.broker_config import BrokerConfig, ConfigError
 from ..protocol import scram
 from ..storage.config_key import split_list
 from .metadata import CONTROLLER_LISTENER

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from typing import NamedTuple
 
-from ..broker.controller_database import ControllerError, Stored, read_database
-from ..broker.topology import PartitionState, Topic
+from ..broker.controller.database import ControllerError, Stored, read_database
+from ..broker.controller.topology import PartitionState, Topic
 from ..protocol.topics import TopicPartition
 from ..storage import filenames
 from ..storage.checkpoints import CorruptCheckpoint, read_epochs, read_log_start_offsets, read_offsets

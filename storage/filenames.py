@@ -1,6 +1,6 @@
 """Every name below a data directory, formatted and parsed here and nowhere else.
 
-    DATA_DIR/kmini.db                       topics, ids, configs (broker/controller_database.py)
+    DATA_DIR/kmini.db                       topics, ids, configs (broker/controller/database.py)
     DATA_DIR/.lock
     DATA_DIR/broker-1/                      a Kafka log directory
         .lock  .kafka_cleanshutdown  meta.properties  <four offset checkpoints>

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING
 from ...protocol.errors import CoordinatorLoadInProgress, KafkaError
 from ...protocol.topics import TopicPartition
 from ...protocol.uuids import ZERO_UUID
-from ..background import Turn
-from .offsets import CommittedOffset
-from .states import EMPTY, STABLE
+from ..scheduler import Turn
+from .committed_offsets import CommittedOffset
+from .group_states import EMPTY, STABLE
 
 if TYPE_CHECKING:
-    from .coordinator import GroupCoordinator
     from .group import Group
+    from .group_coordinator import GroupCoordinator
 
 log = logging.getLogger("kmini.groups")
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from ...protocol.errors import OffsetMetadataTooLarge, UnknownServerError
 from ...protocol.topics import TopicPartition
-from ..failures import kafka_error
-from .offsets import CommittedOffset
-from .store import OffsetChanges
+from ..api.error_mapping import kafka_error
+from .committed_offsets import CommittedOffset
+from .group_store import OffsetChanges
 
 if TYPE_CHECKING:
     from ..broker import Broker

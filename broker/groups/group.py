@@ -23,10 +23,10 @@ from ...protocol.errors import (
     UnknownMemberId,
 )
 from ...protocol.records.batch import NO_TIMESTAMP
+from .committed_offsets import CommittedOffsets
+from .group_records import GroupMetadata
+from .group_states import COMMIT, COMPLETING, DEAD, EMPTY, PREVIOUS, STABLE, GroupState
 from .member import JoinedMember, JoinResult, Member
-from .offsets import CommittedOffsets
-from .records import GroupMetadata
-from .states import COMMIT, COMPLETING, DEAD, EMPTY, PREVIOUS, STABLE, GroupState
 
 if TYPE_CHECKING:
     from ..clock import Timer

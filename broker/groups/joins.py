@@ -14,14 +14,14 @@ from ...protocol.errors import (
     MemberIdRequired,
 )
 from ...protocol.uuids import format_hyphenated, random_uuid
-from ..failures import kafka_error
+from ..api.error_mapping import kafka_error
 from .group import Group, refused, size_of
+from .group_states import COMPLETING, DEAD, JOIN, PREPARING, STABLE, Caller, Join
 from .member import Joining, JoinResult, Member, SyncResult
 from .rebalance import NEW_MEMBER_JOIN_TIMEOUT_MS, Rebalancer, Writer
-from .states import COMPLETING, DEAD, JOIN, PREPARING, STABLE, Caller, Join
 
 if TYPE_CHECKING:
-    from ..config import BrokerConfig
+    from ..settings.broker_config import BrokerConfig
 
 MOST_PROTOCOLS = 64
 """That a member may support; consumers name one for each assignor. Kafka has no limit, but every join counts them."""

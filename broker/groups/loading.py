@@ -14,9 +14,9 @@ from typing import NamedTuple
 from ...protocol.records.record import Record
 from ...protocol.topics import TopicPartition
 from ...storage.log import PartitionLog
-from ..internal_records import RECORDS_A_STEP, CorruptRecord, replayed
-from .offsets import CommittedOffsets
-from .records import (
+from ..coordinators.internal_records import RECORDS_A_STEP, CorruptRecord, replayed
+from .committed_offsets import CommittedOffsets
+from .group_records import (
     GROUP,
     OFFSET_KEYS,
     GroupMetadata,

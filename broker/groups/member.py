@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from ..internal_topic import MAX_NAME_BYTES
+from ..coordinators.coordinator_topic import MAX_NAME_BYTES
 
 if TYPE_CHECKING:
     from ..clock import Timer

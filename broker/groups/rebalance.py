@@ -19,17 +19,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...protocol.errors import NONE, KafkaError, RebalanceInProgress, UnknownMemberId
-from ..background import run_now
-from ..failures import kafka_error
-from ..peer_log import PeerLog
+from ..api.error_mapping import kafka_error
+from ..network.peer_log import PeerLog
+from ..scheduler import run_now
 from .group import Group, refused
+from .group_states import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, can_rebalance
 from .member import Member, SyncResult
-from .states import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, can_rebalance
 
 if TYPE_CHECKING:
     from ..clock import Callback, Clock, Timer
-    from ..config import BrokerConfig
-    from .records import GroupMetadata
+    from ..settings.broker_config import BrokerConfig
+    from .group_records import GroupMetadata
 
 logger = logging.getLogger("kmini.groups")
 log = PeerLog(logger)

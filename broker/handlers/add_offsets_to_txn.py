@@ -6,10 +6,10 @@ The partition of `__consumer_offsets` that keeps the group takes part from now o
 from __future__ import annotations
 
 from ...protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from ..context import Context
-from ..failures import kafka_error
-from ..internal_topic import Producer
-from ..registry import handles
+from ..api.error_mapping import kafka_error
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..coordinators.coordinator_topic import Producer
 from .add_partitions_to_txn import code_for
 
 FENCED_SINCE = 2

@@ -26,11 +26,11 @@ from ...protocol.messages.add_partitions_to_txn import (
     TxnTopicResult,
 )
 from ...protocol.topics import TopicPartition, is_internal
-from ..background import Turn
-from ..context import Context
-from ..failures import kafka_error
-from ..internal_topic import Producer
-from ..registry import handles
+from ..api.error_mapping import kafka_error
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..coordinators.coordinator_topic import Producer
+from ..scheduler import Turn
 
 BATCHED_SINCE = 4
 FENCED_SINCE = 2

@@ -7,12 +7,12 @@ from collections import Counter
 
 from ...protocol.errors import NONE, InvalidRequest
 from ...protocol.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
-from ..background import Turn
-from ..client_quotas import change_quotas, check_entity, name_of
-from ..context import Context
-from ..failures import kafka_error
-from ..peer_log import PeerLog
-from ..registry import handles
+from ..api.error_mapping import kafka_error
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..network.peer_log import PeerLog
+from ..scheduler import Turn
+from ..settings.client_quotas import change_quotas, check_entity, name_of
 
 peer_log = PeerLog(logging.getLogger("kmini.quotas"))
 

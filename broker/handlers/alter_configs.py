@@ -12,9 +12,9 @@ from typing import TypeVar
 from ...protocol.errors import NONE, KafkaError
 from ...protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from ...protocol.messages.incremental_alter_configs import SET
-from ..config_changes import Alteration, Change, alter
-from ..context import Context
-from ..registry import handles
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..settings.config_changes import Alteration, Change, alter
 
 R = TypeVar("R")
 

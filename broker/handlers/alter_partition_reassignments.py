@@ -11,11 +11,11 @@ from ...protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsResponse,
 )
 from ...protocol.topics import TopicPartition
-from ..background import Turn
-from ..context import Context
-from ..failures import kafka_error
-from ..reassignments import reassign
-from ..registry import handles
+from ..api.error_mapping import kafka_error
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..controller.reassignments import reassign
+from ..scheduler import Turn
 
 
 @handles(AlterPartitionReassignmentsRequest)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from ...protocol.errors import NONE, KafkaError, LogDirNotFound
 from ...protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
 from ...protocol.topics import TopicPartition
-from ..background import Turn
-from ..context import Context
-from ..registry import handles
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..scheduler import Turn
 from .describe_log_dirs import told_log_dir
 
 

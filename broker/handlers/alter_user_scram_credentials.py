@@ -7,8 +7,8 @@ from ...protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
 )
-from ..context import Context
-from ..registry import handles
+from ..api.registry import handles
+from ..api.request_context import Context
 from ..security.credentials import alter
 
 

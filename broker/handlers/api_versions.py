@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 from ...protocol.errors import InvalidRequest, UnsupportedVersion
 from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from ..context import Context
-from ..registry import Handler, handles
+from ..api.registry import Handler, handles
+from ..api.request_context import Context
 
 _WELL_FORMED = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?", re.ASCII)
 

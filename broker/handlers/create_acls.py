@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from ...protocol.errors import InvalidRequest, KafkaError, PolicyViolation, SecurityDisabled
 from ...protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
-from ..context import Context
-from ..registry import handles
+from ..api.registry import handles
+from ..api.request_context import Context
 from ..security.acls import AclBinding, check_can_be_created
 from .describe_acls import NO_AUTHORIZER, check_known
 

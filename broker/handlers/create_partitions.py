@@ -10,10 +10,10 @@ from collections import Counter
 
 from ...protocol.errors import NONE, InvalidRequest, KafkaError, UnknownTopicOrPartition
 from ...protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
-from .. import topic_plans, topics
-from ..background import Turn
-from ..context import Context
-from ..registry import handles
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..controller import topic_plans, topics
+from ..scheduler import Turn
 
 
 @handles(CreatePartitionsRequest)

@@ -11,11 +11,11 @@ from collections import Counter
 
 from ...protocol.errors import InvalidRequest, KafkaError, TopicAlreadyExists
 from ...protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from .. import topic_plans, topics
-from ..context import Context
-from ..controller import Topic
-from ..registry import handles
-from ..setting_descriptions import topic_settings
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..controller import topic_plans, topics
+from ..controller.controller import Topic
+from ..settings.setting_descriptions import topic_settings
 
 DESCRIBED_SINCE = 5
 """The first version whose answer tells what the topic became (KIP-525)."""

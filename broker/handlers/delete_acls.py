@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from ...protocol.errors import SecurityDisabled
 from ...protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
-from ..context import Context
-from ..registry import handles
+from ..api.registry import handles
+from ..api.request_context import Context
 from ..security.acls import AclBinding, AclFilter
 from .describe_acls import NO_AUTHORIZER, check_known
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ...protocol.errors import NONE
 from ...protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from ..background import Turn
-from ..context import Context
-from ..failures import kafka_error
-from ..registry import handles
+from ..api.error_mapping import kafka_error
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..scheduler import Turn
 
 
 @handles(DeleteGroupsRequest)

@@ -18,11 +18,11 @@ from ...protocol.errors import (
 )
 from ...protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from ...protocol.topics import TopicPartition, is_internal
-from ..background import Turn
-from ..context import Context
-from ..failures import kafka_error
+from ..api.error_mapping import kafka_error
+from ..api.registry import handles
+from ..api.request_context import Context
 from ..purgatory import Operation
-from ..registry import handles
+from ..scheduler import Turn
 
 if TYPE_CHECKING:
     from ..broker import Broker

@@ -17,10 +17,10 @@ from ...protocol.errors import (
 )
 from ...protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from ...protocol.uuids import ZERO_UUID
-from .. import topics
-from ..context import Context
-from ..controller import Controller, Topic
-from ..registry import handles
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..controller import topics
+from ..controller.controller import Controller, Topic
 
 IDS_SINCE = 6
 DELETION_DISABLED_SINCE = 3

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from ...protocol.errors import SecurityDisabled
 from ...protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
-from ..connection import CloseConnection
-from ..context import Context
-from ..registry import handles
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..network.connection import CloseConnection
 from ..security.acls import AclFilter
 
 NO_AUTHORIZER = "no authorizer is configured"

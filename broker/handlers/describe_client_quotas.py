@@ -13,10 +13,10 @@ from ...protocol.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
 )
-from ..background import Turn
-from ..client_quotas import IP, Entity, stored_quotas
-from ..context import Context
-from ..registry import handles
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..scheduler import Turn
+from ..settings.client_quotas import IP, Entity, stored_quotas
 
 Component = DescribeClientQuotasRequest.Component
 

@@ -10,9 +10,9 @@ from ...protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from ..acl_operations import CLUSTER_OPERATIONS
-from ..context import Context
-from ..registry import handles
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..security.acl_operations import CLUSTER_OPERATIONS
 
 
 @handles(DescribeClusterRequest)

@@ -22,12 +22,12 @@ from ...protocol.messages.describe_configs import (
     DescribeConfigsResponse,
 )
 from ...protocol.topics import validate_topic_name
-from ..background import Turn
-from ..config_changes import check_is_this_broker
-from ..context import Context
-from ..log_levels import levels
-from ..registry import handles
-from ..setting_descriptions import Setting, broker_settings, settings_for_all_brokers, topic_settings
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..scheduler import Turn
+from ..settings.config_changes import check_is_this_broker
+from ..settings.log_levels import levels
+from ..settings.setting_descriptions import Setting, broker_settings, settings_for_all_brokers, topic_settings
 
 if TYPE_CHECKING:
     from ..broker import Broker

@@ -9,12 +9,12 @@ from __future__ import annotations
 from ...protocol.errors import NONE, GroupIdNotFound, KafkaError
 from ...protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ...protocol.messages.metadata import NOT_ASKED_FOR
-from ..acl_operations import GROUP_OPERATIONS
-from ..background import Turn
-from ..context import Context
+from ..api.registry import handles
+from ..api.request_context import Context
 from ..groups.group import Group
-from ..groups.states import GroupState
-from ..registry import handles
+from ..groups.group_states import GroupState
+from ..scheduler import Turn
+from ..security.acl_operations import GROUP_OPERATIONS
 
 NOT_FOUND_SINCE = 6
 

@@ -13,9 +13,9 @@ from ...protocol.errors import NONE
 from ...protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from ...protocol.topics import TopicPartition
 from ...storage.log import PartitionLog
-from ..background import Turn, in_thread
-from ..context import Context
-from ..registry import handles
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..scheduler import Turn, in_thread
 
 if TYPE_CHECKING:
     from ..broker import Broker

@@ -10,10 +10,10 @@ from ...protocol.errors import NONE
 from ...protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 from ...protocol.topics import TopicPartition, validate_topic_name
 from ...storage.producer_snapshot import ProducerEntry
-from ..background import Turn
-from ..context import Context
-from ..failures import kafka_error
-from ..registry import handles
+from ..api.error_mapping import kafka_error
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..scheduler import Turn
 
 NO_TRANSACTION = -1
 """In place of the offset at which the open transaction began."""

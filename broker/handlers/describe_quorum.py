@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from ...protocol.errors import UnknownTopicOrPartition
 from ...protocol.messages.describe_quorum import METADATA_TOPIC, DescribeQuorumRequest, DescribeQuorumResponse
-from ..context import Context
-from ..registry import handles
+from ..api.registry import handles
+from ..api.request_context import Context
 
 EPOCH = 1
 """That of the first leader, who is the last."""

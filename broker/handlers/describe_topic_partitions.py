@@ -16,12 +16,12 @@ from ...protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponse,
 )
 from ...protocol.topics import is_internal
-from ..acl_operations import TOPIC_OPERATIONS
-from ..background import Turn
-from ..context import Context
-from ..controller import Controller, PartitionState
-from ..registry import handles
-from ..topic_descriptions import described_partition, why_missing
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..controller.controller import Controller, PartitionState
+from ..controller.topic_descriptions import described_partition, why_missing
+from ..scheduler import Turn
+from ..security.acl_operations import TOPIC_OPERATIONS
 
 
 @handles(DescribeTopicPartitionsRequest)

@@ -9,8 +9,8 @@ from ...protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
 )
-from ..context import Context
-from ..registry import handles
+from ..api.registry import handles
+from ..api.request_context import Context
 
 Result = DescribeUserScramCredentialsResponse.Result
 

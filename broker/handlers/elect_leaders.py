@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from ...protocol.errors import NONE, ElectionNotNeeded, InvalidRequest, KafkaError, RequestTimedOut
 from ...protocol.messages.elect_leaders import PREFERRED, UNCLEAN, ElectLeadersRequest, ElectLeadersResponse
 from ...protocol.topics import TopicPartition
-from .. import elections
-from ..background import Turn
-from ..context import Context
-from ..registry import handles
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..controller import elections
+from ..scheduler import Turn
 
 
 @handles(ElectLeadersRequest)

@@ -8,10 +8,10 @@ the second version of transactions (KIP-890), which is not offered: `transaction
 from __future__ import annotations
 
 from ...protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from ..context import Context
-from ..failures import kafka_error
-from ..internal_topic import Producer
-from ..registry import handles
+from ..api.error_mapping import kafka_error
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..coordinators.coordinator_topic import Producer
 from .add_partitions_to_txn import code_for
 
 FENCED_SINCE = 2

@@ -15,13 +15,13 @@ from ...protocol.errors import (
     UnknownTopicOrPartition,
 )
 from ...protocol.messages.fetch import FetchRequest, FetchResponse
-from ..background import Turn
-from ..context import Context
-from ..fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession
-from ..partition import Partition
-from ..reading import Answer, DelayedFetch, Reader, Wanted, is_enough, read_all
-from ..registry import handles
-from ..replica_selection import LEADER, RACK_AWARE
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..replication.delayed_fetch import Answer, DelayedFetch, Reader, Wanted, is_enough, read_all
+from ..replication.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession
+from ..replication.partition import Partition
+from ..replication.replica_selection import LEADER, RACK_AWARE
+from ..scheduler import Turn
 
 BATCHES_SINCE = 4
 STORAGE_ERROR_SINCE = 6

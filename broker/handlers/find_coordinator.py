@@ -16,9 +16,9 @@ from ...protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from ..background import Turn
-from ..context import Context
-from ..registry import handles
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..scheduler import Turn
 
 BATCHED_SINCE = 4
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from ...protocol.errors import NONE, KafkaError
 from ...protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from ..context import Context
-from ..registry import handles
+from ..api.registry import handles
+from ..api.request_context import Context
 
 
 @handles(HeartbeatRequest)

@@ -11,9 +11,9 @@ from ...protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from ..config_changes import Alteration, Change, alter
-from ..context import Context
-from ..registry import handles
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..settings.config_changes import Alteration, Change, alter
 from .alter_configs import told
 
 

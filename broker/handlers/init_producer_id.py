@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from ...protocol.errors import InvalidProducerEpoch, InvalidRequest, ProducerFenced
 from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from ..context import Context
-from ..internal_topic import Producer
-from ..registry import handles
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..coordinators.coordinator_topic import Producer
 
 NONE_GIVEN = -1
 FENCED_SINCE = 4

@@ -12,9 +12,9 @@ connection ends the wait but not the membership.
 from __future__ import annotations
 
 from ...protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from ..context import Context
+from ..api.registry import handles
+from ..api.request_context import Context
 from ..groups.member import Joining, JoinResult
-from ..registry import handles
 
 REBALANCE_TIMEOUT_SINCE = 1
 MEMBER_ID_REQUIRED_SINCE = 4

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from ...protocol.errors import NONE, KafkaError, UnknownMemberId
 from ...protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from ..background import Turn
-from ..context import Context
-from ..groups.coordinator import Leaving
-from ..registry import handles
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..groups.group_coordinator import Leaving
+from ..scheduler import Turn
 
 MANY_SINCE = 3
 

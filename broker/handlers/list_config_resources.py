@@ -14,9 +14,9 @@ from ...protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from ..background import Turn
-from ..context import Context
-from ..registry import handles
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..scheduler import Turn
 
 Resource = ListConfigResourcesResponse.ConfigResource
 

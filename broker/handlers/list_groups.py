@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from ...protocol.errors import CoordinatorLoadInProgress
 from ...protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from ..background import Turn
-from ..context import Context
-from ..registry import handles
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..scheduler import Turn
 
 CLASSIC = "classic"
 

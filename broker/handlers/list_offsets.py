@@ -29,12 +29,12 @@ from ...protocol.records.compression import Codec
 from ...protocol.topics import TopicPartition
 from ...storage.log import PartitionLog
 from ...storage.timestamp_search import StoredBatch, TimestampedOffset
-from ..background import Turn
-from ..context import Context
-from ..failures import kafka_error
-from ..partition import Partition
-from ..reading import READ_COMMITTED
-from ..registry import handles
+from ..api.error_mapping import kafka_error
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..replication.delayed_fetch import READ_COMMITTED
+from ..replication.partition import Partition
+from ..scheduler import Turn
 
 SINCE_VERSION = {
     LATEST: 1,

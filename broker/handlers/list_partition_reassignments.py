@@ -6,9 +6,9 @@ from ...protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
-from ..context import Context
-from ..reassignments import under_way
-from ..registry import handles
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..controller.reassignments import under_way
 
 
 @handles(ListPartitionReassignmentsRequest)

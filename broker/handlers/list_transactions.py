@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from ...protocol.errors import CoordinatorLoadInProgress
 from ...protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
-from ..background import Turn
-from ..context import Context
-from ..registry import handles
-from ..transactions.states import TransactionState
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..scheduler import Turn
 from ..transactions.transaction import Transaction
+from ..transactions.transaction_states import TransactionState
 
 if TYPE_CHECKING:
     from ..transactions.patterns import Pattern

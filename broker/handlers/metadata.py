@@ -15,14 +15,14 @@ from ...protocol.errors import InvalidRequest, KafkaError, UnknownTopicId, Unkno
 from ...protocol.messages.metadata import NOT_ASKED_FOR, MetadataRequest, MetadataResponse
 from ...protocol.topics import is_internal
 from ...protocol.uuids import ZERO_UUID
-from .. import topic_plans, topics
-from ..acl_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from ..background import Turn
-from ..context import Context
-from ..controller import Topic
-from ..peer_log import PeerLog
-from ..registry import handles
-from ..topic_descriptions import described_partition, why_missing
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..controller import topic_plans, topics
+from ..controller.controller import Topic
+from ..controller.topic_descriptions import described_partition, why_missing
+from ..network.peer_log import PeerLog
+from ..scheduler import Turn
+from ..security.acl_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 
 peer_log = PeerLog(logging.getLogger("kmini.metadata"))
 

@@ -20,12 +20,12 @@ from ...protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommit
 from ...protocol.records.batch import NO_TIMESTAMP
 from ...protocol.topics import TopicPartition
 from ...storage.config_key import MAX_LONG
-from ..background import Turn
-from ..context import Context
-from ..controller import Topic
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..controller.controller import Topic
 from ..groups.commits import Commit
-from ..groups.offsets import CommittedOffset
-from ..registry import handles
+from ..groups.committed_offsets import CommittedOffset
+from ..scheduler import Turn
 
 TOPIC_IDS_SINCE = 10
 

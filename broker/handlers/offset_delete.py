@@ -16,11 +16,11 @@ from ...protocol.errors import (
 )
 from ...protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from ...protocol.topics import TopicPartition
-from ..background import Turn
-from ..context import Context
+from ..api.registry import handles
+from ..api.request_context import Context
 from ..groups.group import Group
-from ..groups.store import OffsetChanges
-from ..registry import handles
+from ..groups.group_store import OffsetChanges
+from ..scheduler import Turn
 
 
 @handles(OffsetDeleteRequest)

@@ -25,10 +25,10 @@ from ...protocol.errors import (
 from ...protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ...protocol.topics import TopicPartition
 from ...protocol.uuids import ZERO_UUID
-from ..background import Turn
-from ..context import Context
-from ..groups.offsets import CommittedOffset, CommittedOffsets
-from ..registry import handles
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..groups.committed_offsets import CommittedOffset, CommittedOffsets
+from ..scheduler import Turn
 
 GROUPS_SINCE = 8
 TOPIC_IDS_SINCE = 10

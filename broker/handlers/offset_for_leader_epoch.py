@@ -7,10 +7,10 @@ from ...protocol.errors import NONE
 from ...protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from ...protocol.topics import TopicPartition
 from ...storage.leader_epochs import UNDEFINED_EPOCH, UNDEFINED_OFFSET
-from ..background import Turn
-from ..context import Context
-from ..failures import kafka_error
-from ..registry import handles
+from ..api.error_mapping import kafka_error
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..scheduler import Turn
 
 
 @handles(OffsetForLeaderEpochRequest)

@@ -12,10 +12,10 @@ from ...protocol.errors import NONE, UnsupportedCompressionType
 from ...protocol.messages.fetch import FetchRequest, FetchResponse
 from ...protocol.records.batch import iter_batches
 from ...protocol.records.down_convert import Converted, down_convert, sign_of_a_larger_batch
-from ..background import Turn
-from ..context import Context
-from ..failures import kafka_error
-from ..reading import Answer, DelayedFetch, Reader, Wanted
+from ..api.error_mapping import kafka_error
+from ..api.request_context import Context
+from ..replication.delayed_fetch import Answer, DelayedFetch, Reader, Wanted
+from ..scheduler import Turn
 from .fetch import hide_storage_errors, must_wait, resolve, response
 
 MAGIC_1_SINCE = 2

@@ -9,10 +9,10 @@ from ...protocol.errors import NONE, InvalidRequest, UnsupportedVersion
 from ...protocol.messages.list_offsets import EARLIEST, LATEST, ListOffsetsRequest, ListOffsetsResponse
 from ...protocol.topics import TopicPartition
 from ...storage.config_key import MAX_LONG
-from ..background import Turn
-from ..context import Context
-from ..failures import kafka_error
-from ..partition import Partition
+from ..api.error_mapping import kafka_error
+from ..api.request_context import Context
+from ..replication.partition import Partition
+from ..scheduler import Turn
 
 CONSUMER = -1
 

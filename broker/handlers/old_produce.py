@@ -12,9 +12,9 @@ from ...protocol.records.compression import Codec
 from ...storage.legacy_validation import first_message, is_cheap, validate_messages
 from ...storage.log import AppendInfo
 from ...storage.validation import ValidatedRecords
+from ..api.request_context import Context
 from ..appending import append_validated, checked_elsewhere, validate_and_append
-from ..context import Context
-from ..partition import Partition
+from ..replication.partition import Partition
 
 NOTHING_APPENDED = AppendInfo(-1, -1, -1)
 

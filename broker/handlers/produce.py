@@ -39,14 +39,14 @@ from ...protocol.records.batch import (
 from ...protocol.records.compression import Codec
 from ...protocol.topics import TopicPartition, is_internal
 from ...storage.log import AppendInfo
+from ..api.error_mapping import kafka_error
+from ..api.registry import handles
+from ..api.request_context import Context
 from ..appending import validate_and_append
-from ..background import Turn
-from ..connection import CloseConnection
-from ..context import Context
-from ..failures import kafka_error
-from ..partition import Partition
+from ..network.connection import CloseConnection
 from ..purgatory import Operation
-from ..registry import handles
+from ..replication.partition import Partition
+from ..scheduler import Turn
 from .transactional_produce import Transaction, is_transactional, transaction_of
 
 BATCHES_SINCE = 3

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from ...protocol.errors import IllegalSaslState, SaslAuthenticationFailed
 from ...protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from ..context import Context
-from ..registry import handles
-from ..security.exchange import AuthenticationFailed
+from ..api.registry import handles
+from ..api.request_context import Context
 from ..security.sasl import State
+from ..security.sasl_exchange import AuthenticationFailed
 
 
 @handles(SaslAuthenticateRequest)

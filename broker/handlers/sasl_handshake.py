@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from ...protocol.errors import IllegalSaslState, UnsupportedSaslMechanism
 from ...protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from ..context import Context
-from ..registry import handles
+from ..api.registry import handles
+from ..api.request_context import Context
 
 BARE_TOKENS = 0
 """The version after which tokens come without requests around them."""

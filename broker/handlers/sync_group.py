@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from ...protocol.errors import InconsistentGroupProtocol
 from ...protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from ..context import Context
-from ..groups.coordinator import Syncing
-from ..registry import handles
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..groups.group_coordinator import Syncing
 
 PROTOCOL_SINCE = 5
 

@@ -8,12 +8,12 @@ from ...protocol.errors import InvalidProducerIdMapping, TransactionalIdAuthoriz
 from ...protocol.messages.produce import ProduceRequest
 from ...protocol.primitives import Buffer
 from ...protocol.records.batch import ATTRIBUTES_AT, HEADER_SIZE, MAGIC, MAGIC_AT, TRANSACTIONAL, read_header
-from ..internal_topic import Producer
+from ..coordinators.coordinator_topic import Producer
 from ..transactions import verification
 
 if TYPE_CHECKING:
     from ..broker import Broker
-    from ..partition import Partition
+    from ..replication.partition import Partition
 
 ABORTABLE_SINCE = 11
 JOINS_SINCE = 12

@@ -18,12 +18,12 @@ from ...protocol.errors import (
 )
 from ...protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ...protocol.topics import TopicPartition
-from ..background import Turn
-from ..context import Context
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..coordinators.coordinator_topic import Producer
 from ..groups.commits import Commit
-from ..groups.offsets import CommittedOffset
-from ..internal_topic import Producer
-from ..registry import handles
+from ..groups.committed_offsets import CommittedOffset
+from ..scheduler import Turn
 from ..transactions import verification
 
 LOADING_SINCE = 2

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from ...protocol.errors import BrokerIdNotRegistered, InvalidRequest
 from ...protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
-from ..context import Context
-from ..registry import handles
+from ..api.registry import handles
+from ..api.request_context import Context
 
 
 @handles(UnregisterBrokerRequest)

@@ -20,9 +20,9 @@ from ...protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from ..context import Context
-from ..registry import handles
-from ..releases import METADATA_VERSION, Feature
+from ..api.registry import handles
+from ..api.releases import METADATA_VERSION, Feature
+from ..api.request_context import Context
 
 
 @handles(UpdateFeaturesRequest)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from ...protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from ...protocol.topics import TopicPartition
-from ..background import Turn
-from ..context import Context
-from ..internal_topic import Producer
-from ..registry import handles
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..coordinators.coordinator_topic import Producer
+from ..scheduler import Turn
 from ..transactions.markers import Marker, write_markers
 
 Answer = WriteTxnMarkersResponse.Marker

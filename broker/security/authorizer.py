@@ -13,10 +13,10 @@ import logging
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from ..peer_log import PeerLog
+from ..network.peer_log import PeerLog
 from .acls import AclIndex
 from .resources import CLUSTER_NAME, OPERATIONS, Operation, Principal, ResourceType
-from .settings import super_users
+from .security_settings import super_users
 
 if TYPE_CHECKING:
     from ..broker import Broker

@@ -21,7 +21,7 @@ from ...protocol.errors import (
 from ...protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 
 if TYPE_CHECKING:
-    from ..controller import Controller
+    from ..controller.controller import Controller
 
 Deletion = AlterUserScramCredentialsRequest.Deletion
 Upsertion = AlterUserScramCredentialsRequest.Upsertion

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ...protocol.schema import Request
-from ..context import Context
-from ..registry import Handler
+from ..api.registry import Handler
+from ..api.request_context import Context
 from .permissions import OPEN, Permission, permissions_of
 from .resources import CLUSTER_NAME, ResourceType
 

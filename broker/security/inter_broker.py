@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .settings import OFFERED_MECHANISMS, SASL_PROTOCOLS, login_module
+from .security_settings import OFFERED_MECHANISMS, SASL_PROTOCOLS, login_module
 
 if TYPE_CHECKING:
     from ...client import ConnectionSettings
-    from ..config import BrokerConfig
+    from ..settings.broker_config import BrokerConfig
 
 
 def inter_broker_listener(config: BrokerConfig) -> str:
@@ -40,7 +40,7 @@ def inter_broker_connection(config: BrokerConfig, client_id: str) -> ConnectionS
 
 def check_inter_broker(config: BrokerConfig) -> None:
     """Raise ConfigError for settings with which a broker cannot connect to others."""
-    from ..config import ConfigError
+    from ..settings.broker_config import ConfigError
 
     try:
         inter_broker_connection(config, "")

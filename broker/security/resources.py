@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
-from .. import acl_operations
+from . import acl_operations
 
 ANY = 1
 """In a filter: everything of its kind."""

@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING
 from ...protocol import scram
 from ...protocol.errors import UnsupportedSaslMechanism
 from ..clock import Timer
-from ..peer_log import PeerLog
-from .exchange import AuthenticationFailed, Exchange
-from .plain import PlainExchange
+from ..network.peer_log import PeerLog
 from .resources import Principal
-from .scram import ScramExchange
-from .settings import PLAIN, SaslSettings
+from .sasl_exchange import AuthenticationFailed, Exchange
+from .sasl_plain import PlainExchange
+from .sasl_scram import ScramExchange
+from .security_settings import PLAIN, SaslSettings
 
 if TYPE_CHECKING:
     from ..broker import Broker
-    from ..connection import Connection
+    from ..network.connection import Connection
 
 peer_log = PeerLog(logging.getLogger("kmini.authentication"))
 

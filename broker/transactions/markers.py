@@ -37,18 +37,18 @@ from ...protocol.errors import (
 from ...protocol.topics import CONSUMER_OFFSETS, TopicPartition
 from ...storage.producer_state import Origin
 from ...storage.validation import ValidatedRecords
+from ..api.error_mapping import kafka_error
 from ..appending import settled
-from ..background import Turn, run_now
-from ..failures import kafka_error
-from ..internal_topic import Producer, Written
-from ..peer_log import PeerLog
-from .states import COMPLETED, PREPARE_COMMIT
+from ..coordinators.coordinator_topic import Producer, Written
+from ..network.peer_log import PeerLog
+from ..scheduler import Turn, run_now
+from .transaction_states import COMPLETED, PREPARE_COMMIT
 
 if TYPE_CHECKING:
     from ..broker import Broker
-    from ..partition import Partition
-    from .coordinator import TransactionCoordinator
+    from ..replication.partition import Partition
     from .transaction import Transaction
+    from .transaction_coordinator import TransactionCoordinator
 
 log = logging.getLogger("kmini.transactions")
 peer_log = PeerLog(log)

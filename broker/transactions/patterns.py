@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from ...protocol.errors import InvalidRegularExpression
-from ..background import Turn
+from ..scheduler import Turn
 
 if sys.version_info >= (3, 11):
     import re._parser as parser

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ...protocol.errors import ConcurrentTransactions, InvalidProducerIdMapping, ProducerFenced
 from ...protocol.records.batch import NO_PRODUCER_EPOCH
-from ..internal_topic import NOBODY, Producer
-from .records import Entry
-from .states import PREVIOUS, Claim, TransactionState
+from ..coordinators.coordinator_topic import NOBODY, Producer
+from .transaction_records import Entry
+from .transaction_states import PREVIOUS, Claim, TransactionState
 
 MAX_EPOCH = 0x7FFF
 EXHAUSTED_EPOCH = MAX_EPOCH - 1

@@ -30,11 +30,11 @@ from ...protocol.errors import (
     ProducerFenced,
     TransactionAbortable,
 )
-from ..internal_topic import Producer
+from ..coordinators.coordinator_topic import Producer
 
 if TYPE_CHECKING:
     from ..broker import Broker
-    from ..partition import Partition
+    from ..replication.partition import Partition
 
 _TRY_AGAIN = (ConcurrentTransactions, CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator)
 

@@ -72,7 +72,7 @@ def parse_changes(settings: tuple[str, ...], deletions: tuple[str, ...]) -> dict
 
 def read_properties(path: str) -> dict[str, str]:
     """The lines of a properties file."""
-    from kmini.broker.properties import parse_properties
+    from kmini.broker.settings.properties import parse_properties
 
     try:
         with open(path, encoding="utf-8") as file:

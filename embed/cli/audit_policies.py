@@ -104,7 +104,7 @@ def _topic_overrides(texts: Iterable[str]) -> tuple[dict[str, str], dict[str, di
 
 
 def _broker_defaults(texts: Iterable[str], found: Settings) -> LogConfig:
-    from kmini.broker.config import BROKER_KEYS, BrokerConfig, ConfigError
+    from kmini.broker.settings.broker_config import BROKER_KEYS, BrokerConfig, ConfigError
 
     properties: dict[str, str] = {}
     for text in texts:
@@ -127,7 +127,7 @@ def _broker_defaults(texts: Iterable[str], found: Settings) -> LogConfig:
 
 def _matters(key: str) -> bool:
     """Whether it is a broker's default of a topic's setting."""
-    from kmini.broker.config import BROKER_KEYS
+    from kmini.broker.settings.broker_config import BROKER_KEYS
 
     return key in BROKER_KEYS and key.startswith("log.")
 
@@ -158,7 +158,7 @@ def _above(log_dir: LogDir) -> Iterator[str]:
 
 
 def _of_database(path: str) -> Settings:
-    from kmini.broker.controller_database import ControllerError, read_database
+    from kmini.broker.controller.database import ControllerError, read_database
     from kmini.storage.filesystem import OsFileSystem
 
     try:

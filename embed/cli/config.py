@@ -90,7 +90,7 @@ def alter(
 
 def _own_settings(kind: str) -> list[str]:
     """Names of kmini's own settings, which a broker lists only where they are set."""
-    from kmini.broker.config import BROKER_KEYS
+    from kmini.broker.settings.broker_config import BROKER_KEYS
     from kmini.storage.config import LogConfig
     from kmini.storage.config_key import OWN_PREFIX
 

@@ -147,9 +147,9 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
 def complete(properties: MutableMapping[str, str], environ: Mapping[str, str]) -> None:
     """Fill in, where neither file nor environment nor option says anything, what a container needs: to listen on every
     address, and to tell clients outside the address that is theirs."""
-    from kmini.broker.config import BrokerConfig, ConfigError
-    from kmini.broker.listeners import Endpoint
-    from kmini.broker.port_mapping import is_behind_port_mapping
+    from kmini.broker.network.listeners import Endpoint
+    from kmini.broker.network.port_mapping import is_behind_port_mapping
+    from kmini.broker.settings.broker_config import BrokerConfig, ConfigError
 
     if not properties.get("listeners", "").strip():
         properties["listeners"] = EVERY_ADDRESS
@@ -190,9 +190,9 @@ def variable_of(key: str) -> str:
 
 def _lines(variable: str, value: str) -> dict[str, str]:
     """The lines of server.properties that a variable amounts to: one, unless its value holds line ends."""
-    from kmini.broker.config import ALIASES, BROKER_KEYS
-    from kmini.broker.ignored_keys import is_ignored
-    from kmini.broker.properties import parse_properties
+    from kmini.broker.settings.broker_config import ALIASES, BROKER_KEYS
+    from kmini.broker.settings.ignored_keys import is_ignored
+    from kmini.broker.settings.properties import parse_properties
     from kmini.storage.config_key import closest
 
     key = key_of(PREFIX + variable.removeprefix("KAFKA_CFG_").removeprefix(PREFIX))

@@ -71,7 +71,7 @@ def check(host: str, port: int, timeout_s: float) -> None:
 
 def _address_in_container() -> str:
     """Return where `kmini serve --env` listens with this environment. Raises click.UsageError where it does not say."""
-    from kmini.broker.config import BrokerConfig, ConfigError
+    from kmini.broker.settings.broker_config import BrokerConfig, ConfigError
     from kmini.cli.environment import read_environment
     from kmini.cli.serve import settings_of
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from kmini.broker.broker import Broker
     from kmini.broker.cluster import Cluster
-    from kmini.broker.config import BrokerConfig
+    from kmini.broker.settings.broker_config import BrokerConfig
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
@@ -125,9 +125,9 @@ def _run(
     environment: Environment,
 ) -> None:
     """Serve until told to stop; what keeps a broker from starting becomes a sentence."""
-    from kmini.broker.controller import ControllerError
-    from kmini.broker.event_loop import new_event_loop, raise_descriptor_limit
-    from kmini.broker.server import PortTaken
+    from kmini.broker.controller.controller import ControllerError
+    from kmini.broker.network.event_loop import new_event_loop, raise_descriptor_limit
+    from kmini.broker.network.socket_server import PortTaken
     from kmini.protocol.errors import KafkaStorageError
     from kmini.storage.filesystem import LockHeld
     from kmini.storage.manager import WrongLogDirectory
@@ -239,7 +239,7 @@ def _told_to_stop(loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
 
 def _create_missing(broker: Broker, topics: list[NewTopic]) -> None:
     """Create what `--topic` and KAFKA_CREATE_TOPICS ask for; a topic that is there stays as it is."""
-    from kmini.broker.topics import create
+    from kmini.broker.controller.topics import create
     from kmini.protocol.errors import KafkaError
 
     for topic in topics:
@@ -308,7 +308,7 @@ def settings_of(
 
 def _config(properties: Mapping[str, str], host: str | None, port: int | None) -> BrokerConfig:
     """The configuration, in which `--host` and `--port` stand for those of the first listener."""
-    from kmini.broker.config import BrokerConfig, ConfigError
+    from kmini.broker.settings.broker_config import BrokerConfig, ConfigError
 
     try:
         config = BrokerConfig.parse(properties)

@@ -15,7 +15,7 @@ import click
 from kmini.cli.environment import NO_ENVIRONMENT, Environment, read_environment
 
 if TYPE_CHECKING:
-    from kmini.broker.controller import Controller
+    from kmini.broker.controller.controller import Controller
     from kmini.broker.security.credentials import Upsertion
 
 SALT_BYTES = 24
@@ -101,7 +101,7 @@ def format_(
     kmini storage format -t 4L6g3nShT-eMCtK--X86sw -c server.properties
     kmini storage format --data-dir data --add-scram 'SCRAM-SHA-512=[name=alice,password=secret]'
     """
-    from kmini.broker.controller import Controller, ControllerError
+    from kmini.broker.controller.controller import Controller, ControllerError
     from kmini.storage.filenames import DATABASE
 
     new_users = [_parse_user(text) for text in users]
@@ -134,7 +134,7 @@ def format_(
 
 def _data_directory(properties_file: str | None, environment: Environment, *, from_environment: bool) -> str:
     """Return the directory that the settings name. Raises click.UsageError where they name none."""
-    from kmini.broker.config import BrokerConfig, ConfigError
+    from kmini.broker.settings.broker_config import BrokerConfig, ConfigError
     from kmini.cli.serve import settings_of
 
     if from_environment and properties_file is not None and not os.path.exists(properties_file):

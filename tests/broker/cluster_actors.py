@@ -193,7 +193,7 @@ class Actor:
         return self._leaders[partition]
 
     def coordinator(self, topic: str, key: str) -> int:
-        from kmini.broker.internal_topic import partition_for
+        from kmini.broker.coordinators.coordinator_topic import partition_for
 
         count = len(self.world.cluster.controller.topics[topic].partitions)
         try:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kmini.broker.broker import Broker
-from kmini.broker.config import BrokerConfig
+from kmini.broker.settings.broker_config import BrokerConfig
 
 StartBroker = Callable[..., Awaitable[Broker]]
 

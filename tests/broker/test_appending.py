@@ -11,8 +11,8 @@ import pytest
 from kmini import Broker, Cluster
 from kmini.broker.appending import settled, validate_and_append
 from kmini.broker.broker import Broker as Core
-from kmini.broker.partition import Partition
 from kmini.broker.purgatory import Unattended
+from kmini.broker.replication.partition import Partition
 from kmini.protocol.errors import CorruptMessage, InvalidRecord, RequestTimedOut, UnknownTopicOrPartition
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.compression import Codec

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from kmini.broker import elections, topics
 from kmini.broker.broker import Broker
 from kmini.broker.clock import MovableClock
 from kmini.broker.cluster import Cluster
-from kmini.broker.config import BrokerConfig
-from kmini.broker.reassignments import reassign
+from kmini.broker.controller import elections, topics
+from kmini.broker.controller.reassignments import reassign
+from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.client import Client
 from kmini.client.produce import record
 from kmini.protocol.errors import KafkaError, RequestTimedOut

@@ -35,11 +35,11 @@ from cluster_actors import (
     World,
 )
 
-from kmini.broker import topics
 from kmini.broker.clock import MovableClock
 from kmini.broker.cluster import Cluster
-from kmini.broker.config import BrokerConfig
-from kmini.broker.reassignments import reassign
+from kmini.broker.controller import topics
+from kmini.broker.controller.reassignments import reassign
+from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.protocol.errors import KafkaError
 from kmini.protocol.records.batch import iter_batches
 from kmini.protocol.records.record import decode_records

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from kmini.broker import topics
 from kmini.broker.broker import Broker
-from kmini.broker.config import BrokerConfig
-from kmini.broker.internal_topic import NOBODY
+from kmini.broker.controller import topics
+from kmini.broker.coordinators.coordinator_topic import NOBODY
 from kmini.broker.metrics import Metrics, metrics_text, name_of
+from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition

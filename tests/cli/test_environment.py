@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kmini.broker import port_mapping
-from kmini.broker.config import BROKER_KEYS, BrokerConfig
-from kmini.broker.ignored_keys import is_ignored
-from kmini.broker.listeners import Endpoint
+from kmini.broker.network import port_mapping
+from kmini.broker.network.listeners import Endpoint
+from kmini.broker.settings.broker_config import BROKER_KEYS, BrokerConfig
+from kmini.broker.settings.ignored_keys import is_ignored
 from kmini.cli.environment import (
     NOT_SETTINGS,
     NewTopic,

@@ -63,7 +63,7 @@ def test_help_imports_no_command() -> None:
 
 def test_serve_imports_neither_client_nor_what_draws_tables_nor_an_embedded_broker() -> None:
     imported = modules_after("serve", "-c", "log.retention.ms=never")
-    assert "kmini.broker.config" in imported
+    assert "kmini.broker.settings.broker_config" in imported
     assert not {name for name in imported if name.startswith(("kmini.client", "rich", "kmini.embedded"))}
 
 

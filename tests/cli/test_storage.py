@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kmini.broker.controller import Controller
+from kmini.broker.controller.controller import Controller
 from kmini.protocol import scram
 from kmini.protocol.uuids import format_uuid, parse_uuid
 

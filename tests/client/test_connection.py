@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from kmini.broker.event_loop import new_event_loop
+from kmini.broker.network.event_loop import new_event_loop
 from kmini.client import Address, ConnectionSettings, Disconnected, NotAKafkaBroker
 from kmini.client.connection import Connection, negotiate_versions
 from kmini.protocol.errors import RequestTimedOut, UnsupportedVersion

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import sqlite_databases
 
-from kmini.broker.controller import (
+from kmini.broker.controller.controller import (
     PRODUCER_ID_BLOCK,
     BrokerRegistration,
     Controller,
@@ -19,7 +19,7 @@ from kmini.broker.controller import (
     PartitionState,
     Topic,
 )
-from kmini.broker.controller_database import read_database
+from kmini.broker.controller.database import read_database
 from kmini.broker.security.acls import AclBinding
 from kmini.protocol.errors import KafkaStorageError
 from kmini.protocol.scram import ScramCredential

@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from kmini.broker import topics
 from kmini.broker.broker import Broker
-from kmini.broker.config import BrokerConfig
+from kmini.broker.controller import topics
+from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.protocol.errors import KafkaError
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.faults import Faults, PowerLoss

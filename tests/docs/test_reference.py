@@ -11,8 +11,8 @@ import click
 import pytest
 
 import kmini as public
-from kmini.broker.config import BROKER_KEYS, TopicDefault
-from kmini.broker.registry import registered
+from kmini.broker.api.registry import registered
+from kmini.broker.settings.broker_config import BROKER_KEYS, TopicDefault
 from kmini.cli import kmini
 from kmini.storage.config import LogConfig
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from kmini import AsyncCluster, Cluster
-from kmini.broker.config import ConfigError
-from kmini.broker.server import PortTaken
+from kmini.broker.network.socket_server import PortTaken
+from kmini.broker.settings.broker_config import ConfigError
 from kmini.client import Client
 from kmini.client.produce import record
 from kmini.cluster import ClusterOperations

@@ -12,9 +12,9 @@ import pytest
 
 import kmini
 from kmini import AsyncBroker, AsyncCluster, Broker, Cluster, Record
-from kmini.broker.config import ConfigError
-from kmini.broker.controller import ControllerError
-from kmini.broker.server import PortTaken
+from kmini.broker.controller.controller import ControllerError
+from kmini.broker.network.socket_server import PortTaken
+from kmini.broker.settings.broker_config import ConfigError
 from kmini.embedded import AsyncClock, AsyncTopic, Clock, Topic
 from kmini.operations import ClockOperations, Operations, TopicOperations
 from kmini.protocol.errors import RequestTimedOut, TopicAlreadyExists, UnknownTopicOrPartition

@@ -17,7 +17,7 @@ import pytest
 import uvloop
 
 from kmini import AsyncBroker, Broker, Cluster
-from kmini.broker.server import PortTaken
+from kmini.broker.network.socket_server import PortTaken
 
 pytestmark = pytest.mark.usefixtures("leaves_nothing")
 

@@ -13,7 +13,7 @@ import pytest
 from mutations import request_frame
 
 from kmini import Broker
-from kmini.broker.peer_log import PeerLog
+from kmini.broker.network.peer_log import PeerLog
 from kmini.protocol.errors import InvalidRequest, UnknownTopicOrPartition, UnsupportedVersion
 from kmini.protocol.messages import (
     REQUESTS,
@@ -38,7 +38,7 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Broker]]:
     """A maker of brokers in this process; settings as keywords, _ for a dot."""
     brokers: list[Broker] = []
     # With a share of log lines that no other test has used up.
-    monkeypatch.setattr("kmini.broker.connection.peer_log", PeerLog(logging.getLogger("kmini.connection")))
+    monkeypatch.setattr("kmini.broker.network.connection.peer_log", PeerLog(logging.getLogger("kmini.connection")))
 
     def start(**config: str | int) -> Broker:
         dotted = {key.replace("_", "."): value for key, value in config.items()}
@@ -186,7 +186,7 @@ def test_lines_that_were_left_out_are_counted(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 100.0
-    monkeypatch.setattr("kmini.broker.peer_log.time.monotonic", lambda: now)
+    monkeypatch.setattr("kmini.broker.network.peer_log.time.monotonic", lambda: now)
     peer_log = PeerLog(logging.getLogger("kmini.test"))
     for number in range(50):
         peer_log.warning("%s did it %d times", "x\n", number)
@@ -356,7 +356,7 @@ def test_a_connection_is_missed_although_others_had_to_have_their_turn(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was not read while others were served is read while the request waits: else nobody would know."""
-    monkeypatch.setattr("kmini.broker.background._TURN_S", 0)
+    monkeypatch.setattr("kmini.broker.scheduler._TURN_S", 0)
     for _ in range(5):
         with connect(broker) as connection:
             connection.sendall(frame(18, 0) + request_frame(waiting_fetch(), 12, 8))

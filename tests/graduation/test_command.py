@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kmini import Broker
-from kmini.broker.controller import Controller
-from kmini.broker.properties import parse_properties
+from kmini.broker.controller.controller import Controller
 from kmini.broker.security.acls import AclBinding
+from kmini.broker.settings.properties import parse_properties
 from kmini.cli import kmini
 from kmini.records import tombstone
 

@@ -11,9 +11,9 @@ import pytest
 from sqlite_databases import FORMATS, write_sqlite_database
 
 from kmini import Broker
-from kmini.broker.controller import Controller
+from kmini.broker.controller.controller import Controller
+from kmini.broker.controller.database_entries import NEXT_PRODUCER_ID
 from kmini.broker.security.acls import AclBinding
-from kmini.broker.stored import NEXT_PRODUCER_ID
 from kmini.cluster import Cluster
 from kmini.graduation.graduate import Report, graduate
 from kmini.graduation.settings import ChangedSetting

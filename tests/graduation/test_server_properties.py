@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kmini.broker.config import BrokerConfig
-from kmini.broker.properties import parse_properties
-from kmini.broker.security.settings import sasl_settings
+from kmini.broker.security.security_settings import sasl_settings
+from kmini.broker.settings.broker_config import BrokerConfig
+from kmini.broker.settings.properties import parse_properties
 from kmini.graduation.server_properties import server_properties
 from kmini.graduation.settings import ChangedSetting, for_kafka
 

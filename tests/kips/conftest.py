@@ -10,7 +10,7 @@ import pytest
 from replicated_orders import Replicas
 
 from kmini import Broker, Cluster
-from kmini.broker.context import Context
+from kmini.broker.api.request_context import Context
 from kmini.broker.purgatory import Operation
 from kmini.protocol.messages.delete_records import DeleteRecordsRequest
 from kmini.protocol.topics import TopicPartition

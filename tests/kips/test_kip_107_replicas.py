@@ -15,7 +15,7 @@ from replicated_orders import LONG_MS, ORDERS, Deletion, Replicas, until
 
 from kmini import Cluster
 from kmini.broker.purgatory import Operation
-from kmini.broker.reading import DelayedFetch
+from kmini.broker.replication.delayed_fetch import DelayedFetch
 from kmini.client import Client
 from kmini.protocol.errors import (
     NONE,

@@ -14,7 +14,7 @@ import pytest
 from compacted_topic import CompactedTopic, gauge
 
 from kmini import Broker
-from kmini.broker.config import ConfigError
+from kmini.broker.settings.broker_config import ConfigError
 from kmini.protocol.errors import NONE, InvalidConfig
 from kmini.protocol.messages.create_topics import CreateTopicsRequest
 from kmini.protocol.messages.describe_configs import BROKER, TOPIC, DescribeConfigsRequest

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "broker" / "securit
 from access_rules import STANDARD, acl
 from guarded_requests import GROUP, ID, NAMES, REFUSALS, TOPIC, codes, request_for
 
-from kmini.broker.registry import registered
+from kmini.broker.api.registry import registered
 from kmini.broker.security.acls import AclBinding
 from kmini.broker.security.permissions import EITHER, SHOWN, TABLE, Permission, permissions_of
 from kmini.broker.security.resources import Operation, ResourceType

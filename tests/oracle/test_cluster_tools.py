@@ -12,7 +12,7 @@ import pytest
 from java_peer import Finished, RunTool
 
 from kmini import Cluster
-from kmini.broker.replica_selection import RACK_AWARE
+from kmini.broker.replication.replica_selection import RACK_AWARE
 
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 NODES = {1, 2, 3}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import apache_kafka
 
-from kmini.broker.properties import parse_properties
+from kmini.broker.settings.properties import parse_properties
 from kmini.cli.environment import NOT_SETTINGS, read_environment, variable_of
 
 ENVIRONMENT = {

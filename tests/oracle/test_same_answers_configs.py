@@ -17,8 +17,8 @@ from kafka_requests import create_topics, metadata
 from server_process import ServerProcess
 from transcript import Transcript
 
-from kmini.broker.config import ALIASES, BROKER_KEYS
-from kmini.broker.ignored_keys import PER_LISTENER, can_be_changed, is_ignored
+from kmini.broker.settings.broker_config import ALIASES, BROKER_KEYS
+from kmini.broker.settings.ignored_keys import PER_LISTENER, can_be_changed, is_ignored
 from kmini.storage.config_key import READ_ONLY
 
 SameAnswers = Callable[[Callable[[Transcript], None]], None]

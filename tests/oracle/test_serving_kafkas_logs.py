@@ -9,7 +9,7 @@ import pytest
 from server_process import ServerProcess
 
 from kmini import Broker
-from kmini.broker.controller import ControllerError
+from kmini.broker.controller.controller import ControllerError
 from kmini.client import Client, NewTopic
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import CONSUMER_OFFSETS

@@ -7,9 +7,9 @@ import sqlite3
 import tempfile
 from pathlib import Path
 
+from kmini.broker.controller.database_entries import Stored
+from kmini.broker.controller.topology import PartitionState, Topic
 from kmini.broker.security.acls import AclBinding
-from kmini.broker.stored import Stored
-from kmini.broker.topology import PartitionState, Topic
 from kmini.protocol.scram import ScramCredential
 
 FORMATS = (1, 2)

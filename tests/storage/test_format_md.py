@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import kmini.storage
-from kmini.broker.controller_database import ControllerDatabase
-from kmini.broker.topology import PartitionState, Topic
+from kmini.broker.controller.database import ControllerDatabase
+from kmini.broker.controller.topology import PartitionState, Topic
 from kmini.protocol.records.batch import is_crc_valid, read_header
 from kmini.protocol.records.legacy import build_messages
 from kmini.protocol.records.record import Record

@@ -9,17 +9,17 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from kmini.broker.clock import MovableClock
-from kmini.broker.config import BrokerConfig
-from kmini.broker.groups.coordinator import GroupCoordinator, Leaving, Syncing
+from kmini.broker.coordinators.coordinator_topic import Applied, Written
+from kmini.broker.groups.committed_offsets import CommittedOffsets
 from kmini.broker.groups.group import Group
+from kmini.broker.groups.group_coordinator import GroupCoordinator, Leaving, Syncing
+from kmini.broker.groups.group_records import GroupMetadata
+from kmini.broker.groups.group_states import GroupState
+from kmini.broker.groups.group_store import GroupStore
 from kmini.broker.groups.loading import LoadedGroup
 from kmini.broker.groups.member import Joining, JoinResult, SyncResult
-from kmini.broker.groups.offsets import CommittedOffsets
-from kmini.broker.groups.records import GroupMetadata
-from kmini.broker.groups.states import GroupState
-from kmini.broker.groups.store import GroupStore
-from kmini.broker.internal_topic import Applied, Written
-from kmini.broker.partition import Partition
+from kmini.broker.replication.partition import Partition
+from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.protocol.errors import KafkaError, error_name
 
 SESSION_MS = 10_000

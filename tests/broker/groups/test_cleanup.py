@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from kmini.broker import topics
 from kmini.broker.broker import Broker
 from kmini.broker.clock import MovableClock
-from kmini.broker.config import BrokerConfig
+from kmini.broker.controller import topics
 from kmini.broker.groups import cleanup
 from kmini.broker.groups.cleanup import expired, next_expiry_ms
+from kmini.broker.groups.committed_offsets import CommittedOffset
 from kmini.broker.groups.group import Group
-from kmini.broker.groups.offsets import CommittedOffset
-from kmini.broker.groups.states import GroupState
+from kmini.broker.groups.group_states import GroupState
+from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.protocol.errors import NotCoordinator
 from kmini.protocol.topics import CONSUMER_OFFSETS, TopicPartition
 
@@ -199,7 +199,7 @@ async def test_a_month_without_a_commit_is_looked_at_once(broker: Broker, monkey
         looks += 1
         await expire(*arguments)
 
-    monkeypatch.setattr("kmini.broker.groups.coordinator.expire", counted)
+    monkeypatch.setattr("kmini.broker.groups.group_coordinator.expire", counted)
     await advance(broker, 30 * 24 * 60)
     assert looks == 1
     await commit(broker, "g", ("a", 0))

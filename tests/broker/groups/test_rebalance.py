@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from lab import NONE, REBALANCE_MS, SESSION_MS, Lab
 
+from kmini.broker.groups.committed_offsets import CommittedOffsets
 from kmini.broker.groups.group import Group
+from kmini.broker.groups.group_states import EMPTY, PREPARING, STABLE
 from kmini.broker.groups.joins import MOST_PROTOCOLS, MOST_RESERVED_IDS
 from kmini.broker.groups.member import JoinedMember
-from kmini.broker.groups.offsets import CommittedOffsets
 from kmini.broker.groups.rebalance import ABOUT_TO_JOIN_MS, NEW_MEMBER_JOIN_TIMEOUT_MS
-from kmini.broker.groups.states import EMPTY, PREPARING, STABLE
 from kmini.protocol.errors import (
     CoordinatorNotAvailable,
     GroupIdNotFound,

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from kmini.broker.api.registry import registered
+from kmini.broker.api.request_context import Context
 from kmini.broker.broker import Broker
-from kmini.broker.context import Context
-from kmini.broker.registry import registered
 from kmini.protocol.errors import KafkaError
 from kmini.protocol.schema import Request
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kmini.broker.broker import Broker
-from kmini.broker.connection import CloseConnection
+from kmini.broker.network.connection import CloseConnection
 from kmini.protocol.errors import SecurityDisabled
 from kmini.protocol.messages import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
 

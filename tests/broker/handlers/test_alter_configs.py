@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from kmini.broker import topics
 from kmini.broker.broker import Broker
+from kmini.broker.controller import topics
 from kmini.protocol.errors import (
     NONE,
     InvalidConfig,

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from kmini.broker.api.registry import registered
+from kmini.broker.api.releases import NEWEST, RELEASES
 from kmini.broker.broker import Broker
 from kmini.broker.handlers.api_versions import unsupported_version_answer
-from kmini.broker.registry import registered
-from kmini.broker.releases import NEWEST, RELEASES
 from kmini.protocol.errors import NONE, InvalidRequest, UnsupportedVersion
 from kmini.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kmini.broker import client_quotas
 from kmini.broker.broker import Broker
+from kmini.broker.settings import client_quotas
 from kmini.protocol.errors import NONE, InvalidRequest, PolicyViolation, UnsupportedVersion
 from kmini.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from kmini.protocol.messages.describe_client_quotas import (

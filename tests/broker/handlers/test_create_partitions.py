@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from kmini.broker import topic_plans, topics
 from kmini.broker.broker import Broker
-from kmini.broker.config_changes import set_topic_configs
+from kmini.broker.controller import topic_plans, topics
+from kmini.broker.settings.config_changes import set_topic_configs
 from kmini.protocol.errors import (
     NONE,
     InvalidPartitions,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kmini.broker import topics
 from kmini.broker.broker import Broker
-from kmini.broker.config import BROKER_KEYS
+from kmini.broker.controller import topics
+from kmini.broker.settings.broker_config import BROKER_KEYS
 from kmini.protocol.errors import NONE, InvalidRequest, InvalidTopic, KafkaError, UnknownTopicOrPartition
 from kmini.protocol.messages.describe_configs import (
     BROKER,

@@ -7,8 +7,8 @@ import shutil
 
 import pytest
 
-from kmini.broker import topics
 from kmini.broker.broker import Broker
+from kmini.broker.controller import topics
 from kmini.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kmini.broker import topics
 from kmini.broker.broker import Broker
+from kmini.broker.controller import topics
 from kmini.protocol.errors import NONE, InvalidTopic, UnknownTopicOrPartition
 from kmini.protocol.messages.describe_producers import DescribeProducersRequest
 from kmini.protocol.records.batch import build_batch

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kmini.broker import topics
 from kmini.broker.broker import Broker
+from kmini.broker.controller import topics
 from kmini.protocol.errors import NONE, InvalidRequest, InvalidTopic, UnknownTopicOrPartition
 from kmini.protocol.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest
 from kmini.protocol.topics import CONSUMER_OFFSETS

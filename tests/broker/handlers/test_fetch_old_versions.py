@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from kmini.broker import topics
 from kmini.broker.broker import Broker
+from kmini.broker.controller import topics
 from kmini.protocol.errors import (
     NONE,
     KafkaStorageError,

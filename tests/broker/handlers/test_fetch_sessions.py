@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from kmini.broker import topics
 from kmini.broker.broker import Broker
 from kmini.broker.clock import MovableClock
-from kmini.broker.fetch_sessions import FetchSessions, next_epoch
-from kmini.broker.reading import Reader, Wanted
+from kmini.broker.controller import topics
+from kmini.broker.replication.delayed_fetch import Reader, Wanted
+from kmini.broker.replication.fetch_sessions import FetchSessions, next_epoch
 from kmini.protocol.errors import (
     FetchSessionIdNotFound,
     FetchSessionTopicIdError,

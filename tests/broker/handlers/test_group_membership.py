@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kmini.broker import topics
 from kmini.broker.broker import Broker
+from kmini.broker.controller import topics
 from kmini.protocol.errors import error_name
 from kmini.protocol.messages.heartbeat import HeartbeatRequest
 from kmini.protocol.messages.join_group import JoinGroupRequest

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from kmini.broker import topics
 from kmini.broker.broker import Broker
-from kmini.broker.config_changes import MAX_CHANGES, MAX_UNKNOWN_KEYS, MAX_VALUE_LENGTH
-from kmini.broker.controller_database import ControllerDatabase
+from kmini.broker.controller import topics
+from kmini.broker.controller.database import ControllerDatabase
+from kmini.broker.settings.config_changes import MAX_CHANGES, MAX_UNKNOWN_KEYS, MAX_VALUE_LENGTH
 from kmini.protocol.errors import (
     NONE,
     InvalidConfig,

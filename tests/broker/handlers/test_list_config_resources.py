@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kmini.broker import topics
 from kmini.broker.broker import Broker
+from kmini.broker.controller import topics
 from kmini.protocol.errors import NONE, UnsupportedVersion
 from kmini.protocol.messages.describe_configs import BROKER, BROKER_LOGGER, TOPIC
 from kmini.protocol.messages.list_config_resources import CLIENT_METRICS, GROUP, ListConfigResourcesRequest

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kmini.broker import topics
 from kmini.broker.broker import Broker
+from kmini.broker.controller import topics
 from kmini.protocol.errors import NONE, InvalidRequest, UnknownTopicOrPartition, UnsupportedVersion
 from kmini.protocol.messages.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP, ListOffsetsRequest
 from kmini.protocol.records.batch import build_batch

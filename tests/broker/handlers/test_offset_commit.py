@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from kmini.broker import background, topics
+from kmini.broker import scheduler as background
 from kmini.broker.broker import Broker
-from kmini.broker.groups.offsets import CommittedOffset
+from kmini.broker.controller import topics
+from kmini.broker.groups.committed_offsets import CommittedOffset
 from kmini.protocol.errors import (
     GroupIdNotFound,
     IllegalGeneration,

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from kmini.broker import topics
 from kmini.broker.broker import Broker
+from kmini.broker.controller import topics
+from kmini.broker.groups.committed_offsets import CommittedOffset
 from kmini.broker.groups.group import Group
-from kmini.broker.groups.offsets import CommittedOffset
-from kmini.broker.groups.states import GroupState
+from kmini.broker.groups.group_states import GroupState
 from kmini.protocol.errors import (
     GroupIdNotFound,
     GroupSubscribedToTopic,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kmini.broker import topics
 from kmini.broker.broker import Broker
-from kmini.broker.groups.offsets import CommittedOffset
+from kmini.broker.controller import topics
+from kmini.broker.groups.committed_offsets import CommittedOffset
 from kmini.broker.handlers import offset_fetch
 from kmini.protocol.errors import InvalidRequest, NotCoordinator, UnknownTopicId, UnstableOffsetCommit
 from kmini.protocol.messages.offset_fetch import OffsetFetchRequest

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kmini.broker import topics
 from kmini.broker.broker import Broker
+from kmini.broker.controller import topics
 from kmini.protocol.errors import NONE, FencedLeaderEpoch, UnknownLeaderEpoch, UnknownTopicOrPartition
 from kmini.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from kmini.protocol.records.batch import build_batch

@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
-from kmini.broker import topics
+from kmini.broker.api.request_context import Context
 from kmini.broker.broker import Broker
-from kmini.broker.connection import CloseConnection
-from kmini.broker.context import Context
+from kmini.broker.controller import topics
 from kmini.broker.handlers.produce import SERVED_FIRST
 from kmini.broker.handlers.produce import produce as handler
-from kmini.broker.partition import Partition
+from kmini.broker.network.connection import CloseConnection
+from kmini.broker.replication.partition import Partition
 from kmini.protocol.errors import (
     NONE,
     CorruptMessage,

@@ -17,15 +17,15 @@ from typing import Any
 
 import pytest
 
-from kmini.broker import elections, topics
 from kmini.broker.broker import Broker
 from kmini.broker.clock import MovableClock
 from kmini.broker.cluster import Cluster
-from kmini.broker.config import BROKER_KEYS, BrokerConfig, TopicDefault
-from kmini.broker.config_changes import Alteration, Change, alter
-from kmini.broker.controller import NO_LEADER
-from kmini.broker.fetcher import Fetcher
-from kmini.broker.partition import Partition
+from kmini.broker.controller import elections, topics
+from kmini.broker.controller.controller import NO_LEADER
+from kmini.broker.replication.fetcher import Fetcher
+from kmini.broker.replication.partition import Partition
+from kmini.broker.settings.broker_config import BROKER_KEYS, BrokerConfig, TopicDefault
+from kmini.broker.settings.config_changes import Alteration, Change, alter
 from kmini.protocol.errors import (
     InvalidRecord,
     InvalidReplicationFactor,
@@ -108,7 +108,7 @@ AMONG_SEVERAL = [
     "replica.fetch.response.max.bytes",
     "request.timeout.ms",
 ]
-"""What is about brokers among each other. For replica.selector.class there is tests/broker/test_follower_reads.py."""
+"""Settings about brokers among each other. replica.selector.class is in broker/replication/test_follower_reads.py."""
 
 TOPICS_ONLY = ("kmini.tombstone.flag.enable", "kmini.tombstone.null.refuse")
 

@@ -16,9 +16,9 @@ from access_rules import STANDARD
 
 from kmini.broker.broker import Broker
 from kmini.broker.clock import MovableClock
-from kmini.broker.config import BrokerConfig, ConfigError
 from kmini.broker.security.credentials import MAX_SALT_BYTES
 from kmini.broker.security.sasl import SaslSession, State
+from kmini.broker.settings.broker_config import BrokerConfig, ConfigError
 from kmini.client import Client, Sasl
 from kmini.protocol import messages as m
 from kmini.protocol import scram
@@ -600,7 +600,7 @@ def test_brokers_reach_each_other_through_the_listener_that_is_named() -> None:
 
 
 def test_the_settings_of_a_listener_are_stronger_than_those_of_all() -> None:
-    from kmini.broker.security.settings import sasl_settings
+    from kmini.broker.security.security_settings import sasl_settings
 
     config = BrokerConfig.parse(
         {

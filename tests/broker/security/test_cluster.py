@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from access_rules import STANDARD, acl
 
-from kmini.broker import topics
 from kmini.broker.cluster import Cluster
-from kmini.broker.config import BrokerConfig, ConfigError
+from kmini.broker.controller import topics
 from kmini.broker.security.resources import Operation, PermissionType, ResourceType
+from kmini.broker.settings.broker_config import BrokerConfig, ConfigError
 from kmini.client import Client, Sasl
 from kmini.client.produce import record
 from kmini.protocol import messages as m

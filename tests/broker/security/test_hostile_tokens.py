@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from kmini.broker.security.exchange import AuthenticationFailed, Exchange
 from kmini.broker.security.jaas import parse_jaas
-from kmini.broker.security.plain import PlainExchange
-from kmini.broker.security.scram import ScramExchange
+from kmini.broker.security.sasl_exchange import AuthenticationFailed, Exchange
+from kmini.broker.security.sasl_plain import PlainExchange
+from kmini.broker.security.sasl_scram import ScramExchange
 from kmini.protocol import scram
 
 ROUNDS = 2_000

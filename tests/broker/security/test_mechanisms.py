@@ -7,10 +7,10 @@ import hmac
 
 import pytest
 
-from kmini.broker.security import exchange
-from kmini.broker.security.exchange import AuthenticationFailed, is_same_secret
-from kmini.broker.security.plain import PlainExchange
-from kmini.broker.security.scram import ScramExchange
+from kmini.broker.security import sasl_exchange as exchange
+from kmini.broker.security.sasl_exchange import AuthenticationFailed, is_same_secret
+from kmini.broker.security.sasl_plain import PlainExchange
+from kmini.broker.security.sasl_scram import ScramExchange
 from kmini.protocol import scram
 
 USERS = {"alice": "wonderland", "bob": "builder"}

@@ -9,8 +9,8 @@ import pytest
 from access_rules import acl
 from guarded_requests import GROUP, ID, NAMES, REFUSALS, TOPIC, batch, codes, request_for
 
+from kmini.broker.api.registry import Handler, registered
 from kmini.broker.broker import Broker
-from kmini.broker.registry import Handler, registered
 from kmini.broker.security.acls import AclIndex
 from kmini.broker.security.authorizer import Authorizer
 from kmini.broker.security.guarding import guarded

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-from kmini.broker import topics
 from kmini.broker.broker import Broker
 from kmini.broker.clock import MovableClock
-from kmini.broker.internal_records import stored_batches, stored_records
-from kmini.broker.internal_topic import NOBODY, Producer
-from kmini.broker.transactions.coordinator import TransactionCoordinator
-from kmini.broker.transactions.records import Entry, decode_entry, decode_key
-from kmini.broker.transactions.states import TransactionState
+from kmini.broker.controller import topics
+from kmini.broker.coordinators.coordinator_topic import NOBODY, Producer
+from kmini.broker.coordinators.internal_records import stored_batches, stored_records
 from kmini.broker.transactions.transaction import Transaction
+from kmini.broker.transactions.transaction_coordinator import TransactionCoordinator
+from kmini.broker.transactions.transaction_records import Entry, decode_entry, decode_key
+from kmini.broker.transactions.transaction_states import TransactionState
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.control import parse_end_transaction_marker
 from kmini.protocol.records.record import Record

@@ -14,7 +14,7 @@ from bank import Bank
 
 from kmini.broker.broker import Broker
 from kmini.broker.clock import MovableClock
-from kmini.broker.config import BrokerConfig
+from kmini.broker.settings.broker_config import BrokerConfig
 
 OpenBank = Callable[..., Awaitable[Bank]]
 

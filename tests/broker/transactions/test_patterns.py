@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from kmini.broker.background import Turn
+from kmini.broker.scheduler import Turn
 from kmini.broker.transactions.patterns import Pattern
 from kmini.protocol.errors import InvalidRegularExpression
 

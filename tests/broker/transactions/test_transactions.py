@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from bank import ORDERS, PARTITIONS, Bank
 
-from kmini.broker import topics
 from kmini.broker.broker import Broker
-from kmini.broker.internal_topic import Producer
-from kmini.broker.transactions.states import (
+from kmini.broker.controller import topics
+from kmini.broker.coordinators.coordinator_topic import Producer
+from kmini.broker.transactions.transaction_states import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
     EMPTY,

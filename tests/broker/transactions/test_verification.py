@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 from bank import ORDERS, PARTITIONS, Bank
 
-from kmini.broker.internal_topic import Producer
+from kmini.broker.coordinators.coordinator_topic import Producer
 from kmini.broker.transactions import verification
-from kmini.broker.transactions.states import ONGOING
+from kmini.broker.transactions.transaction_states import ONGOING
 from kmini.protocol.errors import (
     InvalidProducerEpoch,
     InvalidProducerIdMapping,

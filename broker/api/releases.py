@@ -1,0 +1,141 @@
+"""Which requests, in which versions, releases of Apache Kafka serve: what a broker with `kmini.as.version` passes for.
+
+By default kmini serves the newest release's upper versions and the older one's floors, so that old clients are served
+and what a client infers from the upper ones is one real release. A program that will run against one of these releases
+can be tested against its very ranges.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...protocol.api_keys import API_KEYS
+
+METADATA_VERSION = "metadata.version"
+
+
+class Versions(NamedTuple):
+    """The versions of an API from `min` to `max`, both served."""
+
+    min: int
+    max: int
+
+
+class Feature(NamedTuple):
+    """A cluster-wide feature (KIP-584): the levels there are, and the one in force."""
+
+    name: str
+    min_level: int
+    max_level: int
+    level: int
+
+
+class Release(NamedTuple):
+    """A release of Apache Kafka with one broker in KRaft mode."""
+
+    versions: dict[int, Versions]
+    """By API key, what a broker serves on a listener for clients, whether or not kmini does."""
+    features: tuple[Feature, ...]
+    """Those of its features that kmini has.
+
+    Others are neither supported nor finalized here, as in Kafka where a feature has no level above 0: they would make
+    clients use what is not served (`group.version` 1 the consumer protocol of KIP-848, `transaction.version` 2 the
+    second version of transactions of KIP-890, `kraft.version` 1 a quorum that changes).
+    """
+
+
+ADVERTISED_FLOORS = {API_KEYS["Produce"]: 0}
+"""What ApiVersions says where it is less than what is served: librdkafka judges brokers by Produce 0 (KAFKA-18659)."""
+
+_TABLE = """
+    API                            3.9     4.3
+    Produce                        0-11    3-13
+    Fetch                          0-17    4-18
+    ListOffsets                    0-9     1-11
+    Metadata                       0-12    0-13
+    OffsetCommit                   0-9     2-10
+    OffsetFetch                    0-9     1-10
+    FindCoordinator                0-6     0-6
+    JoinGroup                      0-9     0-9
+    Heartbeat                      0-4     0-4
+    LeaveGroup                     0-5     0-5
+    SyncGroup                      0-5     0-5
+    DescribeGroups                 0-5     0-6
+    ListGroups                     0-5     0-5
+    SaslHandshake                  0-1     0-1
+    ApiVersions                    0-4     0-4
+    CreateTopics                   0-7     2-7
+    DeleteTopics                   0-6     1-6
+    DeleteRecords                  0-2     0-2
+    InitProducerId                 0-5     0-5
+    OffsetForLeaderEpoch           0-4     2-4
+    AddPartitionsToTxn             0-5     0-5
+    AddOffsetsToTxn                0-4     0-4
+    EndTxn                         0-4     0-5
+    WriteTxnMarkers                0-1     1-2
+    TxnOffsetCommit                0-4     0-5
+    DescribeAcls                   0-3     1-3
+    CreateAcls                     0-3     1-3
+    DeleteAcls                     0-3     1-3
+    DescribeConfigs                0-4     1-4
+    AlterConfigs                   0-2     0-2
+    AlterReplicaLogDirs            0-2     1-2
+    DescribeLogDirs                0-4     1-5
+    SaslAuthenticate               0-2     0-2
+    CreatePartitions               0-3     0-3
+    CreateDelegationToken          0-3     1-3
+    RenewDelegationToken           0-2     1-2
+    ExpireDelegationToken          0-2     1-2
+    DescribeDelegationToken        0-3     1-3
+    DeleteGroups                   0-2     0-2
+    ElectLeaders                   0-2     0-2
+    IncrementalAlterConfigs        0-1     0-1
+    AlterPartitionReassignments    0-0     0-1
+    ListPartitionReassignments     0-0     0-0
+    OffsetDelete                   0-0     0-0
+    DescribeClientQuotas           0-1     0-1
+    AlterClientQuotas              0-1     0-1
+    DescribeUserScramCredentials   0-0     0-0
+    AlterUserScramCredentials      0-0     0-0
+    DescribeQuorum                 0-2     0-2
+    UpdateFeatures                 0-1     0-2
+    DescribeCluster                0-1     0-2
+    DescribeProducers              0-0     0-0
+    UnregisterBroker               0-0     0-0
+    DescribeTransactions           0-0     0-0
+    ListTransactions               0-1     0-2
+    ConsumerGroupHeartbeat         0-0     0-1
+    ConsumerGroupDescribe          0-0     0-1
+    ListConfigResources            0-0     0-1
+    DescribeTopicPartitions        0-0     0-0
+    ShareGroupHeartbeat            -       1-1
+    ShareGroupDescribe             -       1-1
+    ShareFetch                     -       1-2
+    ShareAcknowledge               -       1-2
+    AddRaftVoter                   0-0     0-1
+    RemoveRaftVoter                0-0     0-0
+    InitializeShareGroupState      -       0-0
+    ReadShareGroupState            -       0-0
+    WriteShareGroupState           -       0-1
+    DeleteShareGroupState          -       0-0
+    ReadShareGroupStateSummary     -       0-1
+    StreamsGroupHeartbeat          -       0-0
+    StreamsGroupDescribe           -       0-0
+    DescribeShareGroupOffsets      -       0-1
+    AlterShareGroupOffsets         -       0-0
+    DeleteShareGroupOffsets        -       0-0
+"""
+
+
+def _column(number: int) -> dict[int, Versions]:
+    rows = [line.split() for line in _TABLE.strip().splitlines()[1:]]
+    return {API_KEYS[row[0]]: Versions(*map(int, row[number].split("-"))) for row in rows if row[number] != "-"}
+
+
+RELEASES = {
+    "3.9": Release(_column(1), (Feature(METADATA_VERSION, 1, 21, 21),)),
+    "4.3": Release(_column(2), (Feature(METADATA_VERSION, 7, 30, 30), Feature("transaction.version", 0, 1, 1))),
+}
+"""Levels of `metadata.version`: 1 is 3.0-IV1, 7 is 3.3-IV3, 21 is 3.9-IV0, 30 is 4.3-IV0."""
+
+NEWEST = RELEASES["4.3"]

@@ -1,0 +1,366 @@
+"""What the cluster agrees on: brokers, topics and who leads them, settings made while it runs, producer ids.
+
+One object for all brokers of a process, over one file (`controller/database.py`). Reading is from memory. A change is
+in the file before it shows in memory, so a caller that was answered finds it again after `kill -9` and after loss of
+power: a topic's settings, or that it is deleted, can be read nowhere else.
+"""
+
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from ...protocol.errors import InvalidPartitions, InvalidReplicationFactor
+from ...protocol.messages.describe_configs import BROKER, TOPIC
+from ...protocol.scram import ScramCredential
+from ...protocol.uuids import random_uuid
+from ...storage.data_directory import NotADataDirectory, prepare_data_directory
+from ...storage.filenames import DATABASE, parse_broker_directory
+from ...storage.filesystem import FileSystem, OsFileSystem
+from ...storage.log_dir_files import CorruptMetadata, read_meta_properties
+from ..security.acls import AclBinding, AclIndex
+from .database import CLIENT_QUOTA, ControllerDatabase, ControllerError, Stored
+from .placement import place, racks_of
+from .topology import NO_LEADER, BrokerRegistration, PartitionState, Topic
+
+__all__ = [
+    "NO_LEADER",
+    "PRODUCER_ID_BLOCK",
+    "BrokerRegistration",
+    "Controller",
+    "ControllerError",
+    "PartitionState",
+    "Topic",
+]
+
+PRODUCER_ID_BLOCK = 1000
+"""Producer ids are reserved in blocks; what is left of one at the end is never used."""
+
+
+class Controller:
+    """The cluster's metadata. Belongs to one thread; no method waits for more than the disk cache."""
+
+    def __init__(self, database: ControllerDatabase, stored: Stored, node_ids: Collection[int]) -> None:
+        self._database = database
+        self.node_ids = frozenset(node_ids)
+        """The brokers that the cluster consists of, live or not."""
+        self._topics: dict[str, Topic] = {}
+        self._by_id: dict[bytes, Topic] = {}
+        self._folded_names: dict[str, set[str]] = {}
+        self._broker_configs = stored.broker_configs
+        self._client_quotas = stored.client_quotas
+        self.acls = AclIndex()
+        """The access rules; to be read only."""
+        self.scram_credentials = stored.scram_credentials
+        """By user and number of the mechanism; to be read only."""
+        self._feature_levels = stored.feature_levels
+        self.features_epoch = stored.features_epoch
+        """How often levels of features were set."""
+        self._brokers: dict[int, BrokerRegistration] = {}
+        self._leaving: dict[bytes, str] = {}
+        self._gone_from: dict[bytes, set[int]] = {}
+        """Which brokers have put the folders of a deleted topic away."""
+        self._next_in_block = self._block_end = 0
+        self._turn = 0
+        self.cluster_id = stored.cluster_id
+        """22 characters of url-safe base64, set when the database is made and never changed."""
+        self.acls.add(stored.acls)
+        for topic in stored.topics:
+            self._remember(topic)
+
+    @classmethod
+    def open(
+        cls,
+        data_dir: str,
+        *,
+        node_ids: Collection[int] = (),
+        cluster_id: str = "",
+        filesystem: FileSystem | None = None,
+    ) -> "Controller":
+        """Open the database of `data_dir`, making both if there are none, for a cluster of the brokers `node_ids`.
+
+        `cluster_id` is what a new cluster shall be called, and an old one has to be. Raises ControllerError for a
+        directory that `data_directory.py` refuses, and for a file that is damaged, of a later format, of another
+        cluster, or in use by another process. Raises OSError if the disk refuses. Blocks.
+        """
+        filesystem = filesystem or OsFileSystem()
+        try:
+            prepare_data_directory(filesystem, data_dir, node_ids)
+        except NotADataDirectory as error:
+            raise ControllerError(str(error)) from error
+        path = os.path.join(data_dir, DATABASE)
+        known_id = "" if filesystem.exists(path) else _cluster_id_of_logs(filesystem, data_dir)
+        database, stored = ControllerDatabase.open(filesystem, data_dir, new_cluster_id=known_id or cluster_id)
+        if cluster_id and stored.cluster_id != cluster_id:
+            database.close()
+            raise ControllerError(f"{data_dir} belongs to cluster {stored.cluster_id}, not to {cluster_id}")
+        return cls(database, stored, node_ids)
+
+    def close(self) -> None:
+        self._database.close()
+
+    # --- brokers
+
+    @property
+    def brokers(self) -> list[BrokerRegistration]:
+        """The live brokers, by node id."""
+        return [self._brokers[node_id] for node_id in sorted(self._brokers)]
+
+    @property
+    def controller_id(self) -> int:
+        """The broker that clients send administrative requests to; any would do."""
+        return min(self._brokers, default=-1)
+
+    def register(self, broker: BrokerRegistration) -> None:
+        self._brokers[broker.node_id] = broker
+
+    def broker(self, node_id: int) -> BrokerRegistration | None:
+        """The live broker of this number, if there is one."""
+        return self._brokers.get(node_id)
+
+    def is_live(self, node_id: int) -> bool:
+        return node_id in self._brokers
+
+    def unregister(self, node_id: int) -> None:
+        self._brokers.pop(node_id, None)
+
+    # --- topics
+
+    @property
+    def topics(self) -> dict[str, Topic]:
+        """All topics by name; to be read only."""
+        return self._topics
+
+    def topic(self, name: str) -> Topic | None:
+        return self._topics.get(name)
+
+    def topic_by_id(self, topic_id: bytes) -> Topic | None:
+        return self._by_id.get(topic_id)
+
+    def colliding_topic(self, name: str) -> str | None:
+        """A topic whose name differs from `name` in `.` and `_` only: the two would be one in the names of metrics."""
+        return min(self._folded_names.get(_fold(name), set()) - {name}, default=None)
+
+    def assign(self, partitions: int, replication_factor: int) -> list[tuple[int, ...]]:
+        """Replicas for each of `partitions` new partitions, spread over the live brokers.
+
+        Raises InvalidPartitions or InvalidReplicationFactor.
+        """
+        if partitions < 1:
+            raise InvalidPartitions(f"a topic has at least 1 partition, not {partitions}")
+        if replication_factor < 1:
+            raise InvalidReplicationFactor(f"a topic has at least 1 replica, not {replication_factor}")
+        if replication_factor > len(self._brokers):
+            raise InvalidReplicationFactor(
+                f"{replication_factor} replicas need as many brokers; {len(self._brokers)} registered"
+            )
+        first, self._turn = self._turn, self._turn + partitions
+        racks = racks_of((broker.node_id, broker.rack) for broker in self._brokers.values())
+        return [place(racks, first + number, replication_factor) for number in range(partitions)]
+
+    def new_topic(self, name: str, assignment: Iterable[Sequence[int]], configs: dict[str, str]) -> Topic:
+        """A topic with a new id, led by the first replica of each partition; `create_topics` makes it real."""
+        partitions = tuple(
+            PartitionState(replicas=tuple(replicas), isr=tuple(replicas), leader=replicas[0]) for replicas in assignment
+        )
+        return Topic(name, random_uuid(), partitions, configs)
+
+    def create_topics(self, topics: Sequence[Topic]) -> None:
+        """Write new topics, all or none, before their folders exist. Raises KafkaStorageError if they cannot be."""
+        self._database.insert_topics(topics)
+        for topic in topics:
+            self._remember(topic)
+
+    def add_partitions(self, topic: Topic, assignment: Iterable[Sequence[int]]) -> Topic:
+        """Give a topic further partitions, before their folders exist; returns what it is now. Raises
+        KafkaStorageError."""
+        new = [PartitionState(tuple(replicas), tuple(replicas), replicas[0]) for replicas in assignment]
+        grown = topic._replace(partitions=(*topic.partitions, *new))
+        self._database.insert_partitions(grown, len(topic.partitions))
+        self._remember(grown)
+        return grown
+
+    def take_back_partitions(self, topic: Topic, count: int) -> None:
+        """Undo `add_partitions`, down to `count`, where they could not be made."""
+        self._database.delete_partitions(topic, count)
+        self._remember(topic._replace(partitions=topic.partitions[:count]))
+
+    def begin_leader_epochs(self, node_ids: Collection[int]) -> None:
+        """Start a new leader epoch in every partition that one of these brokers leads, before any of them starts: they
+        were away, and may have lost the end of a log.
+
+        By the epoch readers notice that what they have read is not what is there now (KIP-320).
+        """
+        self.change_partitions(
+            {
+                (topic.id, number): state._replace(leader_epoch=state.leader_epoch + 1)
+                for topic in self._topics.values()
+                for number, state in enumerate(topic.partitions)
+                if state.leader in node_ids
+            }
+        )
+
+    def change_partitions(self, changes: Mapping[tuple[bytes, int], PartitionState]) -> None:
+        """Give partitions, by topic id and number, other states; `partition_epoch` rises by itself. All or none, and
+        then every live broker is told. Raises KafkaStorageError."""
+        changed: dict[bytes, dict[int, PartitionState]] = {}
+        for (topic_id, number), state in changes.items():
+            changed.setdefault(topic_id, {})[number] = state._replace(partition_epoch=state.partition_epoch + 1)
+        told: list[tuple[Topic, int]] = []
+        for topic_id, states in changed.items():
+            topic = self._by_id[topic_id]
+            partitions = tuple(states.get(number, state) for number, state in enumerate(topic.partitions))
+            told += [(topic._replace(partitions=partitions), number) for number in states]
+        if not told:
+            return
+        self._database.update_partitions(told)
+        for topic, _ in told:
+            self._remember(topic)
+        for topic, number in told:
+            for broker in self.brokers:
+                current = self._by_id.get(topic.id)  # whoever is told first may have changed it again
+                if broker.host is not None and current is not None:
+                    broker.host.partition_changed(current, number)
+
+    def delete_topics(self, topics: Sequence[Topic]) -> None:
+        """Forget topics, all or none, before their folders go; until `gone_from` all brokers it is known that they
+        should."""
+        self._database.delete_topics(topics)
+        for topic in topics:
+            del self._topics[topic.name]
+            del self._by_id[topic.id]
+            same_folded = self._folded_names[_fold(topic.name)]
+            same_folded.discard(topic.name)
+            if not same_folded:
+                del self._folded_names[_fold(topic.name)]
+            self._leaving[topic.id] = topic.name
+
+    def is_leaving(self, name: str) -> bool:
+        """Whether a deleted topic of this name may still have folders that a new one would run into."""
+        return name in self._leaving.values()
+
+    def deleted_topic_ids(self) -> set[bytes]:
+        """Topics that are deleted and whose folders may not be."""
+        return self._database.deleted_topic_ids()
+
+    def release_names(self, topic_ids: Iterable[bytes]) -> None:
+        """Every live broker has put the folders of these deleted topics away: others may be called so."""
+        for topic_id in topic_ids:
+            self._leaving.pop(topic_id, None)
+
+    def gone_from(self, node_id: int, topic_ids: Iterable[bytes]) -> None:
+        """A broker has no folder of these deleted topics any more. When that is so of every broker, they are
+        forgotten. Raises KafkaStorageError."""
+        forgotten = []
+        for topic_id in topic_ids:
+            brokers = self._gone_from.setdefault(topic_id, set())
+            brokers.add(node_id)
+            if brokers >= self.node_ids:
+                forgotten.append(topic_id)
+        if forgotten:
+            self._database.forget_deleted(forgotten)
+        for topic_id in forgotten:
+            del self._gone_from[topic_id]
+
+    # --- settings
+
+    def broker_configs(self, name: str) -> dict[str, str]:
+        """What was set while brokers ran: for the broker of this number, or for all (the empty name)."""
+        return self._broker_configs.get(name, {})
+
+    def set_broker_configs(self, name: str, configs: Mapping[str, str]) -> None:
+        """Replace `broker_configs`. Raises KafkaStorageError."""
+        self._database.replace_configs(BROKER, name, configs)
+        self._broker_configs[name] = dict(configs)
+
+    def set_topic_configs(self, topic: Topic, configs: Mapping[str, str]) -> None:
+        """Replace a topic's settings. Raises KafkaStorageError."""
+        self._database.replace_configs(TOPIC, topic.name, configs)
+        self._remember(topic._replace(configs=dict(configs)))
+
+    @property
+    def client_quotas(self) -> Mapping[str, Mapping[str, str]]:
+        """The quotas of each entity that has any, by their keys (see `client_quotas.py`)."""
+        return self._client_quotas
+
+    def set_client_quotas(self, entity: str, quotas: Mapping[str, str]) -> None:
+        """Replace an entity's quotas. Raises KafkaStorageError."""
+        self._database.replace_configs(CLIENT_QUOTA, entity, quotas)
+        if quotas:
+            self._client_quotas[entity] = dict(quotas)
+        else:
+            self._client_quotas.pop(entity, None)
+
+    # --- security
+
+    def create_acls(self, acls: Iterable[AclBinding]) -> None:
+        """Add access rules, all or none; those that there are stay as they are. Raises KafkaStorageError."""
+        new = [acl for acl in dict.fromkeys(acls) if acl not in self.acls]
+        if not new:
+            return
+        self._database.insert_acls(new)
+        self.acls.add(new)
+
+    def delete_acls(self, acls: Iterable[AclBinding]) -> None:
+        """Remove access rules, all or none. Raises KafkaStorageError."""
+        gone = [acl for acl in dict.fromkeys(acls) if acl in self.acls]
+        if not gone:
+            return
+        self._database.delete_acls(gone)
+        self.acls.remove(gone)
+
+    def alter_scram_credentials(
+        self, changed: Mapping[tuple[str, int], ScramCredential], deleted: Collection[tuple[str, int]]
+    ) -> None:
+        """Set and delete credentials, by user and number of the mechanism, all or none. Raises KafkaStorageError."""
+        if not changed and not deleted:
+            return
+        self._database.alter_scram_credentials(changed, deleted)
+        for key in deleted:
+            self.scram_credentials.pop(key, None)
+        self.scram_credentials.update(changed)
+
+    # --- features
+
+    @property
+    def feature_levels(self) -> Mapping[str, int]:
+        """The levels of features (KIP-584) that were set; others have their release's."""
+        return self._feature_levels
+
+    def set_feature_levels(self, levels: Mapping[str, int]) -> None:
+        """Set levels of features. Raises KafkaStorageError."""
+        epoch = self.features_epoch + 1
+        self._database.set_feature_levels(levels, epoch)
+        self._feature_levels.update(levels)
+        self.features_epoch = epoch
+
+    # --- producer ids
+
+    def next_producer_id(self) -> int:
+        """An id that was never given out and never will be again. Raises KafkaStorageError if none can be reserved."""
+        if self._next_in_block == self._block_end:
+            self._next_in_block = self._database.reserve_producer_ids(PRODUCER_ID_BLOCK)
+            self._block_end = self._next_in_block + PRODUCER_ID_BLOCK
+        producer_id = self._next_in_block
+        self._next_in_block += 1
+        return producer_id
+
+    def _remember(self, topic: Topic) -> None:
+        self._topics[topic.name] = topic
+        self._by_id[topic.id] = topic
+        self._folded_names.setdefault(_fold(topic.name), set()).add(topic.name)
+
+
+def _cluster_id_of_logs(filesystem: FileSystem, data_dir: str) -> str:
+    """The cluster that the log directories in `data_dir` belong to, if any: a database made beside them is theirs."""
+    for name in filesystem.list(data_dir):
+        if parse_broker_directory(name) is not None:
+            try:
+                meta = read_meta_properties(filesystem, os.path.join(data_dir, name))
+            except (CorruptMetadata, OSError):
+                continue
+            if meta is not None and meta.cluster_id:
+                return meta.cluster_id
+    return ""
+
+
+def _fold(name: str) -> str:
+    return name.replace(".", "_")

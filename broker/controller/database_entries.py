@@ -1,0 +1,168 @@
+"""The contents of the controller's database, and the journal entries that stand for them.
+
+An entry is a key and a value; `storage/FORMAT.md` lists them. The functions here are the one home of keys.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ...protocol.messages.describe_configs import BROKER, TOPIC
+from ...protocol.scram import ScramCredential
+from ...protocol.uuids import format_uuid, parse_uuid
+from ...storage.journal import Entries, Key
+from ..security.acls import AclBinding
+from .topology import PartitionState, Topic
+
+CLIENT_QUOTA = -1
+"""The resource type of client quotas in the database, where they are kept beside settings. Kafka has no such type."""
+
+CLUSTER_ID: Key = ("cluster_id",)
+NEXT_PRODUCER_ID: Key = ("next_producer_id",)
+FEATURES_EPOCH: Key = ("features_epoch",)
+
+
+class Stored(NamedTuple):
+    """Everything in the database when it is opened."""
+
+    cluster_id: str
+    topics: list[Topic]
+    broker_configs: dict[str, dict[str, str]]
+    """By node id as text; empty: for all brokers."""
+    client_quotas: dict[str, dict[str, str]]
+    """By entity."""
+    acls: list[AclBinding]
+    """In the order in which they were made."""
+    scram_credentials: dict[tuple[str, int], ScramCredential]
+    """By user and number of the mechanism."""
+    feature_levels: dict[str, int]
+    features_epoch: int
+    next_producer_id: int
+    """The first producer id that is in no reserved block."""
+    deleted_topics: set[bytes]
+    """Ids of deleted topics whose folders may still be there."""
+
+
+def entries_of(stored: Stored) -> Entries:
+    """All entries of a database."""
+    entries: Entries = {
+        CLUSTER_ID: stored.cluster_id,
+        NEXT_PRODUCER_ID: stored.next_producer_id,
+        FEATURES_EPOCH: stored.features_epoch,
+    }
+    entries.update(topic_entries(stored.topics))
+    for resource_type, resources in ((BROKER, stored.broker_configs), (CLIENT_QUOTA, stored.client_quotas)):
+        entries.update({config_key(resource_type, name): dict(configs) for name, configs in resources.items()})
+    entries.update({acl_key(acl): True for acl in stored.acls})
+    entries.update({scram_key(*key): scram_value(one) for key, one in stored.scram_credentials.items()})
+    entries.update({feature_key(name): level for name, level in stored.feature_levels.items()})
+    entries.update({deleted_topic_key(topic_id): True for topic_id in stored.deleted_topics})
+    return entries
+
+
+def stored_of(entries: Mapping[Key, Any]) -> Stored:
+    """Read all entries of a database. ValueError, TypeError, LookupError or AttributeError for entries that no
+    `entries_of` made."""
+    names: dict[str, str] = {}
+    partitions: dict[str, dict[int, PartitionState]] = {}
+    configs: dict[int, dict[str, dict[str, str]]] = {TOPIC: {}, BROKER: {}, CLIENT_QUOTA: {}}
+    stored = Stored(
+        cluster_id=entries[CLUSTER_ID],
+        topics=[],
+        broker_configs=configs[BROKER],
+        client_quotas=configs[CLIENT_QUOTA],
+        acls=[],
+        scram_credentials={},
+        feature_levels={},
+        features_epoch=entries[FEATURES_EPOCH],
+        next_producer_id=entries[NEXT_PRODUCER_ID],
+        deleted_topics=deleted_topic_ids(entries),
+    )
+    for key, value in entries.items():
+        kind = key[0]
+        if kind == "partition":
+            replicas, isr, leader, leader_epoch, partition_epoch, adding, removing = value
+            partitions.setdefault(key[1], {})[key[2]] = PartitionState(
+                tuple(replicas), tuple(isr), leader, leader_epoch, partition_epoch, tuple(adding), tuple(removing)
+            )
+        elif kind == "topic":
+            names[key[1]] = value
+        elif kind == "config":
+            configs[key[1]][key[2]] = dict(sorted(value.items()))
+        elif kind == "acl":
+            stored.acls.append(AclBinding(*key[1:]))
+        elif kind == "scram":
+            stored.scram_credentials[key[1], key[2]] = _scram_credential(*value)
+        elif kind == "feature":
+            stored.feature_levels[key[1]] = value
+    for topic_id, name in names.items():
+        states = partitions[topic_id]
+        numbered = tuple([states[number] for number in range(len(states))])
+        stored.topics.append(Topic(name, parse_uuid(topic_id), numbered, configs[TOPIC].get(name, {})))
+    return stored
+
+
+# --- keys and values
+
+
+def topic_entries(topics: Iterable[Topic]) -> Entries:
+    """Topics with their partitions and settings."""
+    entries: Entries = {}
+    for topic in topics:
+        entries[topic_key(topic.id)] = topic.name
+        for number, state in enumerate(topic.partitions):
+            entries[partition_key(topic.id, number)] = state
+        if topic.configs:
+            entries[config_key(TOPIC, topic.name)] = dict(topic.configs)
+    return entries
+
+
+def topic_key(topic_id: bytes) -> Key:
+    """Its value is the topic's name."""
+    return ("topic", format_uuid(topic_id))
+
+
+def partition_key(topic_id: bytes, number: int) -> Key:
+    """Its value has the fields of PartitionState."""
+    return ("partition", format_uuid(topic_id), number)
+
+
+def deleted_topic_key(topic_id: bytes) -> Key:
+    return ("deleted_topic", format_uuid(topic_id))
+
+
+def deleted_topic_ids(keys: Iterable[Key]) -> set[bytes]:
+    """The ids of the deleted topics among the keys."""
+    return {parse_uuid(key[1]) for key in keys if key[0] == "deleted_topic"}
+
+
+def config_key(resource_type: int, name: str) -> Key:
+    """Its value has the resource's settings, by their keys. The type is TOPIC, BROKER or CLIENT_QUOTA."""
+    return ("config", resource_type, name)
+
+
+def acl_key(acl: AclBinding) -> Key:
+    return ("acl", *acl)
+
+
+def feature_key(name: str) -> Key:
+    return ("feature", name)
+
+
+def scram_key(user: str, mechanism: int) -> Key:
+    return ("scram", user, mechanism)
+
+
+def scram_value(credential: ScramCredential) -> Sequence[str | int]:
+    return (
+        b64encode(credential.salt).decode(),
+        credential.iterations,
+        b64encode(credential.stored_key).decode(),
+        b64encode(credential.server_key).decode(),
+    )
+
+
+def _scram_credential(salt: str, iterations: int, stored_key: str, server_key: str) -> ScramCredential:
+    return ScramCredential(b64decode(salt), iterations, b64decode(stored_key), b64decode(server_key))

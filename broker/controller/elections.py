@@ -1,0 +1,158 @@
+"""Who leads a partition, and who is in sync with it: the rules by which the controller's picture changes.
+
+    what happens                    in sync afterwards                      leader
+    ------------------------------  --------------------------------------  -----------------------------------------
+    a broker dies or leaves         the others; the last one stays in       if it led: the first replica that is live
+                                                                            and in sync, else nobody
+    a broker comes (back)           as before: it joins when it has         it, of what nobody leads and it is in sync
+                                    caught up                               with
+    nobody in sync is live, and     only the new leader                     the first live replica: what it lacks is
+    unclean elections are allowed                                           lost
+    the first replica is preferred  as before                               it, if it is live and in sync
+
+Every change of leader starts a new leader epoch (KIP-101). What the leader finds out about its followers it reports by
+`alter_isr` (KIP-497).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ...protocol.errors import (
+    ElectionNotNeeded,
+    EligibleLeadersNotAvailable,
+    FencedLeaderEpoch,
+    PreferredLeaderNotAvailable,
+    UnknownTopicOrPartition,
+)
+from ...protocol.topics import TopicPartition
+from .controller import NO_LEADER, BrokerRegistration, Controller, PartitionState
+
+if TYPE_CHECKING:
+    from .controller import Topic
+
+IsUncleanAllowed = Callable[["Topic"], bool]
+"""Whether `unclean.leader.election.enable` is in force for a topic."""
+
+
+def never(_: Topic) -> bool:
+    """Lose nothing that is committed: Kafka's default."""
+    return False
+
+
+def leave(controller: Controller, node_id: int, is_unclean_allowed: IsUncleanAllowed = never) -> None:
+    """A broker is live no more: others lead what it led. Raises KafkaStorageError."""
+    controller.unregister(node_id)
+    settle(controller, is_unclean_allowed)
+    for broker in controller.brokers:
+        if broker.host is not None:
+            broker.host.broker_left(node_id)
+
+
+def join(controller: Controller, broker: BrokerRegistration, is_unclean_allowed: IsUncleanAllowed = never) -> None:
+    """A broker is live from now on, and leads what nobody could lead without it. Raises KafkaStorageError."""
+    controller.register(broker)
+    settle(controller, is_unclean_allowed)
+
+
+def settle(controller: Controller, is_unclean_allowed: IsUncleanAllowed = never) -> None:
+    """Have every partition led by a live broker, if one may, and no dead one in sync. Raises KafkaStorageError."""
+    changes: dict[tuple[bytes, int], PartitionState] = {}
+    for topic in controller.topics.values():
+        for number, state in enumerate(topic.partitions):
+            settled = _settled(controller, state, partial(is_unclean_allowed, topic))
+            if settled != state:
+                changes[topic.id, number] = settled
+    controller.change_partitions(changes)
+
+
+def _settled(controller: Controller, state: PartitionState, is_unclean: Callable[[], bool]) -> PartitionState:
+    isr = tuple(node_id for node_id in state.isr if controller.is_live(node_id))
+    if not isr and is_unclean():
+        isr = tuple(node_id for node_id in state.replicas if controller.is_live(node_id))[:1]
+    state = state._replace(isr=isr or state.isr)  # somebody has to be known to have everything
+    if controller.is_live(state.leader) and state.leader in isr:
+        return state
+    leader = _first(node_id for node_id in state.replicas if node_id in isr)
+    return state if leader == state.leader else _led_by(leader, state)
+
+
+def _first(node_ids: Iterable[int]) -> int:
+    return next(iter(node_ids), NO_LEADER)
+
+
+def _led_by(leader: int, state: PartitionState) -> PartitionState:
+    return state._replace(leader=leader, leader_epoch=state.leader_epoch + 1)
+
+
+def prefer_first(controller: Controller) -> None:
+    """Give every partition to its first replica that may lead it and does not (auto.leader.rebalance.enable). Raises
+    KafkaStorageError."""
+    controller.change_partitions(
+        {
+            (topic.id, number): _led_by(state.replicas[0], state)
+            for topic in controller.topics.values()
+            for number, state in enumerate(topic.partitions)
+            if state.leader != state.replicas[0]
+            and state.replicas[0] in state.isr
+            and controller.is_live(state.replicas[0])
+        }
+    )
+
+
+def alter_isr(controller: Controller, topic_partition: TopicPartition, leader_epoch: int, isr: tuple[int, ...]) -> None:
+    """What the leader of `leader_epoch` says of who is in sync. Raises UnknownTopicOrPartition, FencedLeaderEpoch,
+    KafkaStorageError."""
+    topic_id, state = find(controller, topic_partition)
+    if state.leader_epoch != leader_epoch:
+        raise FencedLeaderEpoch(f"leader epoch {leader_epoch} ended; it is {state.leader_epoch} now")
+    if isr != state.isr:
+        changed = progressed(controller, state._replace(isr=isr))
+        controller.change_partitions({(topic_id, topic_partition.partition): changed})
+
+
+def elect(
+    controller: Controller, topic_partition: TopicPartition, leader: int | None = None, *, is_unclean: bool = False
+) -> None:
+    """Have `leader` lead a partition, its first replica if none is named, or with `is_unclean` whoever is live.
+
+    Raises UnknownTopicOrPartition; ElectionNotNeeded where it leads already (or, unclean, anybody does);
+    PreferredLeaderNotAvailable where it is not live or not in sync, or EligibleLeadersNotAvailable; KafkaStorageError.
+    """
+    topic_id, state = find(controller, topic_partition)
+    key = (topic_id, topic_partition.partition)
+    if is_unclean:
+        if controller.is_live(state.leader):
+            raise ElectionNotNeeded(f"{topic_partition} is led by broker {state.leader}")
+        elected = _settled(controller, state, lambda: True)
+        if elected.leader == NO_LEADER:
+            raise EligibleLeadersNotAvailable(f"no replica of {topic_partition} is live")
+        controller.change_partitions({key: elected})
+        return
+    wanted = state.replicas[0] if leader is None else leader
+    if wanted == state.leader:
+        raise ElectionNotNeeded(f"{topic_partition} is led by broker {wanted} already")
+    if wanted not in state.isr or not controller.is_live(wanted):
+        raise PreferredLeaderNotAvailable(f"broker {wanted} is not live and in sync with {topic_partition}")
+    controller.change_partitions({key: _led_by(wanted, state)})
+
+
+def progressed(controller: Controller, state: PartitionState) -> PartitionState:
+    """A partition that is being reassigned, with the old replicas gone once all the new ones are in sync; any other as
+    it is (KIP-455)."""
+    kept = tuple(node_id for node_id in state.replicas if node_id not in state.removing)
+    if not state.is_reassigned or not {*state.adding} <= {*state.isr} or not {*kept} & {*state.isr}:
+        return state
+    isr = tuple(node_id for node_id in state.isr if node_id in kept)
+    done = state._replace(replicas=kept, isr=isr, adding=(), removing=())
+    return done if done.leader in isr else _settled(controller, done, lambda: False)
+
+
+def find(controller: Controller, topic_partition: TopicPartition) -> tuple[bytes, PartitionState]:
+    """The topic's id, and the state of one partition. Raises UnknownTopicOrPartition."""
+    topic = controller.topic(topic_partition.topic)
+    if topic is None or not 0 <= topic_partition.partition < len(topic.partitions):
+        raise UnknownTopicOrPartition(f"there is no partition {topic_partition}")
+    return topic.id, topic.partitions[topic_partition.partition]

@@ -1,0 +1,147 @@
+"""Reading a partition of an internal topic again: every record in the order of the log, in short steps.
+
+A step holds the loop for a fraction of a millisecond, unless one batch holds tens of thousands of records. Between
+steps the log may be compacted: a chunk is read from where the one before ended, by offset.
+
+The meaning of keys and values belongs to the coordinators: `groups.loading`, `transactions.store`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Protocol
+
+from ...protocol.errors import KafkaError
+from ...protocol.records.batch import HEADER_SIZE, MAGIC, BatchHeader
+from ...protocol.records.compression import Codec
+from ...protocol.records.load_kernel import RecordReader
+from ...protocol.records.record import Record, decode_records
+from ...storage.log import PartitionLog
+from ...storage.log_file import Snapshot, read_batches
+from ...storage.segment import Segment
+
+log = logging.getLogger("kmini.internal_topics")
+
+RECORDS_A_STEP = 256
+"""Records that are taken in before others get the loop, if they want it."""
+
+_CHUNK_BYTES = 1 << 18
+"""Bytes of a segment that are read at a time."""
+
+
+class CorruptRecord(ValueError):
+    """A record that is none of those that its key or its version announces."""
+
+
+class Replay(Protocol):
+    """Takes in the records of a partition, in the order of the log."""
+
+    def add(self, key: bytes, record: Record) -> None:
+        """A record that counts; a tombstone has no value. Raises CorruptRecord."""
+
+    def add_pending(self, producer_id: int, key: bytes, record: Record) -> None:
+        """A record of a transaction, which counts from `decide` on, if at all. Raises CorruptRecord."""
+
+    def decide(self, producer_id: int, *, is_commit: bool) -> None:
+        """The transaction of a producer has ended here."""
+
+
+class LastValues:
+    """A `Replay` that keeps the last value of every key, of a topic to which no transaction writes."""
+
+    def __init__(self) -> None:
+        self.values: dict[bytes, bytes] = {}
+
+    def add(self, key: bytes, record: Record) -> None:
+        if record.value is None:
+            self.values.pop(key, None)
+        else:
+            self.values[key] = record.value
+
+    def add_pending(self, producer_id: int, key: bytes, record: Record) -> None:
+        raise CorruptRecord("no transaction writes to this topic")
+
+    def decide(self, producer_id: int, *, is_commit: bool) -> None:
+        """Nothing is pending."""
+
+
+def replayed(partition_log: PartitionLog, replay: Replay) -> Iterator[None]:
+    """Give `replay` what the partition holds, in steps. What cannot be read is logged and left out."""
+    start = partition_log.log_start_offset
+    for header, batch in stored_batches(partition_log):
+        try:
+            if header.is_control:
+                _decide(replay, header, batch)
+                continue
+            records = stored_records(header, batch)
+        except (KafkaError, ValueError) as error:
+            log.error("%s: the batch at %d is left out: %s", partition_log.topic_partition, header.base_offset, error)
+            continue
+        for count, record in enumerate(records, 1):
+            if record.key is None or record.offset < start:
+                continue
+            try:
+                if header.is_transactional:
+                    replay.add_pending(header.producer_id, record.key, record)
+                else:
+                    replay.add(record.key, record)
+            except CorruptRecord as error:
+                log.error("%s: the record at %d is left out: %s", partition_log.topic_partition, record.offset, error)
+            if count % RECORDS_A_STEP == 0:
+                yield
+        yield
+
+
+def _decide(replay: Replay, header: BatchHeader, batch: memoryview) -> None:
+    from ...protocol.records.control import parse_end_transaction_marker  # transactions are rare
+
+    marker = parse_end_transaction_marker(batch)
+    if marker is not None:
+        replay.decide(header.producer_id, is_commit=not marker.is_abort)
+
+
+def stored_batches(partition_log: PartitionLog) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """The batches of a partition, from its start. Segments may be replaced meanwhile. Blocks to read a chunk at a time;
+    what cannot be read is logged, and the next segment goes on."""
+    offset, segments = partition_log.log_start_offset, partition_log.segments
+    while True:
+        segment = next(segments.since(offset))
+        is_at_end = True
+        try:
+            for header, batch in _chunk(segment, segment.position_of(offset)):
+                offset, is_at_end = header.next_offset, False
+                yield header, batch
+        except (KafkaError, OSError) as error:
+            log.error("%s cannot be read to its end: %s", partition_log.topic_partition, error)
+            is_at_end = True
+        if is_at_end:
+            following = next((one for one in segments if one.base_offset > segment.base_offset), None)
+            if following is None:
+                return
+            offset = max(offset, following.base_offset)
+
+
+def _chunk(segment: Segment, position: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """The batches of the next bytes of a segment: one at least, unless it ends there."""
+    length = _CHUNK_BYTES
+    while position < segment.size:
+        found = False
+        for _, header, batch in read_batches(Snapshot(segment.log.path, segment.log.read_at(position, length))):
+            found = True
+            yield header, batch
+        if found or position + length >= segment.size:
+            return
+        length *= 4  # the first batch is larger
+
+
+def stored_records(header: BatchHeader, batch: memoryview) -> list[Record]:
+    """The records of a batch. Nearly all that we have written ourselves are not compressed, and hold one. Raises
+    ValueError or KafkaError."""
+    if header.magic == MAGIC and header.codec == Codec.NONE and not header.is_log_append_time:
+        reader = RecordReader(batch[HEADER_SIZE:])
+        records: list[Record] = reader.records(
+            Record._make, header.record_count, header.base_offset, header.base_timestamp, None
+        )
+        return records
+    return decode_records(batch, 0, header)

@@ -1,0 +1,381 @@
+"""The group coordinator: what a request of the classic group protocol does to a group, in Kafka's order of checks.
+
+What depends on the state of the group is in the tables of `states`, how somebody joins in `joins`, what waits and what
+times out in `rebalance`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...protocol.errors import (
+    NONE,
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    GroupIdNotFound,
+    IllegalGeneration,
+    InconsistentGroupProtocol,
+    InvalidGroupId,
+    InvalidRequest,
+    InvalidSessionTimeout,
+    KafkaError,
+    NotCoordinator,
+    RebalanceInProgress,
+    UnknownMemberId,
+)
+from ...protocol.topics import CONSUMER_OFFSETS
+from ..api.error_mapping import kafka_error
+from .cleanup import expire, forget_topics, next_expiry_ms
+from .group import Group, refused
+from .group_states import DEAD, EMPTY, HEARTBEAT, PREPARING, STABLE, SYNC, Sync, can_rebalance
+from .joins import Joins, Refused
+from .member import Joining, JoinResult, SyncResult
+from .rebalance import Rebalancer
+from .shards import Shards
+
+if TYPE_CHECKING:
+    from ..clock import Clock
+    from ..coordinators.coordinator_topic import Written
+    from ..coordinators.loader import Steps
+    from ..replication.partition import Partition
+    from ..settings.broker_config import BrokerConfig
+    from .group_records import GroupMetadata
+    from .group_store import GroupStore, OffsetChanges
+    from .loading import LoadedGroup
+
+GROUP_ID_NOT_FOUND_SINCE = 9
+"""The first version of OffsetCommit that knows this error (KIP-848)."""
+
+
+class Syncing(NamedTuple):
+    """What a member says when it asks for its assignment."""
+
+    member_id: str
+    instance_id: str | None
+    generation_id: int
+    protocol_type: str | None
+    """None does not say, and neither does the next."""
+    protocol_name: str | None
+    assignments: Mapping[str, bytes]
+    """By member id; from the leader."""
+
+
+class Leaving(NamedTuple):
+    """A member that shall go. Without a member id its instance id says which."""
+
+    member_id: str
+    instance_id: str | None = None
+
+
+class GroupCoordinator:
+    """The groups that this broker coordinates. Belongs to the broker's loop."""
+
+    def __init__(self, config: BrokerConfig, clock: Clock, store: GroupStore) -> None:
+        self.groups = Shards(store.partition_of)
+        self.store = store
+        self._config = config
+        self._clock = clock
+        self._rebalancer = Rebalancer(config, clock, store)
+        self._joins = Joins(config, store, self._rebalancer)
+
+    # --- life
+
+    def load(self, partition: Partition, taken: Callable[[Group], None] | None = None) -> Steps:
+        """Begin with what is stored in a partition that this broker leads from now on; `taken` is called with each
+        group. Members have their session time-out to send a heartbeat."""
+        too_large: list[Group] = []
+
+        def take(group_id: str, loaded: LoadedGroup) -> None:
+            group = Group.restored(group_id, *loaded)
+            self.groups.put(group)
+            for member in group.members.values():
+                self._rebalancer.hear_of(member, group)
+            if len(group.members) > self._config.group_max_size:
+                too_large.append(group)
+            if taken is not None:
+                taken(group)
+
+        return self._load(self.store.load(partition, take), too_large)
+
+    def _load(self, steps: Steps, too_large: Iterable[Group]) -> Steps:
+        yield from steps
+        for group in too_large:
+            if self.groups.get(group.group_id) is group:
+                self._rebalancer.begin(group, "group.max.size has become smaller than the group")
+
+    def unload(self, number: int | None = None) -> Steps:
+        """Forget all groups, or those of one partition: this broker does not lead it any more. The steps that are
+        returned give the memory back."""
+        self.store.topic.forget(number)
+        gone = self.groups.pop(number)
+        for shard in gone:
+            for group in shard.values():
+                if group.is_alive:
+                    self._rebalancer.kill(group, NotCoordinator)
+                else:
+                    group.state = DEAD  # of a million groups, most only commit offsets
+        return _discard(gone)
+
+    async def stop(self) -> None:
+        """Let nothing more happen to any group, and wait for what is being written."""
+        self.unload()
+        await self._rebalancer.settle()
+
+    def forget_topics(self, topic_ids: Mapping[str, bytes]) -> None:
+        """Topics were deleted, given as ids by name: forget what was committed for them, without holding anybody up."""
+        if CONSUMER_OFFSETS in topic_ids:
+            self.unload()
+        else:
+            self._rebalancer.do(forget_topics(self, topic_ids))
+
+    async def expire_offsets(self) -> None:
+        """Forget the offsets, and the groups, whose time is over."""
+        await expire(self, self._clock.now_ms(), self._config.offsets_retention_minutes * 60_000)
+
+    def next_expiry_ms(self) -> int | None:
+        """Before this, in log time, `expire_offsets` has no effect, unless a group changes; None if it never has."""
+        return next_expiry_ms(self, self._config.offsets_retention_minutes * 60_000)
+
+    def keeps(self, group: Group) -> bool:
+        """Whether `group` is in memory and its partition is led here. Of any other group nothing is stored here: its
+        partition has another leader, or `__consumer_offsets` was deleted."""
+        return self.groups.get(group.group_id) is group and self.store.leads(group.group_id)
+
+    @property
+    def completed_rebalances(self) -> int:
+        """How many generations got their assignment."""
+        return self._rebalancer.completed
+
+    def _create(self, group_id: str) -> Group:
+        """A new group, which is stored at once. It is Dead if that fails."""
+        group = Group(group_id, self._clock.now_ms())
+        group.is_being_created = True
+        self._rebalancer.do(self._store_new(group))
+        return group
+
+    async def _store_new(self, group: Group) -> None:
+        """Store a group without members. A group that failed to append leaves no trace; one that was appended and not
+        replicated in time stays, without members, as the log has it."""
+        group_id, metadata = group.group_id, group.stored({})
+        try:
+            await self.store.write_group(group_id, metadata, partial(self.note_written, group))
+        except Exception as error:
+            self._rebalancer.kill(group, type(kafka_error(error, "storing a new group")))
+            if self.groups.get(group_id) is group:
+                self._replace(group, metadata)
+        else:
+            self._rebalancer.created(group)
+
+    def _replace(self, dead: Group, metadata: GroupMetadata) -> None:
+        """Put a group without members, of which `metadata` is stored, in the place of one that was killed."""
+        group = Group.restored(dead.group_id, metadata, dead.offsets)
+        group.is_shown = dead.is_shown
+        self.groups.put(group)
+
+    def note_written(self, group: Group, written: Written) -> None:
+        """A record of the group was appended: the group is in memory from now on, and shown to readers once that record
+        is replicated."""
+        if group.group_id not in self.groups:
+            self.groups.put(group)
+        if not group.is_shown:
+            written.when_replicated(partial(self._show, group.group_id))
+
+    def _show(self, group_id: str) -> None:
+        group = self.groups.get(group_id)
+        if group is not None:
+            group.is_shown = True
+
+    def shown(self) -> list[Group]:
+        """The groups that the high watermark covers."""
+        return [group for group in self.groups.values() if group.is_shown]
+
+    # --- JoinGroup
+
+    def join(self, group_id: str, joining: Joining) -> asyncio.Future[JoinResult]:
+        """Have somebody join. What is returned may be done already, and never fails."""
+        answer: asyncio.Future[JoinResult] = asyncio.get_running_loop().create_future()
+        try:
+            self._joins.join(self._group_to_join(group_id, joining), joining, answer)
+        except Refused as refusal:
+            answer.set_result(refused(refusal.error, refusal.member_id))
+        return answer
+
+    def _group_to_join(self, group_id: str, joining: Joining) -> Group:
+        """The group, made if need be for somebody who has no member id."""
+        member_id = joining.member_id
+        if not group_id:
+            raise Refused(InvalidGroupId, member_id)
+        config = self._config
+        if not (
+            config.group_min_session_timeout_ms <= joining.session_timeout_ms <= config.group_max_session_timeout_ms
+        ):
+            raise Refused(InvalidSessionTimeout, member_id)
+        if not joining.can_be_kept:
+            raise Refused(InvalidRequest, member_id)
+        try:
+            self.store.check(group_id)
+        except KafkaError as error:
+            raise Refused(type(error)) from error
+        group = self.groups.get(group_id)
+        if group is None:
+            if member_id:
+                raise Refused(UnknownMemberId, member_id)
+            group = self._create(group_id)
+        return group
+
+    # --- SyncGroup
+
+    def sync(self, group_id: str, syncing: Syncing) -> asyncio.Future[SyncResult]:
+        """Have a member get its assignment, once the leader has handed it in. What is returned may be done already, and
+        never fails."""
+        answer: asyncio.Future[SyncResult] = asyncio.get_running_loop().create_future()
+        try:
+            self._sync(group_id, syncing, answer)
+        except KafkaError as error:
+            answer.set_result(SyncResult(error.code))
+        return answer
+
+    def _sync(self, group_id: str, syncing: Syncing, answer: asyncio.Future[SyncResult]) -> None:
+        group = self._group_of_member(group_id)
+        action = SYNC[group.state]
+        if group.state in (EMPTY, DEAD) and not isinstance(action, Sync):
+            raise action
+        member = group.check_member(syncing.member_id, syncing.instance_id)
+        group.check_generation(syncing.generation_id)
+        if syncing.protocol_type not in (None, group.protocol_type) or (
+            syncing.protocol_name is not None and syncing.protocol_name != group.protocol_name
+        ):
+            raise InconsistentGroupProtocol("the group has agreed on something else")
+        if not isinstance(action, Sync):
+            raise action
+        self._rebalancer.heard_sync(group, member)
+        if action is Sync.ANSWER:
+            answer.set_result(SyncResult(NONE, group.protocol_type, group.protocol_name, member.assignment))
+            return
+        member.answer_sync(SyncResult(RebalanceInProgress.code))  # one that nobody waits for any more
+        member.sync = answer
+        if member.member_id == group.leader_id:
+            self._rebalancer.assign(group, syncing.assignments)
+
+    # --- Heartbeat
+
+    def heartbeat(self, group_id: str, member_id: str, instance_id: str | None, generation_id: int) -> None:
+        """A member is alive. Raises KafkaError if it has to do something, or is none. While the group is being loaded
+        there is nothing to tell it, as in Kafka."""
+        try:
+            group = self._group_of_member(group_id)
+        except CoordinatorLoadInProgress:
+            return
+        refusal = HEARTBEAT[group.state]
+        if refusal is not None and group.state is DEAD:
+            raise refusal
+        member = group.check_member(member_id, instance_id)
+        group.check_generation(generation_id)
+        self._rebalancer.hear_of(member, group)
+        if refusal is not None:
+            raise refusal
+
+    # --- LeaveGroup
+
+    def leave(self, group_id: str, leaving: Iterable[Leaving]) -> list[int]:
+        """Let members go; what became of each, as an error code. Raises KafkaError where that is the same for all."""
+        group = self._group_of_member(group_id)
+        if group.state is DEAD:
+            raise CoordinatorNotAvailable("the group was removed")
+        outcomes = [self._leave(group, one) for one in leaving]
+        if NONE in outcomes:
+            if group.state is PREPARING:
+                self._rebalancer.go_on(group)
+            elif can_rebalance(group.state) and not group.is_empty:
+                self._rebalancer.begin(group, "members left")
+        return outcomes
+
+    def _leave(self, group: Group, leaving: Leaving) -> int:
+        member_id, instance_id = leaving
+        if not member_id and instance_id is not None:
+            member_id = group.static_members.get(instance_id, "")
+        if not group.release_id(member_id):
+            try:
+                group.check_member(member_id, instance_id)
+            except KafkaError as error:
+                return error.code
+            self._rebalancer.remove(group, member_id)
+        return NONE
+
+    # --- what administrators and commits ask for
+
+    def find(self, group_id: str, *, shown_only: bool = False) -> Group:
+        """The group; with `shown_only` one that the high watermark covers. Raises GroupIdNotFound, NotCoordinator,
+        CoordinatorLoadInProgress."""
+        self.store.check(group_id, allow_empty=True)
+        group = self.groups.get(group_id)
+        if group is None or (shown_only and not group.is_shown):
+            raise GroupIdNotFound(f"there is no group {group_id}")
+        return group
+
+    def group_for_commit(
+        self, group_id: str, member_id: str, instance_id: str | None, generation_id: int, version: int
+    ) -> Group:
+        """The group in which a client may commit offsets now; a commit is a sign of life of a member.
+
+        A client that says it is no member of any group gets a new one, which `commit` keeps. Raises GroupIdNotFound
+        or, below OffsetCommit v9, IllegalGeneration, and what `Group.check_commit` does.
+        """
+        group = self.groups.get(group_id)
+        if group is None:
+            if generation_id >= 0:
+                error = GroupIdNotFound if version >= GROUP_ID_NOT_FOUND_SINCE else IllegalGeneration
+                raise error("there is no such group")
+            group = Group(group_id, self._clock.now_ms())
+        group.check_commit(member_id, instance_id, generation_id)
+        member = group.members.get(member_id)
+        if member is not None and group.state in (PREPARING, STABLE):
+            self._rebalancer.hear_of(member, group)
+        return group
+
+    async def commit(self, group: Group, changes: OffsetChanges) -> None:
+        """Write offsets of a group, which is kept from then on. Raises what `GroupStore.write_offsets` does."""
+        applied = None if group.is_shown else partial(self.note_written, group)
+        await self.store.write_offsets(changes, group.offsets, applied)
+
+    async def delete(self, group_id: str) -> None:
+        """Forget a group without members, and its offsets. Raises GroupIdNotFound, NonEmptyGroup, or what the store
+        does. The group is Dead until its tombstone is replicated, also if that takes too long."""
+        group = self.find(group_id)
+        group.check_delete()
+        before = group.stored({})
+        self._rebalancer.kill(group, CoordinatorNotAvailable)  # clients repeat what they ask for meanwhile
+        is_appended = False
+
+        def applied(written: Written) -> None:
+            nonlocal is_appended
+            is_appended = True
+            written.when_replicated(partial(self.groups.drop, group))
+
+        try:
+            await self.store.write_tombstone(group_id, group.offsets, applied)
+        finally:
+            if not is_appended and self.groups.get(group_id) is group:
+                self._replace(group, before)
+
+    def _group_of_member(self, group_id: str) -> Group:
+        """The group of a client that says it is a member. Raises UnknownMemberId if there is none, InvalidGroupId,
+        NotCoordinator, CoordinatorLoadInProgress."""
+        self.store.check(group_id)
+        group = self.groups.get(group_id)
+        if group is None:
+            raise UnknownMemberId("there is no such group")
+        return group
+
+
+def _discard(shards: list[dict[str, Group]]) -> Steps:
+    """Let go of groups that are not served any more, few at a time: a million offsets take a while to be freed."""
+    for shard in shards:
+        while shard:
+            _, group = shard.popitem()
+            for _ in group.offsets.clear():
+                yield
+            yield

@@ -1,0 +1,325 @@
+"""The log cleaner at work: it looks when there may be something to clean, cleans in threads, and swaps on the loop.
+
+It looks a back-off (`log.cleaner.backoff.ms`) after something has changed, and when time alone makes something due
+(`Schedule.next_due_ms`): a test that moves the clock by a week waits for what falls due in it, and for nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, TypeVar
+
+from ..protocol.errors import KafkaError, KafkaStorageError
+from ..protocol.topics import TopicPartition
+from ..storage.cleaner.states import State
+from ..storage.log import PartitionLog
+from .scheduler import Deferred
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from ..storage.cleaner.cleaned import CleanedGroup
+    from ..storage.cleaner.plan import Limits
+    from ..storage.cleaner.schedule import Job, Schedule
+    from ..storage.cleaner.stats import PassReport, Standing
+    from ..storage.cleaner.throttle import Throttle
+    from .broker import Broker
+
+T = TypeVar("T")
+
+log = logging.getLogger("kmini.cleaner")
+
+
+class LogCleaner:
+    """Cleans the compacted logs of a broker. For its loop; made once the logs are loaded."""
+
+    def __init__(self, broker: Broker, changed: Callable[[TopicPartition], None]) -> None:
+        """`changed` is told of every partition whose log has left something to be done elsewhere."""
+        self._broker = broker
+        self._changed = changed
+        self._threads = 0
+        self._executor: ThreadPoolExecutor | None = None
+        """Of so many threads."""
+        self._look = Deferred(broker.clock, "compaction", self.look)
+        self._will_look = False
+        self._is_stopping = False
+        self._under_way = 0
+        self._ended = asyncio.Condition()
+        """Notified whenever one of the passes under way has ended, checkpoint and all, or a pause."""
+        self.last_look_ms = broker.clock.now_ms()
+        """When it last looked for something to clean; at first, when it was made."""
+        self.dead_threads = 0
+        """How many threads an error that is not of one log has ended in the last look. The next one begins afresh."""
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """Made, like all that comes with it, when it is first asked for: a broker starts faster without."""
+        from ..storage.cleaner.checkpoint import CleanerCheckpoint
+        from ..storage.cleaner.schedule import Schedule
+
+        broker = self._broker
+        checkpoint = CleanerCheckpoint(broker.filesystem, broker.log_dir)
+        return Schedule(checkpoint, backoff_ms=broker.config.log_cleaner_backoff_ms)
+
+    @cached_property
+    def _throttle(self) -> Throttle:
+        from ..storage.cleaner.throttle import Throttle
+
+        return Throttle(self._broker.config.log_cleaner_io_max_bytes_per_second)
+
+    @property
+    def is_enabled(self) -> bool:
+        return self._broker.config.log_cleaner_enable
+
+    def may_touch(self, partition: TopicPartition) -> bool:
+        """Whether no pass reads the sealed segments of this partition: retention waits for those that do."""
+        return not self._under_way or self.schedule.states.is_idle(partition)
+
+    async def until_idle(self, partition: TopicPartition) -> None:
+        """Return once no pass is under way over this partition, and nobody has paused it."""
+        async with self._ended:
+            await self._ended.wait_for(partial(self.schedule.states.is_idle, partition))
+
+    @property
+    def will_look(self) -> bool:
+        """Whether a look is at most a back-off away: what changes need not ask for one. (One that waits for a horizon
+        may be a week away.)"""
+        return self._will_look
+
+    def ask(self, delay_ms: int | None = None) -> None:
+        """Something may have to be cleaned: look in a back-off, or in `delay_ms`, or sooner if that was asked for."""
+        if self.is_enabled and not self._is_stopping:
+            self._will_look = self._will_look or delay_ms is None
+            self._look.ask(self._broker.config.log_cleaner_backoff_ms if delay_ms is None else delay_ms)
+
+    async def stop(self) -> None:
+        """End the passes under way; what they have swapped in stays."""
+        self._is_stopping = True
+        self._look.cancel()
+        async with self._ended:
+            await self._ended.wait_for(lambda: not self._under_way)
+        if self._executor is not None:
+            self._executor.shutdown()
+
+    # Looking
+
+    async def look(self) -> None:
+        """Roll what must be, clean what can be, and see when to look again."""
+        self.last_look_ms = self._broker.clock.now_ms()
+        self._will_look = False
+        if not any(partition_log.config.is_compacted for partition_log in self._broker.logs.logs.values()):
+            return
+        try:
+            await self._look_at_all()
+        except Exception:
+            self.dead_threads = max(self.dead_threads, 1)
+            self.ask()  # what falls due meanwhile must not wait for somebody to write something
+            raise
+
+    async def _look_at_all(self) -> None:
+        logs, config = self._broker.logs.logs, self._broker.config
+        threads = config.log_cleaner_threads
+        self.schedule.backoff_ms, self.schedule.threads = config.log_cleaner_backoff_ms, threads
+        self._throttle.bytes_per_second = config.log_cleaner_io_max_bytes_per_second
+        self.schedule.forget_all_but(logs)
+        self._roll_what_is_due()
+        await self._find_horizons()
+        ends = await asyncio.gather(*(self._clean_all() for _ in range(threads)), return_exceptions=True)
+        errors = [end for end in ends if isinstance(end, BaseException)]
+        self.dead_threads = len(errors)
+        if errors:
+            raise errors[0]
+        due_ms = self.schedule.next_due_ms(logs, self._broker.clock.now_ms())
+        if due_ms is not None:
+            self.ask(max(due_ms - self._broker.clock.now_ms(), self.schedule.backoff_ms))
+
+    def _roll_what_is_due(self) -> None:
+        """KIP-354: only sealed segments are cleaned, and nobody may be appending."""
+        from ..storage.cleaner.dirtiness import must_roll
+
+        now_ms = self._broker.clock.now_ms()
+        for partition, partition_log in list(self._broker.logs.logs.items()):
+            if partition_log.config.is_compacted:
+                try:
+                    if must_roll(partition_log, now_ms):
+                        self._roll(partition, partition_log)
+                except (KafkaError, OSError) as error:
+                    log.error("%s cannot be rolled: %s", partition, error)
+
+    def _roll(self, partition: TopicPartition, partition_log: PartitionLog) -> None:
+        partition_log.roll(self._broker.clock.now_ms())
+        self._changed(partition)
+
+    async def _find_horizons(self) -> None:
+        from ..storage.cleaner.dirtiness import delete_horizons
+
+        logs = self._broker.logs.logs
+        for partition in self.schedule.without_horizon(logs):
+            if self._is_stopping or partition not in logs:
+                continue
+            partition_log = logs[partition]
+            sealed = [*partition_log.segments][:-1]
+            try:
+                found = await self._in_thread(partial(delete_horizons, sealed))
+            except (KafkaError, OSError, ValueError) as error:
+                if logs.get(partition) is partition_log and not any(segment.is_deleted for segment in sealed):
+                    self.schedule.fail(partition, error)
+                found = []
+            self.schedule.note_horizon(partition, found[0] if found else None)
+
+    async def _clean_all(self) -> None:
+        while not self._is_stopping:
+            job = self.schedule.pick(self._broker.logs.logs, self._broker.clock.now_ms())
+            if self.schedule.checkpoint.is_corrected:
+                await self._write_checkpoint()
+            if job is None:
+                return
+            await self._clean(job)
+
+    async def compact(self, partition: TopicPartition) -> list[PassReport]:
+        """Roll the log and clean it now, up to its end, however clean it is; the reports of the passes that took.
+
+        More than one if the map was too small. KafkaStorageError if the log is uncleanable.
+        """
+        from ..storage.cleaner.dirtiness import delete_horizons
+
+        partition_log = self._broker.logs.logs[partition]
+        self._roll(partition, partition_log)
+        reports: list[PassReport] = []
+        while True:
+            await self.until_idle(partition)
+            job = self.schedule.pick_this(partition, partition_log, self._broker.clock.now_ms())
+            report = None if job is None else await self._clean(job)
+            if job is None or report is None:
+                reason = self.schedule.failures().get(partition, "its cleaning was stopped")
+                raise KafkaStorageError(f"{partition} was not compacted: {reason}")
+            reports.append(report)
+            if report.end_offset >= job.range.end_offset:
+                with contextlib.suppress(KafkaError, OSError, ValueError):  # the log may be gone by now
+                    report.horizons_ms = await self._in_thread(partial(delete_horizons, [*partition_log.segments][:-1]))
+                return reports
+
+    # What others do to logs
+
+    def abort(self, partition: TopicPartition) -> None:
+        """The log is going, or is not to be compacted any more: a pass over it ends before it reads or swaps more."""
+        if self._under_way:
+            states = self.schedule.states
+            if states[partition] is State.IN_PROGRESS:
+                states.pause(partition, partial(states.resume, partition))
+
+    @contextlib.asynccontextmanager
+    async def paused(self, partition: TopicPartition) -> AsyncIterator[None]:
+        """Keep the cleaner from a log whose sealed segments are to be changed. A pass over it is aborted, and has ended
+        when the body begins."""
+        states = self.schedule.states
+        async with self._ended:
+            await self._ended.wait_for(lambda: not states.is_aborted(partition))
+        has_ended = asyncio.Event()
+        if not states.pause(partition, has_ended.set):
+            await has_ended.wait()
+        try:
+            yield
+        finally:
+            if states[partition] is State.PAUSED:  # else the log has gone meanwhile
+                states.resume(partition)
+            async with self._ended:
+                self._ended.notify_all()
+            self.ask()
+
+    async def truncate(
+        self,
+        partition: TopicPartition,
+        offset: int,
+        *,
+        is_wanted: Callable[[], bool] | None = None,
+        fully: bool = False,
+    ) -> None:
+        """Drop what is at or beyond `offset`, as a follower that parted from its leader must; `fully`: drop all, and go
+        on there. Nothing happens unless it `is_wanted` when the cleaner has let go of the log. KafkaStorageError."""
+        async with self.paused(partition):
+            partition_log = self._broker.logs.get(partition)
+            if partition_log is None or (is_wanted is not None and not is_wanted()):
+                return
+            if fully:
+                partition_log.truncate_fully_and_start_at(offset)
+            else:
+                partition_log.truncate_to(offset)
+            self._changed(partition)
+            if self.schedule.on_truncation(partition, partition_log):
+                await self._write_checkpoint()
+
+    # Seen from outside
+
+    def standing(self) -> Standing:
+        """How it stands with all compacted logs now."""
+        return self.schedule.standing(self._broker.logs.logs, self._broker.clock.now_ms())
+
+    # Cleaning
+
+    async def _clean(self, job: Job) -> PassReport | None:
+        """Do the job; None if it failed, or was stopped."""
+        from ..storage.cleaner.plan import CleaningAborted
+        from ..storage.cleaner.worker import CleaningWork, swap_in
+
+        broker, loop = self._broker, asyncio.get_running_loop()
+
+        def is_stopped() -> bool:
+            return self._is_stopping or self.schedule.states.is_aborted(job.partition)
+
+        async def swap_on_loop(group: CleanedGroup) -> None:
+            if is_stopped():
+                raise CleaningAborted
+            swap_in(job.log, group)
+            self._changed(job.partition)
+
+        def swap(group: CleanedGroup) -> None:
+            asyncio.run_coroutine_threadsafe(swap_on_loop(group), loop).result()
+
+        work = CleaningWork(job, broker.clock.now_ms(), self._limits(), self._throttle, is_stopped)
+        self._under_way += 1
+        try:
+            await self._in_thread(partial(work.run, swap))
+        finally:
+            error = None if is_stopped() else work.error
+            has_moved = self.schedule.ended(job, work.report, error, broker.clock.now_ms())
+            if has_moved:
+                await self._write_checkpoint()
+            self._under_way -= 1
+            async with self._ended:
+                self._ended.notify_all()
+        return work.report if has_moved else None
+
+    async def _write_checkpoint(self) -> None:
+        checkpoint = self.schedule.checkpoint
+        try:
+            await self._in_thread(partial(checkpoint.write, checkpoint.snapshot(self._broker.logs.logs.keys())))
+        except OSError as error:
+            log.error("the cleaner checkpoint cannot be written: %s", error)
+
+    def _limits(self) -> Limits:
+        from ..storage.cleaner.plan import Limits
+
+        config = self._broker.config
+        threads = max(config.log_cleaner_threads, 1)
+        return Limits(
+            map_bytes=config.log_cleaner_dedupe_buffer_size // threads,
+            load_factor=config.log_cleaner_io_buffer_load_factor,
+            buffer_bytes=config.log_cleaner_io_buffer_size // threads // 2,
+            record_bytes=config.kmini_max_decompressed_message_bytes,
+        )
+
+    async def _in_thread(self, function: Callable[[], T]) -> T:
+        """Not in one of the broker's worker threads: a pass takes minutes, and others wait for those."""
+        threads = max(self._broker.config.log_cleaner_threads, 1)
+        if self._executor is None or threads != self._threads:
+            from concurrent.futures import ThreadPoolExecutor
+
+            if self._executor is not None:
+                self._executor.shutdown(wait=False)  # what it is doing it finishes
+            self._executor, self._threads = ThreadPoolExecutor(threads, "kmini-cleaner"), threads
+        return await asyncio.get_running_loop().run_in_executor(self._executor, function)

@@ -1,0 +1,181 @@
+"""Hints about clients that cannot work with this broker, each logged once per client, at info.
+
+- A client sends a request, or a version of it, that is not served.
+- A client bootstraps through one address (`bootstrap.servers`), is told another (`advertised.listeners`), and does not
+  connect to that one: with a wrong address, all that clients report is a time-out.
+
+A client is a client id and a host. The number of remembered clients is bounded, so a peer with many client ids takes a
+few hundred KiB at most; a hint about a forgotten client may come again.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from ...protocol.api_keys import API_KEYS, API_NAMES
+from ..clock import Timer
+from .listeners import Endpoint
+from .peer_log import PeerLog
+
+if TYPE_CHECKING:
+    from ...protocol.messages.headers import RequestHeader
+    from ..api.registry import Handler
+    from .connection import Connection
+    from .socket_server import Server
+
+peer_log = PeerLog(logging.getLogger("kmini.client"))
+
+REDIRECT_TIMEOUT_MS = 10_000
+"""Milliseconds of liveness time that a client has to connect to the address it is told, before a hint. Less than the
+time-outs of clients, which are 30 s and more."""
+
+MAX_CLIENTS = 1_000
+"""Clients remembered for each kind of hint; the oldest is forgotten."""
+_MAX_CLIENT_ID = 200
+"""Characters of a client id that tell clients apart."""
+
+_REDIRECTING_APIS = frozenset({API_KEYS["Metadata"], API_KEYS["DescribeCluster"]})
+"""Requests whose answer tells a client the addresses of brokers."""
+_BOOTSTRAP_APIS = _REDIRECTING_APIS | {
+    API_KEYS[name] for name in ("ApiVersions", "SaslHandshake", "SaslAuthenticate", "FindCoordinator", "InitProducerId")
+}
+"""Requests that clients also send on connections to `bootstrap.servers`. All others go to addresses from metadata."""
+_RETRIES = 3
+"""Connections that send bootstrap requests only, after the first, which show that a client bootstraps again and again.
+One or two are a client that connects to the address it is told and has no other request yet."""
+
+_ADVERTISED = "advertised.listeners (in a container KAFKA_ADVERTISED_LISTENERS)"
+_MAPPED = "kmini.mapped.listeners (in a container KMINI_MAPPED_LISTENERS)"
+"""The settings that tell clients another address than that at which they arrive."""
+
+_Client = tuple[str, str]
+"""Client id and host."""
+
+
+class ClientHints:
+    """The clients of one broker's listeners about which there is, or may soon be, a hint."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._refused: dict[tuple[str, str, int], None] = {}
+        """Clients and APIs about which the hint was given."""
+        self._redirected: dict[_Client, _RedirectedClient] = {}
+
+    def close(self) -> None:
+        """Cancel the hints that may still come."""
+        for client in self._redirected.values():
+            client.cancel()
+        self._redirected.clear()
+
+    def not_served(self, connection: Connection, header: RequestHeader, handler: Handler | None) -> None:
+        """Log, the first time, that a client sends a request that is not served, and what happens to it."""
+        key = (*_client_of(connection, header), header.api_key)
+        if key in self._refused:
+            return
+        if len(self._refused) >= MAX_CLIENTS:
+            del self._refused[next(iter(self._refused))]
+        self._refused[key] = None
+        api = API_NAMES.get(header.api_key, f"API {header.api_key}")
+        served = "" if handler is None else f" in versions {handler.min_version} to {handler.max_version}"
+        if handler is not None and header.api_key == API_KEYS["ApiVersions"]:
+            then = "it is answered in version 0, with the versions that are, and the client asks again"
+        else:
+            then = "its connection is closed, as by Apache Kafka; the answer to ApiVersions has what is served"
+        peer_log.info(
+            "client %s at %s asks for %s v%d, which is %sserved%s: %s",
+            *(header.client_id or "without a name", connection.peer[0], api, header.api_version),
+            *("not " if handler is None else "only ", served, then),
+        )
+
+    def watch(self, connection: Connection) -> RedirectWatch | None:
+        """Return the watch over a new connection; None where clients are told the address at which they arrived."""
+        told = self._server.address_for(connection)
+        return None if _is_same(told, connection.arrived_at) else RedirectWatch(self, connection, told)
+
+    def redirected(self, connection: Connection, header: RequestHeader) -> _RedirectedClient | None:
+        """Return the client that sends this request if it was told an address before, else None."""
+        return self._redirected.get(_client_of(connection, header))
+
+    def redirect(self, connection: Connection, header: RequestHeader, told: tuple[str, int]) -> None:
+        """Expect that this client connects to the address that it is told."""
+        if len(self._redirected) >= MAX_CLIENTS:
+            self._redirected.pop(next(iter(self._redirected))).cancel()
+        client = _client_of(connection, header)
+        self._redirected[client] = _RedirectedClient(self._server, client, connection, told)
+
+
+class RedirectWatch:
+    """Sees the first requests of a connection to a listener that tells clients another address."""
+
+    __slots__ = ("_connection", "_hints", "_is_counted", "_told")
+
+    def __init__(self, hints: ClientHints, connection: Connection, told: tuple[str, int]) -> None:
+        self._hints = hints
+        self._connection = connection
+        self._told = told
+        self._is_counted = False
+
+    def request(self, header: RequestHeader) -> None:
+        """Take note of a request. The first one that is no bootstrap request ends the watch over the connection."""
+        client = self._hints.redirected(self._connection, header)
+        if header.api_key not in _BOOTSTRAP_APIS:
+            self._connection.redirect_watch = None
+            if client is not None:
+                client.cancel()
+        elif client is None:
+            if header.api_key in _REDIRECTING_APIS:
+                self._is_counted = True
+                self._hints.redirect(self._connection, header, self._told)
+        elif not self._is_counted:
+            self._is_counted = True
+            client.later_connections += 1
+
+
+class _RedirectedClient:
+    """A client that is expected at the address it was told; logs the hint when its time is over."""
+
+    def __init__(self, server: Server, client: _Client, connection: Connection, told: tuple[str, int]) -> None:
+        self.later_connections = 0
+        """Connections of the client after the one on which it was told the address."""
+        self._client = client
+        self._listener = connection.listener
+        self._arrived_at = connection.arrived_at
+        self._told = told
+        clock = server.broker.clock
+        self._timer: Timer | None = clock.call_later(REDIRECT_TIMEOUT_MS, self._time_out, liveness=True)
+
+    def cancel(self) -> None:
+        """Give no hint about this client."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _time_out(self) -> None:
+        self._timer = None
+        if 0 < self.later_connections < _RETRIES:
+            return
+        client_id, host = self._client
+        peer_log.info(
+            "client %s at %s came to %s, was told to connect to %s, and has not done so in %d s. If it cannot reach "
+            "that address, change %s for listener %s, or give the client a listener of its own in listeners",
+            *(client_id or "without a name", host, _address(self._arrived_at), _address(self._told)),
+            *(REDIRECT_TIMEOUT_MS // 1000, _MAPPED if self._listener.advertised is None else _ADVERTISED),
+            self._listener.name,
+        )
+
+
+def _client_of(connection: Connection, header: RequestHeader) -> _Client:
+    return (header.client_id or "")[:_MAX_CLIENT_ID], connection.peer[0]
+
+
+def _is_same(one: tuple[str, int], other: tuple[str, int]) -> bool:
+    return one == other or (one[1] == other[1] and _is_loopback(one[0]) and _is_loopback(other[0]))
+
+
+def _is_loopback(host: str) -> bool:
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
+def _address(where: tuple[str, int]) -> str:
+    return Endpoint("", *where).address

@@ -1,0 +1,234 @@
+"""The listeners of a broker and the connections they accepted."""
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..api.registry import served
+from ..clock import Timer
+from ..security.authorizer import authorizer_of
+from ..security.guarding import guarded
+from ..security.security_settings import SaslSettings, sasl_settings
+from .client_hints import ClientHints
+from .connection import Connection, address_of
+from .event_loop import descriptors_for_connections
+from .listeners import Endpoint
+from .port_mapping import PortMapping, read_routes
+
+if TYPE_CHECKING:
+    from ..broker import Broker
+
+log = logging.getLogger("kmini.server")
+
+GRACE_MS = 1_000
+"""So long requests that are being worked on may take when the broker stops."""
+
+
+class PortTaken(Exception):
+    """The broker cannot listen where it is asked to: the port is taken or not allowed, or the host is not here."""
+
+
+class Listener(NamedTuple):
+    """Where we listen. `advertised` is what clients of this listener are told, or None: the address they arrived at."""
+
+    name: str
+    host: str
+    port: int
+    advertised: tuple[str, int] | None = None
+    sasl: SaslSettings | None = None
+    """How clients have to authenticate; None where they need not."""
+
+    @property
+    def address(self) -> str:
+        """host:port, as a client on this machine would say it."""
+        return Endpoint(self.name, self.host, self.port).address
+
+
+class Server:
+    """Accepts connections and holds them to the limits of the configuration."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self.broker = broker
+        self.authorizer = authorizer_of(broker)
+        """Who decides on what clients may do; None where everybody may do everything."""
+        self.handlers = served(broker.release)
+        if self.authorizer is not None:
+            self.handlers = guarded(self.handlers, self.authorizer)
+        self.max_request_bytes: int = broker.config.socket_request_max_bytes
+        self.listeners: list[Listener] = []
+        self._is_closed = False
+        self.is_suspended = False
+        """Whether no request is begun: what comes waits, as at a process that was stopped with SIGSTOP."""
+        self.connections: set[Connection] = set()
+        self._port_mapping = read_routes() if broker.config.kmini_mapped_listeners else PortMapping("")
+        self._per_host: Counter[str] = Counter()
+        self._servers: list[asyncio.AbstractServer] = []
+        self._most_connections = descriptors_for_connections()
+        self._idle_timer: Timer | None = None
+        self.hints = ClientHints(self)
+
+    async def start(self) -> None:
+        """Open the listeners. An open port means that the broker is ready. Raises PortTaken."""
+        loop = asyncio.get_running_loop()
+        config = self.broker.config
+        opened = []
+        try:
+            for name, host, port in config.listeners:
+                opened.append((name, _listening_socket(name, host, port, config.socket_listen_backlog_size)))
+        except PortTaken:
+            for _, listening in opened:
+                listening.close()
+            raise
+        for name, listening in opened:
+            _set_buffers(listening, config.socket_send_buffer_bytes, config.socket_receive_buffer_bytes)
+            host, port = address_of(listening.getsockname())
+            listener = Listener(name, host, port, config.advertised_listeners.get(name), sasl_settings(config, name))
+            self.listeners.append(listener)
+            self._servers.append(
+                await loop.create_server(lambda listener=listener: Connection(self, listener), sock=listening)  # type: ignore[misc]
+            )
+        self._watch_idle()
+
+    async def stop(self) -> None:
+        """Accept nobody, let requests that are being worked on finish for GRACE_MS, end those that wait, hang up."""
+        self._is_closed = True
+        self.hints.close()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        for server in self._servers:
+            server.close()
+        for connection in list(self.connections):
+            if connection.is_waiting or connection.in_service is None:
+                connection.close()
+        working = [connection.in_service for connection in self.connections if connection.in_service is not None]
+        if working:
+            await asyncio.wait(working, timeout=GRACE_MS / 1000)
+        for connection in list(self.connections):
+            connection.abort()
+        for server in self._servers:
+            await server.wait_closed()
+        self._servers.clear()
+        self.listeners.clear()
+
+    async def kill(self) -> None:
+        """End everything at once, as the end of a process does."""
+        self._is_closed = True
+        self.hints.close()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        for server in self._servers:
+            server.close()
+        working = [connection.in_service for connection in self.connections if connection.in_service is not None]
+        for connection in list(self.connections):
+            connection.abort()
+        for task in working:
+            task.cancel()
+        if working:
+            await asyncio.wait(working)
+        for server in self._servers:
+            await server.wait_closed()
+        self._servers.clear()
+        self.listeners.clear()
+
+    def resume(self) -> None:
+        """Serve again after `is_suspended`."""
+        self.is_suspended = False
+        for connection in list(self.connections):
+            connection.go_on()
+
+    def register(self, connection: Connection) -> str | None:
+        """Take a new connection in; or say why not."""
+        self.connections.add(connection)
+        host = connection.peer[0]
+        self._per_host[host] += 1
+        if self._is_closed:
+            return "it was accepted just when the listener closed"
+        config = self.broker.config
+        if len(self.connections) > config.max_connections:
+            return f"max.connections is {config.max_connections}"
+        if len(self.connections) > self._most_connections:
+            return f"the limit of open files leaves room for {self._most_connections} connections"
+        limit = config.max_connections_per_ip_overrides.get(host, config.max_connections_per_ip)
+        if self._per_host[host] > limit:
+            return f"max.connections.per.ip is {limit}"
+        return None
+
+    def unregister(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+        host = connection.peer[0]
+        self._per_host[host] -= 1
+        if not self._per_host[host]:
+            del self._per_host[host]
+
+    def addresses_for(self, connection: Connection) -> dict[int, tuple[str, int]]:
+        """Where this client should come to each live broker, by node id: to its listener of the same name."""
+        broker, addresses = self.broker, {}
+        for registered in broker.controller.brokers:
+            if registered.node_id == broker.config.node_id:
+                addresses[registered.node_id] = self.address_for(connection)
+            elif registered.host is not None:
+                found = registered.host.address_for(connection.listener.name, connection.arrived_at[0])
+                if found is not None:
+                    addresses[registered.node_id] = found
+        return addresses
+
+    def address_for(self, connection: Connection) -> tuple[str, int]:
+        """The host and port at which this client should come back: `advertised.listeners`, else where it arrived, which
+        is the host's published port if it came through one (`port_mapping.py`)."""
+        if connection.listener.advertised is not None:
+            return connection.listener.advertised
+        mapped = self.broker.config.kmini_mapped_listeners.get(connection.listener.name)
+        if mapped and self._port_mapping.was_passed_by(connection.peer[0], connection.arrived_at[0]):
+            return mapped
+        return connection.arrived_at
+
+    def listener(self, name: str) -> Listener | None:
+        """Our listener of this name, if there is one."""
+        return next((listener for listener in self.listeners if listener.name == name), None)
+
+    def _watch_idle(self) -> None:
+        """Close connections that were silent for `connections.max.idle.ms`; look often enough to be late by a quarter
+        at most."""
+        max_idle_ms = self.broker.config.connections_max_idle_ms
+        if max_idle_ms < 0:
+            return
+        now_ms = self.broker.clock.liveness_ms()
+        for connection in list(self.connections):
+            is_worked_on = connection.in_service is not None and connection.waiting is None
+            if connection.was_active or is_worked_on:
+                connection.was_active = False
+                connection.idle_since_ms = now_ms
+            elif now_ms - connection.idle_since_ms >= max_idle_ms:
+                connection.abort()  # whatever was written to it, it has not read in all this time
+            else:
+                connection.trim()
+        self._idle_timer = self.broker.clock.call_later(max(max_idle_ms // 4, 100), self._watch_idle, liveness=True)
+
+
+def _set_buffers(listening: socket.socket, send_bytes: int, receive_bytes: int) -> None:
+    """Set what the connections of a listener inherit; -1 leaves it to the system."""
+    for option, size in ((socket.SO_SNDBUF, send_bytes), (socket.SO_RCVBUF, receive_bytes)):
+        if size >= 0:
+            listening.setsockopt(socket.SOL_SOCKET, option, size)
+
+
+def _listening_socket(name: str, host: str, port: int, backlog: int) -> socket.socket:
+    """Return a socket that is bound and does not listen yet: the loop starts that. An empty host means every address.
+    Raises PortTaken."""
+    family = socket.AF_INET6 if ":" in host or (not host and socket.has_dualstack_ipv6()) else socket.AF_INET
+    try:
+        if host:
+            socket.getaddrinfo(host, port, family)
+        return socket.create_server(
+            (host, port), family=family, backlog=backlog, dualstack_ipv6=not host and family == socket.AF_INET6
+        )
+    except (socket.gaierror, UnicodeError) as error:
+        raise PortTaken(f"cannot listen on {name}://{host}:{port}: the name has no address") from error
+    except OSError as error:
+        if error.errno in (errno.EADDRINUSE, errno.EACCES, errno.EADDRNOTAVAIL):
+            raise PortTaken(f"cannot listen on {name}://{host}:{port}: {os.strerror(error.errno)}") from error
+        raise

@@ -1,0 +1,298 @@
+"""Reading for a fetch: what is wanted of each partition, what it has to say, and waiting until that is enough.
+
+The first batch of an answer is sent whole, whatever the limits (KIP-74); a batch that begins below the asked offset, or
+below the log start offset, is too, and clients skip what they did not ask for.
+"""
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...protocol.errors import (
+    NONE,
+    KafkaError,
+    NotLeaderOrFollower,
+    OffsetOutOfRange,
+    TopicAuthorizationFailed,
+    UnknownLeaderEpoch,
+)
+from ...protocol.messages.fetch import FetchRequest
+from ...protocol.records.batch import MAGIC, MAGIC_AT, end_offset_of
+from ...protocol.topics import TopicPartition
+from ...storage.config_key import MAX_LONG
+from ...storage.transaction_index import AbortedTransaction
+from ..api.error_mapping import kafka_error
+from ..purgatory import Operation
+from ..scheduler import Turn
+from .partition import NO_EPOCH, Partition
+from .replica_selection import LEADER, RACK_AWARE, preferred_replica
+
+if TYPE_CHECKING:
+    from ..broker import Broker
+    from ..security.guards_topics import FetchAccess
+    from .fetcher_manager import Followed
+
+READ_COMMITTED = 1
+"""The isolation level of readers who want only what is decided."""
+
+_LARGEST_READ = 8 * 1024 * 1024
+"""Bytes read from a partition at once. A larger limit of the client is met by its next fetch: a read holds the loop."""
+
+
+class Reader(NamedTuple):
+    """Who fetches, and how: what counts for every partition of a request."""
+
+    is_read_committed: bool
+    names_topics_by_id: bool
+    replica_id: int
+    """-1 for a consumer."""
+    access: "FetchAccess | None" = None
+    """Which topics it may read; None for all."""
+    may_read_followers: bool = False
+    """Whether it knows that a replica which does not lead may serve it (KIP-392)."""
+    rack: str = ""
+    """Where it is, if it wants to be told of a replica that is near."""
+
+    @property
+    def is_follower(self) -> bool:
+        return self.replica_id >= 0
+
+    @classmethod
+    def of(
+        cls,
+        request: FetchRequest,
+        *,
+        names_topics_by_id: bool,
+        access: "FetchAccess | None" = None,
+        may_read_followers: bool = False,
+        rack: str = "",
+    ) -> "Reader":
+        replica_id = request.replica_state.replica_id if request.replica_state else request.replica_id
+        is_read_committed = request.isolation_level == READ_COMMITTED
+        if replica_id >= 0:
+            return cls(is_read_committed, names_topics_by_id, replica_id, access)
+        return cls(is_read_committed, names_topics_by_id, replica_id, access, may_read_followers, rack)
+
+
+class Wanted:
+    """One partition of a fetch: what is asked for it, and what that resolved to."""
+
+    __slots__ = (
+        "_broker",
+        "asked",
+        "error",
+        "partition",
+        "reader",
+        "sent_high_watermark",
+        "sent_log_start_offset",
+        "topic",
+        "topic_id",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        broker: "Broker",
+        topic: FetchRequest.Topic,
+        asked: FetchRequest.Topic.Partition,
+        reader: Reader,
+    ) -> None:
+        self.topic = topic.topic
+        self.topic_id = topic.topic_id
+        self.topic_partition: TopicPartition | None = None
+        """None for a topic id that there is not."""
+        self.sent_high_watermark = self.sent_log_start_offset = -1
+        """What a session's client was told last."""
+        self._broker = broker
+        self.ask(asked, reader)
+
+    def ask(self, asked: FetchRequest.Topic.Partition, reader: Reader) -> None:
+        """Want this from now on."""
+        self.asked = asked
+        self.reader = reader
+        self.resolve()
+
+    def resolve(self) -> None:
+        """Find the partition as it is now."""
+        self.error: KafkaError | None = None
+        self.partition: Partition | Followed | None = None
+        broker = self._broker
+        try:
+            name = broker.topic_name(self.topic_id) if self.reader.names_topics_by_id else self.topic
+            self.topic_partition = TopicPartition(name, self.asked.partition)
+            followed = broker.replication.followed.get(self.topic_partition) if self.reader.may_read_followers else None
+            if followed is not None and not followed.knows_log_start:
+                raise NotLeaderOrFollower("this replica does not know yet what has been deleted while it was away")
+            partition = followed or broker.leader_of(self.topic_partition)
+            # Here, and here only, any negative number stands for none.
+            partition.check_leader_epoch(max(self.asked.current_leader_epoch, NO_EPOCH))
+            if self.reader.is_follower:
+                assert isinstance(partition, Partition)
+                self._check_follower(partition)
+            self.partition = partition
+        except KafkaError as error:
+            self.error = error
+
+    def _check_follower(self, partition: Partition) -> None:
+        """Only who has a replica of the partition may read what is not on all of them yet."""
+        if partition.replicas.get(self.reader.replica_id) is None:
+            error = NotLeaderOrFollower if self.asked.current_leader_epoch < 0 else UnknownLeaderEpoch
+            raise error("the replica id belongs to no replica of this partition")
+
+    @property
+    def limit_offset(self) -> int:
+        """The first offset this reader may not have."""
+        assert self.partition is not None
+        log = self.partition.log
+        if self.reader.is_follower:
+            return log.log_end_offset
+        return log.last_stable_offset if self.reader.is_read_committed else log.high_watermark
+
+    def is_served_here(self) -> bool:
+        """Whether the partition that was found is still what this broker leads, or follows for this reader."""
+        partition, broker = self.partition, self._broker
+        if isinstance(partition, Partition):
+            return broker.is_led_here(partition)
+        return partition is not None and broker.replication.followed.get(partition.topic_partition) is partition
+
+    def _preferred_replica(self) -> int:
+        partition = self.partition
+        if not isinstance(partition, Partition) or not partition.replicas:
+            return LEADER
+        return preferred_replica(self._broker, partition, self.asked.fetch_offset, self.reader.rack)
+
+    def read(self, max_bytes: int, *, whole_first_batch: bool) -> "Answer":
+        """What the partition has for this reader now."""
+        access = self.reader.access
+        if access is not None and self.topic_partition is not None and not access.may_read(self.topic_partition.topic):
+            self.error = TopicAuthorizationFailed("the topic may not be read")
+        elif self.error is None and not self.is_served_here():
+            self.error = NotLeaderOrFollower("leadership moved while the fetch waited")
+        if self.error is not None or self.partition is None:
+            return Answer(self.error.code if self.error else NONE)
+        if self.reader.rack and (preferred := self._preferred_replica()) != LEADER:
+            return Answer(NONE, preferred_replica=preferred)
+        asked, log = self.asked, self.partition.log
+        try:
+            if asked.last_fetched_epoch >= 0 and (diverging := self._diverging_epoch()) is not None:
+                return Answer(NONE, diverging=diverging)
+            records = log.read(
+                asked.fetch_offset,
+                max(min(asked.partition_max_bytes, max_bytes, _LARGEST_READ), 0),
+                limit_offset=self.limit_offset,
+                min_one_batch=whole_first_batch,
+            )
+            if records and self.reader.is_read_committed:
+                return Answer(NONE, records, aborted=log.aborted_transactions(asked.fetch_offset, _end_of(records)))
+        except Exception as error:
+            return Answer(kafka_error(error, f"the read of {self.topic_partition}").code)
+        return Answer(NONE, records)
+
+    def is_behind_high_watermark(self) -> bool:
+        """Whether this is a follower that has to hear of the high watermark at once, because consumers may read there
+        (KAFKA-9731)."""
+        if not self.reader.is_follower or self._broker.config.replica_selector_class != RACK_AWARE:
+            return False
+        assert self.partition is not None
+        known = self.sent_high_watermark if self.sent_high_watermark >= 0 else self.asked.high_watermark
+        return known < self.partition.log.high_watermark
+
+    def _diverging_epoch(self) -> tuple[int, int] | None:
+        """Where this reader's log left ours, by the epoch it fetched last (KIP-595); None where it did not."""
+        assert self.partition is not None
+        asked = self.asked
+        log = self.partition.log
+        epoch, end_offset = log.leader_epochs.end_offset_for(asked.last_fetched_epoch, log.log_end_offset)
+        if epoch < 0 or asked.fetch_offset < log.log_start_offset:
+            raise OffsetOutOfRange(f"no offset is known to end epoch {asked.last_fetched_epoch}")
+        if epoch < asked.last_fetched_epoch or end_offset < asked.fetch_offset:
+            return epoch, end_offset
+        return None
+
+
+class Answer(NamedTuple):
+    """What one partition answers."""
+
+    error_code: int
+    records: bytes | memoryview = b""
+    diverging: tuple[int, int] | None = None
+    aborted: Sequence[AbortedTransaction] = ()
+    """For a reader of committed records: whose records among these to skip."""
+    preferred_replica: int = LEADER
+    """The follower to read from instead, with no records."""
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether the reader must hear of it now, whatever else there is."""
+        return self.error_code != NONE or self.diverging is not None or self.preferred_replica != LEADER
+
+
+class DelayedFetch(Operation):
+    """Complete when `min_bytes` can be read, or a partition has something else to say.
+
+    `wanted` may change while the fetch waits: whoever changes it checks `session`, which is watched too.
+    """
+
+    def __init__(self, wanted: Iterable[Wanted], min_bytes: int, session: Hashable = None) -> None:
+        self._wanted = wanted
+        self._min_bytes = min_bytes
+        self._session = session
+
+    @property
+    def keys(self) -> list[Hashable]:
+        keys: list[Hashable] = [wanted.topic_partition for wanted in self._wanted]
+        if self._session is not None:
+            keys.append(self._session)
+        return keys
+
+    def is_complete(self) -> bool:
+        available = 0
+        for wanted in self._wanted:
+            if wanted.partition is None or not wanted.is_served_here():
+                return True
+            log = wanted.partition.log
+            offset, limit = wanted.asked.fetch_offset, wanted.limit_offset
+            if offset < log.log_start_offset or offset > log.log_end_offset:
+                return True
+            if wanted.reader.is_follower and 0 <= wanted.asked.log_start_offset < log.log_start_offset:
+                return True  # a deletion waits for it (KIP-107)
+            if wanted.is_behind_high_watermark():
+                return True
+            if offset < limit:
+                if self._min_bytes <= 1:
+                    return True
+                available += min(log.bytes_between(offset, limit), wanted.asked.partition_max_bytes)
+        return available >= self._min_bytes
+
+
+def _end_of(records: bytes | memoryview) -> int:
+    """Below which offset records may lie that a read has returned. Messages from before magic 2 know no transactions,
+    and do not say where they end."""
+    return end_offset_of(records) if records[MAGIC_AT] == MAGIC else MAX_LONG
+
+
+async def read_all(wanted: Sequence[Wanted], max_bytes: int) -> list[Answer]:
+    """Read the partitions in order, `max_bytes` of all together; the first batch of all is whole, however large."""
+    left = max(max_bytes, 0)
+    nothing_yet = True
+    turn = Turn()
+    answers = []
+    for partition in wanted:
+        if turn.is_over:
+            await turn.next()
+        answer = partition.read(left, whole_first_batch=nothing_yet)
+        size = len(answer.records)
+        if size:
+            nothing_yet = False
+            left = max(left - size, 0)
+        answers.append(answer)
+    return answers
+
+
+def is_enough(answers: Iterable[Answer], min_bytes: int) -> bool:
+    """Whether there is nothing to wait for: as much as was asked for, or something that the reader must hear now."""
+    size = 0
+    for answer in answers:
+        if answer.is_urgent:
+            return True
+        size += len(answer.records)
+    return size >= min_bytes

@@ -1,0 +1,304 @@
+"""Fetch sessions (KIP-227): a reader of many partitions names what changed, and is told what changed.
+
+A request with epoch 0 names all its partitions and asks for a session; the answer gives its id. The next one, with
+epoch 1, names only what is to be read from elsewhere than before, and is answered with only those partitions that have
+something to say. The epoch counts requests, 1 to 2^31-1 and around, when they are accepted; a request with the wrong
+one is refused, and the reader begins anew.
+
+A session listens to its partitions instead of looking at all of them: a fetch costs what is *pending*, the partitions
+of which something may be new, however many there are. Order is kept by that too: who gave records, or has become
+pending, stands at the end.
+
+Sessions belong to no connection. There is room for `max.incremental.fetch.session.cache.slots`; a newcomer may push out
+one that was not used for two minutes, or that is that old and smaller. Whoever gets none is served without.
+"""
+
+import os
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING
+
+from ...protocol.errors import (
+    FetchSessionIdNotFound,
+    FetchSessionTopicIdError,
+    InvalidFetchSessionEpoch,
+)
+from ...protocol.messages.fetch import FetchRequest
+from ..clock import Clock
+from .delayed_fetch import Answer, Reader, Wanted
+
+if TYPE_CHECKING:
+    from ..broker import Broker
+
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+"""Epochs of requests that name everything; after the final one there is no session."""
+
+NO_SESSION = 0
+_MAX_INT = 0x7FFFFFFF
+_STALE_MS = 120_000
+
+MAX_PARTITIONS = 500_000
+"""Partitions that all sessions together may remember; more would be somebody's attempt on our memory."""
+
+Key = tuple[str, bytes, int]
+"""A partition as requests name it: topic or topic id, and number."""
+
+
+def next_epoch(epoch: int) -> int:
+    """The epoch after this one."""
+    return 1 if epoch == _MAX_INT else epoch + 1
+
+
+class FetchSession:
+    """What a reader asked for, and which of it may have news."""
+
+    def __init__(
+        self, broker: "Broker", session_id: int, wanted: Iterable[Wanted], reader: Reader, now_ms: int
+    ) -> None:
+        self.id = session_id
+        self.epoch = next_epoch(INITIAL_EPOCH)
+        """Of the request that is expected next."""
+        self.reader = reader
+        self.created_ms = self.used_ms = now_ms
+        self._broker = broker
+        self._wanted: dict[Key, Wanted] = {}
+        self._by_partition: dict[Hashable, Wanted] = {}
+        self.pending: dict[Wanted, None] = {}
+        """In the order of service."""
+        for one in wanted:
+            self._add(one)
+
+    def __len__(self) -> int:
+        """How many partitions it has."""
+        return len(self._wanted)
+
+    @property
+    def is_privileged(self) -> bool:
+        """Followers' sessions stay before those of consumers."""
+        return self.reader.is_follower
+
+    def changed(self, key: Hashable) -> None:
+        """A partition has news."""
+        wanted = self._by_partition.get(key)
+        if wanted is not None:
+            self.pending[wanted] = None
+            self._broker.purgatory.check(self)
+
+    # --- what a request says
+
+    def update(self, request: FetchRequest, reader: Reader) -> None:
+        """Add or change the partitions that it names, and forget those it gives up."""
+        if reader != self.reader:
+            for known in self._wanted.values():
+                known.reader = reader
+                self._wake(known)
+            self.reader = reader
+        for topic in request.topics:
+            for asked in topic.partitions:
+                wanted = self._wanted.get((topic.topic, topic.topic_id, asked.partition))
+                if wanted is None:
+                    self._add(Wanted(self._broker, topic, asked, reader))
+                else:
+                    self._quiet(wanted)
+                    wanted.ask(asked, reader)
+                    self._know(wanted)
+        for forgotten in request.forgotten_topics_data:
+            for number in forgotten.partitions:
+                gone = self._wanted.pop((forgotten.topic, forgotten.topic_id, number), None)
+                if gone is not None:
+                    self._quiet(gone)
+                    self.pending.pop(gone, None)
+
+    def _add(self, wanted: Wanted) -> None:
+        self._wanted[wanted.topic, wanted.topic_id, wanted.asked.partition] = wanted
+        self._know(wanted)
+
+    def _know(self, wanted: Wanted) -> None:
+        """It is to be looked at in the next fetch, and listened to after that."""
+        if wanted.topic_partition is not None:
+            self._by_partition[wanted.topic_partition] = wanted
+        self.pending[wanted] = None
+
+    def _quiet(self, wanted: Wanted) -> None:
+        """Stop listening for news of it."""
+        if wanted.topic_partition is not None:
+            self._broker.purgatory.ignore(wanted.topic_partition, self)
+            self._by_partition.pop(wanted.topic_partition, None)
+
+    def _wake(self, wanted: Wanted) -> None:
+        if wanted not in self.pending:
+            self._quiet(wanted)
+            self._know(wanted)
+
+    def close(self) -> None:
+        """Listen to nothing any more."""
+        for wanted in self._wanted.values():
+            self._quiet(wanted)
+        self._wanted.clear()
+        self.pending.clear()
+
+    # --- what is answered
+
+    def to_read(self) -> list[Wanted]:
+        """The partitions that may have something to say, as they are now."""
+        pending = list(self.pending)
+        for wanted in pending:
+            if wanted.error is not None or not wanted.is_served_here():
+                self._by_partition.pop(wanted.topic_partition, None)
+                wanted.resolve()
+                if wanted.topic_partition is not None:
+                    self._by_partition[wanted.topic_partition] = wanted
+        return pending
+
+    def news(self, read: Iterable[Wanted], answers: Iterable[Answer]) -> tuple[list[Wanted], list[Answer]]:
+        """Of what was read, what has to be answered; it counts as answered from now on."""
+        told: list[Wanted] = []
+        news: list[Answer] = []
+        for wanted, answer in zip(read, answers, strict=True):
+            if _tell(wanted, answer):
+                told.append(wanted)
+                news.append(answer)
+            self._put_back(wanted, answer)
+        return told, news
+
+    def _put_back(self, wanted: Wanted, answer: Answer) -> None:
+        if wanted not in self.pending:  # it was forgotten while it was read
+            return
+        if answer.records:
+            del self.pending[wanted]
+            self.pending[wanted] = None
+        elif not answer.is_urgent and _is_at_rest(wanted):
+            del self.pending[wanted]
+            self._broker.purgatory.listen(wanted.topic_partition, self)
+
+    def remember(self, read: Iterable[Wanted], answers: Iterable[Answer]) -> None:
+        """The partitions were answered in full, as a session's first request is."""
+        for wanted, answer in zip(read, answers, strict=True):
+            _tell(wanted, answer)
+            self._put_back(wanted, answer)
+
+
+def _tell(wanted: Wanted, answer: Answer) -> bool:
+    """Count it as told; False if there is nothing new: no records, no error, no offsets that the reader does not
+    know."""
+    partition = wanted.partition
+    if answer.error_code or partition is None:
+        wanted.sent_high_watermark = -1  # so that recovery is told
+        return True
+    log = partition.log
+    is_new = (
+        log.high_watermark != wanted.sent_high_watermark
+        or log.log_start_offset != wanted.sent_log_start_offset
+        or bool(answer.records)
+        or answer.is_urgent
+    )
+    wanted.sent_high_watermark, wanted.sent_log_start_offset = log.high_watermark, log.log_start_offset
+    return is_new
+
+
+def _is_at_rest(wanted: Wanted) -> bool:
+    """Whether there is nothing to tell until something changes."""
+    if wanted.error is not None or not wanted.is_served_here():
+        return False
+    assert wanted.partition is not None
+    log, offset = wanted.partition.log, wanted.asked.fetch_offset
+    return (
+        log.log_start_offset <= offset <= log.log_end_offset
+        and offset >= wanted.limit_offset
+        and log.high_watermark == wanted.sent_high_watermark
+        and log.log_start_offset == wanted.sent_log_start_offset
+    )
+
+
+class FetchSessions:
+    """The sessions of a broker."""
+
+    def __init__(self, broker: "Broker", slots: int, clock: Clock) -> None:
+        self._broker = broker
+        self._slots = slots
+        self._clock = clock
+        self._sessions: dict[int, FetchSession] = {}
+        """Least recently used first."""
+        self.evictions = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def partition_count(self) -> int:
+        """Partitions that the sessions remember."""
+        return sum(map(len, self._sessions.values()))
+
+    def go_on(self, request: FetchRequest, reader: Reader) -> FetchSession | None:
+        """Accept a follow-up; None if it gives up the last partition, and the session with it.
+
+        Raises FetchSessionIdNotFound, InvalidFetchSessionEpoch, FetchSessionTopicIdError.
+        """
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            raise FetchSessionIdNotFound(f"there is no fetch session {request.session_id}")
+        if session.epoch != request.session_epoch:
+            raise InvalidFetchSessionEpoch(f"epoch {request.session_epoch} came where {session.epoch} is due")
+        if session.reader.names_topics_by_id != reader.names_topics_by_id:
+            raise FetchSessionTopicIdError("a session names topics as its first request did, by name or by id")
+        session.update(request, reader)
+        if not session:
+            self.close(session.id)
+            return None
+        session.epoch = next_epoch(session.epoch)
+        self._sessions[session.id] = self._sessions.pop(session.id)
+        session.used_ms = self._clock.liveness_ms()
+        return session
+
+    def check_accepted(self, session: FetchSession, epoch: int) -> None:
+        """Raise InvalidFetchSessionEpoch if a later request was accepted since the one with `epoch`."""
+        if session.epoch != next_epoch(epoch) or self._sessions.get(session.id) is not session:
+            raise InvalidFetchSessionEpoch(f"a later request of session {session.id} has taken over")
+
+    def create(self, wanted: list[Wanted], reader: Reader) -> FetchSession | None:
+        """A session over these partitions, or None if there is no room."""
+        if not wanted or self.partition_count + len(wanted) > MAX_PARTITIONS:
+            return None
+        now_ms = self._clock.liveness_ms()
+        if len(self._sessions) >= self._slots and not self._evict(len(wanted), reader.is_follower, now_ms):
+            return None
+        session_id = _random_id()
+        while session_id == NO_SESSION or session_id in self._sessions:
+            session_id = _random_id()
+        session = self._sessions[session_id] = FetchSession(self._broker, session_id, wanted, reader, now_ms)
+        return session
+
+    def close(self, session_id: int) -> None:
+        """End a session, if there is one."""
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.close()
+
+    def _evict(self, size: int, is_privileged: bool, now_ms: int) -> bool:
+        """Make room for a newcomer of this size, if anybody has to leave for it."""
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is None:
+            return False
+        victim: FetchSession | None = oldest
+        if now_ms - oldest.used_ms <= _STALE_MS:
+            evictable = (
+                session
+                for session in self._sessions.values()
+                if now_ms - session.created_ms > _STALE_MS or (is_privileged and not session.is_privileged)
+            )
+            victim = min(evictable, key=_rank, default=None)
+            if victim is None or (is_privileged, size, 0) < _rank(victim):
+                return False
+        assert victim is not None
+        self.close(victim.id)
+        self.evictions += 1
+        return True
+
+
+def _rank(session: FetchSession) -> tuple[bool, int, int]:
+    """Who leaves first."""
+    return (session.is_privileged, len(session), session.id)
+
+
+def _random_id() -> int:
+    return int.from_bytes(os.urandom(4), "big") & _MAX_INT

@@ -1,0 +1,361 @@
+"""One follower's loop: fetch from a leader, append what comes, and do what the leader's answers ask for.
+
+In a module of its own because a client comes with it, and a broker that follows nobody starts without one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ...client.address import Address
+from ...client.connection import Connection
+from ...client.errors import Disconnected, check
+from ...protocol.errors import (
+    FencedLeaderEpoch,
+    FetchSessionIdNotFound,
+    FetchSessionTopicIdError,
+    InvalidFetchSessionEpoch,
+    KafkaError,
+    OffsetOutOfRange,
+    RequestTimedOut,
+    UnknownLeaderEpoch,
+)
+from ...protocol.messages.fetch import FetchRequest, FetchResponse
+from ...protocol.messages.list_offsets import EARLIEST, LATEST, ListOffsetsRequest
+from ...protocol.primitives import Buffer
+from ...protocol.records.batch import iter_batches
+from ...protocol.topics import TopicPartition
+from ..security.inter_broker import inter_broker_connection
+from .fetch_sessions import INITIAL_EPOCH, NO_SESSION, next_epoch
+
+if TYPE_CHECKING:
+    from ...storage.log import PartitionLog
+    from ..broker import Broker
+    from .fetcher_manager import Followed, Replication
+
+log = logging.getLogger("kmini.replication")
+
+_LOST_SESSION = (FetchSessionIdNotFound.code, InvalidFetchSessionEpoch.code, FetchSessionTopicIdError.code)
+_TIMEOUT_MS = 30_000
+"""How much longer than it may wait a fetch is given."""
+
+OLDEST_WITH_LOG_START = 5
+"""The first version of Fetch in which a follower tells where its log starts (KIP-107)."""
+
+
+class Fetcher:
+    """Fetches all that is followed from one leader."""
+
+    def __init__(self, broker: Broker, replication: Replication, leader: int) -> None:
+        self._broker = broker
+        self._replication = replication
+        self._leader = leader
+        self._partitions: dict[TopicPartition, Followed] = {}
+        self._forgotten: list[tuple[bytes, TopicPartition]] = []
+        self._changed = asyncio.Event()
+        self._is_pausing = self._is_stopped = False
+        self._connection: Connection | None = None
+        self._session_id, self._session_epoch = NO_SESSION, INITIAL_EPOCH
+        self._task = asyncio.ensure_future(self._run())
+
+    def cancel(self) -> None:
+        """Take over nothing more, at once; `stop` follows."""
+        self._is_stopped = True
+        self._partitions.clear()
+        self._task.cancel()
+
+    async def stop(self) -> None:
+        self.cancel()
+        await asyncio.wait([self._task])
+        await self._disconnect()
+
+    async def hang_up(self) -> None:
+        """Break the connection; the next fetch makes a new one, if it can."""
+        await self._disconnect()
+
+    def hurry(self) -> None:
+        """Try again now, if it pauses after an error."""
+        if self._is_pausing:
+            self._changed.set()
+
+    def add(self, followed: Followed) -> None:
+        self._partitions[followed.topic_partition] = followed
+        self._changed.set()
+
+    def remove(self, topic_partition: TopicPartition) -> None:
+        followed = self._partitions.pop(topic_partition, None)
+        if followed is not None and followed.told is not None:
+            self._forgotten.append((followed.log.topic_id, topic_partition))
+            self._changed.set()
+
+    # --- the loop
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self._fetch_once()
+            except (Disconnected, RequestTimedOut) as error:
+                log.info("following broker %d: %s", self._leader, error)
+                await self._disconnect()
+                await self._pause()
+            except Exception:
+                log.exception("following broker %d", self._leader)
+                await self._disconnect()
+                await self._pause()
+
+    async def _pause(self) -> None:
+        """Wait for `replica.fetch.backoff.ms`, or until something is different."""
+        self._changed.clear()
+        await self._sleep(self._broker.config.replica_fetch_backoff_ms)
+
+    async def _sleep(self, delay_ms: int) -> None:
+        timer = self._broker.clock.call_later(delay_ms, self._changed.set, liveness=True)
+        self._is_pausing = True
+        try:
+            await self._changed.wait()
+        finally:
+            self._is_pausing = False
+            timer.cancel()
+
+    async def _fetch_once(self) -> None:
+        self._changed.clear()
+        now_ms = self._broker.clock.liveness_ms()
+        ready = [one for one in self._partitions.values() if one.paused_until_ms <= now_ms]
+        if not ready:
+            if not self._partitions:
+                await self._changed.wait()
+            else:
+                await self._sleep(min(one.paused_until_ms for one in self._partitions.values()) - now_ms)
+            return
+        connection = await self._connected()
+        request = self._request(ready, connection)
+        answer = asyncio.ensure_future(
+            connection.send(request, version=self._version(connection), timeout_ms=request.max_wait_ms + _TIMEOUT_MS)
+        )
+        changed = asyncio.ensure_future(self._changed.wait())
+        try:
+            await asyncio.wait([answer, changed], return_when=asyncio.FIRST_COMPLETED)
+            if not answer.done():  # what is new must not wait until this fetch has waited for the old
+                await self._disconnect()
+                return
+            response: FetchResponse = answer.result()
+        finally:
+            for future in (answer, changed):
+                future.cancel()
+            await asyncio.gather(answer, changed, return_exceptions=True)
+        await self._take(response, ready)
+
+    async def _connected(self) -> Connection:
+        if self._connection is None or not self._connection.is_open:
+            await self._disconnect()
+            config = self._broker.config
+            settings = inter_broker_connection(config, f"broker-{config.node_id}-fetcher-0")
+            connection = await Connection.open(self._address(), settings)
+            if self._is_stopped:  # wait_for of Python 3.11 forgets a cancellation that comes with what it waits for
+                await connection.close()
+                raise asyncio.CancelledError
+            try:
+                self._address()  # it may have been cut off meanwhile
+            except Disconnected:
+                await connection.close()
+                raise
+            self._connection = connection
+        return self._connection
+
+    def _address(self) -> Address:
+        leader = self._broker.peer(self._leader)
+        address = None if leader is None else leader.address_for_brokers
+        if address is None:
+            raise Disconnected(f"broker {self._leader} is not there")
+        return Address(*address)
+
+    async def _disconnect(self) -> None:
+        """Hang up; the next connection begins a new session."""
+        self._forget_session()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+    def _forget_session(self) -> None:
+        self._session_id, self._session_epoch = NO_SESSION, INITIAL_EPOCH
+        self._forgotten.clear()
+        for followed in self._partitions.values():
+            followed.told = None
+
+    def _version(self, connection: Connection) -> int:
+        newest = self._replication.max_fetch_version
+        version = connection.version_for(FetchRequest)
+        return version if newest is None else min(version, newest)
+
+    # --- asking
+
+    def _request(self, ready: Iterable[Followed], connection: Connection) -> FetchRequest:
+        """Name what has changed since the leader was last told; everything in a session's first request."""
+        config, version = self._broker.config, self._version(connection)
+        topics: dict[str, FetchRequest.Topic] = {}
+        for followed in ready:
+            place = followed.place
+            if place == followed.told and self._session_id != NO_SESSION:
+                continue
+            followed.told = place
+            name, number = followed.topic_partition
+            if name not in topics:
+                topics[name] = FetchRequest.Topic(topic=name, topic_id=followed.log.topic_id, partitions=[])
+            topics[name].partitions.append(
+                FetchRequest.Topic.Partition(
+                    partition=number,
+                    current_leader_epoch=place.leader_epoch,
+                    fetch_offset=place.offset,
+                    last_fetched_epoch=place.last_fetched_epoch,
+                    log_start_offset=place.log_start_offset if version >= OLDEST_WITH_LOG_START else -1,
+                    partition_max_bytes=config.replica_fetch_max_bytes,
+                    high_watermark=followed.log.high_watermark,
+                )
+            )
+        forgotten: dict[str, FetchRequest.ForgottenTopic] = {}
+        for topic_id, (name, number) in self._forgotten:
+            if name not in forgotten:
+                forgotten[name] = FetchRequest.ForgottenTopic(topic=name, topic_id=topic_id, partitions=[])
+            forgotten[name].partitions.append(number)
+        self._forgotten.clear()
+        return FetchRequest(
+            replica_id=config.node_id,
+            replica_state=FetchRequest.ReplicaState(replica_id=config.node_id),
+            max_wait_ms=config.replica_fetch_wait_max_ms,
+            min_bytes=config.replica_fetch_min_bytes,
+            max_bytes=config.replica_fetch_response_max_bytes,
+            session_id=self._session_id,
+            session_epoch=self._session_epoch,
+            topics=list(topics.values()),
+            forgotten_topics_data=list(forgotten.values()),
+        )
+
+    # --- what comes back
+
+    async def _take(self, response: FetchResponse, asked: Iterable[Followed]) -> None:
+        if response.error_code:
+            if response.error_code not in _LOST_SESSION:
+                log.warning("broker %d refuses to be followed: error %d", self._leader, response.error_code)
+                await self._pause()
+            self._forget_session()
+            return
+        self._session_id = response.session_id
+        self._session_epoch = next_epoch(self._session_epoch) if response.session_id != NO_SESSION else INITIAL_EPOCH
+        controller = self._broker.controller
+        by_partition = {followed.topic_partition: followed for followed in asked}
+        has_deleted = False
+        for topic in response.responses:
+            known = controller.topic_by_id(topic.topic_id)
+            name = topic.topic or (known.name if known is not None else "")
+            for partition in topic.partitions:
+                topic_partition = TopicPartition(name, partition.partition_index)
+                followed = by_partition.get(topic_partition)
+                if followed is None or self._partitions.get(topic_partition) is not followed:
+                    continue  # it is led by somebody else by now
+                start = followed.log.log_start_offset
+                try:
+                    await self._follow(followed, partition)
+                except (KafkaError, OSError) as error:
+                    self._delay(followed, error)
+                has_deleted = has_deleted or followed.log.log_start_offset > start
+        if has_deleted:  # the next fetch says so, and after that it must stay so
+            await self._broker.log_start_checkpoint.written()
+
+    def _delay(self, followed: Followed, error: Exception) -> None:
+        level = logging.INFO if isinstance(error, (FencedLeaderEpoch, UnknownLeaderEpoch)) else logging.WARNING
+        log.log(level, "following %s at broker %d: %s", followed.topic_partition, self._leader, error)
+        now_ms = self._broker.clock.liveness_ms()
+        followed.paused_until_ms = now_ms + self._broker.config.replica_fetch_backoff_ms
+        if followed.told is not None:  # else the leader would send the same again at once
+            self._forgotten.append((followed.log.topic_id, followed.topic_partition))
+        followed.told = None
+
+    async def _follow(self, followed: Followed, partition: FetchResponse.Topic.Partition) -> None:
+        """Take over what the leader has sent for a partition. Raises KafkaError."""
+        if partition.error_code == OffsetOutOfRange.code:
+            await self._start_anew(followed)
+            return
+        check(partition.error_code)
+        if partition.diverging_epoch is not None:
+            await self._cut_back(followed, partition.diverging_epoch.epoch, partition.diverging_epoch.end_offset)
+            return
+        partition_log, broker = followed.log, self._broker
+        start = max(partition.log_start_offset, partition_log.log_start_offset)
+        if partition.records:
+            self._begin_where_batch_does(partition_log, partition.records, partition.log_start_offset)
+            partition_log.append_as_follower(
+                partition.records, now_ms=broker.clock.now_ms(), leader_epoch=followed.leader_epoch
+            )
+            broker.metrics.replication_bytes_in += len(partition.records)
+        followed.lag = max(partition.high_watermark - partition_log.log_end_offset, 0)
+        partition_log.update_high_watermark(partition.high_watermark)
+        if start > partition_log.log_start_offset:
+            partition_log.raise_log_start_offset(min(start, partition_log.high_watermark))
+            partition_log.delete_segments_below_log_start()
+        followed.knows_log_start = partition_log.log_start_offset >= start
+        broker.changed(followed.topic_partition)
+
+    def _begin_where_batch_does(self, partition_log: PartitionLog, records: Buffer, leader_start: int) -> None:
+        """A log that ends within a batch of the leader's takes it as a whole (KIP-107), and begins with it for now.
+
+        It has nothing, because it began anew where the leader's log starts; or nothing but what the leader has deleted,
+        and that may have parted from the leader's without anybody knowing.
+        """
+        start, end = partition_log.log_start_offset, partition_log.log_end_offset
+        _, first = next(iter_batches(records), (0, None))
+        has_nothing = start == end or end <= leader_start
+        if has_nothing and first is not None and first.base_offset < end < first.next_offset:
+            partition_log.truncate_fully_and_start_at(first.base_offset)
+
+    async def _cut_back(self, followed: Followed, epoch: int, end_offset: int) -> None:
+        """The leader has nothing beyond `end_offset` in the last epoch, `epoch`, that both may have in common."""
+        partition_log = followed.log
+        own_epoch, own_end = partition_log.leader_epochs.end_offset_for(epoch, partition_log.log_end_offset)
+        offset = min(end_offset, partition_log.log_end_offset)
+        if own_epoch >= 0:
+            offset = min(offset, own_end)
+        log.info("%s is cut back from %d to %d", followed.topic_partition, partition_log.log_end_offset, offset)
+        await self._truncate(followed, offset)
+
+    async def _start_anew(self, followed: Followed) -> None:
+        """The leader cannot continue this log: it ends before it, or starts after its end."""
+        latest, earliest = await self._leader_offset(followed, LATEST), await self._leader_offset(followed, EARLIEST)
+        partition_log = followed.log
+        if latest < partition_log.log_end_offset:
+            await self._truncate(followed, latest)
+        elif earliest > partition_log.log_end_offset:
+            log.info("%s starts anew at %d", followed.topic_partition, earliest)
+            await self._truncate(followed, earliest, fully=True)
+
+    async def _truncate(self, followed: Followed, offset: int, *, fully: bool = False) -> None:
+        """Cut its log back, unless it follows somebody else by then, or leads: nothing of that is this leader's."""
+
+        def is_wanted() -> bool:
+            return self._partitions.get(followed.topic_partition) is followed
+
+        await self._broker.cleaner.truncate(followed.topic_partition, offset, is_wanted=is_wanted, fully=fully)
+
+    async def _leader_offset(self, followed: Followed, landmark: int) -> int:
+        connection = await self._connected()
+        name, number = followed.topic_partition
+        Topic = ListOffsetsRequest.Topic
+        request = ListOffsetsRequest(
+            replica_id=self._broker.config.node_id,
+            topics=[
+                Topic(
+                    name=name,
+                    partitions=[
+                        Topic.Partition(
+                            partition_index=number, current_leader_epoch=followed.leader_epoch, timestamp=landmark
+                        )
+                    ],
+                )
+            ],
+        )
+        response = await connection.send(request, timeout_ms=_TIMEOUT_MS)
+        partition = response.topics[0].partitions[0]
+        check(partition.error_code)
+        return int(partition.offset)

@@ -1,0 +1,151 @@
+"""Following: a broker's replicas of partitions that others lead fetch from them, over the wire, as consumers do.
+
+    follower                                            leader
+    fetch: offset = log end, epoch of the last record   what is below the offset the follower has: maybe the high
+           log start offset, current leader epoch       watermark moves, maybe the ISR grows, maybe a deletion is done
+    append, then high watermark, then log start  <---   records, high watermark, log start; or: where the logs part
+
+One fetcher for each leader, over one connection, with a fetch session (KIP-227). What goes wrong with one partition
+delays that one (`replica.fetch.backoff.ms`), a lost connection all of them. A log that has parted from its leader's is
+cut back to where they agree (KIP-101, KIP-595); one that the leader cannot continue begins anew.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...protocol.topics import TopicPartition
+from ..controller.controller import NO_LEADER
+from .partition import check_leader_epoch
+
+if TYPE_CHECKING:
+    from ...storage.log import PartitionLog
+    from ..broker import Broker
+    from .fetcher import Fetcher
+
+
+class _Place(NamedTuple):
+    """What the leader was last told of a partition."""
+
+    offset: int
+    log_start_offset: int
+    leader_epoch: int
+    last_fetched_epoch: int
+
+
+class Followed:
+    """A partition that this broker follows."""
+
+    def __init__(self, log: PartitionLog, leader: int, leader_epoch: int) -> None:
+        self.log = log
+        self.topic_partition = log.topic_partition
+        self.leader = leader
+        self.leader_epoch = leader_epoch
+        self.told: _Place | None = None
+        """None: it is not in the session yet."""
+        self.knows_log_start = log.log_start_offset == log.log_end_offset
+        """Whether it has nothing that may be deleted elsewhere (KIP-107): since it came back, a leader has told it
+        where the log starts. Until then nobody reads from it."""
+        self.lag = 0
+        """How many records it lacked below the leader's high watermark after its last fetch."""
+        self.paused_until_ms = 0
+        """After an error, by the clock of liveness."""
+
+    def check_leader_epoch(self, epoch: int) -> None:
+        """As of the `Partition` that a leader has: consumers may read here too (KIP-392)."""
+        check_leader_epoch(epoch, self.leader_epoch)
+
+    @property
+    def place(self) -> _Place:
+        log = self.log
+        return _Place(log.log_end_offset, log.log_start_offset, self.leader_epoch, log.leader_epochs.latest_epoch)
+
+
+class Replication:
+    """All that a broker follows."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.followed: dict[TopicPartition, Followed] = {}
+        self._fetchers: dict[int, Fetcher] = {}
+        self._is_running = False
+        self._is_held = False
+        self.max_fetch_version: int | None = None
+
+    def start(self) -> None:
+        """Begin to fetch: the leaders can be reached from now on."""
+        self._is_running = True
+        for followed in self.followed.values():
+            self._begin(followed)
+
+    async def stop(self) -> None:
+        """Fetch no more."""
+        self._is_running = False
+        await self._end_fetchers()
+        self.followed.clear()
+
+    async def _end_fetchers(self) -> None:
+        fetchers, self._fetchers = [*self._fetchers.values()], {}
+        for fetcher in fetchers:
+            fetcher.cancel()
+        for fetcher in fetchers:
+            await fetcher.stop()
+
+    async def limit_fetch_version(self, version: int | None) -> None:
+        """Fetch as a follower of an older release does, or again as this one. For tests of mixed clusters."""
+        self.max_fetch_version = version
+        await self.hang_up()
+
+    async def hang_up(self, leader: int | None = None) -> None:
+        """Break the connection to one leader, or all of them, if there is any."""
+        for node_id, fetcher in list(self._fetchers.items()):
+            if leader in (None, node_id):
+                await fetcher.hang_up()
+
+    async def hold(self) -> None:
+        """Stand still until `release`, as a follower that lags does. For tests."""
+        self._is_held = True
+        await self._end_fetchers()
+
+    def release(self) -> None:
+        """Go on after `hold`."""
+        self._is_held = False
+        if self._is_running:
+            self.start()
+
+    def follow(
+        self, partition_log: PartitionLog, leader: int, leader_epoch: int, *, knows_log_start: bool = False
+    ) -> None:
+        """Fetch a partition from this leader from now on; from nobody if it is NO_LEADER. Who `knows_log_start` is
+        live, and has led it until now."""
+        known = self.followed.get(partition_log.topic_partition)
+        if known is not None and (known.log, known.leader, known.leader_epoch) == (partition_log, leader, leader_epoch):
+            known.paused_until_ms = 0  # whatever went wrong may be over
+            if leader in self._fetchers:
+                self._fetchers[leader].hurry()
+            return
+        self.unfollow(partition_log.topic_partition)
+        followed = Followed(partition_log, leader, leader_epoch)
+        followed.knows_log_start |= knows_log_start or (known is not None and known.knows_log_start)
+        self.followed[followed.topic_partition] = followed
+        self._begin(followed)
+
+    def doubt(self) -> None:
+        """Somebody may have deleted records without this broker, which did not count as live."""
+        for followed in self.followed.values():
+            followed.knows_log_start = False
+
+    def _begin(self, followed: Followed) -> None:
+        if self._is_running and not self._is_held and followed.leader != NO_LEADER:
+            if followed.leader not in self._fetchers:
+                from .fetcher import Fetcher  # see there
+
+                self._fetchers[followed.leader] = Fetcher(self._broker, self, followed.leader)
+            self._fetchers[followed.leader].add(followed)
+
+    def unfollow(self, topic_partition: TopicPartition) -> None:
+        """Fetch a partition no more, if it was."""
+        followed = self.followed.pop(topic_partition, None)
+        fetcher = self._fetchers.get(followed.leader) if followed is not None else None
+        if fetcher is not None:
+            fetcher.remove(topic_partition)

@@ -1,0 +1,261 @@
+"""One partition as this broker serves it: its log, and what being its leader means."""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from ...protocol.errors import (
+    FencedLeaderEpoch,
+    KafkaError,
+    NotEnoughReplicas,
+    OffsetOutOfRange,
+    PolicyViolation,
+    UnknownLeaderEpoch,
+)
+from ...storage.log import AppendInfo, PartitionLog
+from ...storage.producer_state import Origin
+from ..controller import elections
+from ..scheduler import in_thread
+from .replicas import UNKNOWN, Replica, Replicas
+
+if TYPE_CHECKING:
+    from ...storage.validation import ValidatedRecords
+    from ..broker import Broker
+    from ..controller.controller import PartitionState
+
+log = logging.getLogger("kmini.replication")
+
+NO_EPOCH = -1
+"""In place of the leader epoch of a client that does not know one."""
+
+HIGH_WATERMARK = -1
+"""The offset that stands for the high watermark in a DeleteRecords request."""
+
+
+def check_leader_epoch(epoch: int, current: int) -> None:
+    """Refuse `epoch` unless it is the current one, or NO_EPOCH. Raises FencedLeaderEpoch, UnknownLeaderEpoch."""
+    if epoch in (NO_EPOCH, current):
+        return
+    if epoch < current:
+        raise FencedLeaderEpoch(f"leader epoch {epoch} ended; it is {current} now")
+    raise UnknownLeaderEpoch(f"leader epoch {epoch} has not begun; it is {current}")
+
+
+class Partition:
+    """The leader's view of a partition: its log, its followers, and what all of them have.
+
+    The high watermark is the smallest log end offset of the replicas in sync, and the low watermark the smallest log
+    start offset of the live ones. Of a partition with one replica both are the log's own.
+    """
+
+    def __init__(self, broker: "Broker", log: PartitionLog, state: "PartitionState") -> None:
+        """`state` names this broker as the leader."""
+        self.log = log
+        self.topic_partition = log.topic_partition
+        self.state = state
+        """As the controller has it."""
+        self.leader_epoch = state.leader_epoch
+        self.replicas = Replicas(self._followers(broker, state), state.isr, broker.clock.liveness_ms())
+        self._broker = broker
+        self._epoch_start_offset = 0
+        self._unreplicated: deque[tuple[int, Callable[[], None]]] = deque()
+        """Callbacks of `when_replicated`, with the offset that each waits for, in the order of the log."""
+
+    @staticmethod
+    def _followers(broker: "Broker", state: "PartitionState") -> list[int]:
+        return [node_id for node_id in state.replicas if node_id != broker.config.node_id]
+
+    def become_leader(self) -> None:
+        """Start this leader epoch at the log end, before any append; what is in the only replica is committed."""
+        self.log.assign_leader_epoch(self.leader_epoch)
+        self._epoch_start_offset = self.log.log_end_offset
+        self._advance_high_watermark()
+
+    def update(self, state: "PartitionState") -> None:
+        """The controller has changed who replicates the partition, or who is in sync; the leader and its epoch stay."""
+        is_live = self._broker.controller.is_live
+        died = [node_id for node_id in self.state.isr if node_id not in state.isr and not is_live(node_id)]
+        self.state = state
+        self.replicas.assign(self._followers(self._broker, state), died=died)
+        self._advance_high_watermark()
+        self._broker.changed(self.topic_partition)
+
+    def check_leader_epoch(self, epoch: int) -> None:
+        """Refuse a client whose idea of the leader is older or newer than ours; -1 means that it has none.
+
+        Raises FencedLeaderEpoch, UnknownLeaderEpoch (KIP-320).
+        """
+        check_leader_epoch(epoch, self.leader_epoch)
+
+    def check_min_isr(self) -> None:
+        """Raise NotEnoughReplicas where acks=-1 could not be honoured: fewer replicas in sync than
+        `min.insync.replicas`.
+
+        The effective minimum is never more than there are replicas, so one broker always suffices for one replica.
+        """
+        if self.is_under_min_isr:
+            raise NotEnoughReplicas(f"{len(self.state.isr)} of {self._effective_min_isr} replicas are in sync")
+
+    @property
+    def is_under_min_isr(self) -> bool:
+        """Whether fewer replicas are in sync than `min.insync.replicas` wants."""
+        return len(self.state.isr) < self._effective_min_isr
+
+    @property
+    def _effective_min_isr(self) -> int:
+        return min(self.log.config.min_insync_replicas, len(self.state.replicas))
+
+    def append(self, validated: "ValidatedRecords", now_ms: int, origin: Origin = Origin.CLIENT) -> AppendInfo:
+        """Append as the leader, move the high watermark, and wake whoever waits for either. Raises KafkaError, and
+        NotLeaderOrFollower where somebody else has become the leader since this was looked up."""
+        self._broker.check_is_led_here(self)
+        if self.replicas:
+            self.replicas.leader_moves_on(self.log.log_end_offset, self._broker.clock.liveness_ms())
+        appended = self.log.append_as_leader(validated, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin)
+        self._advance_high_watermark()
+        self._broker.changed(self.topic_partition)
+        return appended
+
+    async def flush(self) -> None:
+        """Put the log on the disk as far as it goes now, before anyone is told (flush.messages). Raises
+        KafkaStorageError."""
+        work = self.log.flush_work()
+        await in_thread(work.run)
+        work.finish()
+
+    def delete_records(self, offset: int) -> int:
+        """Raise the log start offset to `offset` (-1: the high watermark) and drop the segments below it; return the
+        offset meant.
+
+        An offset at or below the log start offset changes nothing. Raises PolicyViolation on a topic that is only
+        compacted, and OffsetOutOfRange for an offset above the high watermark or below -1 (KIP-107, step 3).
+        """
+        if self.log.config.is_compacted and not self.log.config.is_deletable:
+            raise PolicyViolation("cleanup.policy is compact only: its records are deleted by key")
+        target = self.log.high_watermark if offset == HIGH_WATERMARK else offset
+        if not 0 <= target <= self.log.high_watermark:
+            raise OffsetOutOfRange(f"offset {offset} is not between 0 and the high watermark {self.log.high_watermark}")
+        if self.log.raise_log_start_offset(target):
+            self.log.delete_segments_below_log_start()
+            self._broker.changed(self.topic_partition)
+        return target
+
+    # --- followers
+
+    def when_replicated(self, offset: int, callback: "Callable[[], None]") -> None:
+        """Call `callback` once the high watermark is beyond `offset`, which may be at once; callbacks are called in the
+        order of this method's calls. If the leader epoch ends before, `callback` is never called.
+
+        It runs before requests that wait for the same offset are answered, and must be quick.
+        """
+        if self._unreplicated or self.log.high_watermark <= offset:
+            self._unreplicated.append((offset, callback))
+        else:
+            callback()
+
+    @property
+    def has_caught_up(self) -> bool:
+        """Whether the high watermark has reached what there was when this leader was elected."""
+        return self.log.high_watermark >= self._epoch_start_offset
+
+    @property
+    def has_settled(self) -> bool:
+        """Whether every replica in sync has all that this leader was elected with, so that no clean election takes any
+        of it back. That is so once the high watermark covers it; where fewer replicas are in sync than
+        `min.insync.replicas`, the high watermark stands still, and the replicas themselves tell."""
+        if self.has_caught_up:
+            return True
+        in_sync = (replica for replica in self.replicas if replica.node_id in self.state.isr)
+        return all(replica.log_end_offset >= self._epoch_start_offset for replica in in_sync)
+
+    def _advance_high_watermark(self) -> bool:
+        """Raise it to what every replica in sync has, and those that are about to join them. Frozen while fewer are in
+        sync than `min.insync.replicas`: nothing may be shown that one more failure could take back."""
+        end = self.log.log_end_offset
+        if not self.replicas:
+            return self._raise_high_watermark(end)
+        if len(self.state.isr) < self._effective_min_isr:
+            return False
+        now_ms = self._broker.clock.liveness_ms()
+        for replica in self.replicas:
+            if replica.node_id in self.state.isr or self._is_about_to_join(replica, now_ms):
+                end = min(end, replica.log_end_offset)
+        return self._raise_high_watermark(end)
+
+    def _raise_high_watermark(self, offset: int) -> bool:
+        has_moved = self.log.update_high_watermark(offset)
+        while self._unreplicated and self._unreplicated[0][0] < self.log.high_watermark:
+            self._unreplicated.popleft()[1]()
+        return has_moved
+
+    def _is_about_to_join(self, replica: Replica, now_ms: int) -> bool:
+        max_lag_ms = self._broker.config.replica_lag_time_max_ms
+        return self._broker.controller.is_live(replica.node_id) and replica.is_caught_up(
+            self.log.log_end_offset, now_ms, max_lag_ms
+        )
+
+    def follower_fetched(self, node_id: int, offset: int, log_start_offset: int) -> None:
+        """A follower asks for what is from `offset` on, and tells where its log starts: it has what lies between."""
+        replica = self.replicas.get(node_id)
+        if replica is None:
+            return
+        started_at = replica.log_start_offset
+        replica.fetched(offset, log_start_offset, self.log.log_end_offset, self._broker.clock.liveness_ms())
+        # With records that were deleted here it may not lead: it would show them again (KIP-107).
+        has_deleted = log_start_offset == UNKNOWN or log_start_offset >= self.log.log_start_offset
+        if (
+            node_id not in self.state.isr
+            and offset >= max(self.log.high_watermark, self._epoch_start_offset)
+            and has_deleted
+            and self._broker.controller.is_live(node_id)
+        ):
+            self._alter_isr((*self.state.isr, node_id))
+        has_moved = self._advance_high_watermark()
+        if has_moved or log_start_offset != started_at:
+            self._broker.changed(self.topic_partition)
+
+    def follower_left(self, node_id: int) -> None:
+        """A follower is live no more; that the controller has also changed who is in sync is not said."""
+        self.replicas.forget(node_id)
+        self._advance_high_watermark()
+        self._broker.changed(self.topic_partition)
+
+    def shrink_isr(self) -> None:
+        """Leave out the followers that have not kept up (replica.lag.time.max.ms)."""
+        now_ms, end = self._broker.clock.liveness_ms(), self.log.log_end_offset
+        max_lag_ms = self._broker.config.replica_lag_time_max_ms
+        lagging = {
+            replica.node_id
+            for replica in self.replicas
+            if replica.node_id in self.state.isr and not replica.is_caught_up(end, now_ms, max_lag_ms)
+        }
+        if lagging:
+            self._alter_isr(tuple(node_id for node_id in self.state.isr if node_id not in lagging))
+
+    def _alter_isr(self, isr: tuple[int, ...]) -> None:
+        """Have the controller change who is in sync; `update` follows before this returns."""
+        if self._broker.is_cut_off:
+            return
+        grows, metrics = len(isr) > len(self.state.isr), self._broker.metrics
+        try:
+            elections.alter_isr(self._broker.controller, self.topic_partition, self.leader_epoch, isr)
+        except KafkaError as error:  # the next fetch, or the next look, tries again
+            metrics.failed_isr_updates += 1
+            log.error("the replicas in sync of %s cannot be changed: %s", self.topic_partition, error.message)
+        else:
+            metrics.isr_expands += grows
+            metrics.isr_shrinks += not grows
+
+    @property
+    def low_watermark(self) -> int:
+        """The smallest log start offset among the live replicas: below it the data is gone everywhere (KIP-107)."""
+        return min(self.replica_log_start_offsets())
+
+    def replica_log_start_offsets(self) -> Iterator[int]:
+        """The log start offset of every live replica, in the ISR or not; -1 of one that has not told its own."""
+        yield self.log.log_start_offset
+        for replica in self.replicas:
+            # Who is cut off does not hear of deaths either, and must not take itself for the last one.
+            if self._broker.is_cut_off or self._broker.controller.is_live(replica.node_id):
+                yield replica.log_start_offset

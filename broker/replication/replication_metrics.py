@@ -1,0 +1,89 @@
+"""What is told of replication: of the leader's side, of the follower's, and of the controller's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..controller.controller import NO_LEADER
+
+if TYPE_CHECKING:
+    from ..broker import Broker
+    from ..controller.topology import PartitionState
+
+
+class Reading(NamedTuple):
+    """One metric as it is now; `mbean` is Kafka's name for it."""
+
+    mbean: str
+    about: str
+    value: float
+    labels: dict[str, str] = {}  # noqa: RUF012 (nobody changes it)
+
+
+def replication_readings(broker: Broker) -> Iterator[Reading]:
+    """What the broker tells of replication."""
+    yield from _as_controller(broker)
+    yield from _as_leader(broker)
+    yield from _as_follower(broker)
+
+
+def _as_controller(broker: Broker) -> Iterator[Reading]:
+    controller = broker.controller
+    partitions = [state for topic in controller.topics.values() for state in topic.partitions]
+    live = len(controller.brokers)
+    for name, about, value in (
+        ("ActiveControllerCount", "Whether it is the controller.", controller.controller_id == broker.config.node_id),
+        ("ActiveBrokerCount", "Brokers that are live.", live),
+        ("FencedBrokerCount", "Brokers that are not.", max(len(controller.node_ids) - live, 0)),
+        ("OfflinePartitionsCount", "Partitions without a leader.", sum(one.leader == NO_LEADER for one in partitions)),
+        (
+            "PreferredReplicaImbalanceCount",
+            "Partitions that another replica leads than their first.",
+            sum(one.leader != one.replicas[0] for one in partitions),
+        ),
+    ):
+        yield Reading(f"kafka.controller:type=KafkaController,name={name}", about, value)
+
+
+def _as_leader(broker: Broker) -> Iterator[Reading]:
+    led = list(broker.partitions.values())
+    metrics = broker.metrics
+    for name, about, value in (
+        ("PartitionCount", "Partitions of this broker.", len(led) + len(broker.replication.followed)),
+        ("LeaderCount", "Partitions it leads.", len(led)),
+        (
+            "UnderReplicatedPartitions",
+            "Those that it leads and that are not on all their replicas.",
+            sum(_missing(one.state) > 0 for one in led),
+        ),
+        (
+            "UnderMinIsrPartitionCount",
+            "Those that take no records with acks=all: fewer in sync than min.insync.replicas.",
+            sum(one.is_under_min_isr for one in led),
+        ),
+        ("ReassigningPartitions", "Those that get other replicas.", sum(one.state.is_reassigned for one in led)),
+        ("IsrShrinksPerSec", "How often it left out followers that did not keep up.", metrics.isr_shrinks),
+        ("IsrExpandsPerSec", "How often it took one in that had caught up.", metrics.isr_expands),
+        ("FailedIsrUpdatesPerSec", "How often the controller refused that.", metrics.failed_isr_updates),
+    ):
+        yield Reading(f"kafka.server:type=ReplicaManager,name={name}", about, value)
+    for name, about, value in (
+        ("ReplicationBytesInPerSec", "Bytes of batches fetched from leaders.", metrics.replication_bytes_in),
+        ("ReplicationBytesOutPerSec", "Bytes of batches sent to followers.", metrics.replication_bytes_out),
+    ):
+        yield Reading(f"kafka.server:type=BrokerTopicMetrics,name={name}", about, value)
+
+
+def _missing(state: PartitionState) -> int:
+    """How many of the replicas that a partition shall have are not in sync; those that are just added do not count."""
+    return sum(node_id not in state.adding for node_id in state.replicas) - len(state.isr)
+
+
+def _as_follower(broker: Broker) -> Iterator[Reading]:
+    yield Reading(
+        "kafka.server:type=ReplicaFetcherManager,name=MaxLag",
+        "Committed records that it lacks of the partition it is furthest behind with, as its leader told last.",
+        max((followed.lag for followed in broker.replication.followed.values()), default=0),
+        {"clientId": "Replica"},
+    )

@@ -1,0 +1,83 @@
+"""The server's side of SCRAM: credentials are looked up by name, the messages are in `protocol/scram.py`.
+
+Who asks for a user that there is not is asked for a proof all the same, and fails with it: the answers do not tell
+which users there are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Callable
+
+from ...protocol import scram
+from .sasl_exchange import AuthenticationFailed
+
+_FAKES = secrets.token_bytes(32)
+"""What salts of users that there are not are made of, so that each keeps its own."""
+
+Credentials = Callable[[str], "scram.ScramCredential | None"]
+
+
+class ScramExchange:
+    """Two messages of the client: who it is, and the proof."""
+
+    def __init__(self, mechanism: scram.Mechanism, credentials: Credentials) -> None:
+        self._mechanism = mechanism
+        self._credentials = credentials
+        self._first: scram.ClientFirst | None = None
+        self._server_first = ""
+        self._nonce = ""
+        self._credential: scram.ScramCredential
+        self._is_known = False
+        self.username: str | None = None
+
+    def evaluate(self, token: bytes) -> bytes:
+        try:
+            if self._first is None:
+                return self._begin(scram.parse_client_first(bytes(token)))
+            return self._end(self._first, scram.parse_client_final(bytes(token)))
+        except scram.ScramError as error:
+            raise self._failure(str(error)) from None
+
+    def _begin(self, first: scram.ClientFirst) -> bytes:
+        if first.extensions:
+            raise self._failure("delegation tokens, and other extensions, are not offered")
+        if first.authorization_id and first.authorization_id != first.username:
+            raise AuthenticationFailed(
+                "Authentication failed: Client requested an authorization id that is different from username"
+            )
+        credential = self._credentials(first.username)
+        self._is_known = credential is not None
+        self._credential = credential or self._fake(first.username)
+        if self._credential.iterations < self._mechanism.min_iterations:
+            raise self._failure(f"the stored credential has fewer than {self._mechanism.min_iterations} iterations")
+        self._first = first
+        self._nonce = first.nonce + scram.new_nonce()
+        self._server_first = scram.server_first(self._nonce, self._credential.salt, self._credential.iterations)
+        return self._server_first.encode()
+
+    def _end(self, first: scram.ClientFirst, final: scram.ClientFinal) -> bytes:
+        if not hmac.compare_digest(final.nonce.encode(), self._nonce.encode()):  # CVE-2024-56128
+            raise self._failure("the nonce is not the one of this exchange")
+        if final.channel_binding != first.gs2_header.encode():
+            raise self._failure("the channel binding is not the one that was announced")
+        signed = scram.auth_message(first.bare, self._server_first, final.without_proof)
+        is_right = scram.proof_is_right(self._mechanism, self._credential, final.proof, signed)
+        if not (is_right and self._is_known):
+            raise self._failure("wrong name or password")
+        self.username = first.username
+        return scram.server_final(scram.server_signature(self._mechanism, self._credential, signed))
+
+    def _fake(self, username: str) -> scram.ScramCredential:
+        size = self._mechanism.size
+        salt = hmac.digest(_FAKES, f"{self._mechanism.name}:{username}".encode(), hashlib.sha256)
+        return scram.ScramCredential(salt, self._mechanism.min_iterations, secrets.token_bytes(size), bytes(size))
+
+    def _failure(self, reason: str) -> AuthenticationFailed:
+        return AuthenticationFailed(
+            "Authentication failed during authentication due to invalid credentials with SASL mechanism "
+            + self._mechanism.name,
+            reason,
+        )

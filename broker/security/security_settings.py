@@ -1,0 +1,145 @@
+"""What a listener demands of its clients: the settings about SASL, with those of the listener before those of all.
+
+`listener.name.<listener>.<mechanism>.<key>` is stronger than `listener.name.<listener>.<key>`, and that than `<key>`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ...protocol import scram
+from ...storage.config_key import shorten, split_list
+from .jaas import LoginModule, parse_jaas, plain_users
+from .resources import Principal
+
+if TYPE_CHECKING:
+    from ..settings.broker_config import BrokerConfig
+
+PLAIN = "PLAIN"
+OFFERED_MECHANISMS = (PLAIN, *scram.MECHANISMS)
+
+LISTENER_PREFIX = "listener.name."
+
+SASL_PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL")
+
+STANDARD_AUTHORIZERS = (
+    "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "kafka.security.authorizer.AclAuthorizer",
+)
+"""Names of Kafka's authorizers that ours stands for: of this release, and of those with ZooKeeper."""
+
+_PER_LISTENER = (
+    "connections.max.reauth.ms",
+    "sasl.enabled.mechanisms",
+    "sasl.jaas.config",
+    "sasl.server.max.receive.size",
+)
+"""Keys that mean something here behind a listener's name."""
+
+
+class SaslSettings:
+    """What one listener demands."""
+
+    __slots__ = ("max_reauth_ms", "max_receive_bytes", "mechanisms", "plain_users")
+
+    def __init__(
+        self,
+        mechanisms: tuple[str, ...],
+        plain_users: Mapping[str, str],
+        max_reauth_ms: Mapping[str, int],
+        max_receive_bytes: int,
+    ) -> None:
+        self.mechanisms = mechanisms
+        self.plain_users = plain_users
+        """Passwords by name. No `repr` shows them."""
+        self.max_reauth_ms = max_reauth_ms
+        """By mechanism: how long an authentication holds; 0 for ever."""
+        self.max_receive_bytes = max_receive_bytes
+
+
+def is_listener_setting(name: str) -> bool:
+    """Whether `name` is a setting of one listener that has a meaning here."""
+    return name.startswith(LISTENER_PREFIX) and name.endswith(tuple("." + key for key in _PER_LISTENER))
+
+
+def sasl_settings(config: BrokerConfig, listener: str) -> SaslSettings | None:
+    """What the listener of this name demands; None if anybody may come in. Raises ValueError, without quoting
+    secrets."""
+    if config.listener_security_protocol_map[listener] not in SASL_PROTOCOLS:
+        return None
+    name, text = _find(config, listener, "", "sasl.enabled.mechanisms", ",".join(config.sasl_enabled_mechanisms))
+    mechanisms = tuple(item.strip().upper() for item in split_list(text))
+    if not mechanisms:
+        raise ValueError(f"{name}: the listener {listener} needs at least one mechanism")
+    for mechanism in mechanisms:
+        if mechanism not in OFFERED_MECHANISMS:
+            raise ValueError(
+                f"{name}={shorten(text)}: {shorten(mechanism)} is not offered, only {', '.join(OFFERED_MECHANISMS)}"
+            )
+    users: dict[str, str] = {}
+    if PLAIN in mechanisms:
+        name, module = login_module(config, listener, PLAIN)
+        if module is None:
+            raise ValueError(f"{name}: PLAIN on the listener {listener} needs the users that it lists")
+        try:
+            users = plain_users(module)
+        except ValueError as error:
+            raise ValueError(f"{name} {error}") from None
+    reauth, receive = str(config.connections_max_reauth_ms), str(config.sasl_server_max_receive_size)
+    return SaslSettings(
+        mechanisms,
+        users,
+        {one: _whole(*_find(config, listener, one, "connections.max.reauth.ms", reauth)) for one in mechanisms},
+        _whole(*_find(config, listener, "", "sasl.server.max.receive.size", receive)),
+    )
+
+
+def login_module(config: BrokerConfig, listener: str, mechanism: str) -> tuple[str, LoginModule | None]:
+    """The JAAS configuration of a mechanism at a listener, None without one, and the key that holds it. Raises
+    ValueError, without quoting it."""
+    name, text = _find(config, listener, mechanism, "sasl.jaas.config", config.sasl_jaas_config or "")
+    try:
+        return name, parse_jaas(text) if text else None
+    except ValueError as error:
+        raise ValueError(f"{name} {error}") from None
+
+
+def check_security(config: BrokerConfig) -> None:
+    """Raise ValueError for settings of listeners and of the authorizer that cannot be followed."""
+    for listener in config.listeners:
+        sasl_settings(config, listener.name)
+    name = config.authorizer_class_name
+    if name and name not in STANDARD_AUTHORIZERS:
+        raise ValueError(f"authorizer.class.name={shorten(name)}: must be {STANDARD_AUTHORIZERS[0]}, or nothing")
+    super_users(config)
+    inter_broker = config.inter_broker_listener_name
+    if inter_broker and inter_broker.upper() not in {listener.name for listener in config.listeners}:
+        raise ValueError(f"inter.broker.listener.name={shorten(inter_broker)}: there is no listener of that name")
+
+
+def super_users(config: BrokerConfig) -> tuple[Principal, ...]:
+    """Who may do everything: `User:alice;User:bob`. Raises ValueError."""
+    text = config.super_users
+    try:
+        return tuple(Principal.parse(item.strip()) for item in text.split(";") if item.strip())
+    except ValueError as error:
+        raise ValueError(f"super.users={shorten(text)}: {error}") from None
+
+
+def _find(config: BrokerConfig, listener: str, mechanism: str, key: str, for_all: str) -> tuple[str, str]:
+    """The strongest key that is given, and its text; `for_all`, that of all listeners, if none is."""
+    prefix = f"{LISTENER_PREFIX}{listener.lower()}."
+    by_name = {name.lower(): text for name, text in config.per_listener.items()}
+    names = [f"{prefix}{mechanism.lower()}.{key}"] if mechanism else []
+    for name in (*names, f"{prefix}{key}"):
+        if name in by_name:
+            return name, by_name[name]
+    return key, for_all
+
+
+def _whole(name: str, text: str) -> int:
+    digits = text.strip()
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
+        raise ValueError(f"{name}={shorten(text)}: must be a whole number that is not negative")
+    return int(digits)

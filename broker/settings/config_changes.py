@@ -1,0 +1,326 @@
+"""Changing settings while the broker runs: what AlterConfigs and IncrementalAlterConfigs have in common.
+
+Each resource is a matter of its own, changed as a whole or not at all. What is wrong with it is found in Kafka's order:
+
+    the resource, or a key of it, is named twice            INVALID_REQUEST
+    a value is null                                         INVALID_REQUEST
+    there is no such type; it is another broker             INVALID_REQUEST
+    something is put into a setting that is no list         INVALID_CONFIG
+    a topic: its name, its settings, whether there is one   INVALID_TOPIC_EXCEPTION, INVALID_CONFIG, UNKNOWN_TOPIC_...
+    a broker: keys that stay as they are, then values       INVALID_REQUEST
+    a logger: there is none, there is no such level         INVALID_CONFIG
+
+A change is in the controller's database before it is in force, and in force before it is answered.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...protocol.errors import (
+    InvalidConfig,
+    InvalidRequest,
+    KafkaError,
+    KafkaStorageError,
+    PolicyViolation,
+    UnknownTopicOrPartition,
+)
+from ...protocol.messages.describe_configs import BROKER, BROKER_LOGGER, TOPIC
+from ...protocol.messages.incremental_alter_configs import APPEND, DELETE, SET, SUBTRACT
+from ...protocol.topics import TopicPartition, validate_topic_name
+from ...storage.config import LogConfig, topic_key
+from ...storage.config_key import LIST, READ_ONLY, ConfigKey, shorten, split_list
+from ..controller import elections
+from ..controller.topics import live, log_config
+from ..controller.topology import NO_LEADER
+from ..scheduler import Turn
+from . import log_levels
+from .broker_config import ALIASES, BROKER_KEYS, BrokerConfig
+from .ignored_keys import PER_LISTENER, can_be_changed, is_ignored
+
+if TYPE_CHECKING:
+    from ..broker import Broker
+    from ..controller.controller import Controller, Topic
+
+log = logging.getLogger("kmini.config")
+
+MAX_VALUE_LENGTH = 32_767
+"""The longest value of a topic's setting; Kafka's limit too."""
+
+MAX_UNKNOWN_KEYS = 100
+"""How many keys that nobody knows may be stored for a broker. Kafka stores any number."""
+
+MAX_CHANGES = 1000
+"""How many settings of a resource one request may change: more than there are. Kafka sets no limit."""
+
+THREAD_COUNTS = (
+    "background.threads",
+    "log.cleaner.threads",
+    "num.io.threads",
+    "num.network.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+)
+"""Settings that can at most double, and be halved, at a time."""
+
+
+class Change(NamedTuple):
+    """What is to become of one setting."""
+
+    name: str
+    operation: int
+    """SET, DELETE, APPEND or SUBTRACT; anything else came from a client."""
+    value: str | None
+
+
+class Alteration(NamedTuple):
+    """What is to become of one resource."""
+
+    resource_type: int
+    resource_name: str
+    changes: Sequence[Change]
+
+
+async def alter(
+    broker: Broker, alterations: Sequence[Alteration], *, replaces: bool, validate_only: bool
+) -> list[KafkaError | None]:
+    """Change each resource, or say why not, in the order of `alterations`.
+
+    With `replaces`, settings that are not mentioned go back to their defaults.
+    """
+    times_named = Counter((alteration.resource_type, alteration.resource_name) for alteration in alterations)
+    defaults = {host: host.config.log_config for host in live(broker)}
+    outcomes: list[KafkaError | None] = []
+    turn = Turn()
+    for alteration in alterations:
+        if turn.is_over:
+            await turn.next()
+        try:
+            if times_named[alteration[:2]] > 1:
+                raise InvalidRequest("the resource stands in the request more than once")
+            _alter(broker, alteration, replaces=replaces, validate_only=validate_only)
+        except KafkaError as error:
+            outcomes.append(error.with_traceback(None))  # which would keep every frame until the answer
+        else:
+            outcomes.append(None)
+    for host, before in defaults.items():
+        if host.config.log_config is not before:
+            await _put_defaults_in_force(host)
+    if not validate_only:
+        _elect_unclean(broker)
+    return outcomes
+
+
+def _elect_unclean(broker: Broker) -> None:
+    """What nobody leads gets a leader where unclean elections are allowed now."""
+    controller = broker.controller
+    if any(state.leader == NO_LEADER for topic in controller.topics.values() for state in topic.partitions):
+        try:
+            elections.settle(controller, broker.is_unclean_election_allowed)
+        except KafkaStorageError as error:  # the next broker that comes or goes tries again
+            log.error("partitions without a leader stay so: %s", error.message)
+
+
+def _alter(broker: Broker, alteration: Alteration, *, replaces: bool, validate_only: bool) -> None:
+    """Change one resource. Nothing else runs between looking at what it is and changing it."""
+    resource_type, name, changes = alteration
+    if len(changes) > MAX_CHANGES:
+        raise PolicyViolation(f"one request can change {MAX_CHANGES} settings of a resource, not {len(changes)}")
+    if len({change.name for change in changes}) < len(changes):
+        raise InvalidRequest("a setting stands in the request more than once")
+    for change in changes:
+        if change.value is None and change.operation != DELETE:
+            raise InvalidRequest(f"a setting cannot be null: {shorten(change.name)}")
+    if resource_type == TOPIC:
+        _alter_topic(broker, name, changes, replaces=replaces, validate_only=validate_only)
+    elif resource_type == BROKER:
+        _alter_broker(broker, name, changes, replaces=replaces, validate_only=validate_only)
+    elif resource_type == BROKER_LOGGER and not replaces:
+        _alter_loggers(broker, name, changes, validate_only=validate_only)
+    else:
+        raise InvalidRequest(f"resource type {resource_type} has no settings here that can be changed")
+
+
+# --- topics
+
+
+def _alter_topic(broker: Broker, name: str, changes: Sequence[Change], *, replaces: bool, validate_only: bool) -> None:
+    topic = broker.controller.topic(name)
+    before = {} if topic is None or replaces else topic.configs
+    configs = _changed(before, changes, topic_key)
+    if not name:
+        raise InvalidRequest("what holds for all topics are the settings of brokers")
+    validate_topic_name(name)
+    LogConfig.parse(configs, broker.config.log_config)
+    if topic is None:
+        raise UnknownTopicOrPartition(f"there is no topic {name}")
+    if not validate_only:
+        set_topic_configs(broker, topic, configs)
+
+
+def set_topic_configs(broker: Broker, topic: Topic, configs: Mapping[str, str]) -> None:
+    """Replace a topic's settings by others that were checked. Raises KafkaStorageError; then nothing has changed."""
+    broker.controller.set_topic_configs(topic, configs)
+    for host in live(broker):
+        _put_in_force(host, topic.name)
+
+
+async def _put_defaults_in_force(broker: Broker) -> None:
+    """The broker's defaults have changed: give every log its settings again."""
+    turn = Turn()
+    for name in list(broker.controller.topics):
+        if turn.is_over:
+            await turn.next()
+        _put_in_force(broker, name)
+
+
+def _put_in_force(broker: Broker, name: str) -> None:
+    """Give the logs of a topic, if it is still there, its settings as they are now."""
+    topic = broker.controller.topic(name)
+    if topic is None:
+        return
+    config = log_config(topic, broker.config.log_config)
+    for number in range(len(topic.partitions)):
+        partition_log = broker.logs.get(TopicPartition(name, number))
+        if partition_log is not None:
+            partition_log.config = config
+            if not config.is_compacted:
+                broker.cleaner.abort(partition_log.topic_partition)
+    broker.settings_changed()
+
+
+def _changed(
+    before: Mapping[str, str], changes: Sequence[Change], line_of: Callable[[str], ConfigKey | None]
+) -> dict[str, str]:
+    """Settings after `changes`; whether they can be is not looked at. Raises InvalidConfig where something is put into
+    what is no list, or gets too long, InvalidRequest for an unknown operation."""
+    configs = dict(before)
+    for name, operation, value in changes:
+        if operation == DELETE:
+            configs.pop(name, None)
+            continue
+        assert value is not None, "only what is deleted needs no value"
+        if operation in (APPEND, SUBTRACT):
+            value = _changed_list(name, operation, value, configs.get(name), line_of(name))
+        elif operation != SET:
+            raise InvalidRequest(f"there is no operation {operation} on settings")
+        if len(value) > MAX_VALUE_LENGTH:
+            raise InvalidConfig(f"{shorten(name)} would have {len(value)} characters; at most are {MAX_VALUE_LENGTH}")
+        configs[name] = value
+    return configs
+
+
+def _changed_list(name: str, operation: int, value: str, present: str | None, line: ConfigKey | None) -> str:
+    """A list with items put in, those that it lacks, or taken out. Where it is not set, that is the default."""
+    if line is None or line.type.wire_code != LIST.wire_code:
+        raise InvalidConfig(f"{shorten(name)} is no list, to put something into or take out of")
+    items = dict.fromkeys(split_list((line.text(line.default) or "" if present is None else present).strip()))
+    for item in split_list(value.strip()) or ("",):
+        if operation == APPEND:
+            items[item] = None
+        else:
+            items.pop(item, None)
+    return ",".join(items)
+
+
+# --- brokers
+
+
+def check_is_this_broker(name: str, broker: Broker) -> None:
+    """Raise InvalidRequest unless `name` is this broker's number."""
+    if name != str(broker.config.node_id):
+        raise InvalidRequest(f"this is broker {broker.config.node_id}; only its settings can be told and changed here")
+
+
+def _alter_broker(broker: Broker, name: str, changes: Sequence[Change], *, replaces: bool, validate_only: bool) -> None:
+    """Change the settings of this broker or, with an empty name, those of all brokers."""
+    if name:
+        check_is_this_broker(name, broker)
+    controller = broker.controller
+    configs = _changed({} if replaces else controller.broker_configs(name), changes, BROKER_KEYS.get)
+    _check_names(configs)
+    this = str(broker.config.node_id)
+    try:
+        config = broker.config.with_dynamic(
+            controller.broker_configs("") if name else configs, configs if name else controller.broker_configs(this)
+        )
+    except ValueError as error:
+        raise InvalidRequest(str(error)) from None
+    _check_thread_counts(config, broker.config)
+    if not validate_only:
+        controller.set_broker_configs(name, configs)
+        for host in [broker] if name else live(broker):
+            host.config = config if host is broker else stored_config(host.config, controller)
+            host.logs.set_producer_id_expiration_ms(host.config.producer_id_expiration_ms)
+            host.settings_changed()
+
+
+def _check_names(configs: Mapping[str, str]) -> None:
+    """Which settings of a broker can be changed at all: Kafka's dynamic ones, and those that nobody knows."""
+    if fixed := sorted(name for name in configs if _is_fixed(name)):
+        raise InvalidRequest(f"cannot be changed while the broker runs: {', '.join(fixed)}")
+    if bare := sorted(PER_LISTENER & configs.keys()):
+        raise InvalidRequest(f"can be changed for one listener only, with its prefix: {', '.join(bare)}")
+    unknown = sum(1 for name in configs if name not in BROKER_KEYS)
+    if unknown > MAX_UNKNOWN_KEYS:
+        raise PolicyViolation(f"{unknown} settings that nobody knows; {MAX_UNKNOWN_KEYS} can be kept")
+
+
+def _is_fixed(name: str) -> bool:
+    if line := BROKER_KEYS.get(name):
+        return line.dynamic == READ_ONLY
+    if name.endswith(".sasl.jaas.config"):  # it holds passwords, which are not stored as they are
+        return True
+    return name in ALIASES or (is_ignored(name) and not can_be_changed(name) and name not in PER_LISTENER)
+
+
+def _check_thread_counts(wanted: BrokerConfig, present: BrokerConfig) -> None:
+    for name in THREAD_COUNTS:
+        line = BROKER_KEYS[name]
+        count, now = wanted.value_of(line), present.value_of(line)
+        if not now // 2 <= count <= now * 2:
+            raise InvalidRequest(f"{name}={count}: must be at least half and at most double of what it is, {now}")
+
+
+def stored_config(config: BrokerConfig, controller: Controller) -> BrokerConfig:
+    """The settings of a broker that starts: those it is given, under what was set while it ran before.
+
+    What cannot be any more is left out, and logged.
+    """
+    layers = []
+    for name in ("", str(config.node_id)):
+        usable = {}
+        for key, text in controller.broker_configs(name).items():
+            line = BROKER_KEYS.get(key)
+            try:
+                if line is not None:
+                    line.parse(text, may_be_unset=False)
+                usable[key] = text
+            except ValueError as error:
+                log.error("a setting that was made while the broker ran is left out: %s", error)
+        layers.append(usable)
+    try:
+        return config.with_dynamic(*layers) if any(layers) else config
+    except ValueError as error:
+        log.error("the settings that were made while the broker ran are left out: %s", error)
+        return config
+
+
+# --- loggers
+
+
+def _alter_loggers(broker: Broker, name: str, changes: Sequence[Change], *, validate_only: bool) -> None:
+    check_is_this_broker(name, broker)
+    levels = log_levels.levels()
+    for logger, operation, level in changes:
+        if operation not in (SET, DELETE):
+            raise InvalidRequest(f"there is no operation {operation} on loggers")
+        if logger not in levels:
+            raise InvalidConfig(f"there is no logger {shorten(logger)}")
+        log_levels.check_level(logger, None if operation == DELETE else level)
+    if not validate_only:
+        for logger, operation, level in changes:
+            log_levels.set_level(logger, None if operation == DELETE else level)

@@ -1,0 +1,124 @@
+"""Every setting with its value and where that comes from, as DescribeConfigs and CreateTopics tell it (KIP-226).
+
+A setting has places: what was set for the topic, for this broker while it ran, for all brokers while they ran, what the
+broker was started with, and Kafka's default, the strongest first. Within one of them a finer unit is stronger:
+log.retention.ms than log.retention.hours.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import dropwhile
+from typing import NamedTuple
+
+from ...protocol.messages.describe_configs import (
+    DEFAULT_CONFIG,
+    DYNAMIC_BROKER_CONFIG,
+    DYNAMIC_DEFAULT_BROKER_CONFIG,
+    DYNAMIC_TOPIC_CONFIG,
+    STATIC_BROKER_CONFIG,
+)
+from ...storage.config import LogConfig, topic_key
+from ...storage.config_key import OWN_PREFIX, READ_ONLY, ConfigKey
+from .broker_config import BROKER_KEYS, BrokerConfig, TopicDefault
+from .ignored_keys import can_be_changed
+
+
+class Place(NamedTuple):
+    """Somewhere that says something about a setting."""
+
+    name: str
+    """The key there, which may have another name: `log.retention.hours` for `retention.ms`."""
+    value: str | None
+    source: int
+
+
+class Setting(NamedTuple):
+    """A key with its value in force."""
+
+    name: str
+    value: str | None
+    is_read_only: bool
+    key: ConfigKey | None
+    """Its line of the table; None for a key of a broker that has none."""
+    places: Sequence[Place]
+    """The strongest first: it is the one in force."""
+    main_name: str
+    """The key under which the broker has the setting; its own, but for a topic's."""
+
+    @property
+    def is_sensitive(self) -> bool:
+        """Whether the value is kept back: of an unknown key nobody knows whether it is a secret."""
+        return self.key is None or self.key.is_secret
+
+    @property
+    def source(self) -> int:
+        return self.places[0].source if self.places else DEFAULT_CONFIG
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether an answer has the setting although the request does not name it: all settings of Kafka, and those of
+        kmini that are set. Kafka's tools and the tests of its clients compare lists with Kafka's."""
+        return not self.name.startswith(OWN_PREFIX) or self.source != DEFAULT_CONFIG
+
+    def synonyms(self) -> Sequence[Place]:
+        """What DescribeConfigs tells of the places. Kafka begins with the first that has the setting's own key, and so
+        tells nothing of what only log.retention.hours says about log.retention.ms."""
+        of_topic = [place for place in self.places if place.source == DYNAMIC_TOPIC_CONFIG]
+        return [*of_topic, *dropwhile(lambda place: place.name != self.main_name, self.places[len(of_topic) :])]
+
+
+def topic_settings(configs: Mapping[str, str], broker: BrokerConfig) -> Iterator[Setting]:
+    """All settings of a topic that has `configs` of its own."""
+    for line in LogConfig.KEYS.values():
+        value = line.text(broker.log_config.value_of(line))
+        places = [*_broker_places(line.broker_keys, broker)]
+        if line.name in configs:
+            value = _shown(line, configs[line.name])
+            places.insert(0, Place(line.name, value, DYNAMIC_TOPIC_CONFIG))
+        yield Setting(line.name, value, False, line, places, line.broker_keys[0] if line.broker_keys else line.name)
+    for name in configs.keys() - LogConfig.KEYS.keys():
+        value = _shown(topic_key(name), configs[name])
+        yield Setting(name, value, False, topic_key(name), [Place(name, value, DYNAMIC_TOPIC_CONFIG)], name)
+
+
+def broker_settings(broker: BrokerConfig) -> Iterator[Setting]:
+    """All settings of a broker."""
+    for line in BROKER_KEYS.values():
+        names = line.topic_key.broker_keys if isinstance(line, TopicDefault) else (line.name,)
+        places = [*_broker_places(names, broker)]
+        yield Setting(line.name, broker.text_of(line.name), line.dynamic == READ_ONLY, line, places, line.name)
+    for name in {**broker.for_this, **broker.for_all}:
+        if name not in BROKER_KEYS:
+            yield Setting(name, None, not can_be_changed(name), None, [*_broker_places((name,), broker)], name)
+
+
+def settings_for_all_brokers(broker: BrokerConfig) -> Iterator[Setting]:
+    """What was set for all brokers while they ran."""
+    for name, text in broker.for_all.items():
+        line = BROKER_KEYS.get(name)
+        is_read_only = line.dynamic == READ_ONLY if line else not can_be_changed(name)
+        value = _shown(line, text)
+        yield Setting(name, value, is_read_only, line, [Place(name, value, DYNAMIC_DEFAULT_BROKER_CONFIG)], name)
+
+
+def _broker_places(names: Sequence[str], broker: BrokerConfig) -> Iterator[Place]:
+    """What says something about the setting that has all these names, the strongest first."""
+    for layer, source in (
+        (broker.for_this, DYNAMIC_BROKER_CONFIG),
+        (broker.for_all, DYNAMIC_DEFAULT_BROKER_CONFIG),
+        (broker.given, STATIC_BROKER_CONFIG),
+    ):
+        for name in names:
+            if name in layer:
+                yield Place(name, _shown(BROKER_KEYS.get(name), layer[name]), source)
+    for name in names:
+        line = BROKER_KEYS.get(name)
+        if line is not None and line.default is not None:
+            yield Place(name, line.text(line.default), DEFAULT_CONFIG)
+
+
+def _shown(line: ConfigKey | None, text: str) -> str | None:
+    """A stored value as the table writes it; as it is, if the table has changed since; nothing of what has no line."""
+    try:
+        return None if line is None else line.text(line.parse(text))
+    except ValueError:
+        return text

@@ -1,0 +1,349 @@
+"""The transaction coordinator: what a request does to a transactional id, in Kafka's order of checks (KIP-98, KIP-360).
+
+What depends on the state is in the tables of `states`. A change is stored before it counts, and before anyone is told;
+while it is being stored nobody else may change the id: CONCURRENT_TRANSACTIONS.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.errors import (
+    NONE,
+    ConcurrentTransactions,
+    CoordinatorLoadInProgress,
+    InvalidProducerIdMapping,
+    InvalidTransactionTimeout,
+    KafkaError,
+    TransactionAbortable,
+    TransactionalIdNotFound,
+)
+from ...protocol.records.batch import NO_PRODUCER_EPOCH, NO_TIMESTAMP
+from ...protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
+from ..coordinators.coordinator_topic import Producer
+from ..network.peer_log import PeerLog
+from ..scheduler import Turn
+from .markers import Markers
+from .transaction import MAX_EPOCH, Transaction
+from .transaction_records import Entry
+from .transaction_states import (
+    ADD,
+    COMPLETED,
+    DEAD,
+    EMPTY,
+    END,
+    INIT,
+    ONGOING,
+    PREPARE_ABORT,
+    RESTING,
+    Claim,
+    Init,
+    TransactionState,
+)
+from .transaction_store import TransactionStore
+
+if TYPE_CHECKING:
+    from ..broker import Broker
+    from ..coordinators.loader import Steps
+    from ..replication.partition import Partition
+
+log = PeerLog(logging.getLogger("kmini.transactions"))
+
+
+class TransactionCoordinator:
+    """The transactional ids that this broker coordinates. Belongs to the broker's loop."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.store = TransactionStore(broker)
+        self.transactions: dict[str, Transaction] = {}
+        self.markers = Markers(broker, self)
+        self._open: dict[str, Transaction] = {}
+
+    # --- life
+
+    def load(self, partition: Partition) -> Steps:
+        """Begin with what is stored in a partition that this broker leads from now on, and go on ending what was being
+        ended. An open transaction has the rest of its time."""
+        now_ms, liveness_ms = self._broker.clock.now_ms(), self._broker.clock.liveness_ms()
+        ending: list[Transaction] = []
+
+        def take(transactional_id: str, entry: Entry) -> None:
+            transaction = self.transactions[transactional_id] = Transaction(transactional_id, entry)
+            if entry.state is ONGOING:
+                transaction.began_ms = liveness_ms - max(now_ms - entry.start_ms, 0)
+                self._open[transactional_id] = transaction
+            elif entry.state in COMPLETED:
+                ending.append(transaction)
+
+        return self._load(self.store.load(partition, take), ending)
+
+    def _load(self, steps: Steps, ending: Iterable[Transaction]) -> Steps:
+        yield from steps
+        for transaction in ending:
+            if self.has(transaction):
+                self.markers.send(transaction)
+            yield
+
+    def unload(self, number: int | None = None) -> None:
+        """Forget all ids, or those of one partition: this broker does not lead it any more."""
+        self.store.topic.forget(number)
+        for transactional_id in list(self.transactions):
+            if number is None or self.store.topic.number_of(transactional_id) == number:
+                del self.transactions[transactional_id]
+                self._open.pop(transactional_id, None)
+
+    async def stop(self) -> None:
+        """Let nothing more happen; the next start goes on."""
+        await self.markers.stop()
+        self.unload()
+
+    def forget_topics(self, names: Collection[str]) -> None:
+        """Topics were deleted. That only matters if ours is one of them."""
+        if TRANSACTION_STATE in names:
+            self.unload()
+
+    def has(self, transaction: Transaction) -> bool:
+        """Whether it is still one of those that this broker coordinates."""
+        return self.transactions.get(transaction.transactional_id) is transaction
+
+    def open_transactions(self) -> Collection[Transaction]:
+        """Those that were begun, and are neither committed nor aborted yet."""
+        return self._open.values()
+
+    # --- InitProducerId
+
+    async def init_producer_id(self, transactional_id: str, timeout_ms: int, claimed: Producer) -> Producer:
+        """Have a producer own the id from now on, with the epoch that it is given; NOBODY as `claimed` fences whoever
+        owned it. Raises InvalidRequest, InvalidTransactionTimeout, ConcurrentTransactions, ProducerFenced, and what the
+        store does."""
+        if transactional_id:
+            longest_ms = self._broker.config.transaction_max_timeout_ms
+            if not 0 < timeout_ms <= longest_ms:
+                raise InvalidTransactionTimeout(f"a transaction time-out is between 1 and {longest_ms} ms")
+        self.store.check(transactional_id)
+        transaction = self.transactions.get(transactional_id) or self._create(transactional_id, timeout_ms)
+        transaction.check_nothing_pending()
+        claim = transaction.claim_of(claimed)
+        action = INIT[claim, transaction.entry.state]
+        if not isinstance(action, Init):
+            raise action(f"{transaction} is not producer {claimed.producer_id} epoch {claimed.epoch}")
+        if action is Init.ABORT:
+            await self._fence(transaction)
+            raise ConcurrentTransactions("the open transaction is being aborted")
+        following, last_epoch = self._next_producer(transaction, claim, action)
+        await self.move(
+            transaction,
+            EMPTY,
+            producer_id=following.producer_id,
+            producer_epoch=following.epoch,
+            timeout_ms=timeout_ms,
+            partitions=frozenset(),
+            start_ms=NO_TIMESTAMP,
+        )
+        transaction.last_epoch = last_epoch
+        return following
+
+    def _create(self, transactional_id: str, timeout_ms: int) -> Transaction:
+        """An id that nobody has used yet. It is stored with its first epoch."""
+        producer_id = self._broker.controller.next_producer_id()
+        entry = Entry(producer_id, NO_PRODUCER_EPOCH, timeout_ms, EMPTY, last_update_ms=self._broker.clock.now_ms())
+        transaction = self.transactions[transactional_id] = Transaction(transactional_id, entry)
+        return transaction
+
+    def _next_producer(self, transaction: Transaction, claim: Claim, action: Init) -> tuple[Producer, int]:
+        """What a producer is given, and the epoch with which it may ask for that again."""
+        entry = transaction.entry
+        if action is Init.REPEAT:
+            return Producer(entry.producer_id, entry.producer_epoch), transaction.last_epoch
+        last_epoch = entry.producer_epoch if claim is Claim.OWNER else NO_PRODUCER_EPOCH
+        if transaction.is_exhausted:
+            return Producer(self._broker.controller.next_producer_id(), 0), last_epoch
+        return Producer(entry.producer_id, entry.producer_epoch + 1), last_epoch
+
+    # --- the requests of a transaction
+
+    async def add_partitions(
+        self, transactional_id: str, producer: Producer, partitions: Collection[TopicPartition]
+    ) -> None:
+        """Have partitions take part in the transaction, which begins if none is open. Raises InvalidRequest,
+        InvalidProducerIdMapping, ProducerFenced, ConcurrentTransactions, and what the store does."""
+        transaction = self._find(transactional_id)
+        transaction.check_nothing_pending()
+        transaction.check_owner(producer)
+        entry = transaction.entry
+        refusal = ADD[entry.state]
+        if refusal is not None:
+            raise refusal("the last transaction is being ended")
+        if entry.state is ONGOING and entry.partitions.issuperset(partitions):
+            return
+        start_ms = entry.start_ms if entry.state is ONGOING else self._broker.clock.now_ms()
+        await self.move(transaction, ONGOING, partitions=entry.partitions.union(partitions), start_ms=start_ms)
+
+    async def add_offsets(self, transactional_id: str, producer: Producer, group_id: str) -> None:
+        """Have the offsets of a group take part: the partition that keeps them. Raises what `add_partitions` does."""
+        number = self._broker.groups.store.partition_of(group_id)
+        await self.add_partitions(transactional_id, producer, [TopicPartition(CONSUMER_OFFSETS, number)])
+
+    def verify(
+        self, transactional_id: str, producer: Producer, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, int]:
+        """Whether partitions take part: NONE or TRANSACTION_ABORTABLE for each (KIP-890). Raises what `add_partitions`
+        does.
+
+        A change that is being stored does not matter: until it is, the last one holds.
+        """
+        transaction = self._find(transactional_id)
+        transaction.check_owner(producer)
+        refusal = ADD[transaction.entry.state]
+        if refusal is not None:
+            raise refusal("the last transaction is being ended")
+        known = transaction.entry.partitions
+        return {one: NONE if one in known else TransactionAbortable.code for one in partitions}
+
+    async def end(self, transactional_id: str, producer: Producer, *, is_commit: bool) -> None:
+        """Commit or abort. On return that is decided and stored, and the partitions have learned of it unless they
+        keep us waiting. Raises what `add_partitions` does, and InvalidTxnState."""
+        transaction = self._find(transactional_id)
+        transaction.check_nothing_pending()
+        transaction.check_owner(producer)
+        outcome = END[transaction.entry.state, is_commit]
+        if outcome is None:
+            return
+        if not isinstance(outcome, TransactionState):
+            raise outcome(f"{transaction} cannot {'commit' if is_commit else 'abort'}")
+        await self._decide(transaction, outcome)
+
+    async def _decide(self, transaction: Transaction, state: TransactionState) -> None:
+        await self.move(transaction, state)
+        self.markers.send(transaction)
+
+    async def _fence(self, transaction: Transaction) -> None:
+        """Raise the epoch, so that the owner is none any more, and abort what it had open. Raises what the store does;
+        then it is fenced all the same."""
+        if not transaction.has_failed_fence:
+            epoch = min(transaction.entry.producer_epoch + 1, MAX_EPOCH)
+            transaction.entry = transaction.entry._replace(producer_epoch=epoch)
+        transaction.last_epoch = NO_PRODUCER_EPOCH
+        try:
+            await self._decide(transaction, PREPARE_ABORT)
+        except KafkaError:
+            transaction.has_failed_fence = True
+            raise
+
+    def _find(self, transactional_id: str) -> Transaction:
+        """The transaction of a producer that says it has one. Raises InvalidRequest, NotCoordinator,
+        CoordinatorLoadInProgress, InvalidProducerIdMapping."""
+        self.store.check(transactional_id)
+        transaction = self.transactions.get(transactional_id)
+        if transaction is None:
+            raise InvalidProducerIdMapping("no producer was given this transactional id")
+        return transaction
+
+    def has_settled(self, transactional_id: str) -> bool:
+        """Whether all that was loaded of an id is on the replicas, so that nothing answered by it can be taken back.
+        Raises NotCoordinator."""
+        try:
+            self.store.topic.partition_of(transactional_id)
+        except CoordinatorLoadInProgress:
+            return False
+        return True
+
+    async def move(self, transaction: Transaction, state: TransactionState, **changes: Any) -> None:
+        """Store a change, then have it count. Raises what the store does, and then nothing has changed."""
+        entry = transaction.entry
+        following = entry._replace(
+            state=state,
+            last_update_ms=self._broker.clock.now_ms(),
+            previous_producer_id=entry.producer_id,
+            **changes,
+        )
+        transaction.begin(state)
+        try:
+            await self.store.write(transaction.transactional_id, following)
+        finally:
+            transaction.pending = None
+        transaction.entry = following
+        self._note(transaction, was_open=entry.state is ONGOING)
+
+    def _note(self, transaction: Transaction, *, was_open: bool) -> None:
+        """Keep account of what is open."""
+        if transaction.entry.state is not ONGOING:
+            self._open.pop(transaction.transactional_id, None)
+        elif not was_open and self.has(transaction):
+            transaction.began_ms = self._broker.clock.liveness_ms()
+            self._open[transaction.transactional_id] = transaction
+
+    # --- what happens without being asked
+
+    async def abort_timed_out(self) -> None:
+        """Abort what has been open for longer than its producer said it would be, and fence that."""
+        now_ms = self._broker.clock.liveness_ms()
+        turn = Turn()
+        for transaction in list(self._open.values()):
+            if turn.is_over:
+                await turn.next()
+            is_open = transaction.entry.state is ONGOING and transaction.pending is None and self.has(transaction)
+            if not is_open or transaction.began_ms + transaction.entry.timeout_ms >= now_ms:
+                continue
+            log.info("%s is aborted: it was open for more than %d ms", transaction, transaction.entry.timeout_ms)
+            try:
+                await self._fence(transaction)
+            except KafkaError as error:
+                log.warning("%s could not be aborted: %s", transaction, error)
+
+    async def expire_ids(self) -> None:
+        """Forget the ids that nobody has used for `transactional.id.expiration.ms`."""
+        limit_ms = self._broker.clock.now_ms() - self._broker.config.transactional_id_expiration_ms
+        turn = Turn()
+        for transaction in list(self.transactions.values()):
+            if turn.is_over:
+                await turn.next()
+            entry = transaction.entry
+            is_resting = entry.state in RESTING and transaction.pending is None and self.has(transaction)
+            if not is_resting or entry.last_update_ms > limit_ms:
+                continue
+            try:
+                await self._forget(transaction)
+            except KafkaError as error:
+                log.warning("%s could not be forgotten: %s", transaction, error)
+
+    def next_time_out_ms(self) -> int | None:
+        """Before this, in liveness time, `abort_timed_out` has no effect, unless a transaction begins; None: never."""
+        if any(transaction.pending is not None for transaction in self.transactions.values()):
+            return 0  # what is being written may be the beginning of one
+        times = (transaction.began_ms + transaction.entry.timeout_ms + 1 for transaction in self._open.values())
+        return min(times, default=None)
+
+    def next_id_expiry_ms(self) -> int | None:
+        """Before this, in log time, `expire_ids` has no effect, unless something is written; None: never."""
+        if any(transaction.pending is not None for transaction in self.transactions.values()):
+            return 0
+        entries = (transaction.entry for transaction in self.transactions.values())
+        last_ms = min((entry.last_update_ms for entry in entries if entry.state in RESTING), default=None)
+        return None if last_ms is None else last_ms + self._broker.config.transactional_id_expiration_ms
+
+    async def _forget(self, transaction: Transaction) -> None:
+        transaction.begin(DEAD)
+        try:
+            await self.store.write(transaction.transactional_id, None)
+        finally:
+            transaction.pending = None
+        if self.has(transaction):
+            del self.transactions[transaction.transactional_id]
+
+    # --- what administrators ask for
+
+    def find(self, transactional_id: str) -> Transaction:
+        """The transaction of an id. Raises InvalidRequest, NotCoordinator, TransactionalIdNotFound."""
+        self.store.check(transactional_id)
+        transaction = self.transactions.get(transactional_id)
+        if transaction is None or transaction.pending is DEAD:
+            raise TransactionalIdNotFound("nobody uses this transactional id")
+        return transaction
+
+    def listed(self) -> Iterator[Transaction]:
+        """All, as they are now."""
+        return (one for one in list(self.transactions.values()) if one.pending is not DEAD)

@@ -1,0 +1,136 @@
+"""What the coordinator writes into `__transaction_state`: a key and a value of Kafka's schemas for each id, null to
+forget it.
+
+A key begins with its version, 0, and a value with its own, an int16 each. Value version 1 is flexible and says more of
+how producer ids follow each other; it is written where the feature `transaction.version` has a level of 1 or more.
+Both are read.
+"""
+
+import struct
+from itertools import groupby
+from operator import attrgetter
+from typing import NamedTuple
+
+from ...protocol.errors import MalformedMessage
+from ...protocol.primitives import Array, Int8, Int16, Int32, Int64, NullableArray, String, Timestamp
+from ...protocol.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP
+from ...protocol.schema import Message, Struct, field
+from ...protocol.topics import TopicPartition
+from ..coordinators.internal_records import CorruptRecord
+from .transaction_states import EMPTY, STORED, TransactionState
+
+_INT16 = struct.Struct(">h")
+_KEY = struct.Struct(">hh")
+_KEY_VERSION = 0
+
+
+class Entry(NamedTuple):
+    """What is known of a transactional id for good. A change makes a new one."""
+
+    producer_id: int
+    producer_epoch: int
+    """-1 while nobody was given one."""
+    timeout_ms: int
+    """How long a transaction may stay open."""
+    state: TransactionState
+    partitions: frozenset[TopicPartition] = frozenset()
+    """What the transaction writes to; none between transactions."""
+    last_update_ms: int = NO_TIMESTAMP
+    """Log time of the last change; `transactional.id.expiration.ms` counts from here."""
+    start_ms: int = NO_TIMESTAMP
+    """Log time of when the transaction began, or the last one did; -1 if none did under this producer epoch."""
+    previous_producer_id: int = NO_PRODUCER_ID
+    """The one before the last change, which as a rule is the same."""
+
+    def by_topic(self) -> list[tuple[str, list[int]]]:
+        """The partitions by the names of their topics; both in order."""
+        return [
+            (name, [number for _, number in its]) for name, its in groupby(sorted(self.partitions), attrgetter("topic"))
+        ]
+
+
+class TransactionValue(Message, versions="0-1", flexible="1+"):
+    """An entry as it is in the log."""
+
+    class Topic(Struct):
+        topic: String
+        partition_ids: Array[Int32]
+
+    producer_id: Int64
+    previous_producer_id: Int64 = field(since=1, default=NO_PRODUCER_ID, tag=0)
+    next_producer_id: Int64 = field(since=1, default=NO_PRODUCER_ID, tag=1)
+    """With which the producer goes on afterwards; under `transaction.version` 2 only, like the next two."""
+    producer_epoch: Int16
+    next_producer_epoch: Int16 = field(since=1, default=NO_PRODUCER_EPOCH, tag=3)
+    transaction_timeout_ms: Int32
+    transaction_status: Int8
+    transaction_partitions: NullableArray[Topic]
+    """Null in the state Empty."""
+    last_update_timestamp_ms: Timestamp
+    start_timestamp_ms: Timestamp
+    client_transaction_version: Int16 = field(since=1, default=0, tag=2)
+
+
+def encode_key(transactional_id: str) -> bytes:
+    """The key of a transactional id of at most 32,767 bytes."""
+    name = transactional_id.encode()
+    return _KEY.pack(_KEY_VERSION, len(name)) + name
+
+
+def decode_key(key: bytes) -> str | None:
+    """The transactional id that a key stands for; None for keys of versions to come. Raises CorruptRecord."""
+    try:
+        (version,) = _INT16.unpack_from(key)
+        if version != _KEY_VERSION:
+            return None
+        _, length = _KEY.unpack_from(key)
+        if length != len(key) - _KEY.size:
+            raise CorruptRecord(f"a key of {len(key)} bytes announces a name of {length}")
+        return key[_KEY.size :].decode()
+    except (struct.error, UnicodeDecodeError) as error:
+        raise CorruptRecord(f"no key of a transactional id: {error}") from error
+
+
+def encode_entry(entry: Entry, version: int) -> bytes:
+    """The value for an entry."""
+    value = TransactionValue(
+        producer_id=entry.producer_id,
+        previous_producer_id=entry.previous_producer_id,
+        producer_epoch=entry.producer_epoch,
+        transaction_timeout_ms=entry.timeout_ms,
+        transaction_status=entry.state,
+        transaction_partitions=None if entry.state is EMPTY else _topics(entry),
+        last_update_timestamp_ms=entry.last_update_ms,
+        start_timestamp_ms=entry.start_ms,
+    )
+    return _INT16.pack(version) + b"".join(value.encode(version))
+
+
+def _topics(entry: Entry) -> list[TransactionValue.Topic]:
+    return [TransactionValue.Topic(topic=name, partition_ids=numbers) for name, numbers in entry.by_topic()]
+
+
+def decode_entry(value: bytes) -> Entry:
+    """The entry in a value of any version. Raises CorruptRecord."""
+    try:
+        (version,) = _INT16.unpack_from(value)
+        stored = TransactionValue.decode(memoryview(value)[_INT16.size :], version)
+        state = TransactionState(stored.transaction_status)
+    except (struct.error, ValueError, MalformedMessage) as error:
+        raise CorruptRecord(f"no transactional id's state: {error}") from error
+    if state not in STORED:
+        raise CorruptRecord(f"{state.wire_name} is never stored")
+    return Entry(
+        producer_id=stored.producer_id,
+        producer_epoch=stored.producer_epoch,
+        timeout_ms=stored.transaction_timeout_ms,
+        state=state,
+        partitions=frozenset(
+            TopicPartition(topic.topic, number)
+            for topic in stored.transaction_partitions or ()
+            for number in topic.partition_ids
+        ),
+        last_update_ms=stored.last_update_timestamp_ms,
+        start_ms=stored.start_timestamp_ms,
+        previous_producer_id=stored.previous_producer_id,
+    )

@@ -1,0 +1,78 @@
+"""Where transactional ids are kept: writing to `__transaction_state`, and finding in it what was open or half ended."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from ...protocol.errors import InvalidRequest
+from ...protocol.topics import TRANSACTION_STATE
+from ...storage.log import PartitionLog
+from ..coordinators.coordinator_topic import MAX_NAME_BYTES, InternalTopic, Take
+from ..coordinators.internal_records import CorruptRecord, LastValues, replayed
+from .transaction_records import Entry, decode_entry, decode_key, encode_entry, encode_key
+
+if TYPE_CHECKING:
+    from ..broker import Broker
+    from ..coordinators.loader import Steps
+    from ..replication.partition import Partition
+
+log = logging.getLogger("kmini.internal_topics")
+
+FLEXIBLE_SINCE = 1
+"""The level of the feature `transaction.version` from which on values have version 1."""
+
+
+class TransactionStore:
+    """The log side of the transaction coordinator. Belongs to the broker's loop."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.topic = InternalTopic(broker, TRANSACTION_STATE)
+
+    @property
+    def _value_version(self) -> int:
+        level = next((one.level for one in self._broker.features if one.name == "transaction.version"), 0)
+        return 1 if level >= FLEXIBLE_SINCE else 0
+
+    def check(self, transactional_id: str) -> None:
+        """Raise unless this broker coordinates the id: InvalidRequest for one that cannot be, NotCoordinator if its
+        partition is led elsewhere or there is none."""
+        if not transactional_id:
+            raise InvalidRequest("a transactional id cannot be empty")
+        if len(transactional_id.encode()) > MAX_NAME_BYTES:
+            raise InvalidRequest(f"a transactional id has at most {MAX_NAME_BYTES} bytes")
+        self.topic.partition_of(transactional_id)
+
+    def epoch_of(self, transactional_id: str) -> int:
+        """The epoch of the coordinator: that of the leader of the id's partition. Raises NotCoordinator."""
+        return self.topic.partition_of(transactional_id).leader_epoch
+
+    async def write(self, transactional_id: str, entry: Entry | None) -> None:
+        """Keep an id as it is now; None forgets it. Raises CoordinatorNotAvailable, NotCoordinator or
+        UnknownServerError."""
+        value = None if entry is None else encode_entry(entry, self._value_version)
+        await self.topic.append(
+            transactional_id,
+            [(encode_key(transactional_id), value)],
+            timeout_ms=self._broker.config.request_timeout_ms,
+        )
+
+    def load(self, partition: Partition, take: Take[Entry]) -> Steps:
+        """Read the ids of a partition that this broker leads, in steps, and give them to `take`."""
+        return self.topic.load(partition, _replay, take)
+
+
+def _replay(partition_log: PartitionLog, entries: dict[str, Entry]) -> Steps:
+    """Put the last entry of every id of a partition into `entries`; what cannot be read is logged and left out."""
+    last = LastValues()
+    yield from replayed(partition_log, last)
+    while last.values:
+        key, value = last.values.popitem()
+        try:
+            transactional_id = decode_key(key)
+            if transactional_id is not None:
+                entries[transactional_id] = decode_entry(value)
+        except CorruptRecord as error:
+            log.error("%s: a transactional id is left out: %s", partition_log.topic_partition, error)
+        yield

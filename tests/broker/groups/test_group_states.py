@@ -1,0 +1,329 @@
+"""The tables: every transition, every kind of caller in every state, every request in every state."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from lab import NONE, SESSION_MS, Lab
+
+from kmini.broker.groups.group import Group
+from kmini.broker.groups.group_coordinator import Leaving
+from kmini.broker.groups.group_states import (
+    COMMIT,
+    COMPLETING,
+    DEAD,
+    EMPTY,
+    HEARTBEAT,
+    JOIN,
+    PREPARING,
+    PREVIOUS,
+    STABLE,
+    SYNC,
+    Caller,
+    GroupState,
+)
+from kmini.protocol.errors import KafkaError, NotCoordinator, error_name
+
+MAY_FOLLOW = {
+    (PREPARING, EMPTY),
+    (STABLE, PREPARING),
+    (COMPLETING, PREPARING),
+    (EMPTY, PREPARING),
+    (PREPARING, COMPLETING),
+    (COMPLETING, STABLE),
+} | {(state, DEAD) for state in GroupState}
+
+
+@pytest.mark.parametrize("before", GroupState)
+@pytest.mark.parametrize("after", GroupState)
+def test_a_state_follows_only_those_that_it_may(before: GroupState, after: GroupState) -> None:
+    group = Group("g", 0)
+    group.state = before
+    if (before, after) in MAY_FOLLOW:
+        group.move_to(after, 7)
+        assert (group.state, group.state_timestamp_ms) == (after, 7)
+    else:
+        with pytest.raises(ValueError, match=f"{before.value} cannot become {after.value}"):
+            group.move_to(after, 7)
+        assert (group.state, group.state_timestamp_ms) == (before, 0)
+
+
+def test_every_table_knows_every_state() -> None:
+    assert set(PREVIOUS) == set(SYNC) == set(HEARTBEAT) == set(COMMIT) == set(GroupState)
+    assert set(JOIN) == {(caller, state) for caller in Caller for state in GroupState}
+
+
+# --- a group in each state, with the members leader, follower and static, of which the first leads
+
+IDS = dict[str, str]
+
+
+async def empty(lab: Lab) -> IDS:
+    ids = await lab.form("leader", "follower", "static")
+    lab.leave(*ids.values())
+    return ids
+
+
+async def preparing(lab: Lab) -> IDS:
+    ids = await lab.form("leader", "follower", "static")
+    lab.join(ids["leader"])
+    return ids
+
+
+async def completing(lab: Lab) -> IDS:
+    ids = await preparing(lab)
+    lab.join(ids["follower"])
+    lab.join(ids["static"], instance="static")
+    return ids
+
+
+async def stable(lab: Lab) -> IDS:
+    return await lab.form("leader", "follower", "static")
+
+
+async def dead(lab: Lab) -> IDS:
+    ids = await empty(lab)
+    lab.store.gate = asyncio.Event()
+    deletion = asyncio.ensure_future(lab.coordinator.delete("g"))
+    deletion.add_done_callback(lambda done: done.exception())
+    await asyncio.sleep(0)
+    return ids
+
+
+ENTER: dict[GroupState, Callable[[Lab], Awaitable[IDS]]] = {
+    EMPTY: empty,
+    PREPARING: preparing,
+    COMPLETING: completing,
+    STABLE: stable,
+    DEAD: dead,
+}
+
+WANTS_MORE = {"range": b"more"}
+
+CALLERS: dict[str, Callable[[Lab, IDS], asyncio.Future[object]]] = {
+    "dynamic, no id, v4": lambda lab, ids: lab.join(version=4),
+    "dynamic, no id, v3": lambda lab, ids: lab.join(version=3),
+    "static, new": lambda lab, ids: lab.join(instance="other"),
+    "static, restarted": lambda lab, ids: lab.join(instance="static"),
+    "id given out": lambda lab, ids: lab.join(lab.join(version=4).result().member_id),
+    "leader": lambda lab, ids: lab.join(ids["leader"]),
+    "leader, changed": lambda lab, ids: lab.join(ids["leader"], protocols=WANTS_MORE),
+    "follower": lambda lab, ids: lab.join(ids["follower"]),
+    "follower, changed": lambda lab, ids: lab.join(ids["follower"], protocols=WANTS_MORE),
+    "static, fenced": lambda lab, ids: lab.join("someone", instance="static"),
+    "unknown id": lambda lab, ids: lab.join("someone"),
+    "unknown id and instance": lambda lab, ids: lab.join("someone", instance="other"),
+    "another protocol type": lambda lab, ids: lab.join(version=3, protocol_type="connect"),
+    "no common protocol": lambda lab, ids: lab.join(version=3, protocols={"sticky": b""}),
+    "no protocol": lambda lab, ids: lab.join(version=3, protocols={}),
+}
+
+WAITS = "waits"
+P, C, S, E, D = "PreparingRebalance", "CompletingRebalance", "Stable", "Empty", "Dead"
+UNKNOWN, FENCED, INCONSISTENT = "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID", "INCONSISTENT_GROUP_PROTOCOL"
+REQUIRED, UNAVAILABLE = "MEMBER_ID_REQUIRED", "COORDINATOR_NOT_AVAILABLE"
+
+# For each caller, in each state: what is answered, and the state afterwards.
+#                          Empty              Preparing          Completing         Stable
+OUTCOMES: dict[str, tuple[tuple[str, str], ...]] = {
+    "dynamic, no id, v4": ((REQUIRED, E), (REQUIRED, P), (REQUIRED, C), (REQUIRED, S)),
+    "dynamic, no id, v3": ((WAITS, P), (WAITS, P), (WAITS, P), (WAITS, P)),
+    "static, new": ((WAITS, P), (WAITS, P), (WAITS, P), (WAITS, P)),
+    "static, restarted": ((WAITS, P), (WAITS, P), (WAITS, P), (NONE, S)),
+    "id given out": ((WAITS, P), (WAITS, P), (WAITS, P), (WAITS, P)),
+    "leader": ((UNKNOWN, E), (WAITS, P), (NONE, C), (WAITS, P)),
+    "leader, changed": ((UNKNOWN, E), (WAITS, P), (WAITS, P), (WAITS, P)),
+    "follower": ((UNKNOWN, E), (WAITS, P), (NONE, C), (NONE, S)),
+    "follower, changed": ((UNKNOWN, E), (WAITS, P), (WAITS, P), (WAITS, P)),
+    "static, fenced": ((UNKNOWN, E), (FENCED, P), (FENCED, C), (FENCED, S)),
+    "unknown id": ((UNKNOWN, E), (UNKNOWN, P), (UNKNOWN, C), (UNKNOWN, S)),
+    "unknown id and instance": ((UNKNOWN, E), (UNKNOWN, P), (UNKNOWN, C), (UNKNOWN, S)),
+    "another protocol type": ((WAITS, P), (INCONSISTENT, P), (INCONSISTENT, C), (INCONSISTENT, S)),
+    "no common protocol": ((WAITS, P), (INCONSISTENT, P), (INCONSISTENT, C), (INCONSISTENT, S)),
+    "no protocol": ((INCONSISTENT, E), (INCONSISTENT, P), (INCONSISTENT, C), (INCONSISTENT, S)),
+}
+
+
+@pytest.mark.parametrize("state", [EMPTY, PREPARING, COMPLETING, STABLE])
+@pytest.mark.parametrize("caller", CALLERS)
+async def test_what_a_join_does(lab: Lab, caller: str, state: GroupState) -> None:
+    ids = await ENTER[state](lab)
+    assert lab.group.state is state
+    answer = CALLERS[caller](lab, ids)
+    expected, state_after = OUTCOMES[caller][[*GroupState].index(state)]
+    assert (error_name(answer.result().error_code) if answer.done() else WAITS) == expected  # type: ignore[attr-defined]
+    assert lab.state == state_after
+
+
+@pytest.mark.parametrize("caller", [caller for caller in CALLERS if caller != "id given out"])
+async def test_a_join_of_a_dead_group_has_to_come_again(lab: Lab, caller: str) -> None:
+    ids = await dead(lab)
+    assert error_name(CALLERS[caller](lab, ids).result().error_code) == UNAVAILABLE  # type: ignore[attr-defined]
+
+
+# --- the other requests: what a member of the group, or a stranger, is answered in each state
+
+IN_PROGRESS, GENERATION = "REBALANCE_IN_PROGRESS", "ILLEGAL_GENERATION"
+
+ORDER = (EMPTY, PREPARING, COMPLETING, STABLE, DEAD)
+
+NO_MEMBER_NOW = {  # whatever they ask for
+    "stranger": (UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNAVAILABLE),
+    "fenced": (UNKNOWN, FENCED, FENCED, FENCED, UNAVAILABLE),
+    "unknown instance": (UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNAVAILABLE),
+    "old generation": (UNKNOWN, GENERATION, GENERATION, GENERATION, UNAVAILABLE),
+}
+
+SYNCS = {
+    **NO_MEMBER_NOW,
+    "follower": (UNKNOWN, IN_PROGRESS, WAITS, NONE, UNAVAILABLE),
+    "leader": (UNKNOWN, IN_PROGRESS, NONE, NONE, UNAVAILABLE),
+    "another type": (UNKNOWN, INCONSISTENT, INCONSISTENT, INCONSISTENT, UNAVAILABLE),
+    "another protocol": (UNKNOWN, INCONSISTENT, INCONSISTENT, INCONSISTENT, UNAVAILABLE),
+    "right protocol": (UNKNOWN, IN_PROGRESS, WAITS, NONE, UNAVAILABLE),
+}
+
+HEARTBEATS = {
+    **NO_MEMBER_NOW,
+    "follower": (UNKNOWN, IN_PROGRESS, NONE, NONE, UNAVAILABLE),
+}
+
+COMMITS = {
+    **NO_MEMBER_NOW,
+    "follower": (UNKNOWN, NONE, IN_PROGRESS, NONE, UNAVAILABLE),
+    "outsider": (NONE, UNKNOWN, UNKNOWN, UNKNOWN, UNAVAILABLE),
+    "member id and no generation": (NONE, UNKNOWN, UNKNOWN, UNKNOWN, UNAVAILABLE),
+}
+
+
+def identity(who: str, lab: Lab, ids: IDS) -> tuple[str, str | None, int]:
+    """Member id, instance id and generation of a caller."""
+    generation = lab.group.generation_id
+    return {
+        "follower": (ids["follower"], None, generation),
+        "leader": (ids["leader"], None, generation),
+        "stranger": ("someone", None, generation),
+        "fenced": ("someone", "static", generation),
+        "unknown instance": (ids["follower"], "other", generation),
+        "old generation": (ids["follower"], None, generation - 1),
+        "outsider": ("", None, -1),
+        "member id and no generation": ("someone", None, -1),
+    }.get(who, (ids["follower"], None, generation))
+
+
+@pytest.mark.parametrize("state", ORDER)
+@pytest.mark.parametrize("who", SYNCS)
+async def test_what_a_sync_does(lab: Lab, who: str, state: GroupState) -> None:
+    ids = await ENTER[state](lab)
+    member_id, instance_id, generation = identity(who, lab, ids)
+    protocol = {
+        "another type": ("connect", None),
+        "another protocol": ("consumer", "sticky"),
+        "right protocol": ("consumer", "range"),
+    }.get(who, (None, None))
+    answer = lab.sync(member_id, generation, instance=instance_id, protocol=protocol)
+    expected = SYNCS[who][ORDER.index(state)]
+    assert (error_name(answer.result().error_code) if answer.done() else WAITS) == expected
+
+
+@pytest.mark.parametrize("state", ORDER)
+@pytest.mark.parametrize("who", HEARTBEATS)
+async def test_what_a_heartbeat_does(lab: Lab, who: str, state: GroupState) -> None:
+    ids = await ENTER[state](lab)
+    member_id, instance_id, generation = identity(who, lab, ids)
+    assert lab.heartbeat(member_id, generation, instance=instance_id) == HEARTBEATS[who][ORDER.index(state)]
+    assert lab.group.state is state
+
+
+@pytest.mark.parametrize("state", ORDER)
+@pytest.mark.parametrize("who", COMMITS)
+async def test_who_may_commit(lab: Lab, who: str, state: GroupState) -> None:
+    ids = await ENTER[state](lab)
+    outcome = NONE
+    try:
+        lab.coordinator.group_for_commit("g", *identity(who, lab, ids), 8)
+    except KafkaError as error:
+        outcome = error.kafka_name
+    assert outcome == COMMITS[who][ORDER.index(state)]
+
+
+async def test_a_transaction_may_commit_without_saying_who_it_is_for(lab: Lab) -> None:
+    await completing(lab)
+    lab.group.check_commit("", None, -1, is_transactional=True)
+
+
+LEAVES: dict[str, tuple[Leaving, str, str]] = {
+    "follower": (Leaving("follower"), NONE, P),
+    "leader": (Leaving("leader"), NONE, P),
+    "static, by both": (Leaving("static", "static"), NONE, P),
+    "static, by instance id": (Leaving("", "static"), NONE, P),
+    "static, by member id": (Leaving("static"), NONE, P),
+    "stranger": (Leaving("someone"), UNKNOWN, S),
+    "nobody": (Leaving(""), UNKNOWN, S),
+    "unknown instance": (Leaving("", "other"), UNKNOWN, S),
+    "both, and they do not match": (Leaving("follower", "static"), FENCED, S),
+    "a member of no instance id": (Leaving("follower", "other"), UNKNOWN, S),
+}
+
+
+@pytest.mark.parametrize("who", LEAVES)
+async def test_who_may_leave(lab: Lab, who: str) -> None:
+    ids = await stable(lab)
+    leaving, outcome, state_after = LEAVES[who]
+    assert lab.leave(leaving._replace(member_id=ids.get(leaving.member_id, leaving.member_id))) == [outcome]
+    assert lab.state == state_after
+
+
+@pytest.mark.parametrize(
+    ("state", "outcome", "state_after"),
+    [(EMPTY, UNKNOWN, E), (PREPARING, NONE, P), (COMPLETING, NONE, P), (STABLE, NONE, P), (DEAD, UNAVAILABLE, D)],
+)
+async def test_what_leaving_does(lab: Lab, state: GroupState, outcome: str, state_after: str) -> None:
+    ids = await ENTER[state](lab)
+    assert lab.leave(ids["follower"]) == [outcome]
+    assert lab.state == state_after
+
+
+@pytest.mark.parametrize("state", [PREPARING, COMPLETING, STABLE])
+async def test_silence_ends_a_membership_in_every_state(lab: Lab, state: GroupState) -> None:
+    ids = await ENTER[state](lab)
+    for _ in range(3):
+        await lab.pass_time(SESSION_MS // 2)
+        lab.heartbeat(ids["leader"])
+        lab.heartbeat(ids["static"], instance="static")
+    assert ids["follower"] not in lab.group.members
+    assert ids["static"] in lab.group.members
+
+
+@pytest.mark.parametrize(
+    ("state", "outcome"),
+    [
+        (EMPTY, NONE),
+        (PREPARING, "NON_EMPTY_GROUP"),
+        (COMPLETING, "NON_EMPTY_GROUP"),
+        (STABLE, "NON_EMPTY_GROUP"),
+        (DEAD, "GROUP_ID_NOT_FOUND"),
+    ],
+)
+async def test_who_may_be_deleted(lab: Lab, state: GroupState, outcome: str) -> None:
+    await ENTER[state](lab)
+    deletion = await asyncio.gather(lab.coordinator.delete("g"), return_exceptions=True)
+    assert [getattr(error, "kafka_name", NONE) for error in deletion] == [outcome]
+    assert bool(lab.coordinator.groups) == (outcome != NONE)
+
+
+@pytest.mark.parametrize("state", ORDER)
+async def test_a_coordinator_that_stops_tells_whoever_waits(lab: Lab, state: GroupState) -> None:
+    ids = await ENTER[state](lab)
+    group = lab.group
+    waiting: list[asyncio.Future[object]] = []
+    if state is PREPARING:
+        waiting.append(lab.join(ids["follower"]))  # type: ignore[arg-type]
+    if state is COMPLETING:
+        waiting.append(lab.sync(ids["follower"]))  # type: ignore[arg-type]
+    await lab.coordinator.stop()
+    assert [answer.result().error_code for answer in waiting] == [NotCoordinator.code] * len(waiting)  # type: ignore[attr-defined]
+    assert group.state is DEAD
+    assert all(member.timer is None for member in group.members.values())

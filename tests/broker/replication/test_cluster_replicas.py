@@ -1,0 +1,237 @@
+"""Replicas that come back, begin anew, or lose the lead while something waits: what each of them may have and show."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from kmini.broker.broker import Broker
+from kmini.broker.cluster import Cluster
+from kmini.broker.controller import topics
+from kmini.broker.settings.broker_config import BrokerConfig
+from kmini.client import Client
+from kmini.client.address import Address
+from kmini.client.connection import Connection, ConnectionSettings
+from kmini.client.produce import record
+from kmini.protocol.errors import NotLeaderOrFollower
+from kmini.protocol.messages import FetchRequest
+from kmini.protocol.records.batch import build_batch
+from kmini.protocol.records.record import Record
+from kmini.protocol.topics import TopicPartition
+from kmini.storage.validation import ValidatedRecords
+
+T0 = TopicPartition("t", 0)
+SETTINGS = {"listeners": "PLAINTEXT://127.0.0.1:0", "replica.fetch.wait.max.ms": "100"}
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
+    configs = [BrokerConfig.parse({**SETTINGS, "node.id": str(node_id)}) for node_id in (1, 2, 3)]
+    cluster = Cluster(configs, str(tmp_path), is_temporary=True)
+    await cluster.start()
+    topics.create(cluster.brokers[1], "t", replication_factor=3)
+    yield cluster
+    await cluster.stop()
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Return when something is so that no event tells of; fails after 20 s."""
+    deadline = time.monotonic() + 20
+    while not is_so():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.005)
+
+
+def client(cluster: Cluster) -> Client:
+    return Client(",".join(broker.address for broker in cluster.brokers.values()))
+
+
+def leader(cluster: Cluster) -> Broker:
+    return cluster.brokers[cluster.state(T0).leader]
+
+
+async def fetch_code(broker: Broker, offset: int) -> int:
+    """The error code that a consumer gets at one broker, with a version in which followers may be read."""
+    asked = FetchRequest.Topic.Partition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+    request = FetchRequest(
+        max_wait_ms=0, min_bytes=1, max_bytes=1 << 20, topics=[FetchRequest.Topic(topic="t", partitions=[asked])]
+    )
+    host, port = broker.address.rsplit(":", 1)
+    connection = await Connection.open(Address(host, int(port)))
+    try:
+        response = await connection.send(request, version=12)
+        return int(response.responses[0].partitions[0].error_code)
+    finally:
+        await connection.close()
+
+
+async def test_a_log_that_begins_anew_within_a_batch_takes_the_batch_whole(cluster: Cluster) -> None:
+    async with client(cluster) as ours:
+        away = min({1, 2, 3} - {cluster.state(T0).leader})
+        await cluster.kill(away)
+        await ours.produce("t", 0, [record(b"first")])
+        await ours.produce("t", 0, [record(b"%d" % number) for number in range(4)])
+        assert (await ours.delete_records_before({T0: 3}))[T0].low_watermark == 3
+        await cluster.restart(away)
+        await until(lambda: away in cluster.state(T0).isr)
+        assert cluster.replica_offsets(T0)[away] == cluster.replica_offsets(T0)[cluster.state(T0).leader]
+        cluster.move_leader(T0, away)
+        read = [found.value async for found in ours.consume({T0: 3}, until={T0: 5})]
+        assert read == [b"2", b"3"]
+
+
+async def test_a_replica_whose_few_records_are_all_deleted_takes_the_batch_that_it_ends_in(cluster: Cluster) -> None:
+    """What it has parted from its leader's log, and nobody can tell any more: the leader has deleted it."""
+    away = min({1, 2, 3} - {cluster.state(T0).leader})
+    await cluster.brokers[away].replication.hold()
+    for offset in range(3):
+        batch = build_batch([Record(0, 0, None, b"lost")], base_offset=offset, leader_epoch=0)
+        cluster.brokers[away].logs.logs[T0].append_as_follower(bytes(batch), now_ms=0)
+    await cluster.kill(away)
+    async with client(cluster) as ours:
+        await ours.produce("t", 0, [record(b"%d" % number) for number in range(5)])
+        assert (await ours.delete_records_before({T0: 3}))[T0].low_watermark == 3
+    await cluster.restart(away)
+    await until(lambda: away in cluster.state(T0).isr)
+    logs = [broker.logs.logs[T0] for broker in cluster.brokers.values()]
+    assert [log.log_start_offset for log in logs] == [3, 3, 3]
+    assert len({log.read(3, 1 << 20, limit_offset=5) for log in logs}) == 1
+
+
+async def test_a_replica_that_comes_back_is_not_read_before_it_knows_where_the_log_starts(cluster: Cluster) -> None:
+    async with client(cluster) as ours:
+        for _ in range(5):
+            await ours.produce("t", 0, [record(b"value")])
+        first = cluster.state(T0).leader
+        away, other = sorted({1, 2, 3} - {first})
+        await until(lambda: cluster.replica_offsets(T0)[away].high_watermark == 5)
+        await cluster.kill(away)
+        assert (await ours.delete_records_before({T0: 4}))[T0].low_watermark == 4
+        await cluster.kill(other)
+        await cluster.kill(first)
+        await cluster.restart(away)
+        assert cluster.replica_offsets(T0)[away].log_start_offset == 0, "nobody leads, who could tell it"
+        assert await fetch_code(cluster.brokers[away], 0) == NotLeaderOrFollower.code
+        await cluster.restart(first)
+        await until(lambda: cluster.replica_offsets(T0)[away].log_start_offset == 4)
+        assert await fetch_code(cluster.brokers[away], 4) == 0
+
+
+async def test_a_follower_is_read_on_while_the_leader_moves(cluster: Cluster) -> None:
+    async with client(cluster) as ours:
+        await ours.produce("t", 0, [record(b"value")])
+    old = cluster.state(T0).leader
+    follower, new = sorted({1, 2, 3} - {old})
+    await cluster.brokers[follower].replication.hold()
+    cluster.move_leader(T0, new)
+    assert await fetch_code(cluster.brokers[follower], 0) == 0
+    assert await fetch_code(cluster.brokers[old], 0) == 0
+
+
+async def test_nothing_is_appended_for_a_leader_that_is_none_any_more(cluster: Cluster) -> None:
+    """A request may have found its partition before it waited for something else."""
+    old = leader(cluster)
+    partition = old.partitions[T0]
+    cluster.move_leader(T0, min({1, 2, 3} - {old.config.node_id}))
+    batch = ValidatedRecords.of(build_batch([Record(0, 0, None, b"value")]))
+    with pytest.raises(NotLeaderOrFollower):
+        partition.append(batch, 0)
+    assert partition.log.log_end_offset == 0
+
+
+async def test_a_log_is_not_cut_back_for_a_leader_that_is_followed_no_more(cluster: Cluster) -> None:
+    async with client(cluster) as ours:
+        await ours.produce("t", 0, [record(b"value")])
+    broker = leader(cluster)
+    await broker.cleaner.truncate(T0, 0, is_wanted=lambda: False)
+    assert broker.logs.logs[T0].log_end_offset == 1
+
+
+async def test_a_leader_that_is_cut_off_does_not_delete_as_if_it_were_the_last_replica(cluster: Cluster) -> None:
+    old = leader(cluster)
+    async with client(cluster) as ours:
+        for _ in range(3):
+            await ours.produce("t", 0, [record(b"value")])
+    await until(lambda: old.logs.logs[T0].high_watermark == 3)
+    await cluster.cut_off(old.config.node_id)
+    cluster._fence(old.config.node_id)  # its session is over
+    for node_id in {1, 2, 3} - {old.config.node_id}:
+        await cluster.kill(node_id)
+    partition = old.partitions[T0]
+    partition.delete_records(2)
+    assert partition.low_watermark == 0, "whoever leads now may have all of it"
+
+
+async def test_a_restart_that_is_called_off_leaves_a_broker_that_can_be_started(cluster: Cluster) -> None:
+    await cluster.kill(2)
+    for _ in range(3):
+        starting = asyncio.ensure_future(cluster.restart(2))
+        await asyncio.sleep(0)
+        with pytest.raises(ValueError, match="runs"):
+            await cluster.restart(2)
+        starting.cancel()
+        await asyncio.wait([starting])
+        assert starting.cancelled()
+        assert not cluster.controller.is_live(2)
+    await cluster.restart(2)
+    await until(lambda: 2 in cluster.state(T0).isr)
+
+
+async def test_whoever_is_cancelled_when_a_connection_is_made_is_cancelled(cluster: Cluster) -> None:
+    """Else a broker that stops waits for a follower that does not."""
+    host, port = cluster.brokers[1].address.rsplit(":", 1)
+
+    async def cancel(_: Connection) -> None:
+        asyncio.get_running_loop().call_soon(opening.cancel)
+
+    opening = asyncio.ensure_future(Connection.open(Address(host, int(port)), ConnectionSettings(set_up=(cancel,))))
+    await asyncio.wait([opening])
+    assert opening.cancelled()
+
+
+async def test_nobody_takes_the_port_of_a_broker_that_does_not_run(cluster: Cluster) -> None:
+    address = cluster.brokers[2].server.listeners[0]
+    await cluster.kill(2)
+    with socket.socket() as stranger, pytest.raises(OSError, match="in use"):
+        stranger.bind((address.host, address.port))
+    with socket.socket() as visitor, pytest.raises(ConnectionRefusedError):
+        visitor.connect((address.host, address.port))
+    await cluster.restart(2)
+    assert cluster.brokers[2].server.listeners[0].port == address.port
+
+
+async def test_a_topic_that_was_deleted_and_made_again_while_a_broker_was_away_is_the_new_one_there(
+    cluster: Cluster,
+) -> None:
+    away = cluster.state(T0).leader
+    async with client(cluster) as ours:
+        await ours.produce("t", 0, [record(b"old"), record(b"older")])
+        await cluster.kill(away)
+        host = next(iter(cluster.brokers.values()))
+        topics.delete(host, "t")
+        topics.create(host, "t", replication_factor=2)
+        old_id = cluster.controller.topics["t"].id
+        await cluster.restart(away)
+        topics.delete(host, "t")
+        topics.create(host, "t", replication_factor=3)
+        assert cluster.controller.topics["t"].id != old_id
+        await ours.produce("t", 0, [record(b"new")])
+        assert {log.log_end_offset for log in (broker.logs.logs[T0] for broker in cluster.brokers.values())} == {1}
+        assert {broker.logs.logs[T0].topic_id for broker in cluster.brokers.values()} == {
+            cluster.controller.topics["t"].id
+        }
+
+
+async def test_a_cluster_stops_with_brokers_that_are_cut_off_stand_still_and_are_dead(cluster: Cluster) -> None:
+    async with client(cluster) as ours:
+        await ours.produce("t", 0, [record(b"value")])
+    await cluster.kill(1)
+    await cluster.cut_off(2)
+    await cluster.pause(3)
+    await cluster.stop()
+    assert asyncio.all_tasks() == {asyncio.current_task()}

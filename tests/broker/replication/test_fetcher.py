@@ -1,0 +1,78 @@
+"""How a follower's loop begins, goes on and ends."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from kmini.broker.clock import MovableClock
+from kmini.broker.cluster import Cluster
+from kmini.broker.controller import topics
+from kmini.broker.settings.broker_config import BrokerConfig
+from kmini.client.connection import Connection
+from kmini.protocol.topics import TopicPartition
+
+T0 = TopicPartition("t", 0)
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
+    """Three brokers on a clock that stands still: a pause does not end by itself."""
+    settings = {"listeners": "PLAINTEXT://127.0.0.1:0"}
+    configs = [BrokerConfig.parse({**settings, "node.id": str(node_id)}) for node_id in (1, 2, 3)]
+    cluster = Cluster(configs, str(tmp_path), clock=MovableClock(), is_temporary=True)
+    await cluster.start()
+    topics.create(cluster.brokers[1], "t", replication_factor=3)
+    yield cluster
+    await cluster.stop()
+
+
+@pytest.mark.parametrize("turns", range(8))
+async def test_it_ends_wherever_it_is_when_it_is_stopped(cluster: Cluster, turns: int) -> None:
+    cluster.move_leader(T0, cluster.state(T0).replicas[1])
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    for broker in cluster.brokers.values():
+        await asyncio.wait_for(broker.replication.hold(), 20)
+        assert not broker.replication._fetchers
+
+
+async def test_it_ends_although_the_end_comes_with_the_connection(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`asyncio.wait_for` of Python 3.11 forgets a cancellation that comes when what it waits for is done."""
+    follower = next(broker for node_id, broker in cluster.brokers.items() if node_id != cluster.state(T0).leader)
+    (fetcher,) = follower.replication._fetchers.values()
+    began = asyncio.Event()
+    open_connection = Connection.open
+
+    async def forgetful(*arguments: object) -> Connection:
+        began.set()
+        try:
+            await asyncio.sleep(3_600)
+        except asyncio.CancelledError:
+            pass
+        return await open_connection(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Connection, "open", forgetful)
+    deadline = time.monotonic() + 20
+    while not began.is_set():  # it may have connected before, and pauses after it has lost that
+        assert time.monotonic() < deadline
+        await fetcher.hang_up()
+        await cluster.clock.advance(1_500, liveness=True)  # type: ignore[attr-defined]
+        await asyncio.sleep(0.005)
+    await asyncio.wait_for(fetcher.stop(), 20)
+    assert fetcher._task.done()
+
+
+async def test_a_change_that_is_none_for_a_follower_leaves_it_alone(cluster: Cluster) -> None:
+    followers = [broker for node_id, broker in cluster.brokers.items() if node_id != cluster.state(T0).leader]
+    staying, leaving = followers
+    followed = staying.replication.followed[T0]
+    await cluster.kill(leaving.config.node_id)
+    assert leaving.config.node_id not in cluster.state(T0).isr
+    assert staying.replication.followed[T0] is followed

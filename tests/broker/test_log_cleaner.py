@@ -1,0 +1,481 @@
+"""The cleaner of a running broker."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from kmini.broker.broker import Broker
+from kmini.broker.clock import MovableClock
+from kmini.broker.controller import topics
+from kmini.broker.controller.controller import PartitionState
+from kmini.broker.metrics import metrics_text
+from kmini.broker.settings.broker_config import BrokerConfig
+from kmini.broker.settings.config_changes import set_topic_configs
+from kmini.protocol.errors import KafkaStorageError
+from kmini.protocol.records.batch import build_batch
+from kmini.protocol.records.record import Record, decode_records
+from kmini.protocol.topics import TopicPartition
+from kmini.storage.cleaner.states import State
+from kmini.storage.cleaner.stats import LastPasses, PassReport
+from kmini.storage.cleaner.worker import CleaningWork
+from kmini.storage.config import LogConfig
+from kmini.storage.validation import ValidatedRecords
+
+P = TopicPartition("profiles", 0)
+OTHER = TopicPartition("other", 0)
+WEEK_MS = 7 * 86_400_000
+StartBroker = Callable[..., Awaitable[Broker]]
+
+
+@pytest.fixture
+async def start(tmp_path: Path) -> Any:
+    """A maker of brokers with a clock that can be moved, and of one compacted topic."""
+    started: list[Broker] = []
+
+    async def make(**topic: Any) -> Broker:
+        config = BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0"})
+        broker = Broker(config, str(tmp_path), clock=MovableClock())
+        await broker.start()
+        started.append(broker)
+        broker.host(P, bytes(range(16)), LogConfig(cleanup_policy=("compact",), **topic), PartitionState((1,), (1,), 1))
+        return broker
+
+    yield make
+    for broker in started:
+        await broker.stop()
+
+
+def put(broker: Broker, *pairs: tuple[str, str | None]) -> None:
+    partition = broker.partitions[P]
+    for key, value in pairs:
+        record = Record(0, broker.clock.now_ms(), key.encode(), None if value is None else value.encode())
+        partition.append(ValidatedRecords.of(build_batch([record])), broker.clock.now_ms())
+
+
+def keys(broker: Broker) -> list[str]:
+    log = broker.partitions[P].log
+    return [
+        (record.key or b"").decode()
+        for segment in log.segments
+        for _, header, batch in segment.batches()
+        if header.record_count
+        for record in decode_records(batch, 0, header)
+    ]
+
+
+async def test_compact_leaves_the_newest_record_of_every_key(start: Any) -> None:
+    broker = await start()
+    put(broker, ("a", "1"), ("b", "1"), ("a", "2"))
+    (report,) = await broker.cleaner.compact(P)
+    assert keys(broker) == ["b", "a"]
+    assert (report.records_read, report.records_kept) == (3, 2)
+    assert (Path(broker.log_dir) / "cleaner-offset-checkpoint").read_text() == "0\n1\nprofiles 0 3\n"
+
+
+async def test_a_rolled_segment_is_cleaned_after_a_back_off(start: Any) -> None:
+    broker = await start()
+    put(broker, ("a", "1"), ("a", "2"))
+    broker.partitions[P].log.roll(broker.clock.now_ms())
+    put(broker, ("a", "3"))
+    await broker.clock.advance(15_000)
+    assert keys(broker) == ["a", "a"]
+
+
+async def test_an_idle_log_keeps_the_bound(start: Any) -> None:
+    """KIP-354: nothing is appended any more, and what is superseded is gone within the lag and a back-off."""
+    broker = await start(max_compaction_lag_ms=3_600_000)
+    put(broker, ("a", "1"), ("a", "2"))
+    await broker.clock.advance(3_600_000 - 60_000)
+    assert keys(broker) == ["a", "a"]
+    await broker.clock.advance(60_000 + 2 * 15_000)
+    assert keys(broker) == ["a"]
+
+
+async def test_a_log_that_is_idle_since_a_moment_after_a_look_keeps_the_bound(start: Any) -> None:
+    """The other tasks that changes ask for are under way already, on behalf of another topic."""
+    broker = await start(max_compaction_lag_ms=3_600_000)
+    broker.host(OTHER, bytes(range(1, 17)), LogConfig(), PartitionState((1,), (1,), 1))
+    await broker.clock.advance(12_000)
+    record = Record(0, broker.clock.now_ms(), b"a", b"1")
+    broker.partitions[OTHER].append(ValidatedRecords.of(build_batch([record])), broker.clock.now_ms())
+    await broker.clock.advance(4_000)
+    put(broker, ("a", "1"), ("a", "2"))
+    await broker.clock.advance(3_600_000 + 2 * 15_000)
+    assert keys(broker) == ["a"]
+
+
+async def test_a_tombstone_goes_with_its_horizon_though_nothing_is_written(start: Any) -> None:
+    broker = await start(max_compaction_lag_ms=1_000, delete_retention_ms=86_400_000)
+    put(broker, ("a", "1"), ("a", None))
+    await broker.clock.advance(60_000)
+    assert keys(broker) == ["a"]
+    await broker.clock.advance(WEEK_MS)
+    assert keys(broker) == []
+
+
+async def test_a_topic_that_is_deleted_meanwhile_is_no_failure(start: Any) -> None:
+    broker = await start()
+    put(broker, ("a", "1"), ("a", "2"))
+    broker.partitions[P].log.roll(broker.clock.now_ms())
+    broker.drop(P)
+    await broker.cleaner.look()
+    assert broker.cleaner.schedule.failures() == {}
+
+
+async def test_a_damaged_log_is_said_to_be(start: Any) -> None:
+    broker = await start()
+    put(broker, ("a", "1"), ("a", "2"))
+    broker.partitions[P].log.segments.active.log.write_at(65, b"\xff")
+    with pytest.raises(KafkaStorageError, match="position 0"):
+        await broker.cleaner.compact(P)
+    put(broker, ("a", "3"))
+
+
+async def test_a_broker_that_stops_ends_its_passes(start: Any) -> None:
+    broker = await start()
+    put(broker, *[(f"{number}", "1") for number in range(300)])
+    broker.partitions[P].log.roll(broker.clock.now_ms())
+    looking = asyncio.ensure_future(broker.cleaner.look())
+    await asyncio.sleep(0)
+    await broker.cleaner.stop()
+    await looking
+    assert broker.cleaner.may_touch(P)
+
+
+async def test_horizons_are_found_again_after_a_start(tmp_path: Path) -> None:
+    configs = {"listeners": "PLAINTEXT://127.0.0.1:0"}
+    clock = MovableClock()
+    first = Broker(BrokerConfig.parse(configs), str(tmp_path), clock=clock)
+    await first.start()
+    topics.create(first, "profiles", configs={"cleanup.policy": "compact", "delete.retention.ms": "3600000"})
+    put(first, ("a", None), ("b", "1"))
+    (report,) = await first.cleaner.compact(P)
+    assert report.tombstones_waiting == 1
+    await first.stop()
+    second = Broker(BrokerConfig.parse(configs), str(tmp_path), clock=clock)
+    await second.start()
+    assert keys(second) == ["a", "b"]
+    await clock.advance(3_700_000)
+    assert keys(second) == ["b"]
+    await second.stop()
+
+
+# --- what others do to logs while a pass runs
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldPass]:
+    """Every pass waits at its first read until it is let go."""
+    pass_ = HeldPass()
+    original = CleaningWork.on_bytes
+
+    def on_bytes(work: CleaningWork, count: int) -> None:
+        pass_.has_begun.set()
+        assert pass_.may_go_on.wait(30)
+        original(work, count)
+
+    monkeypatch.setattr(CleaningWork, "on_bytes", on_bytes)
+    yield pass_
+    pass_.may_go_on.set()
+
+
+class HeldPass:
+    def __init__(self) -> None:
+        self.has_begun = threading.Event()
+        self.may_go_on = threading.Event()
+
+    async def begun(self) -> None:
+        assert await asyncio.to_thread(self.has_begun.wait, 30)
+
+
+def clean_up(broker: Broker) -> asyncio.Future[None]:
+    """Three records of one key, sealed, and a look at them that goes on in the background."""
+    put(broker, ("a", "1"), ("a", "2"), ("a", "3"))
+    broker.partitions[P].log.roll(broker.clock.now_ms())
+    return asyncio.ensure_future(broker.cleaner.look())
+
+
+def files(broker: Broker, suffix: str) -> list[str]:
+    return [path.name for path in Path(broker.log_dir).rglob(f"*{suffix}")]
+
+
+async def test_a_pass_over_a_topic_that_is_deleted_is_aborted(start: Any, held: HeldPass) -> None:
+    broker = await start()
+    looking = clean_up(broker)
+    await held.begun()
+    states = broker.cleaner.schedule.states
+    assert states[P] is State.IN_PROGRESS
+    broker.drop(P)
+    assert states[P] is State.ABORTED
+    held.may_go_on.set()
+    await looking
+    assert (states[P], broker.cleaner.schedule.failures()) == (State.IDLE, {})
+
+
+async def test_a_topic_of_the_same_name_is_cleaned_when_the_pass_over_the_old_one_has_ended(
+    start: Any, held: HeldPass
+) -> None:
+    broker = await start()
+    looking = clean_up(broker)
+    await held.begun()
+    broker.drop(P)
+    broker.host(P, bytes(range(1, 17)), LogConfig(cleanup_policy=("compact",)), PartitionState((1,), (1,), 1))
+    put(broker, ("b", "1"), ("b", "2"))
+    compacting = asyncio.ensure_future(broker.cleaner.compact(P))
+    await asyncio.sleep(0)
+    assert not compacting.done()
+    held.may_go_on.set()
+    await looking
+    await compacting
+    assert keys(broker) == ["b"]
+
+
+async def test_a_pass_over_a_topic_that_is_no_longer_compacted_is_aborted(start: Any, held: HeldPass) -> None:
+    broker = await start()
+    topics.create(broker, "t", configs={"cleanup.policy": "compact"})
+    partition = TopicPartition("t", 0)
+    for value in (b"1", b"2"):
+        validated = ValidatedRecords.of(build_batch([Record(0, broker.clock.now_ms(), b"a", value)]))
+        broker.partitions[partition].append(validated, broker.clock.now_ms())
+    broker.roll(broker.partitions[partition])
+    looking = asyncio.ensure_future(broker.cleaner.look())
+    await held.begun()
+    topic = broker.controller.topic("t")
+    assert topic is not None
+    set_topic_configs(broker, topic, {"cleanup.policy": "delete"})
+    assert broker.cleaner.schedule.states[partition] is State.ABORTED
+    held.may_go_on.set()
+    await looking
+    log = broker.partitions[partition].log
+    assert [batch.base_offset for segment in log.segments for _, batch, _ in segment.batches()] == [0, 1]
+    assert files(broker, ".cleaned") == []
+
+
+async def test_truncation_waits_for_the_pass_to_end_and_lowers_the_checkpoint(start: Any, held: HeldPass) -> None:
+    broker = await start()
+    held.may_go_on.set()
+    put(broker, ("a", "1"), ("b", "1"))
+    await broker.cleaner.compact(P)
+    assert broker.cleaner.schedule.checkpoint.get(P) == 2
+    held.may_go_on.clear()
+    held.has_begun.clear()
+    looking = clean_up(broker)
+    await held.begun()
+    truncating = asyncio.ensure_future(broker.cleaner.truncate(P, 1))
+    await asyncio.sleep(0)
+    assert (truncating.done(), broker.partitions[P].log.log_end_offset) == (False, 5)
+    held.may_go_on.set()
+    await looking
+    await truncating
+    assert (broker.partitions[P].log.log_end_offset, keys(broker)) == (1, ["a"])
+    assert broker.cleaner.schedule.checkpoint.get(P) == 0
+    assert (Path(broker.log_dir) / "cleaner-offset-checkpoint").read_text() == "0\n1\nprofiles 0 0\n"
+    assert broker.cleaner.schedule.states[P] is State.IDLE
+
+
+async def test_what_is_paused_is_compacted_when_the_pause_ends(start: Any) -> None:
+    broker = await start()
+    put(broker, ("a", "1"), ("a", "2"))
+    async with broker.cleaner.paused(P):
+        compacting = asyncio.ensure_future(broker.cleaner.compact(P))
+        await broker.cleaner.look()
+        assert (keys(broker), compacting.done()) == (["a", "a"], False)
+    await compacting
+    assert keys(broker) == ["a"]
+
+
+# --- what is wrong
+
+
+async def test_a_damaged_segment_costs_its_partition_and_says_where(
+    start: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """File and position in the log line, the partition in the gauges; all others go on."""
+    broker = await start()
+    other = TopicPartition("other", 0)
+    broker.host(other, bytes(range(1, 17)), LogConfig(cleanup_policy=("compact",)), PartitionState((1,), (1,), 1))
+    for partition in (P, other):
+        for value in (b"1", b"2"):
+            validated = ValidatedRecords.of(build_batch([Record(0, broker.clock.now_ms(), b"a", value)]))
+            broker.partitions[partition].append(validated, broker.clock.now_ms())
+        broker.roll(broker.partitions[partition])
+    log = broker.partitions[P].log
+    second = next(iter(log.segments)).size // 2
+    log.segments.oldest.log.write_at(second + 65, b"\xff")
+    await broker.cleaner.look()
+    (line,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert f"{log.segments.oldest.log.path}: there is a batch with a wrong checksum at position {second}" in line
+    told = gauges(broker)
+    assert told["uncleanable_partitions_count"] == 1
+    assert told["uncleanable_bytes"] == 2 * second
+    assert told["max_dirty_percent"] == 100
+    assert len(list(broker.partitions[other].log.segments.oldest.batches())) == 1
+    put(broker, ("b", "1"))
+
+
+async def test_what_is_damaged_so_that_its_age_cannot_be_told_costs_its_partition_only(start: Any) -> None:
+    broker = await start(max_compaction_lag_ms=3_600_000)
+    put(broker, ("a", "1"))
+    broker.roll(broker.partitions[P])
+    broker.partitions[P].log.segments.oldest.log.write_at(16, b"\x09")
+    await broker.cleaner.look()
+    assert P in broker.cleaner.schedule.failures()
+    await broker.clock.advance(WEEK_MS)
+    told = gauges(broker)
+    assert (told["uncleanable_partitions_count"], told["deadthreadcount"]) == (1, 0)
+    assert told["uncleanable_bytes"] == broker.partitions[P].log.size_bytes
+
+
+async def test_a_damaged_horizon_after_a_start_makes_its_partition_uncleanable(start: Any) -> None:
+    broker = await start()
+    put(broker, ("a", None))
+    await broker.cleaner.compact(P)
+    broker.cleaner.schedule.forget_all_but([])
+    broker.cleaner.schedule.checkpoint.set(P, 1)
+    broker.partitions[P].log.segments.oldest.log.write_at(8, b"\xff")
+    await broker.cleaner.look()
+    assert "position 0" in broker.cleaner.schedule.failures()[P]
+
+
+async def test_a_map_without_room_for_a_key_is_an_error_that_names_the_setting(tmp_path: Path) -> None:
+    settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.cleaner.dedupe.buffer.size": "20"}
+    broker = Broker(BrokerConfig.parse(settings), str(tmp_path), clock=MovableClock())
+    await broker.start()
+    broker.host(P, bytes(range(16)), LogConfig(cleanup_policy=("compact",)), PartitionState((1,), (1,), 1))
+    put(broker, ("a", "1"))
+    with pytest.raises(KafkaStorageError, match=r"raise log\.cleaner\.dedupe\.buffer\.size"):
+        await broker.cleaner.compact(P)
+    await broker.stop()
+
+
+async def test_a_map_too_small_for_a_segment_takes_more_passes(tmp_path: Path) -> None:
+    settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.cleaner.dedupe.buffer.size": "120"}
+    broker = Broker(BrokerConfig.parse(settings), str(tmp_path), clock=MovableClock())
+    await broker.start()
+    broker.host(P, bytes(range(16)), LogConfig(cleanup_policy=("compact",)), PartitionState((1,), (1,), 1))
+    put(broker, *[(f"{number % 6}", "1") for number in range(24)])
+    reports = await broker.cleaner.compact(P)
+    assert len(reports) > 1
+    assert sum(report.superseded for report in reports) == 18
+    assert sorted(keys(broker)) == [f"{number}" for number in range(6)]
+    await broker.stop()
+
+
+async def test_a_checkpoint_that_cannot_be_right_is_corrected_on_the_disk_at_once(start: Any) -> None:
+    """As Apache Kafka does it: whoever takes over the directory finds what holds."""
+    broker = await start(min_cleanable_dirty_ratio=1.0)
+    put(broker, ("a", "1"))
+    broker.cleaner.schedule.checkpoint.set(P, 7)
+    await broker.cleaner.look()
+    assert (Path(broker.log_dir) / "cleaner-offset-checkpoint").read_text() == "0\n1\nprofiles 0 0\n"
+
+
+async def test_a_look_that_fails_is_followed_by_another(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = await start()
+    put(broker, ("a", "1"), ("a", "2"))
+    broker.roll(broker.partitions[P])
+    schedule = broker.cleaner.schedule
+    with monkeypatch.context() as patched:
+        patched.setattr(schedule, "pick", lambda *_: 1 / 0)
+        await broker.clock.advance(16_000)
+        assert gauges(broker)["deadthreadcount"] == 1
+    await broker.clock.advance(16_000)
+    assert (gauges(broker)["deadthreadcount"], keys(broker)) == (0, ["a"])
+
+
+# --- what is told
+
+
+def gauges(broker: Broker) -> dict[str, float]:
+    """What is measured of the cleaner, by the last part of its name."""
+    prefix = re.compile("kafka_log_logcleaner(manager)?_")
+    return {
+        prefix.sub("", sample.name): sample.value
+        for family in text_string_to_metric_families(metrics_text(broker))
+        for sample in family.samples
+        if prefix.match(sample.name)
+    }
+
+
+async def test_a_broker_that_has_cleaned_nothing_says_so(start: Any) -> None:
+    broker = await start()
+    told = gauges(broker)
+    assert told.pop("time_since_last_run_ms") >= 0
+    assert told == dict.fromkeys(
+        (
+            "max_compaction_delay_secs",
+            "max_buffer_utilization_percent",
+            "cleaner_recopy_percent",
+            "max_clean_time_secs",
+            "deadthreadcount",
+            "max_dirty_percent",
+            "uncleanable_partitions_count",
+            "uncleanable_bytes",
+        ),
+        0,
+    )
+
+
+async def test_what_is_uncleanable_is_told_by_log_directory(start: Any) -> None:
+    broker = await start()
+    text = metrics_text(broker)
+    for name in ("partitions_count", "bytes"):
+        assert f'kafka_log_logcleanermanager_uncleanable_{name}{{logDirectory="{broker.log_dir}"}} 0.0' in text
+
+
+async def test_the_last_pass_of_each_thread_is_told(start: Any) -> None:
+    broker = await start()
+    put(broker, *[(f"{number % 5}", "1") for number in range(10)])
+    (report,) = await broker.cleaner.compact(P)
+    told = gauges(broker)
+    assert told["cleaner_recopy_percent"] == 50 == 100 * report.bytes_written / report.bytes_read
+    assert told["max_buffer_utilization_percent"] == pytest.approx(100 * report.map_utilization)
+    assert 0 < told["max_buffer_utilization_percent"] < 100
+    assert told["max_clean_time_secs"] == report.seconds > 0
+    assert told["max_dirty_percent"] == 0
+
+
+def test_with_two_threads_the_last_two_passes_count() -> None:
+    passes = LastPasses()
+    for utilization, read, written, seconds in ((0.9, 1000, 1000, 9.0), (0.5, 100, 50, 1.0), (0.2, 300, 50, 2.0)):
+        report = PassReport(map_utilization=utilization, bytes_read=read, bytes_written=written, seconds=seconds)
+        passes.note(report, threads=2)
+    told = (passes.max_buffer_utilization_percent, passes.recopy_percent, passes.max_clean_time_secs)
+    assert told == (50, 25, 2.0)
+
+
+async def test_how_dirty_the_dirtiest_log_is_is_told_as_it_is_now(start: Any) -> None:
+    broker = await start()
+    put(broker, ("a", "1"))
+    await broker.cleaner.compact(P)
+    put(broker, ("a", "2"))
+    broker.roll(broker.partitions[P])
+    assert gauges(broker)["max_dirty_percent"] == 50
+
+
+async def test_a_pause_that_holds_up_the_bound_shows(start: Any) -> None:
+    broker = await start(max_compaction_lag_ms=3_600_000)
+    put(broker, ("a", "1"), ("a", "2"))
+    async with broker.cleaner.paused(P):
+        await broker.clock.advance(2 * 3_600_000)
+        assert gauges(broker)["max_compaction_delay_secs"] == pytest.approx(3_600, abs=60)
+        assert keys(broker) == ["a", "a"]
+    await broker.clock.advance(20_000)
+    assert (gauges(broker)["max_compaction_delay_secs"], keys(broker)) == (0, ["a"])
+
+
+async def test_the_time_since_the_cleaner_looked_is_told(start: Any) -> None:
+    broker = await start()
+    await broker.clock.advance(3_600_000)
+    assert gauges(broker)["time_since_last_run_ms"] >= 3_500_000
+    put(broker, ("a", "1"))
+    await broker.clock.advance(15_100)
+    assert gauges(broker)["time_since_last_run_ms"] < 10_000

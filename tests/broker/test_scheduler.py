@@ -1,0 +1,183 @@
+"""Shared writes, periodic tasks, and work that is begun at once."""
+
+import asyncio
+import threading
+
+import pytest
+
+from kmini.broker.clock import MovableClock
+from kmini.broker.scheduler import Naps, Periodic, SharedWrite, run_now
+
+
+class Store:
+    """What is written, and a gate that holds writes back."""
+
+    def __init__(self) -> None:
+        self.value = 0
+        self.written: list[int] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.fails = False
+
+    def snapshot(self) -> int:
+        return self.value
+
+    def write(self, value: int) -> None:
+        assert self.gate.wait(10)
+        if self.fails:
+            raise OSError("disk full")
+        self.written.append(value)
+
+
+async def turns() -> None:
+    """Let what was started get to its first real wait."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_a_write_that_was_asked_for_holds_what_was_true_then() -> None:
+    store = Store()
+    shared = SharedWrite(store.snapshot, store.write)
+    store.value = 7
+    await shared.written()
+    assert store.written == [7]
+
+
+async def test_those_who_ask_during_a_write_share_the_one_after_it() -> None:
+    store = Store()
+    shared = SharedWrite(store.snapshot, store.write)
+    store.gate.clear()
+    first = asyncio.create_task(shared.written())
+    await turns()
+    store.value = 1
+    later = [asyncio.create_task(shared.written()) for _ in range(20)]
+    await turns()
+    store.gate.set()
+    await asyncio.gather(first, *later)
+    assert store.written == [0, 1]
+
+
+async def test_a_failed_write_fails_those_who_asked_and_nobody_later() -> None:
+    store = Store()
+    shared = SharedWrite(store.snapshot, store.write)
+    store.fails = True
+    with pytest.raises(OSError, match="disk full"):
+        await shared.written()
+    store.fails = False
+    await shared.written()
+    assert store.written == [0]
+
+
+async def test_who_waits_for_the_write_after_a_failed_one_gets_it() -> None:
+    store = Store()
+    shared = SharedWrite(store.snapshot, store.write)
+    store.gate.clear()
+    store.fails = True
+    first = asyncio.create_task(shared.written())
+    await turns()
+    second = asyncio.create_task(shared.written())
+    await turns()
+    store.gate.set()
+    results = await asyncio.gather(first, second, return_exceptions=True)
+    assert all(isinstance(result, OSError) for result in results)
+    store.fails = False
+    await shared.written()
+    assert store.written == [0]
+
+
+async def test_a_periodic_task_runs_every_interval_and_survives_its_failures() -> None:
+    clock = MovableClock()
+    runs: list[int] = []
+
+    async def task() -> None:
+        runs.append(clock.now_ms())
+        if len(runs) == 2:
+            raise OSError("once")
+
+    periodic = Periodic(clock, "a test", task, interval_ms=60_000, delay_ms=10_000)
+    await clock.advance(10_000)
+    assert len(runs) == 1
+    await clock.advance(180_000)
+    assert len(runs) == 4
+    periodic.cancel()
+    await clock.advance(600_000)
+    assert len(runs) == 4
+
+
+async def test_a_periodic_task_skips_the_beats_at_which_it_can_have_no_effect() -> None:
+    clock = MovableClock()
+    start = clock.now_ms()
+    runs: list[int] = []
+    effects: list[int | None] = [start + 1_000_000, None, 0, 0]
+
+    async def task() -> None:
+        runs.append(round((clock.now_ms() - start) / 60_000))
+
+    naps = Naps()
+    Periodic(clock, "a test", task, interval_ms=60_000, next_effect_ms=lambda: effects.pop(0), naps=naps)
+    await clock.advance(900_000)
+    assert (runs, bool(naps)) == ([1], True)
+    await clock.advance(6_030_000)
+    assert runs == [1, 17]
+    naps.end()
+    assert not naps
+    await clock.advance(120_000)
+    assert runs == [1, 17, 116, 117]
+
+
+async def test_what_changes_ends_the_nap_at_the_next_beat() -> None:
+    clock = MovableClock()
+    start = clock.now_ms()
+    runs: list[int] = []
+
+    async def task() -> None:
+        runs.append(round((clock.now_ms() - start) / 60_000))
+
+    naps = Naps()
+    periodic = Periodic(clock, "a test", task, interval_ms=60_000, next_effect_ms=lambda: start + 86_400_000, naps=naps)
+    await clock.advance(130_000)
+    naps.end()
+    await clock.advance(60_000)
+    assert runs == [1, 3]
+    periodic.cancel()
+    naps.end()
+    await clock.advance(86_400_000)
+    assert runs == [1, 3]
+
+
+async def test_what_need_not_wait_is_done_at_once() -> None:
+    done: list[str] = []
+
+    async def work(gate: asyncio.Event) -> str:
+        done.append("begun")
+        if not gate.is_set():
+            await gate.wait()
+        done.append("ended")
+        return "result"
+
+    gate = asyncio.Event()
+    waiting = run_now(work(gate))
+    assert done == ["begun"]
+    gate.set()
+    assert await waiting == "result"
+    at_once = run_now(work(gate))
+    assert at_once.done()
+    assert at_once.result() == "result"
+
+
+async def test_work_that_is_begun_at_once_fails_through_its_future() -> None:
+    async def fail(waits: int) -> None:
+        for _ in range(waits):
+            await asyncio.sleep(0)
+        raise OSError("disk full")
+
+    for waits in (0, 2):
+        with pytest.raises(OSError, match="disk full"):
+            await run_now(fail(waits))
+
+
+async def test_work_that_was_begun_can_be_cancelled() -> None:
+    task = run_now(asyncio.Event().wait())
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
