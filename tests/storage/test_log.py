@@ -631,6 +631,17 @@ class TestTruncating:
         assert bench.log.leader_epochs.entries == ((1, 0),)
         assert bench.values() == ["a"]
 
+    def test_leader_epochs_that_began_in_what_is_gone_are_forgotten(self, bench: Bench) -> None:
+        """Else the replica would tell a leader of an epoch that its log no longer holds."""
+        bench.append("a", leader_epoch=1)
+        bench.append("b", leader_epoch=1)
+        bench.append("c", leader_epoch=4)
+        bench.log.truncate_to(2)
+        assert bench.log.leader_epochs.entries == ((1, 0),)
+        bench.append("d", leader_epoch=6)
+        bench.log.truncate_to(1)
+        assert bench.log.leader_epochs.entries == ((1, 0),)
+
     def test_high_watermark_recovery_point_and_log_start_follow(self, bench: Bench) -> None:
         for value in "abcd":
             bench.append(value)

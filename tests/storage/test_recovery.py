@@ -203,6 +203,16 @@ class TestAfterAKill:
         assert bench.log.log_end_offset == 8
         assert bench.log.recovery_point == 6
 
+    def test_the_segment_that_holds_the_recovery_point_is_verified(self, make_bench: Callable[..., Bench]) -> None:
+        bench = make_bench(segment_bytes=200)
+        for number in range(8):
+            bench.append(f"{number}")
+        bench.run_background()  # a segment whose index file is missing would be verified for that
+        second = bench.filesystem.open(f"{DIRECTORY}/{2:020}.log")
+        second.write_at(second.size - 1, b"\xff")
+        bench.reopen(recovery_point=3)
+        assert bench.values() == ["0", "1", "2"]
+
     def test_a_recovery_point_beyond_the_log_is_not_believed(self, make_bench: Callable[..., Bench]) -> None:
         bench = make_bench(segment_bytes=200)
         for number in range(8):

@@ -128,6 +128,22 @@ async def test_partitions_are_added_and_forgotten(broker: Broker, fetch: Fetch) 
     assert told(await fetch({}, session=session, epoch=2)) == {1: [b"1"], 3: [b"3"]}
 
 
+async def test_partitions_of_a_session_by_topic_id_are_forgotten_by_topic_id(broker: Broker, fetch: Fetch, ask) -> None:
+    topic_id = broker.controller.topics["t"].id
+    asked = [Asked(partition=partition, fetch_offset=0, partition_max_bytes=1 << 20) for partition in (0, 1)]
+    first = FetchRequest(
+        max_wait_ms=0, min_bytes=1, session_epoch=0, topics=[FetchRequest.Topic(topic_id=topic_id, partitions=asked)]
+    )
+    session = (await ask(broker, first, 13)).session_id
+    for partition in (0, 1):
+        append(broker, partition, b"%d" % partition)
+    forgotten = [FetchRequest.ForgottenTopic(topic_id=topic_id, partitions=[0])]
+    follow_up = FetchRequest(
+        max_wait_ms=0, min_bytes=1, session_id=session, session_epoch=1, topics=[], forgotten_topics_data=forgotten
+    )
+    assert told(await ask(broker, follow_up, 13)) == {1: [b"1"]}
+
+
 async def test_giving_up_the_last_partition_ends_the_session(broker: Broker, fetch: Fetch) -> None:
     session = (await fetch({0: 0}, session=0, epoch=0)).session_id
     last = await fetch({}, session=session, epoch=1, forget=(0,))

@@ -12,7 +12,7 @@ import pytest
 
 from kmini.broker.broker import Broker
 from kmini.broker.cluster import Cluster
-from kmini.broker.controller import topics
+from kmini.broker.controller import elections, topics
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.client import Client
 from kmini.client.address import Address
@@ -142,6 +142,40 @@ async def test_nothing_is_appended_for_a_leader_that_is_none_any_more(cluster: C
     with pytest.raises(NotLeaderOrFollower):
         partition.append(batch, 0)
     assert partition.log.log_end_offset == 0
+
+
+async def test_a_follower_is_in_sync_only_with_all_that_the_leader_was_elected_with(cluster: Cluster) -> None:
+    """A new leader may hold records above the high watermark that were acknowledged; a replica without them must not be
+    elected after it."""
+    for broker in cluster.brokers.values():
+        await broker.replication.hold()
+    old = cluster.state(T0).leader
+    new, behind = sorted({1, 2, 3} - {old})
+    for offset in range(2):
+        batch = build_batch([Record(0, 0, None, b"value")], base_offset=offset, leader_epoch=0)
+        cluster.brokers[new].logs.logs[T0].append_as_follower(bytes(batch), now_ms=0)
+    cluster.move_leader(T0, new)
+    elections.alter_isr(cluster.controller, T0, cluster.state(T0).leader_epoch, (old, new))
+    partition = leader(cluster).partitions[T0]
+    assert (partition.log.high_watermark, partition.log.log_end_offset) == (0, 2)
+    partition.follower_fetched(behind, 1, 0)
+    assert behind not in cluster.state(T0).isr
+    partition.follower_fetched(behind, 2, 0)
+    assert behind in cluster.state(T0).isr
+
+
+async def test_the_high_watermark_stands_still_while_too_few_replicas_are_in_sync(cluster: Cluster) -> None:
+    """What one more failure could take back is shown to no consumer (KIP-966)."""
+    topics.create(cluster.brokers[1], "two", replication_factor=3, configs={"min.insync.replicas": "2"})
+    two = TopicPartition("two", 0)
+    partition = cluster.brokers[cluster.state(two).leader].partitions[two]
+    first, second = sorted({1, 2, 3} - {cluster.state(two).leader})
+    for node_id in (first, second):
+        await cluster.kill(node_id)
+    partition.append(ValidatedRecords.of(build_batch([Record(0, 0, None, b"value")])), 0)
+    assert (partition.log.high_watermark, partition.log.log_end_offset) == (0, 1)
+    await cluster.restart(first)
+    await until(lambda: partition.log.high_watermark == 1)
 
 
 async def test_a_log_is_not_cut_back_for_a_leader_that_is_followed_no_more(cluster: Cluster) -> None:
