@@ -34,16 +34,16 @@ from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.compression import Codec
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
-from kmini.storage.background import Deletions
-from kmini.storage.cleaner.checkpoint import CleanerCheckpoint
-from kmini.storage.cleaner.plan import Limits
+from kmini.storage.background_work import Deletions
+from kmini.storage.cleaner.cleanable_log import Limits
+from kmini.storage.cleaner.cleaner_checkpoint import CleanerCheckpoint
 from kmini.storage.cleaner.schedule import Schedule
 from kmini.storage.cleaner.stats import PassReport
 from kmini.storage.cleaner.throttle import Throttle
 from kmini.storage.cleaner.worker import CleaningWork, swap_in
-from kmini.storage.config import LogConfig
 from kmini.storage.filesystem import OsFileSystem
 from kmini.storage.log import LogEnvironment, PartitionLog
+from kmini.storage.log_config import LogConfig
 from kmini.storage.recovery import load_log
 from kmini.storage.validation import ValidatedRecords
 

@@ -26,7 +26,7 @@ from peers import ServerProcess, kmini_command
 from roundtrip import QUIET, must_arrive, quantile
 
 from kmini.protocol.records.compression import Codec
-from kmini.storage.cleaner.plan import Limits
+from kmini.storage.cleaner.cleanable_log import Limits
 
 # Memory
 

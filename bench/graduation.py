@@ -26,10 +26,10 @@ from kmini import Broker
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.compression import Codec
 from kmini.protocol.records.record import Record
-from kmini.storage.config import LogConfig
 from kmini.storage.filesystem import OsFileSystem
+from kmini.storage.log_config import LogConfig
 from kmini.storage.log_dir_files import read_meta_properties
-from kmini.storage.manager import LogManager
+from kmini.storage.log_manager import LogManager
 from kmini.storage.validation import validate
 
 MIB = 2**20

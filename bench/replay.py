@@ -32,7 +32,7 @@ from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
 from kmini.protocol.schema import Request
 from kmini.protocol.topics import CONSUMER_OFFSETS, TopicPartition
-from kmini.storage.producer_state import Origin
+from kmini.storage.producers.producer_state import Origin
 from kmini.storage.validation import ValidatedRecords
 
 PARTITION = TopicPartition(CONSUMER_OFFSETS, 0)

@@ -19,8 +19,8 @@ from .scheduler import in_thread
 
 if TYPE_CHECKING:
     from ..protocol.topics import TopicPartition
-    from ..storage.config import LogConfig
     from ..storage.log import AppendInfo
+    from ..storage.log_config import LogConfig
     from ..storage.validation import ValidatedRecords
     from .broker import Broker
     from .long_work import Requester

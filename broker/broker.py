@@ -10,12 +10,12 @@ from functools import partial
 from ..protocol.errors import KafkaStorageError, NotLeaderOrFollower, UnknownTopicId, UnknownTopicOrPartition
 from ..protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition, is_internal
 from ..storage import filenames
-from ..storage.background import BackgroundWork
-from ..storage.checkpoints import write_offsets
-from ..storage.config import LogConfig
+from ..storage.background_work import BackgroundWork
+from ..storage.checkpoint_files import write_offsets
 from ..storage.filesystem import FileSystem, OsFileSystem
 from ..storage.log import PartitionLog
-from ..storage.manager import LogManager
+from ..storage.log_config import LogConfig
+from ..storage.log_manager import LogManager
 from .api.releases import NEWEST, RELEASES, Feature
 from .clock import Clock
 from .controller import elections, topics

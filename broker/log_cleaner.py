@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ..protocol.errors import KafkaError, KafkaStorageError
 from ..protocol.topics import TopicPartition
-from ..storage.cleaner.states import State
+from ..storage.cleaner.cleaning_states import State
 from ..storage.log import PartitionLog
 from .scheduler import Deferred
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-    from ..storage.cleaner.cleaned import CleanedGroup
-    from ..storage.cleaner.plan import Limits
+    from ..storage.cleaner.cleanable_log import Limits
+    from ..storage.cleaner.cleaned_segment import CleanedGroup
     from ..storage.cleaner.schedule import Job, Schedule
     from ..storage.cleaner.stats import PassReport, Standing
     from ..storage.cleaner.throttle import Throttle
@@ -58,7 +58,7 @@ class LogCleaner:
     @cached_property
     def schedule(self) -> Schedule:
         """Made, like all that comes with it, when it is first asked for: a broker starts faster without."""
-        from ..storage.cleaner.checkpoint import CleanerCheckpoint
+        from ..storage.cleaner.cleaner_checkpoint import CleanerCheckpoint
         from ..storage.cleaner.schedule import Schedule
 
         broker = self._broker
@@ -263,7 +263,7 @@ class LogCleaner:
 
     async def _clean(self, job: Job) -> PassReport | None:
         """Do the job; None if it failed, or was stopped."""
-        from ..storage.cleaner.plan import CleaningAborted
+        from ..storage.cleaner.cleanable_log import CleaningAborted
         from ..storage.cleaner.worker import CleaningWork, swap_in
 
         broker, loop = self._broker, asyncio.get_running_loop()
@@ -302,7 +302,7 @@ class LogCleaner:
             log.error("the cleaner checkpoint cannot be written: %s", error)
 
     def _limits(self) -> Limits:
-        from ..storage.cleaner.plan import Limits
+        from ..storage.cleaner.cleanable_log import Limits
 
         config = self._broker.config
         threads = max(config.log_cleaner_threads, 1)

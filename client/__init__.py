@@ -13,7 +13,7 @@ ones that arise on this side of the wire are `Disconnected` (with `NoBrokerAnswe
 
 from .address import Address, parse_addresses
 from .client import Client
-from .cluster import Cluster
+from .cluster_connections import Cluster
 from .configs import ConfigEntry, ConfigResource
 from .connection import Connection, ConnectionSettings
 from .consume import ConsumedRecord

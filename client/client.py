@@ -16,7 +16,7 @@ from ..protocol.records.record import Record
 from ..protocol.schema import Request
 from ..protocol.topics import TopicPartition
 from .address import Address, parse_addresses
-from .cluster import Cluster
+from .cluster_connections import Cluster
 from .configs import ConfigEntry, ConfigResource, alter_configs, describe_configs
 from .connection import Connection, ConnectionSettings
 from .consume import READ_UNCOMMITTED, ConsumedRecord, Consumption, Fetched, fetch
@@ -33,7 +33,7 @@ from .groups import (
     describe_group,
     list_groups,
 )
-from .offsets import OffsetAndTimestamp, list_offset
+from .list_offsets import OffsetAndTimestamp, list_offset
 from .produce import ALL_IN_SYNC, ProduceResult, produce, produce_batch
 from .sasl import Sasl
 from .topics import NewTopic, Outcomes, create_partitions, create_topics, delete_topics

@@ -13,7 +13,7 @@ from ..protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from .cluster import Cluster
+from .cluster_connections import Cluster
 from .connection import Connection
 from .deadline import Deadline
 from .errors import check, error_of

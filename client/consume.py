@@ -20,7 +20,7 @@ from ..protocol.records.batch import BatchHeader, is_crc_valid, iter_batches
 from ..protocol.records.control import parse_end_transaction_marker
 from ..protocol.records.record import Record, decode_records
 from ..protocol.topics import TopicPartition
-from .cluster import Cluster
+from .cluster_connections import Cluster
 from .connection import Connection
 from .deadline import Backoff, Deadline
 from .errors import check, error_of

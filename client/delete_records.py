@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..protocol.errors import KafkaError, OffsetOutOfRange, PolicyViolation, RequestTimedOut
 from ..protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from ..protocol.topics import TopicPartition
-from .cluster import Cluster
+from .cluster_connections import Cluster
 from .connection import Connection
 from .deadline import LONGEST_PAUSE_MS, Deadline
 from .errors import Disconnected, NoBrokerAnswers, error_of

@@ -27,7 +27,7 @@ from ..protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteR
 from ..protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ..protocol.schema import Request
 from ..protocol.topics import TopicPartition
-from .cluster import Cluster, Coordinator
+from .cluster_connections import Cluster, Coordinator
 from .connection import Connection
 from .deadline import Deadline
 from .errors import NoBrokerAnswers, check, error_of

@@ -28,7 +28,7 @@ from ..protocol.records.batch import build_batch
 from ..protocol.records.compression import Codec
 from ..protocol.records.record import Record
 from ..protocol.topics import TopicPartition
-from .cluster import Cluster
+from .cluster_connections import Cluster
 from .connection import Connection
 from .deadline import Deadline
 from .errors import check

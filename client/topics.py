@@ -9,7 +9,7 @@ from ..protocol.errors import KafkaError, NotController
 from ..protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from ..protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from ..protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from .cluster import Cluster
+from .cluster_connections import Cluster
 from .connection import Connection
 from .deadline import Deadline
 from .errors import error_of

@@ -17,7 +17,7 @@ from ..protocol.messages.init_producer_id import InitProducerIdRequest, InitProd
 from ..protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from ..protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from ..protocol.topics import TopicPartition
-from .cluster import Cluster, Coordinator
+from .cluster_connections import Cluster, Coordinator
 from .connection import Connection
 from .deadline import Deadline
 from .errors import check

@@ -15,7 +15,7 @@ from kmini.pipeline.audit.policy import TopicPolicy
 from kmini.pipeline.audit.report import AuditReport
 from kmini.pipeline.audit.running import audit_directory
 from kmini.pipeline.logs.log_dir import LogDir
-from kmini.storage.config import LogConfig
+from kmini.storage.log_config import LogConfig
 
 FILE = Path(__file__).resolve().parent / "pictures" / "audit.svg"
 CONFIGS = {

@@ -33,8 +33,8 @@ from kmini.broker.settings.ignored_keys import FAMILIES, Family
 from kmini.cli import kmini
 from kmini.protocol import errors
 from kmini.protocol.api_keys import API_NAMES
-from kmini.storage.config import LogConfig
 from kmini.storage.config_key import READ_ONLY, ConfigKey
+from kmini.storage.log_config import LogConfig
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTE = "<!-- Written by `make docs`; do not edit. -->\n"

@@ -15,8 +15,8 @@ from kmini.protocol.records.batch import BatchHeader, iter_batches
 from kmini.protocol.records.control import ControlType, control_type
 from kmini.protocol.records.record import Header, decode_records
 from kmini.protocol.records.record import Record as LogRecord
+from kmini.storage.indexes.transaction_index import AbortedTransaction
 from kmini.storage.log import PartitionLog
-from kmini.storage.transaction_index import AbortedTransaction
 
 Isolation = Literal["committed", "uncommitted", "all"]
 """Which records are shown.

@@ -10,11 +10,11 @@ from typing import NamedTuple
 from ..broker.coordinators.internal_records import LastValues, replayed
 from ..broker.groups.loading import replay
 from ..protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
-from ..storage.background import Deletions
-from ..storage.config import LogConfig
+from ..storage.background_work import Deletions
 from ..storage.filenames import partition_directory
 from ..storage.filesystem import FileSystem
 from ..storage.log import LogEnvironment
+from ..storage.log_config import LogConfig
 from ..storage.recovery import load_log
 from .source import Taken
 

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from ..protocol.errors import CorruptMessage
 from ..storage import filenames
-from ..storage.cleaner.cleaned import CleanedSegment
-from ..storage.config import LogConfig
+from ..storage.cleaner.cleaned_segment import CleanedSegment
 from ..storage.filenames import parse_segment_file
 from ..storage.filesystem import FileSystem
+from ..storage.log_config import LogConfig
 from .source import Refused
 from .tombstones import converted, holds_flagged_values
 

@@ -1,7 +1,7 @@
 """What becomes of settings that were made while brokers ran: Apache Kafka must be able to start with them.
 
 A broker of Kafka refuses the whole metadata for one topic setting that it does not know or whose value breaks its rule.
-Its table of topic settings is kmini's (`storage/config.py`) but for the keys that begin with `kmini.`, and for the
+Its table of topic settings is kmini's (`storage/log_config.py`) but for the keys that begin with `kmini.`, and for the
 smallest segments: Kafka 4 asks for 1 MiB.
 """
 

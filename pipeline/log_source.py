@@ -22,8 +22,8 @@ from pyspark.sql.types import StructField, StructType
 from ..protocol.topics import TopicPartition
 from ..storage.filenames import DELETED
 from ..storage.filesystem import OsFileSystem
+from ..storage.indexes.transaction_index import AbortedTransaction
 from ..storage.log_dir_files import CorruptMetadata, read_partition_metadata
-from ..storage.transaction_index import AbortedTransaction
 from .logs.log_dir import LIVE, LogDir, PartitionFolder, SegmentFile, list_segments
 from .logs.options import EARLIEST, LATEST, LogOptions, parse_options
 from .logs.readable import LogChanged, aborted_within, readable

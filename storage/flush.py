@@ -13,7 +13,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from ..protocol.errors import KafkaStorageError
-from .checkpoints import write_epochs
+from .checkpoint_files import write_epochs
 from .filenames import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
 from .filesystem import FileSystem
 from .leader_epochs import EpochEntry

@@ -10,7 +10,7 @@
     recovery point       at most the log end offset; below it everything is on the disk, not only with the system
 
 A log belongs to one thread, the broker's loop. It reads and writes there, through the page cache, in microseconds; what
-waits for the disk it leaves in `environment.background` (background.py says who may touch what).
+waits for the disk it leaves in `environment.background` (background_work.py says which thread may touch what).
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from ..protocol.errors import KafkaStorageError, OffsetOutOfRange, RecordListToo
 from ..protocol.records.batch import assign_offsets
 from ..protocol.topics import TopicPartition
 from . import retention, timestamp_search
-from .background import BackgroundWork, Deletions
-from .config import LogConfig
+from .background_work import BackgroundWork, Deletions
 from .config_key import MAX_LONG
 from .filesystem import Buffer, FileSystem
 from .flush import DiskState, FlushWork
+from .indexes.time_index import NO_TIMESTAMP
+from .indexes.transaction_index import AbortedTransaction
 from .leader_epochs import LeaderEpochs
-from .producer_replay import add_batch, replay, take_snapshot
-from .producer_state import DEFAULT_EXPIRATION_MS, Origin, ProducerStates, ProducerUpdate
+from .log_config import LogConfig
+from .producers.producer_replay import add_batch, replay, take_snapshot
+from .producers.producer_state import DEFAULT_EXPIRATION_MS, Origin, ProducerStates, ProducerUpdate
 from .segment import Segment
 from .segments import Segments
-from .time_index import NO_TIMESTAMP
 from .timestamp_search import StoredBatch
-from .transaction_index import AbortedTransaction
 from .validation import ValidatedRecords, continuing_batches
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
-from .config import LogConfig
+from .log_config import LogConfig
 
 if TYPE_CHECKING:
     from .segment import Segment

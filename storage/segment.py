@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterable, Iterator
 from ..protocol.errors import CorruptMessage
 from ..protocol.records.batch import BatchHeader, is_crc_valid
 from . import filenames
-from .config import LogConfig
 from .filesystem import Buffer, FileSystem
-from .index_file import CorruptIndex
+from .indexes.index_file import CorruptIndex
+from .indexes.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
+from .indexes.time_index import NO_TIMESTAMP, TimeIndex
+from .indexes.transaction_index import TransactionIndex
+from .log_config import LogConfig
 from .log_file import read_batches, read_headers
-from .offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
-from .time_index import NO_TIMESTAMP, TimeIndex
-from .transaction_index import TransactionIndex
 
 logger = logging.getLogger("kmini.storage")
 

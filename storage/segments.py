@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from operator import attrgetter
 
-from .background import Deletions
-from .config import LogConfig
+from .background_work import Deletions
 from .filenames import DELETED, PRODUCER_SNAPSHOT, SWAP, segment_path
 from .filesystem import FileSystem
+from .indexes.transaction_index import AbortedTransaction
+from .log_config import LogConfig
 from .segment import Segment
-from .transaction_index import AbortedTransaction
 
 ANOTHER_SEGMENT = 2**63 - 1
 """More bytes than anyone waits for: what there is to read goes on beyond the segment where it begins."""

@@ -26,8 +26,8 @@ from ..protocol.errors import InvalidRecord, RecordsRefused
 from ..protocol.records.batch import BatchHeader
 from ..protocol.records.record import BATCH_FACTOR, TOMBSTONE_HEADER
 from ..protocol.records.tombstones import DENIED, NULL, are_settled, flagged, marked_pieces, marks_of
-from .config import LogConfig
 from .filesystem import Buffer
+from .log_config import LogConfig
 from .validation import MAX_ERRORS, refusal
 
 _NULL_REFUSED = f"a null value without the header {TOMBSTONE_HEADER}, which kmini.tombstone.null.refuse=true asks for"

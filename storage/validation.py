@@ -59,8 +59,8 @@ from ..protocol.records.batch import (
 from ..protocol.records.compression import Codec, compress_chunks
 from ..protocol.records.load_kernel import IS_COMPILED
 from ..protocol.records.record import RecordFacts, check_records, decode_records, suspect_records
-from .config import LogConfig
 from .filesystem import Buffer
+from .log_config import LogConfig
 
 NO_TIMESTAMP = -1
 MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024

@@ -20,8 +20,8 @@ from ...protocol.errors import (
     TopicAlreadyExists,
 )
 from ...protocol.topics import validate_topic_name
-from ...storage.config import LogConfig
 from ...storage.config_key import shorten
+from ...storage.log_config import LogConfig
 from ..coordinators import internal_topics
 from .controller import Topic
 

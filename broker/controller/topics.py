@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ...protocol.errors import InconsistentTopicId, InvalidConfig, KafkaError, UnknownTopicOrPartition
 from ...protocol.topics import TopicPartition
 from ...protocol.uuids import ZERO_UUID, format_uuid, random_uuid
-from ...storage.config import LogConfig
+from ...storage.log_config import LogConfig
 from ..coordinators import internal_topics
 from .controller import PartitionState, Topic
 from .topic_plans import DEFAULT, MAX_NEW_PARTITIONS, plan, plan_missing

@@ -40,7 +40,7 @@ from ...protocol.records.record import Record
 from ...protocol.topics import TopicPartition
 from ...protocol.uuids import ZERO_UUID
 from ...storage.log import PartitionLog
-from ...storage.producer_state import Origin
+from ...storage.producers.producer_state import Origin
 from ...storage.validation import ValidatedRecords
 from ..appending import settled
 from ..controller import topics

@@ -1,16 +1,16 @@
 """Produce, versions 0 to 2, from before record batches: message sets of magic 0 and 1, stored as batches.
 
 Versions 0 and 1 were made for magic 0 and version 2 for magic 1, but any brings any, and batches too: no broker has
-ever minded. A set without one whole message is no error, stores nothing, and has the offset -1. `legacy_validation`
-says what is asked of the messages.
+ever minded. A set without one whole message is no error, stores nothing, and has the offset -1.
+`message_set_validation` says what is asked of the messages.
 """
 
 from ...protocol.errors import InvalidRecord
 from ...protocol.primitives import Buffer
 from ...protocol.records.batch import MAGIC
 from ...protocol.records.compression import Codec
-from ...storage.legacy_validation import first_message, is_cheap, validate_messages
 from ...storage.log import AppendInfo
+from ...storage.old_formats.message_set_validation import first_message, is_cheap, validate_messages
 from ...storage.validation import ValidatedRecords
 from ..api.request_context import Context
 from ..appending import append_validated, checked_elsewhere, validate_and_append

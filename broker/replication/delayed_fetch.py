@@ -19,7 +19,7 @@ from ...protocol.messages.fetch import FetchRequest
 from ...protocol.records.batch import MAGIC, MAGIC_AT, end_offset_of
 from ...protocol.topics import TopicPartition
 from ...storage.config_key import MAX_LONG
-from ...storage.transaction_index import AbortedTransaction
+from ...storage.indexes.transaction_index import AbortedTransaction
 from ..api.error_mapping import kafka_error
 from ..purgatory import Operation
 from ..scheduler import Turn

@@ -14,7 +14,7 @@ from ...protocol.errors import (
     UnknownLeaderEpoch,
 )
 from ...storage.log import AppendInfo, PartitionLog
-from ...storage.producer_state import Origin
+from ...storage.producers.producer_state import Origin
 from ..controller import elections
 from ..scheduler import in_thread
 from .replicas import UNKNOWN, Replica, Replicas

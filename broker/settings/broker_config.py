@@ -2,7 +2,7 @@
 
 `differs=` says why a line is not Kafka's, `no_effect=` why a value that is accepted changes nothing. Keys that begin
 with `kmini.` are our own. The settings that give topics their defaults (`log.retention.ms`, `message.max.bytes`, ...)
-are not repeated here: they are the `broker=` column of the table of topic settings in `storage/config.py`. Keys of
+are not repeated here: they are the `broker=` column of the table of topic settings in `storage/log_config.py`. Keys of
 Kafka's without meaning here stand in `ignored_keys.py`.
 """
 
@@ -12,7 +12,6 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ...storage.config import LogConfig
 from ...storage.config_key import (
     ANY,
     BOOLEAN,
@@ -38,6 +37,7 @@ from ...storage.config_key import (
     one_of,
     shorten,
 )
+from ...storage.log_config import LogConfig
 from ..network.listeners import (
     ADDRESSES,
     ENDPOINTS,

@@ -31,8 +31,8 @@ from ...protocol.errors import (
 from ...protocol.messages.describe_configs import BROKER, BROKER_LOGGER, TOPIC
 from ...protocol.messages.incremental_alter_configs import APPEND, DELETE, SET, SUBTRACT
 from ...protocol.topics import TopicPartition, validate_topic_name
-from ...storage.config import LogConfig, topic_key
 from ...storage.config_key import LIST, READ_ONLY, ConfigKey, shorten, split_list
+from ...storage.log_config import LogConfig, topic_key
 from ..controller import elections
 from ..controller.topics import live, log_config
 from ..controller.topology import NO_LEADER

@@ -16,8 +16,8 @@ from ...protocol.messages.describe_configs import (
     DYNAMIC_TOPIC_CONFIG,
     STATIC_BROKER_CONFIG,
 )
-from ...storage.config import LogConfig, topic_key
 from ...storage.config_key import OWN_PREFIX, READ_ONLY, ConfigKey
+from ...storage.log_config import LogConfig, topic_key
 from .broker_config import BROKER_KEYS, BrokerConfig, TopicDefault
 from .ignored_keys import can_be_changed
 

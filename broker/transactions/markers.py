@@ -35,7 +35,7 @@ from ...protocol.errors import (
     error_name,
 )
 from ...protocol.topics import CONSUMER_OFFSETS, TopicPartition
-from ...storage.producer_state import Origin
+from ...storage.producers.producer_state import Origin
 from ...storage.validation import ValidatedRecords
 from ..api.error_mapping import kafka_error
 from ..appending import settled

@@ -22,7 +22,7 @@ from kmini.cli.arguments import parse_setting, read_properties
 if TYPE_CHECKING:
     from kmini.pipeline.audit.policy import TopicPolicy
     from kmini.pipeline.logs.log_dir import LogDir
-    from kmini.storage.config import LogConfig
+    from kmini.storage.log_config import LogConfig
 
 CLUSTER_METADATA = "__cluster_metadata"
 SNAPSHOT = ".checkpoint"
@@ -66,7 +66,7 @@ def policies_of(
     broker has answered. UsageError for settings that cannot be."""
     from kmini.pipeline.audit.policy import TopicPolicy
     from kmini.protocol.errors import InvalidConfig
-    from kmini.storage.config import LogConfig
+    from kmini.storage.log_config import LogConfig
 
     found = Settings(source="the broker") if asked is not None else stored_settings(log_dir)
     defaults = _broker_defaults(broker_configs, found)

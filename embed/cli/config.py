@@ -91,8 +91,8 @@ def alter(
 def _own_settings(kind: str) -> list[str]:
     """Names of kmini's own settings, which a broker lists only where they are set."""
     from kmini.broker.settings.broker_config import BROKER_KEYS
-    from kmini.storage.config import LogConfig
     from kmini.storage.config_key import OWN_PREFIX
+    from kmini.storage.log_config import LogConfig
 
     return [key for key in (LogConfig.KEYS if kind == "topic" else BROKER_KEYS) if key.startswith(OWN_PREFIX)]
 

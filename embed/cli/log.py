@@ -20,7 +20,7 @@ from kmini.cli.visible import visible, visible_json
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kmini.storage.dump import Damage, File, Note, Part
+    from kmini.storage.inspect.dump import Damage, File, Note, Part
 
 
 @click.group(cls=Commands)
@@ -50,9 +50,9 @@ def dump(paths: tuple[str, ...], records: bool, output: str) -> None:
     kmini log dump --records data/broker-1/orders-0/00000000000000000000.log
     kmini log dump --format json data | jq 'select(.kind == "damage")'
     """
-    from kmini.storage.dump import Damage, File, Part
-    from kmini.storage.dump import dump as dump_path
     from kmini.storage.filesystem import OsFileSystem
+    from kmini.storage.inspect.dump import Damage, File, Part
+    from kmini.storage.inspect.dump import dump as dump_path
 
     filesystem = OsFileSystem(max_open_files=16)
     damaged = 0
@@ -92,7 +92,7 @@ def _size_of(path: str) -> int:
 
 def _told(file: str, entry: File | Part | Note | Damage) -> Mapping[str, object]:
     """An entry, which belongs to this file, as an object of JSON."""
-    from kmini.storage.dump import Part
+    from kmini.storage.inspect.dump import Part
 
     if isinstance(entry, Part):
         return {"path": file, "kind": entry.kind} | {name: _value(value) for name, value in entry.fields.items()}
@@ -100,7 +100,7 @@ def _told(file: str, entry: File | Part | Note | Damage) -> Mapping[str, object]
 
 
 def _value(value: object) -> object:
-    from kmini.storage.dump import Span
+    from kmini.storage.inspect.dump import Span
 
     if isinstance(value, bytes):
         return json_text(value)

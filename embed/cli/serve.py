@@ -130,7 +130,7 @@ def _run(
     from kmini.broker.network.socket_server import PortTaken
     from kmini.protocol.errors import KafkaStorageError
     from kmini.storage.filesystem import LockHeld
-    from kmini.storage.manager import WrongLogDirectory
+    from kmini.storage.log_manager import WrongLogDirectory
 
     raise_descriptor_limit()
     loop = new_event_loop()

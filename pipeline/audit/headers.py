@@ -17,10 +17,10 @@ from ...protocol.errors import CorruptMessage, InvalidRecord
 from ...protocol.records.batch import HEADER_SIZE, MAGIC, MAGIC_AT, BatchHeader, read_header
 from ...protocol.records.control import ControlType, control_type
 from ...protocol.records.record import decode_records, iter_records
-from ...storage.dump_log import walk
-from ...storage.dump_report import Source
 from ...storage.filesystem import OsFileSystem
-from ...storage.time_index import NO_TIMESTAMP
+from ...storage.indexes.time_index import NO_TIMESTAMP
+from ...storage.inspect.dump_log import walk
+from ...storage.inspect.dump_report import Source
 from .transactions import ABORTED, COMMITTED, Event, EventsOfFile
 
 WINDOW_BYTES = 64 * 1024

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from ...protocol.topics import TopicPartition
-from ...storage.checkpoints import CorruptCheckpoint, read_offsets
+from ...storage.checkpoint_files import CorruptCheckpoint, read_offsets
 from ...storage.filenames import CLEANER_CHECKPOINT
 from ...storage.filesystem import OsFileSystem
 from ..logs.log_dir import LIVE, LogDir, PartitionFolder

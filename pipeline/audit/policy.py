@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...storage.config import LogConfig
 from ...storage.config_key import MAX_LONG
+from ...storage.log_config import LogConfig
 
 
 class TopicPolicy(NamedTuple):

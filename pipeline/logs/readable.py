@@ -16,12 +16,12 @@ from typing import NamedTuple
 
 from ...protocol.errors import CorruptMessage, InvalidRecord
 from ...protocol.records.control import parse_end_transaction_marker
-from ...storage.dump_log import look
 from ...storage.filenames import LOG, PRODUCER_SNAPSHOT, TRANSACTION_INDEX, segment_path
 from ...storage.filesystem import FileSystem, OsFileSystem
-from ...storage.index_file import CorruptIndex
-from ...storage.producer_snapshot import SnapshotCorrupt, decode_snapshot, list_snapshots
-from ...storage.transaction_index import AbortedTransaction, TransactionIndex
+from ...storage.indexes.index_file import CorruptIndex
+from ...storage.indexes.transaction_index import AbortedTransaction, TransactionIndex
+from ...storage.inspect.dump_log import look
+from ...storage.producers.producer_snapshot import SnapshotCorrupt, decode_snapshot, list_snapshots
 from .log_dir import PartitionFolder, SegmentFile, list_segments
 from .segment_bytes import SegmentBytes
 from .segment_walk import next_batch

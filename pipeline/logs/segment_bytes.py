@@ -15,7 +15,7 @@ _CHUNK_BYTES = 2 << 20
 class SegmentBytes:
     """A file up to the size it had when it was opened, or less if it becomes shorter; never written.
 
-    What `storage.dump_log` calls Readable. A context manager; raises what opening and reading a file raise.
+    What `storage.inspect.dump_log` calls Readable. A context manager; raises what opening and reading a file raise.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

@@ -26,8 +26,8 @@ from ...protocol.records.compression import Buffer, decompress_at_once, decompre
 from ...protocol.records.load_kernel import REASONS, encode_records
 from ...protocol.records.record import BATCH_FACTOR, iter_records, records_of
 from ...storage import filenames
-from ...storage.dump_log import MAX_RECORD_BYTES
-from ...storage.transaction_index import AbortedTransaction
+from ...storage.indexes.transaction_index import AbortedTransaction
+from ...storage.inspect.dump_log import MAX_RECORD_BYTES
 from .arrow_columns import COLUMNS, ArrowColumns
 from .segment_bytes import SegmentBytes
 from .segment_walk import next_batch

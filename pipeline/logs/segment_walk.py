@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from ...storage.dump_log import Found, Readable, look, walk
+from ...storage.inspect.dump_log import Found, Readable, look, walk
 
 _MAX_AHEAD = (1 << 31) - 1
 """What a segment's indexes can tell of offsets."""

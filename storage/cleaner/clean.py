@@ -55,17 +55,17 @@ from ...protocol.errors import InvalidRecord
 from ...protocol.records.batch import HEADER_SIZE, MAGIC, BatchHeader
 from ...protocol.records.compression import BlockCodec
 from ...protocol.records.record import BATCH_FACTOR, decode_records
-from ..offset_index import MAX_RELATIVE_OFFSET
+from ..indexes.offset_index import MAX_RELATIVE_OFFSET
 from ..segment import Segment
 from .block import Block
-from .chunks import SegmentReader, last_offset
-from .cleaned import NOTE, CleanedGroup, CleanedSegment
-from .keys import KeyMapper
+from .cleanable_log import CleanableLog, Limits, Watch
+from .cleaned_segment import NOTE, CleanedGroup, CleanedSegment
+from .cleaned_transactions import CleanedTransactions
+from .key_mapper import KeyMapper
 from .offset_map import OffsetMap
-from .plan import CleanableLog, Limits, Watch
 from .rewrite import Selection, emptied, rebuilt, upgraded
+from .segment_reader import SegmentReader, last_offset
 from .stats import PassReport
-from .transactions import CleanedTransactions
 
 MAX_GROUP = 32
 """Segments that become one at most. To rename the files of so many takes 2 ms; what is left of them is a segment of the

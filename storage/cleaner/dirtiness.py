@@ -20,10 +20,10 @@ from typing import NamedTuple
 from ...protocol.records.batch import HEADER_SIZE, MAGIC, BatchHeader
 from ...protocol.records.record import TOMBSTONE_BIT, iter_records
 from ..config_key import MAX_LONG
+from ..indexes.time_index import NO_TIMESTAMP
 from ..log import PartitionLog
 from ..segment import Segment
-from ..time_index import NO_TIMESTAMP
-from .plan import CleanableLog, ProducerTail
+from .cleanable_log import CleanableLog, ProducerTail
 
 
 class Dirtiness(NamedTuple):

@@ -1,7 +1,7 @@
 """Which log is cleaned next, and when there is one to be cleaned.
 
-A log is a candidate if its topic is compacted, nothing else is going on with it (states.py) and no pass over it has
-failed. Of the candidates one is picked:
+A log is a candidate if its topic is compacted, its cleaning state is IDLE (cleaning_states.py) and no pass over it has
+failed. The cleaner picks one of the candidates:
 
 1. Logs with a record that has been waiting longer than `max.compaction.lag.ms` (KIP-354), whatever their dirty ratio:
    by must-clean ratio, then by dirty ratio. (Apache Kafka cleans them too, but gives them no precedence.)
@@ -29,10 +29,10 @@ from ...protocol.errors import KafkaError
 from ...protocol.topics import TopicPartition
 from ..config_key import MAX_LONG
 from ..log import PartitionLog
-from .checkpoint import CleanerCheckpoint
+from .cleanable_log import CleanableLog
+from .cleaner_checkpoint import CleanerCheckpoint
+from .cleaning_states import CleaningStates
 from .dirtiness import Dirtiness, assess, capture, first_timestamp, next_roll_ms
-from .plan import CleanableLog
-from .states import CleaningStates
 from .stats import NO_HORIZON, LastPasses, PassReport, Standing
 
 logger = logging.getLogger("kmini.storage.cleaner")

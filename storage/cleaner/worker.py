@@ -18,8 +18,8 @@ from collections.abc import Callable
 from ...protocol.errors import KafkaStorageError
 from ..log import PartitionLog
 from .clean import Pass
-from .cleaned import CleanedGroup, discard
-from .plan import CleaningAborted, Limits
+from .cleanable_log import CleaningAborted, Limits
+from .cleaned_segment import CleanedGroup, discard
 from .schedule import Job
 from .stats import PassReport
 from .throttle import Throttle

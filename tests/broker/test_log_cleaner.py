@@ -23,10 +23,10 @@ from kmini.protocol.errors import KafkaStorageError
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record, decode_records
 from kmini.protocol.topics import TopicPartition
-from kmini.storage.cleaner.states import State
+from kmini.storage.cleaner.cleaning_states import State
 from kmini.storage.cleaner.stats import LastPasses, PassReport
 from kmini.storage.cleaner.worker import CleaningWork
-from kmini.storage.config import LogConfig
+from kmini.storage.log_config import LogConfig
 from kmini.storage.validation import ValidatedRecords
 
 P = TopicPartition("profiles", 0)

@@ -31,9 +31,9 @@ from kmini.protocol.records.control import (
 )
 from kmini.protocol.records.record import Record, decode_records
 from kmini.protocol.topics import TopicPartition
+from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 from kmini.storage.log import PartitionLog
-from kmini.storage.memory_filesystem import MemoryFileSystem
-from kmini.storage.producer_state import Origin
+from kmini.storage.producers.producer_state import Origin
 from kmini.storage.validation import ValidatedRecords
 
 P = TopicPartition("profiles", 0)

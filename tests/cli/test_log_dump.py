@@ -1,4 +1,4 @@
-"""`kmini log dump`: the shell around `storage/dump.py`."""
+"""`kmini log dump`: the shell around `storage/inspect/dump.py`."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ async def test_a_leader_that_is_never_reached_has_timed_out(cluster, client) -> 
 
 
 async def test_unknown_partitions_do_not_hinder_the_others(cluster, client, monkeypatch) -> None:
-    monkeypatch.setattr("kmini.client.cluster.UNKNOWN_TOPIC_PATIENCE_MS", 300)
+    monkeypatch.setattr("kmini.client.cluster_connections.UNKNOWN_TOPIC_PATIENCE_MS", 300)
     cluster.lead("a", 1)
     cluster[1].answers[DeleteRecordsRequest] = deletes()
     results = await client.delete_records_before({("a", 0): 5, ("a", 1): 5, ("b", 0): 5}, timeout_ms=20_000)

@@ -20,13 +20,13 @@ from kmini.protocol.errors import KafkaStorageError
 from kmini.protocol.records.batch import build_batch, iter_batches
 from kmini.protocol.records.record import Record, decode_records
 from kmini.protocol.topics import TopicPartition
-from kmini.storage.checkpoints import write_offsets
-from kmini.storage.config import LogConfig
-from kmini.storage.faults import CHANGES, READS, Faults, PowerLoss
+from kmini.storage.checkpoint_files import write_offsets
 from kmini.storage.filenames import HIGH_WATERMARK_CHECKPOINT, RECOVERY_POINT_CHECKPOINT
+from kmini.storage.filesystem.faults import CHANGES, READS, Faults, PowerLoss
+from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 from kmini.storage.log import PartitionLog
-from kmini.storage.manager import LogManager
-from kmini.storage.memory_filesystem import MemoryFileSystem
+from kmini.storage.log_config import LogConfig
+from kmini.storage.log_manager import LogManager
 from kmini.storage.validation import ValidatedRecords
 
 DIRECTORY = "/data/broker-1"

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kmini.protocol.topics import TopicPartition
-from kmini.storage.faults import Faults
+from kmini.storage.filesystem.faults import Faults
 
 Machine = Any
 Survive = Callable[..., int]

@@ -23,9 +23,9 @@ from kmini.broker.controller.database import read_database
 from kmini.broker.security.acls import AclBinding
 from kmini.protocol.errors import KafkaStorageError
 from kmini.protocol.scram import ScramCredential
-from kmini.storage.faults import PowerLoss
 from kmini.storage.filenames import DATABASE
-from kmini.storage.memory_filesystem import MemoryFileSystem
+from kmini.storage.filesystem.faults import PowerLoss
+from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 
 PATH = f"/data/{DATABASE}"
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"

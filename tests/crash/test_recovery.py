@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kmini.storage.faults import PowerLoss
+from kmini.storage.filesystem.faults import PowerLoss
 
 Machine = Any
 Survive = Callable[..., int]

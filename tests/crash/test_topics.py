@@ -11,8 +11,8 @@ from kmini.broker.controller import topics
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.protocol.errors import KafkaError
 from kmini.protocol.topics import TopicPartition
-from kmini.storage.faults import Faults, PowerLoss
-from kmini.storage.memory_filesystem import MemoryFileSystem
+from kmini.storage.filesystem.faults import Faults, PowerLoss
+from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 
 Step = Callable[[Broker], Any]
 Told = dict[str, tuple[int, dict[str, str]]]

@@ -14,7 +14,7 @@ import kmini as public
 from kmini.broker.api.registry import registered
 from kmini.broker.settings.broker_config import BROKER_KEYS, TopicDefault
 from kmini.cli import kmini
-from kmini.storage.config import LogConfig
+from kmini.storage.log_config import LogConfig
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

@@ -26,8 +26,8 @@ from kmini.protocol.records.control import parse_end_transaction_marker
 from kmini.protocol.records.down_convert import down_convert
 from kmini.protocol.records.record import decode_all, decode_records, first_record_since
 from kmini.protocol.schema import Request
-from kmini.storage.config import LogConfig
-from kmini.storage.legacy_validation import first_message, validate_messages
+from kmini.storage.log_config import LogConfig
+from kmini.storage.old_formats.message_set_validation import first_message, validate_messages
 from kmini.storage.validation import ValidatedRecords, continuing_batches, validate
 
 NOW_MS = 1_700_000_000_000

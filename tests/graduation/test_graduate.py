@@ -33,7 +33,7 @@ from kmini.protocol.records.record import decode_all
 from kmini.protocol.scram import ScramCredential
 from kmini.protocol.topics import TopicPartition
 from kmini.records import tombstone
-from kmini.storage.checkpoints import read_offsets
+from kmini.storage.checkpoint_files import read_offsets
 from kmini.storage.filesystem import OsFileSystem
 from kmini.storage.journal import Journal
 from kmini.storage.log_dir_files import read_meta_properties

@@ -27,7 +27,7 @@ from kmini.protocol.messages.produce import ProduceRequest
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record, decode_all
 from kmini.protocol.topics import TopicPartition
-from kmini.storage.checkpoints import read_offsets
+from kmini.storage.checkpoint_files import read_offsets
 from kmini.storage.filesystem import OsFileSystem
 from kmini.testing import Wire
 

@@ -11,18 +11,18 @@ from typing import NamedTuple
 from kmini.protocol.records.batch import BatchHeader
 from kmini.protocol.records.record import Record, decode_records
 from kmini.protocol.topics import TopicPartition
-from kmini.storage.background import Deletions
+from kmini.storage.background_work import Deletions
 from kmini.storage.cleaner.clean import Pass
+from kmini.storage.cleaner.cleanable_log import Limits
 from kmini.storage.cleaner.dirtiness import assess, capture
-from kmini.storage.cleaner.plan import Limits
 from kmini.storage.cleaner.stats import PassReport
-from kmini.storage.config import LogConfig
 from kmini.storage.filenames import parse_segment_file
+from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
+from kmini.storage.indexes.transaction_index import AbortedTransaction
 from kmini.storage.log import LogEnvironment, PartitionLog
-from kmini.storage.memory_filesystem import MemoryFileSystem
-from kmini.storage.producer_snapshot import ProducerEntry
+from kmini.storage.log_config import LogConfig
+from kmini.storage.producers.producer_snapshot import ProducerEntry
 from kmini.storage.recovery import load_log
-from kmini.storage.transaction_index import AbortedTransaction
 
 
 class Batch(NamedTuple):

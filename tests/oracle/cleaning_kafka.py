@@ -16,9 +16,9 @@ from wire import Wire
 
 from kmini.protocol.records.batch import iter_batches
 from kmini.protocol.topics import TopicPartition
-from kmini.storage.checkpoints import read_offsets
-from kmini.storage.config import LogConfig
+from kmini.storage.checkpoint_files import read_offsets
 from kmini.storage.filesystem import OsFileSystem
+from kmini.storage.log_config import LogConfig
 
 CONFIG = {
     "log.cleaner.backoff.ms": "20",

@@ -24,8 +24,8 @@ from server_process import ServerProcess, kmini_command
 from wire import Wire
 
 from kmini.protocol.records.record import Record
-from kmini.storage.cleaner.plan import Limits
-from kmini.storage.producer_snapshot import ProducerEntry
+from kmini.storage.cleaner.cleanable_log import Limits
+from kmini.storage.producers.producer_snapshot import ProducerEntry
 
 HISTORIES = 300 if os.environ.get("KMINI_SOAK") else 16
 ROUNDS = 3

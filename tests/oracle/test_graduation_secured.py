@@ -39,7 +39,7 @@ from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
 from kmini.protocol.uuids import format_uuid
 from kmini.records import tombstone
-from kmini.storage.config import LogConfig
+from kmini.storage.log_config import LogConfig
 from kmini.testing import Wire
 
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"

@@ -19,11 +19,11 @@ from kmini.protocol.records.down_convert import down_convert
 from kmini.protocol.records.legacy import build_messages, build_wrapper
 from kmini.protocol.records.record import Record, decode_all, decode_records
 from kmini.protocol.topics import TopicPartition
-from kmini.storage.background import Deletions
-from kmini.storage.config import LogConfig
+from kmini.storage.background_work import Deletions
 from kmini.storage.filesystem import OsFileSystem
-from kmini.storage.legacy_validation import validate_messages
 from kmini.storage.log import LogEnvironment
+from kmini.storage.log_config import LogConfig
+from kmini.storage.old_formats.message_set_validation import validate_messages
 from kmini.storage.recovery import load_log
 
 CODECS = {"none": Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4}

@@ -10,11 +10,11 @@ import pytest
 from kmini.protocol.records.batch import build_batch, iter_batches, read_header
 from kmini.protocol.records.record import Record, decode_records
 from kmini.protocol.topics import TopicPartition
-from kmini.storage.background import Deletions
-from kmini.storage.config import LogConfig
-from kmini.storage.faults import Faults
+from kmini.storage.background_work import Deletions
+from kmini.storage.filesystem.faults import Faults
+from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 from kmini.storage.log import AppendInfo, LogEnvironment, PartitionLog
-from kmini.storage.memory_filesystem import MemoryFileSystem
+from kmini.storage.log_config import LogConfig
 from kmini.storage.recovery import load_log
 from kmini.storage.timestamp_search import TimestampedOffset
 from kmini.storage.validation import ValidatedRecords

@@ -8,9 +8,9 @@ import logging
 import pytest
 
 from kmini.storage.data_directory import NotADataDirectory, prepare_data_directory
-from kmini.storage.faults import Faults, PowerLoss
+from kmini.storage.filesystem.faults import Faults, PowerLoss
+from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 from kmini.storage.log_dir_files import MetaProperties, write_meta_properties
-from kmini.storage.memory_filesystem import MemoryFileSystem
 
 PATH = "/srv/data"
 

@@ -15,14 +15,14 @@ from kmini.protocol.records.batch import is_crc_valid, read_header
 from kmini.protocol.records.legacy import build_messages
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
-from kmini.storage import checkpoints, log_dir_files
+from kmini.storage import checkpoint_files, log_dir_files
 from kmini.storage.filesystem import FileSystem
-from kmini.storage.index_file import IndexFile
-from kmini.storage.memory_filesystem import MemoryFileSystem
-from kmini.storage.offset_index import OffsetIndex
-from kmini.storage.producer_snapshot import CachedBatch, ProducerEntry, encode_snapshot
-from kmini.storage.time_index import TimeIndex
-from kmini.storage.transaction_index import AbortedTransaction, TransactionIndex
+from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
+from kmini.storage.indexes.index_file import IndexFile
+from kmini.storage.indexes.offset_index import OffsetIndex
+from kmini.storage.indexes.time_index import TimeIndex
+from kmini.storage.indexes.transaction_index import AbortedTransaction, TransactionIndex
+from kmini.storage.producers.producer_snapshot import CachedBatch, ProducerEntry, encode_snapshot
 
 PAGE = Path(os.path.dirname(os.path.realpath(kmini.storage.__file__))) / "FORMAT.md"
 TOPIC_ID = bytes(range(16))
@@ -97,8 +97,8 @@ def test_the_controllers_database(examples: list[str], filesystem: MemoryFileSys
 
 
 def test_the_texts(examples: list[str], filesystem: MemoryFileSystem) -> None:
-    checkpoints.write_offsets(filesystem, "offsets", {TopicPartition("mytopic", 0): 42})
-    checkpoints.write_epochs(filesystem, "epochs", [(0, 0), (3, 17)])
+    checkpoint_files.write_offsets(filesystem, "offsets", {TopicPartition("mytopic", 0): 42})
+    checkpoint_files.write_epochs(filesystem, "epochs", [(0, 0), (3, 17)])
     log_dir_files.write_partition_metadata(filesystem, "", TOPIC_ID)
     log_dir_files.write_meta_properties(
         filesystem, "", log_dir_files.MetaProperties(1, "3Db5QLSqSZieL3rJBUUegA", TOPIC_ID)

@@ -7,9 +7,9 @@ from zlib import crc32
 
 import pytest
 
-from kmini.storage.faults import CHANGES, Faults, PowerLoss
+from kmini.storage.filesystem.faults import CHANGES, Faults, PowerLoss
+from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 from kmini.storage.journal import CorruptJournal, Journal, read_journal
-from kmini.storage.memory_filesystem import MemoryFileSystem
 
 PATH = "/kmini.db"
 LARGE = "x" * (150 << 10)

@@ -17,8 +17,8 @@ from kmini.protocol.errors import (
 from kmini.protocol.records.batch import build_batch, read_header
 from kmini.protocol.records.control import EndTransactionMarker, build_end_transaction_marker
 from kmini.protocol.records.record import Record
-from kmini.storage.faults import Faults
-from kmini.storage.producer_state import Origin
+from kmini.storage.filesystem.faults import Faults
+from kmini.storage.producers.producer_state import Origin
 from kmini.storage.segments import ANOTHER_SEGMENT
 from kmini.storage.validation import UnexpectedAppendOffset, ValidatedRecords
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kmini.storage.filesystem import write_atomically
+from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 from kmini.storage.log_dir_files import (
     CorruptMetadata,
     MetaProperties,
@@ -13,7 +14,6 @@ from kmini.storage.log_dir_files import (
     write_meta_properties,
     write_partition_metadata,
 )
-from kmini.storage.memory_filesystem import MemoryFileSystem
 
 TOPIC_ID = bytes(range(16))
 FORMATTED = "AAECAwQFBgcICQoLDA0ODw"

@@ -12,7 +12,7 @@ from kmini.protocol.records.batch import build_batch, iter_batches
 from kmini.protocol.records.compression import Codec
 from kmini.protocol.records.legacy import build_messages, build_wrapper
 from kmini.protocol.records.record import Record, decode_all
-from kmini.storage.dump import Damage, dump
+from kmini.storage.inspect.dump import Damage, dump
 from kmini.storage.segment import Segment
 from kmini.storage.timestamp_search import segment_starts_before
 

@@ -12,8 +12,8 @@ import pytest
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.control import EndTransactionMarker, build_end_transaction_marker
 from kmini.protocol.records.record import Record
-from kmini.storage.faults import Faults
 from kmini.storage.filenames import segment_path
+from kmini.storage.filesystem.faults import Faults
 from kmini.storage.recovery import settle_files
 
 Bench = Any

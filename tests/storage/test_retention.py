@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kmini.protocol.errors import KafkaStorageError
-from kmini.storage.faults import Faults
+from kmini.storage.filesystem.faults import Faults
 
 Bench = Any
 

@@ -6,10 +6,10 @@ import pytest
 
 from kmini.protocol.records.batch import build_batch, read_header
 from kmini.protocol.records.record import Record
-from kmini.storage.config import LogConfig
-from kmini.storage.faults import Faults
-from kmini.storage.index_file import CorruptIndex
-from kmini.storage.memory_filesystem import MemoryFileSystem
+from kmini.storage.filesystem.faults import Faults
+from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
+from kmini.storage.indexes.index_file import CorruptIndex
+from kmini.storage.log_config import LogConfig
 from kmini.storage.segment import Segment
 
 DIRECTORY = "/log"

@@ -16,8 +16,8 @@ from kmini.protocol.records.compression import Codec
 from kmini.protocol.records.legacy import build_messages, build_wrapper
 from kmini.protocol.records.record import TOMBSTONE_BIT, Record, decode_records
 from kmini.protocol.records.tombstones import FLAG, HEADER, NULL, marked_pieces
-from kmini.storage.config import LogConfig
-from kmini.storage.legacy_validation import validate_messages
+from kmini.storage.log_config import LogConfig
+from kmini.storage.old_formats.message_set_validation import validate_messages
 from kmini.storage.tombstone_flag import must_be_flagged
 from kmini.storage.validation import ValidatedRecords, validate
 

@@ -19,7 +19,7 @@ from kmini.protocol.errors import (
 from kmini.protocol.records.batch import BatchHeader, build_batch, is_crc_valid, read_header, rewrite_header
 from kmini.protocol.records.compression import Codec
 from kmini.protocol.records.record import Record, decode_records
-from kmini.storage.config import LogConfig
+from kmini.storage.log_config import LogConfig
 from kmini.storage.validation import ValidatedRecords, is_cheap, validate
 
 NOW = 1_700_000_000_000

@@ -21,11 +21,11 @@ from kmini.broker.controller.controller import (
 from kmini.broker.controller.database import ControllerDatabase, read_database
 from kmini.broker.controller.database_entries import Stored
 from kmini.protocol.errors import InvalidPartitions, InvalidReplicationFactor, KafkaStorageError
-from kmini.storage.faults import Faults
 from kmini.storage.filenames import DATABASE
 from kmini.storage.filesystem import OsFileSystem
+from kmini.storage.filesystem.faults import Faults
+from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 from kmini.storage.log_dir_files import MetaProperties, write_meta_properties
-from kmini.storage.memory_filesystem import MemoryFileSystem
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from kmini.protocol.errors import (
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
-from kmini.storage.config import LogConfig
 from kmini.storage.filenames import DATABASE
+from kmini.storage.log_config import LogConfig
 from kmini.storage.validation import validate
 
 StartBroker = Callable[..., Awaitable[Broker]]

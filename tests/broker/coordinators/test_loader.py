@@ -26,7 +26,7 @@ from kmini.protocol.errors import CoordinatorLoadInProgress, NotLeaderOrFollower
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
-from kmini.storage.producer_state import Origin
+from kmini.storage.producers.producer_state import Origin
 from kmini.storage.validation import ValidatedRecords
 
 StartBroker = Callable[..., Awaitable[Broker]]

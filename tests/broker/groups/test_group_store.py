@@ -32,7 +32,7 @@ from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.control import EndTransactionMarker, build_end_transaction_marker
 from kmini.protocol.records.record import Record, decode_all
 from kmini.protocol.topics import CONSUMER_OFFSETS, TopicPartition
-from kmini.storage.producer_state import Origin
+from kmini.storage.producers.producer_state import Origin
 from kmini.storage.validation import ValidatedRecords
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))

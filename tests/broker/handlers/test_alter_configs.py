@@ -23,7 +23,7 @@ from kmini.protocol.errors import (
 from kmini.protocol.messages.alter_configs import AlterConfigsRequest
 from kmini.protocol.messages.describe_configs import BROKER, BROKER_LOGGER, TOPIC
 from kmini.protocol.topics import TopicPartition
-from kmini.storage.config import LogConfig
+from kmini.storage.log_config import LogConfig
 
 Ask = Callable[..., Awaitable[Any]]
 

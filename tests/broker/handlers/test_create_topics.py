@@ -26,7 +26,7 @@ from kmini.protocol.messages.create_topics import CreateTopicsRequest
 from kmini.protocol.messages.describe_configs import DEFAULT_CONFIG, DYNAMIC_TOPIC_CONFIG
 from kmini.protocol.topics import TopicPartition
 from kmini.protocol.uuids import ZERO_UUID
-from kmini.storage.config import LogConfig
+from kmini.storage.log_config import LogConfig
 
 Ask = Callable[..., Awaitable[Any]]
 StartBroker = Callable[..., Awaitable[Broker]]

@@ -22,7 +22,7 @@ from kmini.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,
 )
-from kmini.storage.config import LogConfig
+from kmini.storage.log_config import LogConfig
 
 Ask = Callable[..., Awaitable[Any]]
 StartBroker = Callable[..., Awaitable[Broker]]

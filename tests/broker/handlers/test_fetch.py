@@ -23,7 +23,7 @@ from kmini.protocol.records.batch import build_batch, iter_batches
 from kmini.protocol.records.control import EndTransactionMarker, build_end_transaction_marker
 from kmini.protocol.records.record import Record, decode_all
 from kmini.protocol.topics import TopicPartition
-from kmini.storage.producer_state import Origin
+from kmini.storage.producers.producer_state import Origin
 from kmini.storage.validation import ValidatedRecords, validate
 
 Asked = FetchRequest.Topic.Partition

@@ -42,7 +42,7 @@ from kmini.protocol.messages.incremental_alter_configs import (
 )
 from kmini.protocol.messages.list_config_resources import CLIENT_METRICS, GROUP
 from kmini.protocol.topics import TopicPartition
-from kmini.storage.config import LogConfig
+from kmini.storage.log_config import LogConfig
 
 Ask = Callable[..., Awaitable[Any]]
 StartBroker = Callable[..., Awaitable[Broker]]

@@ -47,10 +47,10 @@ from kmini.protocol.records.batch import build_batch, read_header
 from kmini.protocol.records.compression import Codec
 from kmini.protocol.records.record import TOMBSTONE_HEADER, Record
 from kmini.protocol.topics import TopicPartition
-from kmini.storage.config import LogConfig
 from kmini.storage.config_key import MAX_LONG
 from kmini.storage.log import PartitionLog
-from kmini.storage.manager import LogManager
+from kmini.storage.log_config import LogConfig
+from kmini.storage.log_manager import LogManager
 from kmini.storage.validation import validate
 
 TABLE = """

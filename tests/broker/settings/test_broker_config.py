@@ -13,7 +13,7 @@ from kmini.broker.network.listeners import Endpoint
 from kmini.broker.settings.broker_config import BROKER_KEYS, BrokerConfig, ConfigError
 from kmini.broker.settings.config_reference import server_properties
 from kmini.broker.settings.properties import parse_properties
-from kmini.storage.config import LogConfig
+from kmini.storage.log_config import LogConfig
 
 ROOT = Path(__file__).resolve().parents[3]
 

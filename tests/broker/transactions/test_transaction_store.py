@@ -12,7 +12,7 @@ from kmini.broker.transactions.transaction_states import EMPTY
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TRANSACTION_STATE, TopicPartition
-from kmini.storage.producer_state import Origin
+from kmini.storage.producers.producer_state import Origin
 from kmini.storage.validation import ValidatedRecords
 
 VALUE = encode_entry(Entry(5, 0, 60_000, EMPTY), 1)

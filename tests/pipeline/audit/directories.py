@@ -14,7 +14,7 @@ from kmini.pipeline.audit.policy import TopicPolicy
 from kmini.pipeline.audit.report import AuditReport, Finding, Kind, PartitionReport
 from kmini.pipeline.audit.running import audit_directory
 from kmini.pipeline.logs.log_dir import LogDir
-from kmini.storage.config import LogConfig
+from kmini.storage.log_config import LogConfig
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

@@ -11,16 +11,16 @@ from kmini.protocol.records.batch import build_batch, iter_batches
 from kmini.protocol.records.control import EndTransactionMarker, build_end_transaction_marker
 from kmini.protocol.records.record import Record, decode_records
 from kmini.protocol.topics import TopicPartition
-from kmini.storage.background import Deletions
+from kmini.storage.background_work import Deletions
 from kmini.storage.cleaner.clean import Pass
+from kmini.storage.cleaner.cleanable_log import Limits
 from kmini.storage.cleaner.dirtiness import assess, capture
-from kmini.storage.cleaner.plan import Limits
 from kmini.storage.cleaner.stats import PassReport
-from kmini.storage.config import LogConfig
-from kmini.storage.faults import Faults
+from kmini.storage.filesystem.faults import Faults
+from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 from kmini.storage.log import AppendInfo, LogEnvironment, PartitionLog
-from kmini.storage.memory_filesystem import MemoryFileSystem
-from kmini.storage.producer_state import Origin
+from kmini.storage.log_config import LogConfig
+from kmini.storage.producers.producer_state import Origin
 from kmini.storage.recovery import load_log
 from kmini.storage.validation import ValidatedRecords
 

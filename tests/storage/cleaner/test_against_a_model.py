@@ -11,7 +11,7 @@ import pytest
 
 from kmini.protocol.records.batch import assign_offsets, build_batch
 from kmini.protocol.records.record import TOMBSTONE_HEADER, Record
-from kmini.storage.cleaner.plan import Limits
+from kmini.storage.cleaner.cleanable_log import Limits
 from kmini.storage.validation import validate
 
 Bench = Any

@@ -14,14 +14,14 @@ from kmini.protocol.records.compression import Codec
 from kmini.protocol.records.load_kernel import load_sieve
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
-from kmini.storage.background import Deletions
+from kmini.storage.background_work import Deletions
 from kmini.storage.cleaner.clean import MAX_GROUP, Pass
+from kmini.storage.cleaner.cleanable_log import Limits
 from kmini.storage.cleaner.dirtiness import assess, capture
-from kmini.storage.cleaner.plan import Limits
 from kmini.storage.cleaner.stats import PassReport
-from kmini.storage.config import LogConfig
 from kmini.storage.filesystem import OsFileSystem
 from kmini.storage.log import LogEnvironment, PartitionLog
+from kmini.storage.log_config import LogConfig
 from kmini.storage.validation import ValidatedRecords
 
 Bench = Any

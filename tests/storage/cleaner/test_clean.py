@@ -12,9 +12,9 @@ from kmini.protocol.records.batch import MAGIC, build_batch
 from kmini.protocol.records.compression import Codec
 from kmini.protocol.records.legacy import build_messages, build_wrapper
 from kmini.protocol.records.record import Record
+from kmini.storage.cleaner.cleanable_log import CleaningAborted, Limits
 from kmini.storage.cleaner.offset_map import MapTooSmall
-from kmini.storage.cleaner.plan import CleaningAborted, Limits
-from kmini.storage.config import LogConfig
+from kmini.storage.log_config import LogConfig
 
 Bench = Any
 DAY_MS = 86_400_000

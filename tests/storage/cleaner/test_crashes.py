@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kmini.storage.faults import CHANGES, READS, Faults, PowerLoss
+from kmini.storage.filesystem.faults import CHANGES, READS, Faults, PowerLoss
 
 Bench = Any
 

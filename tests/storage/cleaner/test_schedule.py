@@ -9,12 +9,12 @@ import pytest
 
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.cleaner import schedule
-from kmini.storage.cleaner.checkpoint import CleanerCheckpoint
+from kmini.storage.cleaner.cleaner_checkpoint import CleanerCheckpoint
+from kmini.storage.cleaner.cleaning_states import State
 from kmini.storage.cleaner.dirtiness import assess
 from kmini.storage.cleaner.schedule import Job, Reason, Schedule
-from kmini.storage.cleaner.states import State
 from kmini.storage.cleaner.stats import PassReport
-from kmini.storage.memory_filesystem import MemoryFileSystem
+from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 
 Bench = Any
 

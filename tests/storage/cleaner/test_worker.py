@@ -9,12 +9,12 @@ import pytest
 
 from kmini.protocol.errors import KafkaStorageError
 from kmini.protocol.topics import TopicPartition
-from kmini.storage.cleaner.checkpoint import CleanerCheckpoint
-from kmini.storage.cleaner.plan import Limits
+from kmini.storage.cleaner.cleanable_log import Limits
+from kmini.storage.cleaner.cleaner_checkpoint import CleanerCheckpoint
 from kmini.storage.cleaner.schedule import Job, Schedule
 from kmini.storage.cleaner.throttle import Throttle
 from kmini.storage.cleaner.worker import CleaningWork, swap_in
-from kmini.storage.faults import Faults
+from kmini.storage.filesystem.faults import Faults
 
 Bench = Any
 P = TopicPartition("orders", 0)

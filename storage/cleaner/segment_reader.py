@@ -1,0 +1,117 @@
+"""Reading a segment a buffer at a time: chunks that begin with a batch and hold at least one whole batch.
+
+Every checksum is verified, here or, of simple batches, by the sieve: a cleaning gives every batch that it changes a new
+one, and must not give a damaged record the right to be believed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+
+from ...protocol.errors import CorruptMessage, InvalidRecord
+from ...protocol.records.batch import (
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_AT,
+    SMALLEST_MESSAGE,
+    BatchHeader,
+    batch_size,
+    is_crc_valid,
+    read_header,
+)
+from ..indexes.index_file import CorruptIndex
+from ..segment import Segment
+
+_DROPPED_BYTES = 1024 * 1024
+
+
+class SegmentReader:
+    """Reads one sealed segment. `on_read` is told of every read how many bytes it had; it may raise to stop.
+
+    For the last time, if it `drops_behind`: then the system's memory for what was read goes to what is written.
+    """
+
+    def __init__(
+        self, segment: Segment, buffer_bytes: int, on_read: Callable[[int], None], *, drops_behind: bool = False
+    ) -> None:
+        self.path = segment.log.path
+        self._log = segment.log
+        self._buffer_bytes = max(buffer_bytes, HEADER_SIZE)
+        self._on_read = on_read
+        self._drops_behind = drops_behind
+        self._dropped = 0
+        """The bytes before are dropped. Only raised."""
+
+    def chunk_at(self, position: int) -> bytes:
+        """The bytes from `position`, where a batch begins: as many as the buffer has, more if the batch is larger.
+
+        CorruptMessage if the file ends within the batch: a sealed segment ends with a whole one.
+        """
+        left = self._log.size - position
+        chunk = self._log.read_at(position, min(self._buffer_bytes, left))
+        if left < LOG_OVERHEAD + SMALLEST_MESSAGE:
+            raise self.damage(position, "something that is no batch")
+        size = batch_size(chunk)
+        if size > left or size < LOG_OVERHEAD + SMALLEST_MESSAGE:
+            raise self.damage(position, f"a batch of {size} bytes where {left} are left")
+        if size > len(chunk):
+            chunk = self._log.read_at(position, size)
+        self._on_read(len(chunk))
+        if self._drops_behind and position - self._dropped >= _DROPPED_BYTES:
+            self._log.drop_behind(self._dropped, position)
+            self._dropped = position
+        return chunk
+
+    def batch_at(self, chunk: bytes, at: int, position: int) -> BatchHeader | None:
+        """The header of the batch at `at` of the chunk that was read at `position`, its checksum verified.
+
+        None if it is not all in the chunk. CorruptMessage if it is damaged.
+        """
+        left = len(chunk) - at
+        if left < LOG_OVERHEAD + SMALLEST_MESSAGE or batch_size(chunk, at) > left:
+            return None
+        if chunk[at + MAGIC_AT] < MAGIC:
+            from ...protocol.records.legacy import read_message_header  # old logs are rare
+
+            header = read_message_header(chunk, at)
+        elif left < HEADER_SIZE or batch_size(chunk, at) < HEADER_SIZE:
+            raise self.damage(position + at, "a batch without room for its header")
+        else:
+            header = read_header(chunk, at)
+        if header.magic > MAGIC or not is_crc_valid(chunk, at, header):
+            raise self.damage(position + at, "a batch with a wrong checksum")
+        return header
+
+    def damage(self, position: int, what: str) -> CorruptMessage:
+        return CorruptMessage(f"{self.path}: there is {what} at position {position}")
+
+    @contextlib.contextmanager
+    def naming(self, position: int) -> Iterator[None]:
+        """Say where the batch is that turns out to be damaged."""
+        try:
+            yield
+        except (CorruptMessage, InvalidRecord) as error:
+            raise self.damage(position, f"a damaged batch ({error})") from error
+
+
+def position_before(segment: Segment, offset: int) -> int:
+    """A position at which a batch begins, at or before the one that holds `offset`."""
+    if offset <= segment.base_offset:
+        return 0
+    try:
+        return segment.offset_index.lookup(offset).position
+    except CorruptIndex:
+        return 0
+
+
+def last_offset(segments: Sequence[Segment]) -> int:
+    """Of the last batch in these segments; -1 if there is none."""
+    last = -1
+    for segment in reversed(segments):
+        if segment.size:
+            for _, header in segment.headers(position_before(segment, segment.next_offset)):
+                last = header.last_offset
+            break
+    return last

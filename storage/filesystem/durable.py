@@ -1,0 +1,48 @@
+"""Replacing a file, and making a directory, so that the result survives a power loss whole."""
+
+from __future__ import annotations
+
+import os
+
+from .interface import Buffer, FileSystem
+
+
+def write_atomically(filesystem: FileSystem, path: str, data: Buffer) -> None:
+    """Replace the file at `path`: after a crash at any point it has its old content or this one, whole.
+
+    Goes through `<path>.tmp`, which a failure or crash may leave behind; the next write starts it afresh. On return
+    content and name are on the disk. Blocks; two callers must not write the same path at once.
+    """
+    write_aside(filesystem, path, data)
+    put_in_place(filesystem, path)
+
+
+def write_aside(filesystem: FileSystem, path: str, data: Buffer, *, is_private: bool = False) -> None:
+    """The first half of `write_atomically`: write `<path>.tmp`. OSError leaves the file at `path` as it was."""
+    file = filesystem.open(path + ".tmp", create=True, is_private=is_private)
+    try:
+        file.truncate(0)
+        file.append(data)
+        file.sync()
+    finally:
+        file.close()
+
+
+def put_in_place(filesystem: FileSystem, path: str) -> None:
+    """The second half of `write_atomically`: `<path>.tmp` becomes the file at `path`. After an OSError it is open
+    which of the two is there, and will be after a loss of power."""
+    filesystem.rename(path + ".tmp", path)
+    filesystem.sync_directory(os.path.dirname(path))
+
+
+def make_directory_durable(filesystem: FileSystem, path: str) -> None:
+    """Make the directory and those above it, and return when their names survive a loss of power. Blocks."""
+    missing = []
+    above = path
+    while above and not filesystem.exists(above):
+        missing.append(above)
+        above = os.path.dirname(above)
+    if missing:
+        filesystem.make_directory(path)
+    for name in missing:
+        filesystem.sync_directory(os.path.dirname(name))

@@ -1,0 +1,360 @@
+"""A file system in memory that can be killed, lose power, and fail at any operation: what crash tests run on.
+
+    faults = Faults(power_loss_at=n)
+    filesystem = MemoryFileSystem(faults)
+    with suppress(PowerLoss):
+        work(filesystem)
+    after = filesystem.crash(seed)          # or .kill(): a new file system, what a restart finds
+
+What a power loss leaves, per seed. Of the bytes written since a file's last `sync`, each file by itself: nothing, all,
+a part (the last write torn), or their length filled with zeros (sizes are journalled before data on Linux); changes in
+the middle per 512-byte sector. Of the names changed since a directory's last `sync_directory`: the first few, in order,
+as a journal keeps them; a rename within a directory is never half done. `sync` makes the bytes of a file durable, not
+its name.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import threading
+from collections.abc import Iterator
+
+from .faults import Faults
+from .interface import Buffer, Lock, LockHeld, Names
+from .memory_nodes import Entry, MemoryDirectory, MemoryNode, empty
+
+
+class MemoryFileSystem:
+    """A FileSystem in memory. Every operation is atomic for other threads; `faults` sees each before it happens."""
+
+    def __init__(self, faults: Faults | None = None, *, now_ms: int = 0) -> None:
+        self.faults = faults or Faults()
+        """May be replaced at any time, to arm a fault after a set-up."""
+        self.now_ms = now_ms
+        """What the modification time of a file becomes when it is written."""
+        self._root = MemoryDirectory()
+        self._files: dict[str, MemoryFile] = {}
+        self._locked: set[str] = set()
+        self._lock = threading.RLock()
+
+    def crash(self, seed: int = 0, faults: Faults | None = None) -> MemoryFileSystem:
+        """What a restart finds after a power loss at this moment: a new file system, everything in it durable.
+
+        This one stays as it is, so that a test may look at many outcomes of one moment.
+        """
+        with self._lock:
+            return self._successor(self._root.after_power_loss(random.Random(seed)), faults)
+
+    def kill(self, faults: Faults | None = None) -> MemoryFileSystem:
+        """What a restart finds after the process was killed at this moment: all that was written, which is on the disk
+        only as far as it was synced. A new file system."""
+        with self._lock:
+            return self._successor(self._root.after_kill({}), faults)
+
+    def _successor(self, root: MemoryDirectory, faults: Faults | None) -> MemoryFileSystem:
+        successor = MemoryFileSystem(faults, now_ms=self.now_ms)
+        successor._root = root
+        return successor
+
+    def open(self, path: str, *, create: bool = False, is_private: bool = False) -> MemoryFile:
+        """As of every file system; files in memory have no owners to be private to."""
+        with self._lock:
+            path = _normal(path)
+            file = self._files.get(path)
+            if file is not None:
+                self._begin("open", path)
+                file._opened += 1
+            else:
+                directory, name = self._parent(path)
+                node = directory.entries.get(name)
+                creates = node is None and create
+                self._begin("create" if creates else "open", path)
+                if isinstance(node, MemoryDirectory):
+                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+                if creates:
+                    node = MemoryNode(modified_ms=self.now_ms)
+                    directory.change((name, node))
+                if node is None:
+                    raise _missing(path)
+                file = self._files[path] = MemoryFile(self, path, node)
+            self.faults.after()
+            return file
+
+    def exists(self, path: str) -> bool:
+        with self._lock:
+            return self._find(path) is not None
+
+    def is_directory(self, path: str) -> bool:
+        with self._lock:
+            return isinstance(self._find(path), MemoryDirectory)
+
+    def list(self, path: str) -> Names:
+        with self._lock:
+            self._begin("list", path)
+            names = sorted(self._directory(path).entries)
+            self.faults.after()
+            return names
+
+    def make_directory(self, path: str) -> None:
+        with self._lock:
+            self._begin("make_directory", path)
+            directory = self._root
+            for name in _parts(path):
+                node = directory.entries.get(name)
+                if node is None:
+                    node = MemoryDirectory()
+                    directory.change((name, node))
+                elif not isinstance(node, MemoryDirectory):
+                    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+                directory = node
+            self.faults.after()
+
+    def rename(self, old: str, new: str) -> None:
+        with self._lock:
+            old, new = _normal(old), _normal(new)
+            self._begin("rename", old)
+            node = self._node(old)
+            (source, old_name), (target, new_name) = self._parent(old), self._parent(new)
+            replaced = target.entries.get(new_name)
+            if isinstance(replaced, MemoryDirectory) and (replaced.entries or not isinstance(node, MemoryDirectory)):
+                raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), new)
+            if source is target:
+                source.change((old_name, None), (new_name, node))
+            else:
+                target.change((new_name, node))
+                source.change((old_name, None))
+            if old != new:
+                self._forget(new)
+                for path in list(self._below(old)):
+                    file = self._files.pop(path)
+                    file.path = new + path[len(old) :]
+                    self._files[file.path] = file
+            self.faults.after()
+
+    def link(self, old: str, new: str) -> None:
+        with self._lock:
+            self._begin("link", new)
+            node = self._file_node(old)
+            directory, name = self._parent(new)
+            if name in directory.entries:
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new)
+            directory.change((name, node))
+            self.faults.after()
+
+    def remove(self, path: str) -> None:
+        with self._lock:
+            path = _normal(path)
+            self._begin("remove", path)
+            self._file_node(path)
+            directory, name = self._parent(path)
+            directory.change((name, None))
+            self._forget(path)
+            self.faults.after()
+
+    def remove_tree(self, path: str) -> None:
+        """One operation, but a power loss may leave any of its steps undone, as on a disk."""
+        with self._lock:
+            path = _normal(path)
+            self._begin("remove_tree", path)
+            node = self._find(path)
+            if node is not None:
+                if isinstance(node, MemoryDirectory):
+                    empty(node)
+                directory, name = self._parent(path)
+                directory.change((name, None))
+                for gone in list(self._below(path)):
+                    self._forget(gone)
+            self.faults.after()
+
+    def sync_directory(self, path: str) -> None:
+        with self._lock:
+            self._begin("sync_directory", path)
+            self._directory(path).sync()
+            self.faults.after()
+
+    def size(self, path: str) -> int:
+        with self._lock:
+            self._begin("size", path)
+            size = len(self._file_node(path).content)
+            self.faults.after()
+            return size
+
+    def read(self, path: str) -> bytes:
+        with self._lock:
+            self._begin("read", path)
+            data = bytes(self._file_node(path).content)
+            self.faults.after()
+            return data
+
+    def modified_ms(self, path: str) -> int:
+        with self._lock:
+            self._begin("modified_ms", path)
+            modified_ms = self._node(path).modified_ms
+            self.faults.after()
+            return modified_ms
+
+    def set_modified_ms(self, path: str, ms: int) -> None:
+        with self._lock:
+            self._begin("set_modified_ms", path)
+            self._node(path).modified_ms = ms
+            self.faults.after()
+
+    def space(self, path: str) -> tuple[int, int]:
+        return -1, -1
+
+    def close_idle(self) -> None:
+        """Files hold nothing here."""
+
+    def lock(self, path: str) -> Lock:
+        with self._lock:
+            path = _normal(path)
+            if path in self._locked:
+                raise LockHeld(path)
+            directory, name = self._parent(path)
+            if name not in directory.entries:
+                directory.change((name, MemoryNode(modified_ms=self.now_ms)))
+            self._locked.add(path)
+            return _MemoryLock(self, path)
+
+    def _begin(self, operation: str, path: str) -> None:
+        if self.faults.before(operation, path):
+            self.faults.lose_power()
+
+    def _find(self, path: str) -> Entry | None:
+        node: Entry | None = self._root
+        for name in _parts(path):
+            if not isinstance(node, MemoryDirectory):
+                return None
+            node = node.entries.get(name)
+        return node
+
+    def _node(self, path: str) -> Entry:
+        node = self._find(path)
+        if node is None:
+            raise _missing(path)
+        return node
+
+    def _file_node(self, path: str) -> MemoryNode:
+        node = self._node(path)
+        if isinstance(node, MemoryDirectory):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        return node
+
+    def _directory(self, path: str) -> MemoryDirectory:
+        node = self._node(path)
+        if not isinstance(node, MemoryDirectory):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+        return node
+
+    def _parent(self, path: str) -> tuple[MemoryDirectory, str]:
+        *above, name = _parts(path)
+        return self._directory("/".join(above)), name
+
+    def _below(self, path: str) -> Iterator[str]:
+        return (name for name in self._files if name == path or name.startswith(path + "/"))
+
+    def _forget(self, path: str) -> None:
+        file = self._files.pop(path, None)
+        if file is not None:
+            file._removed = True
+
+
+class MemoryFile:
+    """A file of a MemoryFileSystem."""
+
+    __slots__ = ("_filesystem", "_node", "_opened", "_removed", "path")
+
+    def __init__(self, filesystem: MemoryFileSystem, path: str, node: MemoryNode) -> None:
+        self._filesystem = filesystem
+        self._node = node
+        self._opened = 1
+        self._removed = False
+        self.path = path
+
+    def __repr__(self) -> str:
+        return f"MemoryFile({self.path!r}, size={self.size})"
+
+    @property
+    def size(self) -> int:
+        return len(self._node.content)
+
+    def append(self, *buffers: Buffer) -> None:
+        with self._filesystem._lock:
+            self._write("append", self.size, b"".join(buffers))
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        if not 0 <= position <= self.size:
+            raise ValueError(f"position {position} is outside 0..{self.size}")
+        with self._filesystem._lock:
+            self._write("write_at", position, data)
+
+    def read_at(self, position: int, length: int) -> bytes:
+        with self._filesystem._lock:
+            self._begin("read_at")
+            data = bytes(memoryview(self._node.content)[position : position + max(0, length)])
+            self._filesystem.faults.after()
+            return data
+
+    def drop_behind(self, start: int, end: int) -> None:
+        with self._filesystem._lock:
+            self._begin("drop_behind")
+
+    def truncate(self, size: int) -> None:
+        with self._filesystem._lock:
+            if self._begin("truncate"):
+                self._filesystem.faults.lose_power()
+            self._node.truncate(size)
+            self._node.modified_ms = self._filesystem.now_ms
+            self._filesystem.faults.after()
+
+    def sync(self) -> None:
+        with self._filesystem._lock:
+            if self._begin("sync"):
+                self._filesystem.faults.lose_power()
+            self._node.sync()
+            self._filesystem.faults.after()
+
+    def close(self) -> None:
+        with self._filesystem._lock:
+            if self._opened:
+                self._opened -= 1
+                if not self._opened and self._filesystem._files.get(self.path) is self:
+                    del self._filesystem._files[self.path]
+
+    def _begin(self, operation: str) -> bool:
+        if not self._opened:
+            raise ValueError(f"{self.path} is closed")
+        if self._removed:
+            raise _missing(self.path)
+        return self._filesystem.faults.before(operation, self.path)
+
+    def _write(self, operation: str, position: int, data: Buffer) -> None:
+        torn = self._begin(operation)
+        self._node.write(position, memoryview(data)[: len(data) // 2] if torn else data)
+        self._node.modified_ms = self._filesystem.now_ms
+        if torn:
+            self._filesystem.faults.lose_power()
+        self._filesystem.faults.after()
+
+
+class _MemoryLock:
+    def __init__(self, filesystem: MemoryFileSystem, path: str) -> None:
+        self._filesystem = filesystem
+        self._path = path
+
+    def release(self) -> None:
+        self._filesystem._locked.discard(self._path)
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.replace(os.sep, "/").split("/") if part not in ("", ".")]
+
+
+def _normal(path: str) -> str:
+    return "/".join(_parts(path))
+
+
+def _missing(path: str) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)

@@ -1,0 +1,351 @@
+"""Files of the operating system that outnumber its descriptors: which are open, and which of them hold one.
+
+See `OsFileSystem` for the purpose, and `interface.File` for the promises of a file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import threading
+from collections.abc import Iterator, Sequence
+
+from .interface import Buffer, Names
+
+OPEN_FLAGS = os.O_RDWR | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOINHERIT", 0)
+_BUFFERS_PER_CALL = 1024
+"""IOV_MAX of every system we know; one vectored write takes no more buffers than this."""
+
+
+class Descriptor:
+    """An open descriptor that closes when its last user lets go of it.
+
+    Every operation holds a reference while it runs, so taking a descriptor from a file (`file.descriptor = None`, from
+    any thread) can never close it, or let its number be reused, under a system call in another thread. The reference
+    count is the pin count, and costs the hot path nothing.
+    """
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __del__(self, close=os.close) -> None:  # type: ignore[no-untyped-def]  # bound now: modules go first at exit
+        close(self.number)
+
+
+class OpenFiles:
+    """The open files of a file system by path, and the descriptors they share."""
+
+    def __init__(self, max_descriptors: int, file_type: type[OsFile], *, synced: bool = True) -> None:
+        self._max_descriptors = max(1, max_descriptors)
+        self._file_type = file_type
+        self.synced = synced
+        """Whether `sync` of a file reaches the disk; see `OsFileSystem`."""
+        self.lock = threading.RLock()
+        """Held while a name changes and while a descriptor is opened. Reading and writing do not take it."""
+        self._files: dict[str, OsFile] = {}
+        self._holders: dict[OsFile, None] = {}
+        """Files with a descriptor, those that got or kept theirs most recently last."""
+
+    @property
+    def descriptors(self) -> int:
+        return len(self._holders)
+
+    # By path
+
+    def get(self, path: str) -> OsFile | None:
+        return self._files.get(path)
+
+    def open(self, path: str, create: bool, mode: int = 0o666) -> OsFile:
+        """The file at `path`; `mode` is for a file that this call creates."""
+        with self.lock:
+            file = self._files.get(path)
+            if file is None:
+                file = self._files[path] = self._file_type(self, path, create, mode)
+            file.users += 1
+            return file
+
+    def close(self, file: OsFile) -> None:
+        with self.lock:
+            file.users = max(0, file.users - 1)
+            if not file.users:
+                self.take_descriptor(file)
+                if self._files.get(file.path) is file:
+                    del self._files[file.path]
+
+    def at_or_below(self, path: str) -> Names:
+        """The open paths that are this one, or below it if it is a directory."""
+        if path in self._files:
+            return [path]
+        below = os.path.join(path, "")
+        return [name for name in self._files if name.startswith(below)]
+
+    def moved(self, old: str, new: str) -> None:
+        """The path has another name now; a file that had that name before is gone. Call it under the lock."""
+        if old == new:
+            return
+        self.removed(new)
+        if old in self._files or os.path.isdir(new):
+            for path in self.at_or_below(old):
+                file = self._files.pop(path)
+                file.path = new + path[len(old) :]
+                self._files[file.path] = file
+
+    def removed(self, path: str) -> OsFile | None:
+        """The file at this path is gone: whoever has it open learns so at the next use. Call it under the lock."""
+        file = self._files.pop(path, None)
+        if file is not None:
+            file.is_removed = True
+            self.take_descriptor(file)
+        return file
+
+    @contextlib.contextmanager
+    def removing(self, path: str) -> Iterator[None]:
+        """What is open at or below the path counts as removed from here on, unless its removal fails.
+
+        Not under the lock: freeing the blocks of large files takes its time.
+        """
+        with self.lock:
+            gone = [self.removed(name) for name in self.at_or_below(path)]
+        try:
+            yield
+        except BaseException:
+            with self.lock:
+                for file in gone:
+                    if file is not None and file.users and os.path.exists(file.path):
+                        file.is_removed = self._files.setdefault(file.path, file) is not file
+            raise
+
+    # Descriptors. A file may be without one at any time, and asks for one when it needs it.
+
+    def reopen(self, file: OsFile) -> Descriptor:
+        with self.lock:
+            if not file.users:
+                raise ValueError(f"{file.path} is closed")
+            if file.is_removed:
+                raise FileNotFoundError(errno.ENOENT, "the file was removed", file.path)
+            return file.descriptor or self.give_descriptor(file)
+
+    def give_descriptor(self, file: OsFile, flags: int = OPEN_FLAGS, mode: int = 0o666) -> Descriptor:
+        """Open a descriptor for the file; others lose theirs where our limit, or the system's, is reached."""
+        while len(self._holders) >= self._max_descriptors:
+            self._take_one_descriptor()
+        try:
+            number = os.open(file.path, flags, mode)
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._holders:
+                raise
+            for _ in range((len(self._holders) + 1) // 2):
+                self._take_one_descriptor()
+            number = os.open(file.path, flags, mode)
+        file.descriptor = descriptor = Descriptor(number)
+        file.is_recent = False
+        self._holders[file] = None
+        return descriptor
+
+    def take_descriptor(self, file: OsFile) -> None:
+        self._holders.pop(file, None)
+        file.descriptor = None
+
+    def take_descriptors(self, path: str) -> None:
+        """Of the file at this path, or of all below it."""
+        for name in self.at_or_below(path):
+            self.take_descriptor(self._files[name])
+
+    def take_descriptors_of_all(self) -> None:
+        with self.lock:
+            for file in list(self._holders):
+                self.take_descriptor(file)
+
+    def take_descriptors_of_idle(self) -> None:
+        with self.lock:
+            for file in [file for file in self._holders if not file.is_recent]:
+                self.take_descriptor(file)
+            for file in self._holders:
+                file.is_recent = False
+
+    def _take_one_descriptor(self) -> None:
+        """The oldest one not used since it was last looked at goes; used ones get a second round.
+
+        Nearly LRU, and a use costs one attribute instead of a reordering.
+        """
+        for _ in range(len(self._holders)):
+            oldest = next(iter(self._holders))
+            if not oldest.is_recent:
+                break
+            oldest.is_recent = False
+            del self._holders[oldest]
+            self._holders[oldest] = None
+        self.take_descriptor(next(iter(self._holders)))
+
+
+class OsFile:
+    """A file of an OsFileSystem. The size is tracked, not asked for: an append is one system call."""
+
+    __slots__ = ("_is_ragged", "_open_files", "descriptor", "is_recent", "is_removed", "path", "size", "users")
+
+    def __init__(self, open_files: OpenFiles, path: str, create: bool, mode: int = 0o666) -> None:
+        self._open_files = open_files
+        self.path = path
+        self.users = 0
+        """Opened so many times more often than closed."""
+        self.descriptor: Descriptor | None = None
+        self.is_recent = False
+        """Used since the pool last looked for a descriptor to take."""
+        self.is_removed = False
+        self._is_ragged = False
+        """Bytes of a failed append may lie beyond `size`."""
+        if create:
+            descriptor = open_files.give_descriptor(self, OPEN_FLAGS | os.O_CREAT, mode)
+            self.size = os.fstat(descriptor.number).st_size
+        else:
+            self.size = os.stat(path).st_size
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.path!r}, size={self.size})"
+
+    def append(self, *buffers: Buffer) -> None:
+        descriptor = self.descriptor
+        if descriptor is None:
+            descriptor = self._open_files.reopen(self)
+        self.is_recent = True
+        if self._is_ragged:
+            self._cut(descriptor)
+        try:
+            self.size = self._write(descriptor.number, buffers, self.size)
+        except BaseException:
+            self._is_ragged = True
+            with contextlib.suppress(OSError):  # the caller must hear of the first error; the next write tries again
+                self._cut(descriptor)
+            raise
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        if not 0 <= position <= self.size:
+            raise ValueError(f"position {position} is outside 0..{self.size}")
+        descriptor = self.descriptor or self._open_files.reopen(self)
+        self.is_recent = True
+        end = self._write(descriptor.number, (data,), position)
+        self.size = max(self.size, end)
+
+    def read_at(self, position: int, length: int) -> bytes:
+        descriptor = self.descriptor
+        if descriptor is None:
+            descriptor = self._open_files.reopen(self)
+        self.is_recent = True
+        # Clipped to the size we know: beyond it may lie what an append in progress, or a failed one, has written.
+        length = min(length, self.size - position)
+        if length <= 0:
+            return b""
+        data = self._read(descriptor.number, length, position)
+        if len(data) == length:
+            return data
+        parts = []
+        while data:
+            parts.append(data)
+            position += len(data)
+            length -= len(data)
+            data = self._read(descriptor.number, length, position) if length else b""
+        return b"".join(parts)
+
+    def drop_behind(self, start: int, end: int) -> None:
+        descriptor = self.descriptor or self._open_files.reopen(self)
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(descriptor.number, start, end - start, os.POSIX_FADV_DONTNEED)
+
+    def truncate(self, size: int) -> None:
+        descriptor = self.descriptor or self._open_files.reopen(self)
+        os.ftruncate(descriptor.number, size)
+        self.size = size
+        self._is_ragged = False
+
+    def sync(self) -> None:
+        descriptor = self.descriptor or self._open_files.reopen(self)
+        if self._open_files.synced:
+            os.fsync(descriptor.number)
+
+    def close(self) -> None:
+        self._open_files.close(self)
+
+    def _cut(self, descriptor: Descriptor) -> None:
+        os.ftruncate(descriptor.number, self.size)
+        self._is_ragged = False
+
+    def _write(self, number: int, buffers: tuple[Buffer, ...], position: int) -> int:
+        """Write everything; returns the position after it. A full disk shows as a short write, then as an error."""
+        if len(buffers) == 1:
+            written = os.pwrite(number, buffers[0], position)
+        else:
+            written = _write_some(number, buffers[:_BUFFERS_PER_CALL], position)
+        if written == sum(map(len, buffers)):
+            return position + written
+        return self._write_rest(number, buffers, position, written)
+
+    def _write_rest(self, number: int, buffers: tuple[Buffer, ...], position: int, written: int) -> int:
+        rest = [memoryview(buffer) for buffer in buffers if len(buffer)]
+        while True:
+            position += written
+            while rest and written >= len(rest[0]):
+                written -= len(rest.pop(0))
+            if not rest:
+                return position
+            rest[0] = rest[0][written:]
+            written = _write_some(number, rest[:_BUFFERS_PER_CALL], position)
+
+    def _read(self, number: int, length: int, position: int) -> bytes:
+        return os.pread(number, length, position)
+
+
+if hasattr(os, "pwritev"):
+
+    def _write_some(number: int, buffers: Sequence[Buffer], position: int) -> int:
+        return os.pwritev(number, buffers, position)
+
+else:
+
+    def _write_some(number: int, buffers: Sequence[Buffer], position: int) -> int:
+        return os.pwrite(number, buffers[0], position)
+
+
+class SerialFile(OsFile):
+    """For systems without positioned reads and writes, and where an open file cannot be renamed (Windows).
+
+    Every operation holds the lock of the open files, so seeking and reading are one step, and a rename finds no
+    descriptor in use. Correct, not fast: a sync holds up the other files.
+    """
+
+    __slots__ = ()
+
+    def append(self, *buffers: Buffer) -> None:
+        with self._open_files.lock:
+            super().append(*buffers)
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        with self._open_files.lock:
+            super().write_at(position, data)
+
+    def read_at(self, position: int, length: int) -> bytes:
+        with self._open_files.lock:
+            return super().read_at(position, length)
+
+    def truncate(self, size: int) -> None:
+        with self._open_files.lock:
+            super().truncate(size)
+
+    def sync(self) -> None:
+        with self._open_files.lock:
+            super().sync()
+
+    def _write(self, number: int, buffers: tuple[Buffer, ...], position: int) -> int:
+        os.lseek(number, position, os.SEEK_SET)
+        for buffer in buffers:
+            rest = memoryview(buffer)
+            while len(rest):
+                rest = rest[os.write(number, rest) :]
+            position += len(buffer)
+        return position
+
+    def _read(self, number: int, length: int, position: int) -> bytes:
+        os.lseek(number, position, os.SEEK_SET)
+        return os.read(number, length)

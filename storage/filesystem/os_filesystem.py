@@ -1,0 +1,166 @@
+"""The operating system's file system."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import threading
+
+from .interface import Lock, LockHeld, Names
+from .os_file import OPEN_FLAGS, OpenFiles, OsFile, SerialFile
+
+
+class OsFileSystem:
+    """The disk, with at most `max_open_files` descriptors held at a time, given to the files used most recently.
+
+    A process that keeps tens of thousands of partitions has far more files than descriptors. A file opens its
+    descriptor on first use and loses it when others need the place; the next use opens it again. Closing a descriptor
+    loses no written byte, and `sync` through a new one covers what was written through the old.
+
+    Without `synced`, `sync` and `sync_directory` return at once: for data that end with the process, such as those of a
+    broker in a private directory. On a slow disk these calls are most of what a short-lived broker waits for.
+    """
+
+    def __init__(
+        self, max_open_files: int = 512, *, positioned_io: bool = hasattr(os, "pread"), synced: bool = True
+    ) -> None:
+        self._open_files = OpenFiles(max_open_files, OsFile if positioned_io else SerialFile, synced=synced)
+        self._closes_before_renaming = not positioned_io
+
+    @property
+    def open_descriptors(self) -> int:
+        return self._open_files.descriptors
+
+    def close(self) -> None:
+        """Close every descriptor. The file system stays usable; files reopen theirs when needed."""
+        self._open_files.take_descriptors_of_all()
+
+    def close_idle(self) -> None:
+        self._open_files.take_descriptors_of_idle()
+
+    def open(self, path: str, *, create: bool = False, is_private: bool = False) -> OsFile:
+        file = self._open_files.open(path, create, 0o600 if is_private else 0o666)
+        try:
+            if is_private and os.name != "nt" and (mode := os.stat(path).st_mode) & 0o077:
+                os.chmod(path, mode & 0o700)
+        except OSError:
+            file.close()
+            raise
+        return file
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def is_directory(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def list(self, path: str) -> Names:
+        return sorted(os.listdir(path))
+
+    def make_directory(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def rename(self, old: str, new: str) -> None:
+        files = self._open_files
+        with files.lock:
+            if self._closes_before_renaming:
+                files.take_descriptors(old)
+                files.take_descriptors(new)
+            os.replace(old, new)
+            files.moved(old, new)
+
+    def link(self, old: str, new: str) -> None:
+        os.link(old, new)
+
+    def remove(self, path: str) -> None:
+        with self._open_files.removing(path):
+            os.remove(path)
+
+    def remove_tree(self, path: str) -> None:
+        import shutil
+
+        with self._open_files.removing(path):
+            try:
+                shutil.rmtree(path)
+            except FileNotFoundError:
+                if os.path.exists(path):
+                    raise
+
+    def sync_directory(self, path: str) -> None:
+        if not self._open_files.synced:
+            return
+        if sys.platform == "win32":
+            return  # NTFS journals names itself, and a directory cannot be opened for syncing there
+        number = os.open(path or ".", os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
+
+    def size(self, path: str) -> int:
+        file = self._open_files.get(path)
+        return os.stat(path).st_size if file is None else file.size
+
+    def read(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def set_modified_ms(self, path: str, ms: int) -> None:
+        os.utime(path, ns=(ms * 1_000_000, ms * 1_000_000))
+
+    def space(self, path: str) -> tuple[int, int]:
+        import shutil
+
+        usage = shutil.disk_usage(path)
+        return usage.total, usage.free
+
+    def lock(self, path: str) -> Lock:
+        return _OsLock(path)
+
+
+_held_locks: set[str] = set()
+_held_locks_guard = threading.Lock()
+"""Locks of this process: the system's record locks exclude only other processes. They are the kind Apache Kafka takes,
+so that it and kmini exclude each other."""
+
+
+class _OsLock:
+    """A record lock on a file that nothing else in this process may open: closing it there would end the lock."""
+
+    def __init__(self, path: str) -> None:
+        self._key = os.path.realpath(path)
+        with _held_locks_guard:
+            if self._key in _held_locks:
+                raise LockHeld(path)
+            number = os.open(path, OPEN_FLAGS | os.O_CREAT, 0o666)
+            try:
+                _lock_descriptor(number)
+            except OSError as error:
+                os.close(number)
+                if error.errno in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):
+                    raise LockHeld(path) from error
+                raise
+            _held_locks.add(self._key)
+            self._number = number
+
+    def release(self) -> None:
+        with _held_locks_guard:
+            if self._number >= 0:
+                os.close(self._number)
+                self._number = -1
+                _held_locks.discard(self._key)
+
+
+def _lock_descriptor(number: int) -> None:
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(number, msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.lockf(number, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,159 @@
+"""What the three indexes of a segment have in common: entries in memory, an exact file, no checksum.
+
+An index is a shortcut that the log itself can always replace, so its file carries no checksum and is never relied on:
+`load` refuses what cannot be right, and recovery rebuilds what it refuses, and every index of a segment that may not
+have been flushed. Entries are appended in memory; `flush` brings the file up to date when the segment is sealed, closed
+or flushed. In between the file of an active segment lags behind, and it is never longer than its entries (Apache Kafka
+preallocates; the files of a closed log are the same).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from array import array
+from collections.abc import Callable
+from itertools import islice
+
+from ..filesystem import FileSystem
+
+DEFAULT_MAX_BYTES = 10 * 1024 * 1024
+_ORDER_SAMPLE = 16_384
+"""Entries whose order is checked at most, so that loading the index of a 1 GiB segment takes about a millisecond."""
+
+
+class CorruptIndex(Exception):
+    """The file cannot be an index of this segment; rebuild it from the log."""
+
+
+class IndexFile:
+    """Base of the indexes. Nothing is read before the first use; `load` and `check` may raise CorruptIndex.
+
+    One thread changes an index; others may look things up in it once it is sealed.
+    """
+
+    __slots__ = ("_filesystem", "_flushed", "_loaded", "_stale", "base_offset", "path")
+
+    entry_size: int
+
+    def __init__(self, filesystem: FileSystem, path: str, base_offset: int) -> None:
+        self._filesystem = filesystem
+        self.path = path
+        """Where the file is. Whoever renames the file sets this too."""
+        self.base_offset = base_offset
+        self._loaded = False
+        self._flushed = 0
+        """Entries whose bytes the file holds, from its start."""
+        self._stale = False
+        """The file holds something beyond the flushed entries, or does not exist and must."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.path!r})"
+
+    def __len__(self) -> int:
+        """Number of entries."""
+        self._ensure_loaded()
+        return self._count()
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self) * self.entry_size
+
+    def load(self) -> None:
+        """Read the file now instead of at the first use. A missing file is an empty index. CorruptIndex if it is
+        damaged."""
+        try:
+            data = self._filesystem.read(self.path)
+        except FileNotFoundError:
+            data = b""
+            self._stale = self._file_is_needed()
+        if len(data) % self.entry_size:
+            raise CorruptIndex(f"{self.path}: {len(data)} bytes are no multiple of {self.entry_size}")
+        self._decode(data)
+        self._flushed = len(data) // self.entry_size
+        self._loaded = True
+
+    def reset(self) -> None:
+        """Start empty, whatever the file holds: for a new segment, and before a rebuild."""
+        self._decode(b"")
+        self._flushed = 0
+        self._loaded = True
+        self._stale = True
+
+    def flush(self) -> None:
+        """Make the file exactly the entries; cheap when nothing is new. Does not sync."""
+        if not self._loaded or not (self._stale or self._flushed < self._count()):
+            return
+        if not self._count() and not self._file_is_needed() and not self._filesystem.exists(self.path):
+            self._stale = False
+            return
+        with contextlib.closing(self._filesystem.open(self.path, create=True)) as file:
+            kept = self._flushed * self.entry_size
+            if file.size > kept:
+                file.truncate(kept)
+            elif file.size < kept:
+                self._flushed = file.size // self.entry_size
+                file.truncate(self._flushed * self.entry_size)
+            data = self._encode(self._flushed)
+            if data:
+                file.append(data)
+        self._flushed = self._count()
+        self._stale = False
+
+    def sync(self) -> None:
+        """Return when the flushed bytes are on the disk; nothing to do if there is no file. Blocks: call it off the
+        loop."""
+        with contextlib.suppress(FileNotFoundError), contextlib.closing(self._filesystem.open(self.path)) as file:
+            file.sync()
+
+    def unload(self) -> None:
+        """Give the memory back (5 MiB for a segment of 1 GiB); the next use reads the file again.
+
+        Only for an index that nobody changes. Flushes first. A look-up in another thread meanwhile finds what it would
+        find, or no entry, and begins its scan at the start of the segment.
+        """
+        if self._loaded:
+            self.flush()
+            self._decode(b"")
+            self._loaded = False
+
+    def _ensure_loaded(self) -> None:
+        if not self._loaded:
+            self.load()
+
+    def _forget_from(self, entry: int) -> None:
+        """Entries from this one on were dropped from memory: the file must follow."""
+        if entry < self._flushed:
+            self._flushed = entry
+            self._stale = True
+
+    def _file_is_needed(self) -> bool:
+        """Whether the file must exist when there are no entries."""
+        return True
+
+    def _count(self) -> int:
+        raise NotImplementedError
+
+    def _encode(self, first: int) -> bytes:
+        """The bytes of the entries from number `first`."""
+        raise NotImplementedError
+
+    def _decode(self, data: bytes) -> None:
+        """Replace the entries by these; CorruptIndex if they cannot be right."""
+        raise NotImplementedError
+
+
+def is_ordered(column: array[int], in_order: Callable[[int, int], bool]) -> bool:
+    """Whether neighbours are in order: all of them in an ordinary index, a sample and the last two in a very large one.
+
+    The last two, because an index that was preallocated and not trimmed ends in a million zeros.
+    """
+    sample = column[:: len(column) // _ORDER_SAMPLE + 1]
+    return all(map(in_order, column[-2:-1], column[-1:])) and all(map(in_order, sample, islice(sample, 1, None)))
+
+
+def big_endian(words: array[int]) -> array[int]:
+    """The machine's words in the order of the file, or the other way round. Changes its argument."""
+    if sys.byteorder == "little":
+        words.byteswap()
+    return words

@@ -1,0 +1,117 @@
+"""From an offset to a position in the segment's log file: one entry about every `index.interval.bytes`.
+
+An entry says that the batch (or append) whose LAST offset it names STARTS at its position. So the greatest entry at or
+below a target tells where to begin scanning forward for it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from itertools import islice
+from operator import lt
+from typing import NamedTuple
+
+from ..filesystem import FileSystem
+from .index_file import DEFAULT_MAX_BYTES, CorruptIndex, IndexFile, big_endian, is_ordered
+
+MAX_RELATIVE_OFFSET = 2**31 - 1
+
+
+class OffsetOverflow(Exception):
+    """The offset is too far from the segment's base offset to be indexed: the segment must be rolled, or split."""
+
+
+class OffsetPosition(NamedTuple):
+    offset: int
+    position: int
+
+
+class OffsetIndex(IndexFile):
+    """Entries (offset, position), both strictly increasing; 8 bytes each in the file (FORMAT.md)."""
+
+    __slots__ = ("_columns", "_max_entries")
+
+    entry_size = 8
+
+    def __init__(self, filesystem: FileSystem, path: str, base_offset: int, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
+        super().__init__(filesystem, path, base_offset)
+        self._max_entries = max_bytes // self.entry_size
+        self._columns = array("i"), array("i")
+        """Offsets relative to the base offset, and positions: two columns of one length, replaced together."""
+
+    @property
+    def is_full(self) -> bool:
+        """No room for another entry within `segment.index.bytes`: the segment must be rolled."""
+        return len(self) >= self._max_entries
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last entry; the base offset when there is none."""
+        return self.base_offset + self._columns[0][-1] if len(self) else self.base_offset
+
+    def append(self, offset: int, position: int) -> None:
+        """Add an entry. ValueError unless the offset is beyond the last one's; OffsetOverflow if it is out of reach."""
+        self._ensure_loaded()
+        offsets, positions = self._columns
+        relative = offset - self.base_offset
+        if not 0 <= relative <= MAX_RELATIVE_OFFSET:
+            raise OffsetOverflow(f"{self.path}: offset {offset} is out of reach")
+        if offsets and relative <= offsets[-1]:
+            raise ValueError(f"{self.path}: offset {offset} is not beyond {self.last_offset}")
+        positions.append(position)
+        offsets.append(relative)
+
+    def append_all(self, entries: Iterable[tuple[int, int]]) -> None:
+        """Add many entries, as far as there is room for them. Raises as `append` does, then with some of them added."""
+        self._ensure_loaded()
+        offsets, positions = self._columns
+        last = offsets[-1] if offsets else -1
+        for offset, position in islice(entries, max(self._max_entries - len(offsets), 0)):
+            relative = offset - self.base_offset
+            if not last < relative <= MAX_RELATIVE_OFFSET:
+                self.append(offset, position)  # which says what is wrong
+            positions.append(position)
+            offsets.append(relative)
+            last = relative
+
+    def lookup(self, offset: int) -> OffsetPosition:
+        """The greatest entry at or below `offset`; (base offset, 0) when there is none."""
+        self._ensure_loaded()
+        offsets, positions = self._columns
+        entry = bisect_right(offsets, offset - self.base_offset) - 1
+        if entry < 0:
+            return OffsetPosition(self.base_offset, 0)
+        return OffsetPosition(self.base_offset + offsets[entry], positions[entry])
+
+    def entries(self) -> list[OffsetPosition]:
+        self._ensure_loaded()
+        base = self.base_offset
+        return [OffsetPosition(base + offset, position) for offset, position in zip(*self._columns, strict=True)]
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries at or beyond `offset`."""
+        self._ensure_loaded()
+        offsets, positions = self._columns
+        count = bisect_left(offsets, offset - self.base_offset)
+        self._columns = offsets[:count], positions[:count]
+        self._forget_from(count)
+
+    def _count(self) -> int:
+        return len(self._columns[0])
+
+    def _encode(self, first: int) -> bytes:
+        offsets, positions = self._columns
+        words = array("i", bytes(self.entry_size * (len(offsets) - first)))
+        words[0::2] = offsets[first:]
+        words[1::2] = positions[first:]
+        return big_endian(words).tobytes()
+
+    def _decode(self, data: bytes) -> None:
+        words = big_endian(array("i", data))
+        columns = words[0::2], words[1::2]
+        for column in columns:
+            if (column and column[0] < 0) or not is_ordered(column, lt):
+                raise CorruptIndex(f"{self.path}: entries do not increase")
+        self._columns = columns

@@ -1,0 +1,385 @@
+"""All logs of a broker: one log directory, from the lock that guards it to the marker that it was closed in order."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from threading import Lock
+
+from ..protocol.errors import KafkaStorageError
+from ..protocol.topics import TopicPartition
+from ..protocol.uuids import random_uuid
+from . import checkpoint_files, filenames
+from .background_work import BackgroundWork, Deletions
+from .checkpoint_files import CorruptCheckpoint
+from .filenames import partition_directory
+from .filesystem import FileSystem, make_directory_durable
+from .filesystem import Lock as FileLock
+from .log import LogEnvironment, PartitionLog
+from .log_config import LogConfig
+from .log_dir_files import (
+    CorruptMetadata,
+    LaterMetadata,
+    MetaProperties,
+    encode_partition_metadata,
+    read_meta_properties,
+    take_clean_shutdown,
+    write_clean_shutdown,
+    write_meta_properties,
+    write_partition_metadata,
+)
+from .producers.producer_state import DEFAULT_EXPIRATION_MS
+from .recovery import load_log
+
+logger = logging.getLogger("kmini.storage")
+
+_NOT_LOGS = ("__cluster_metadata-0", "remote-log-index-cache")
+"""Directories that Apache Kafka keeps beside its logs."""
+
+
+class WrongLogDirectory(Exception):
+    """The directory is another broker's, or another cluster's. The message says whose."""
+
+
+class LogManager:
+    """The logs of one log directory, locked while this is open. For the broker's loop, unless it says otherwise."""
+
+    logs: dict[TopicPartition, PartitionLog]
+    """Every log that can be used."""
+    offline: dict[TopicPartition, OSError]
+    """Partitions whose log could not be loaded, because the disk refused. Left alone until the next start."""
+
+    def __init__(
+        self,
+        environment: LogEnvironment,
+        directory: str,
+        lock: FileLock,
+        meta: MetaProperties,
+        config_of: Callable[[str], LogConfig],
+    ) -> None:
+        """For `open`."""
+        self.environment = environment
+        self.filesystem = environment.filesystem
+        self.directory = directory
+        self.meta = meta
+        self.logs = {}
+        self.offline = {}
+        self._config_of = config_of
+        self._lock = lock
+        self._offline_start_offsets: dict[TopicPartition, int] = {}
+        self._maybe_in_checkpoint: set[TopicPartition] = set()
+        """Partitions of which log-start-offset-checkpoint may have an entry; it may be of a log that is gone."""
+        self._half_made: set[TopicPartition] = set()
+        """Partitions whose `create` failed and whose directory could not be removed either."""
+        self._one_write_at_a_time = Lock()
+
+    @classmethod
+    def open(
+        cls,
+        filesystem: FileSystem,
+        directory: str,
+        *,
+        node_id: int,
+        cluster_id: str,
+        config_of: Callable[[str], LogConfig],
+        now_ms: Callable[[], int],
+        recovery_threads: int = 2,
+        producer_id_expiration_ms: int = DEFAULT_EXPIRATION_MS,
+    ) -> LogManager:
+        """Lock the directory, made if it is not there, and load every log in it. Blocks.
+
+        `config_of` gives a topic's settings, the defaults for one it does not know. LockHeld if another broker is
+        running on it, WrongLogDirectory if it is another's, OSError if the disk refuses. Damaged data is never a
+        reason: it is cut off, rebuilt or left out, and logged.
+        """
+        make_directory_durable(filesystem, directory)
+        lock = filesystem.lock(os.path.join(directory, filenames.LOCK))
+        try:
+            meta = _own(filesystem, directory, node_id, cluster_id)
+            environment = LogEnvironment(filesystem, [], Deletions(filesystem), now_ms, producer_id_expiration_ms)
+            manager = cls(environment, directory, lock, meta, config_of)
+            manager._load(recovery_threads)
+        except BaseException:
+            lock.release()
+            raise
+        return manager
+
+    def _load(self, threads: int) -> None:
+        """Load the logs there are, several at a time if they must be recovered, and queue what was being deleted."""
+        directories = dict(self._partition_directories())
+        is_clean = take_clean_shutdown(self.filesystem, self.directory)
+        recovery_points = self._read(filenames.RECOVERY_POINT_CHECKPOINT)
+        start_offsets = self._read_start_offsets()
+        self._maybe_in_checkpoint = set(start_offsets)
+        configs = {topic: self._config_of(topic) for topic in {name.topic for name in directories}}
+
+        def load(topic_partition: TopicPartition) -> None:
+            try:
+                self.logs[topic_partition] = load_log(
+                    self.environment,
+                    directories[topic_partition],
+                    topic_partition,
+                    configs[topic_partition.topic],
+                    is_clean=is_clean,
+                    recovery_point=recovery_points.get(topic_partition, 0),
+                    log_start_offset=start_offsets.get(topic_partition, 0),
+                )
+            except OSError as error:
+                logger.error("%s cannot be loaded and stays offline: %s", topic_partition, error)
+                self.offline[topic_partition] = error
+                self._offline_start_offsets[topic_partition] = start_offsets.get(topic_partition, 0)
+
+        if is_clean or threads < 2 or len(directories) < 2:
+            for topic_partition in directories:
+                load(topic_partition)
+        else:
+            from concurrent.futures import ThreadPoolExecutor  # nobody else needs it this early
+
+            with ThreadPoolExecutor(threads, "kmini-recovery") as executor:
+                list(executor.map(load, directories))
+        for topic_partition, offset in self._read(filenames.HIGH_WATERMARK_CHECKPOINT).items():
+            if topic_partition in self.logs:
+                self.logs[topic_partition].update_high_watermark(offset)
+
+    def _partition_directories(self) -> Iterator[tuple[TopicPartition, str]]:
+        for name in self.filesystem.list(self.directory):
+            path = os.path.join(self.directory, name)
+            if name in _NOT_LOGS or not self.filesystem.is_directory(path):
+                continue
+            parsed = filenames.parse_partition_directory(name)
+            if parsed is not None and parsed.mark == "delete":
+                self.environment.deletions.add([path], self.environment.now_ms())
+            elif parsed is None or parsed.mark or parsed.topic_partition is None:
+                logger.warning("%s is no log of this broker; left alone", path)
+            else:
+                yield parsed.topic_partition, path
+
+    def _read(self, name: str) -> dict[TopicPartition, int]:
+        """A checkpoint; nothing if it cannot be read, which costs time and no data."""
+        try:
+            return checkpoint_files.read_offsets(self.filesystem, os.path.join(self.directory, name))
+        except (CorruptCheckpoint, OSError) as error:
+            logger.error("%s; doing without", error)
+            return {}
+
+    def _read_start_offsets(self) -> dict[TopicPartition, int]:
+        """The log start offsets, under one of their names. OSError if both are there and cannot be read: going on would
+        bring deleted records back."""
+        try:
+            return checkpoint_files.read_log_start_offsets(self.filesystem, self.directory)
+        except (CorruptCheckpoint, OSError) as error:
+            logger.error("%s; taking %s", error, filenames.LOG_BEGIN_OFFSET_CHECKPOINT)
+        path = os.path.join(self.directory, filenames.LOG_BEGIN_OFFSET_CHECKPOINT)
+        try:
+            return checkpoint_files.read_offsets(self.filesystem, path)
+        except CorruptCheckpoint as error:
+            logger.error("%s; logs start where their files do", error)
+            return {}
+
+    # Logs
+
+    def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
+        return self.logs.get(topic_partition)
+
+    def create(self, topic_partition: TopicPartition, topic_id: bytes, config: LogConfig) -> PartitionLog:
+        """Make the directory of a new partition and its empty log. KafkaStorageError if the disk refuses.
+
+        `<topic>-<partition>/` and `partition.metadata` come first, so that a directory without it is a half-made one.
+        Nothing is synced before the log holds something: until then the broker can make it again.
+        """
+        if topic_partition in self.logs:
+            raise ValueError(f"{topic_partition} has a log")
+        if topic_partition in self.offline:
+            raise KafkaStorageError(f"{topic_partition} is offline: {self.offline[topic_partition]}")
+        path = os.path.join(self.directory, partition_directory(topic_partition))
+        try:
+            if topic_partition in self._maybe_in_checkpoint:
+                # A deleted topic is made again: its old log start offset must not be taken for the new log's.
+                self.write_log_start_offsets(self.log_start_offsets())
+            self.filesystem.make_directory(path)
+            metadata = os.path.join(path, filenames.PARTITION_METADATA)
+            with contextlib.closing(self.filesystem.open(metadata, create=True)) as file:
+                if file.size:  # left by an attempt that failed
+                    file.truncate(0)
+                file.append(encode_partition_metadata(topic_id))
+            log = PartitionLog.create(self.environment, path, topic_partition, topic_id, config)
+        except OSError as error:
+            self._half_made.add(topic_partition)
+            with contextlib.suppress(KafkaStorageError):
+                self.remove_half_made(topic_partition)
+            raise KafkaStorageError(f"{topic_partition}: {error}") from error
+        self._half_made.discard(topic_partition)
+        self.logs[topic_partition] = log
+        return log
+
+    def remove_half_made(self, topic_partition: TopicPartition) -> None:
+        """Remove the directory that a failed `create` left, if it left one: the next start would take it for a log.
+        KafkaStorageError if the disk refuses."""
+        if topic_partition in self._half_made:
+            try:
+                self.filesystem.remove_tree(os.path.join(self.directory, partition_directory(topic_partition)))
+            except OSError as error:
+                raise KafkaStorageError(f"{topic_partition}: {error}") from error
+            self._half_made.discard(topic_partition)
+
+    def sync_names(self) -> None:
+        """Return when it is on the disk which logs there are: until then a loss of power may bring a deleted one back.
+        Blocks. KafkaStorageError if the disk refuses."""
+        try:
+            self.filesystem.sync_directory(self.directory)
+        except OSError as error:
+            raise KafkaStorageError(f"{self.directory}: {error}") from error
+
+    def set_producer_id_expiration_ms(self, expiration_ms: int) -> None:
+        """How long producers are remembered from now on, by the logs there are and by those to come."""
+        self.environment = self.environment._replace(producer_expiration_ms=expiration_ms)
+        for log in self.logs.values():
+            log.environment = self.environment
+            log.producers.expiration_ms = expiration_ms
+
+    def assign_topic_id(self, topic_partition: TopicPartition, topic_id: bytes) -> None:
+        """Write down of which topic a log is that did not say. Blocks. KafkaStorageError if the disk refuses."""
+        log = self.logs[topic_partition]
+        try:
+            write_partition_metadata(self.filesystem, log.directory, topic_id)
+        except OSError as error:
+            raise KafkaStorageError(f"{topic_partition}: {error}") from error
+        log.topic_id = topic_id
+
+    def delete(self, topic_partition: TopicPartition) -> None:
+        """Take a log away: its directory is marked now and removed later, by `delete_due_files`.
+
+        The delay is the broker's, not the topic's: the topic is gone. KafkaStorageError if the disk refuses; the log is
+        then still there.
+        """
+        log = self.logs[topic_partition]
+        name = filenames.deleted_partition_directory(topic_partition, random_uuid())
+        target = os.path.join(self.directory, name)
+        try:
+            self.filesystem.rename(log.directory, target)
+        except OSError as error:
+            raise KafkaStorageError(f"{topic_partition}: {error}") from error
+        log.abandon()
+        del self.logs[topic_partition]
+        delay_ms = self._config_of(topic_partition.topic).file_delete_delay_ms
+        self.environment.deletions.add([target], self.environment.now_ms() + delay_ms)
+
+    def remove(self, topic_partition: TopicPartition) -> None:
+        """Remove a log at once, directory and all: what a crash left half-made. Blocks. OSError if the disk refuses."""
+        log = self.logs.pop(topic_partition)
+        log.abandon()
+        self.filesystem.remove_tree(log.directory)
+
+    # What is to be done elsewhere, and from time to time
+
+    def take_background_work(self) -> list[BackgroundWork]:
+        """What logs have left to do since the last call: `run` each in a thread, then `finish` it on the loop."""
+        work = self.environment.background[:]
+        self.environment.background.clear()
+        return work
+
+    def apply_retention(self, now_ms: int) -> list[TopicPartition]:
+        """Delete the segments of every log whose time is over; returns whose log start offset may have moved."""
+        changed = []
+        for topic_partition, log in self.logs.items():
+            try:
+                if log.apply_retention(now_ms):
+                    changed.append(topic_partition)
+            except KafkaStorageError as error:
+                logger.error("retention: %s", error)
+        return changed
+
+    @property
+    def next_deletion_ms(self) -> int | None:
+        """When `delete_due_files` will next have something to do; None if nothing waits."""
+        return self.environment.deletions.next_due_ms
+
+    def delete_due_files(self, now_ms: int) -> int:
+        """Remove the files and directories whose delay has passed; returns how many. Blocks; for any thread."""
+        return self.environment.deletions.delete_due(now_ms)
+
+    # Checkpoints: taken on the loop, written by checkpoint_files.write_offsets in a thread
+
+    def recovery_points(self) -> dict[TopicPartition, int]:
+        return {name: log.recovery_point for name, log in self.logs.items()}
+
+    def high_watermarks(self) -> dict[TopicPartition, int]:
+        return {name: log.high_watermark for name, log in self.logs.items()}
+
+    def log_start_offsets(self) -> dict[TopicPartition, int]:
+        """Of every log that does not start at 0, even where its first segment says the same.
+
+        (Kafka leaves those out; but names that a power loss brings back must not bring records back.)
+        """
+        offsets = {name: log.log_start_offset for name, log in list(self.logs.items()) if log.log_start_offset}
+        return {**self._offline_start_offsets, **offsets}
+
+    def write_log_start_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Put them on the disk, under both names of the file. Blocks; for any thread. OSError if the disk refuses.
+
+        Entries of logs that are gone meanwhile are left out, even if there is a new log of that name.
+        """
+        with self._one_write_at_a_time:
+            self._maybe_in_checkpoint |= offsets.keys()  # first: whoever creates a log from here on will wait for us
+            current = self.log_start_offsets()
+            valid = {name: offset for name, offset in offsets.items() if offset <= current.get(name, 0)}
+            checkpoint_files.write_log_start_offsets(self.filesystem, self.directory, valid)
+            self._maybe_in_checkpoint = set(valid)
+
+    # The end
+
+    def close(self, *, clean: bool = True) -> None:
+        """Let go of the directory. Blocks; nobody may use a log any more.
+
+        `clean` puts everything on the disk first and, if that succeeds, says so: the next start then recovers nothing.
+        """
+        try:
+            if clean and self._close_logs():
+                write = partial(checkpoint_files.write_offsets, self.filesystem)
+                write(os.path.join(self.directory, filenames.RECOVERY_POINT_CHECKPOINT), self.recovery_points())
+                write(os.path.join(self.directory, filenames.HIGH_WATERMARK_CHECKPOINT), self.high_watermarks())
+                self.write_log_start_offsets(self.log_start_offsets())
+                write_clean_shutdown(self.filesystem, self.directory)
+        finally:
+            for log in self.logs.values():
+                log.segments.close()
+            self._lock.release()
+
+    def _close_logs(self) -> bool:
+        """Whether every log there is, is on the disk."""
+        is_clean = not self.offline
+        for log in self.logs.values():
+            try:
+                log.close()
+            except KafkaStorageError as error:
+                logger.error("not closed cleanly, and so recovered at the next start: %s", error)
+                is_clean = False
+        return is_clean
+
+
+def _own(filesystem: FileSystem, directory: str, node_id: int, cluster_id: str) -> MetaProperties:
+    """What meta.properties says, if it is ours; written if it is not there (or damaged)."""
+    try:
+        meta = read_meta_properties(filesystem, directory)
+    except LaterMetadata as error:
+        raise WrongLogDirectory(f"{error}: start the program that wrote it, or upgrade kmini") from error
+    except CorruptMetadata as error:
+        logger.error("%s; writing it anew", error)
+        meta = None
+    if meta is None:
+        meta = MetaProperties(node_id, cluster_id, random_uuid())
+        write_meta_properties(filesystem, directory, meta)
+    if meta.node_id != node_id:
+        raise WrongLogDirectory(
+            f"{directory} is the log directory of node {meta.node_id}, not of node {node_id}: rename it to "
+            f"{filenames.broker_directory(meta.node_id)}, and set node.id to {meta.node_id} to serve it"
+        )
+    if meta.cluster_id and meta.cluster_id != cluster_id:
+        raise WrongLogDirectory(
+            f"{directory} belongs to the cluster {meta.cluster_id}, not to {cluster_id}: move it to a data directory "
+            "of its own"
+        )
+    return meta

@@ -1,0 +1,357 @@
+"""What a partition knows of its producers: sequences, epochs, open transactions (KIP-98).
+
+Idempotence rests on five batches per producer: a batch that repeats one of them is answered as the first time and not
+written; one that is neither the next nor a repetition is refused. Transactions rest on the offset at which each open
+one began: no reader at read_committed gets beyond the first of them.
+
+A change is made in two steps. `prepare` gives a `ProducerUpdate` that checks batch after batch, later ones against the
+state that earlier ones would leave; `commit` makes them count once the write has succeeded. A failing append drops the
+update, and nothing has changed.
+
+Checks of a data batch, in order (the origin decides which apply):
+
+    | check                                                            | client | coordinator | replication |
+    |------------------------------------------------------------------|--------|-------------|-------------|
+    | repeats a remembered batch: not appended (`find_duplicate`)      | yes    |             |             |
+    | epoch below the known one: INVALID_PRODUCER_EPOCH                | yes    | yes         | logged      |
+    | new epoch, sequence not 0: OUT_OF_ORDER_SEQUENCE_NUMBER          | yes    |             |             |
+    | known epoch, not the next sequence: OUT_OF_ORDER_SEQUENCE_NUMBER | yes    |             |             |
+    | producer unknown: any sequence will do                           | yes    | yes         | yes         |
+    | transaction open, batch not in it: INVALID_TXN_STATE             | yes    | yes         | logged      |
+
+An end-transaction marker: epoch below the known one is INVALID_PRODUCER_EPOCH, coordinator epoch below the known one
+TRANSACTION_COORDINATOR_FENCED; from replication both are logged and the marker counts.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ...protocol.errors import (
+    InvalidProducerEpoch,
+    InvalidTxnState,
+    KafkaError,
+    OutOfOrderSequenceNumber,
+    TransactionCoordinatorFenced,
+)
+from ...protocol.records.batch import BatchHeader, increment_sequence
+from ..filenames import PRODUCER_SNAPSHOT, segment_path
+from ..filesystem import FileSystem
+from ..indexes.transaction_index import AbortedTransaction
+from .producer_snapshot import (
+    NO_EPOCH,
+    CachedBatch,
+    ProducerEntry,
+    SnapshotCorrupt,
+    decode_snapshot,
+    list_snapshots,
+    write_snapshot,
+)
+
+MAX_CACHED_BATCHES = 5
+DEFAULT_EXPIRATION_MS = 86_400_000
+
+_logger = logging.getLogger("kmini.storage.producers.producer_state")
+
+
+class Origin(enum.Enum):
+    """Who appends, and so how much is checked."""
+
+    CLIENT = "client"
+    COORDINATOR = "coordinator"
+    """Our own group or transaction coordinator: its batches carry producer ids, but no sequences."""
+    REPLICATION = "replication"
+    """A leader, or our own log being replayed: it was checked when it was first written."""
+
+
+class CompletedTransaction(NamedTuple):
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    """Of the marker."""
+    is_aborted: bool
+
+
+class ProducerStates:
+    """The producers of one partition, with their snapshots in the partition's directory.
+
+    Used by one thread at a time: the one that owns the log.
+    """
+
+    def __init__(self, filesystem: FileSystem, directory: str, *, expiration_ms: int = DEFAULT_EXPIRATION_MS) -> None:
+        self._filesystem = filesystem
+        self.directory = directory
+        """Where the snapshots are. Whoever renames the directory sets this too."""
+        self.expiration_ms = expiration_ms
+        """`producer.id.expiration.ms`."""
+        self.end_offset = 0
+        """The state reflects the log below this offset. Raised by whoever appends, in step with the log end offset; set
+        by `load` and `clear`. The name of the next snapshot."""
+        self.last_snapshot_offset = 0
+        """Of the newest snapshot that is not known to be damaged; the log start where there is none."""
+        self._entries: dict[int, ProducerEntry] = {}
+        self._ongoing: dict[int, int] = {}
+        """Open transactions: first offset -> producer id, ascending (they begin in the order of the log)."""
+        self._unreplicated: dict[int, int] = {}
+        """Completed ones whose marker is not below the high watermark: first offset -> offset of the marker."""
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, producer_id: int) -> ProducerEntry | None:
+        return self._entries.get(producer_id)
+
+    def entries(self) -> list[ProducerEntry]:
+        """For DescribeProducers and `kmini log dump`."""
+        return list(self._entries.values())
+
+    def has_transaction_since(self, timestamp: int) -> bool:
+        """Whether a transaction is open of which nothing was written after `timestamp`, in record time."""
+        return any(self._entries[producer_id].last_timestamp < timestamp for producer_id in self._ongoing.values())
+
+    def find_duplicate(self, header: BatchHeader) -> CachedBatch | None:
+        """The remembered batch that this one, from a client, repeats; its offsets and timestamp are the answer."""
+        entry = self._entries.get(header.producer_id)
+        return None if entry is None else entry.find_duplicate(header)
+
+    def prepare(self, origin: Origin = Origin.CLIENT) -> ProducerUpdate:
+        return ProducerUpdate(self, origin)
+
+    # Transactions
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """The smallest first offset of a transaction that is open, or whose marker is not below the high watermark.
+
+        The last stable offset is this, or the high watermark where that is lower or nothing is unstable.
+        """
+        first = next(iter(self._ongoing), None)
+        if self._unreplicated:
+            unreplicated = min(self._unreplicated)
+            return unreplicated if first is None else min(first, unreplicated)
+        return first
+
+    def on_high_watermark(self, high_watermark: int) -> None:
+        """Completed transactions whose marker is now below the high watermark (or the log start) are stable."""
+        if self._unreplicated:
+            self._unreplicated = {
+                first: marker for first, marker in self._unreplicated.items() if marker >= high_watermark
+            }
+
+    def on_log_start_raised(self, log_start_offset: int) -> None:
+        """Records below are gone. Producers are not forgotten: they may go on where they were."""
+        self.on_high_watermark(log_start_offset)
+        self.end_offset = max(self.end_offset, log_start_offset)
+
+    def last_stable_offset_after(self, transaction: CompletedTransaction) -> int:
+        """The last stable offset once this transaction is completed: where the oldest other open one began."""
+        for first_offset, producer_id in self._ongoing.items():
+            if producer_id != transaction.producer_id:
+                return first_offset
+        return transaction.last_offset + 1
+
+    # Expiry
+
+    def expire(self, now_ms: int) -> int:
+        """Forget producers unheard of for `expiration_ms` (by record time) that have no open transaction; how many."""
+        expired = [entry.producer_id for entry in self._entries.values() if self._is_expired(entry, now_ms)]
+        for producer_id in expired:
+            del self._entries[producer_id]
+        return len(expired)
+
+    def next_expiry_ms(self) -> int | None:
+        """When `expire` will next have an effect; None while it cannot have any."""
+        idle = [entry.last_timestamp for entry in self._entries.values() if entry.transaction_first_offset is None]
+        return min(idle) + self.expiration_ms if idle else None
+
+    def _is_expired(self, entry: ProducerEntry, now_ms: int) -> bool:
+        return entry.transaction_first_offset is None and now_ms - entry.last_timestamp >= self.expiration_ms
+
+    # Snapshots
+
+    def load(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
+        """Begin from the newest good snapshot: afterwards the log from `end_offset` on is to be replayed.
+
+        Snapshots that lie beyond the log's end, or not beyond its start, are removed, and so are damaged ones: each
+        makes way for the next older one. Producers that have expired since are left out.
+        """
+        self._set((), log_start_offset)
+        for offset in reversed(list_snapshots(self._filesystem, self.directory)):
+            path = segment_path(self.directory, offset, PRODUCER_SNAPSHOT)
+            if not log_start_offset < offset <= log_end_offset:
+                self._filesystem.remove(path)
+            elif self.end_offset == log_start_offset:
+                try:
+                    entries = decode_snapshot(self._filesystem.read(path))
+                except SnapshotCorrupt as error:
+                    _logger.warning("%s: %s; falling back to an older snapshot", path, error)
+                    self._filesystem.remove(path)
+                else:
+                    self._set((entry for entry in entries if not self._is_expired(entry, now_ms)), offset)
+
+    def take_snapshot(self) -> str | None:
+        """Write the state at `end_offset` unless the last snapshot is as new; the path to sync, if one was written."""
+        if self.end_offset <= self.last_snapshot_offset:
+            return None
+        path = write_snapshot(self._filesystem, self.directory, self.end_offset, self._entries.values())
+        self.last_snapshot_offset = self.end_offset
+        return path
+
+    def clear(self, offset: int) -> None:
+        """Know of nobody: the log was emptied and begins again at `offset`. Removes every snapshot."""
+        self._set((), offset)
+        for snapshot in list_snapshots(self._filesystem, self.directory):
+            self._filesystem.remove(segment_path(self.directory, snapshot, PRODUCER_SNAPSHOT))
+
+    def _set(self, entries: Iterable[ProducerEntry], offset: int) -> None:
+        self._entries = {entry.producer_id: entry for entry in entries}
+        self._ongoing = dict(
+            sorted(
+                (entry.transaction_first_offset, entry.producer_id)
+                for entry in self._entries.values()
+                if entry.transaction_first_offset is not None
+            )
+        )
+        self._unreplicated = {}
+        self.end_offset = offset
+        self.last_snapshot_offset = offset
+
+
+class ProducerUpdate:
+    """The effect of one append on the producers, checked as it grows, in force after `commit`."""
+
+    __slots__ = ("_completed", "_entries", "_is_strict", "_origin", "_started", "_states")
+
+    def __init__(self, states: ProducerStates, origin: Origin) -> None:
+        self._states = states
+        self._origin = origin
+        self._is_strict = origin is not Origin.REPLICATION
+        self._entries: dict[int, ProducerEntry] = {}
+        self._started: list[tuple[int, int]] = []
+        self._completed: list[CompletedTransaction] = []
+
+    @property
+    def completed(self) -> list[CompletedTransaction]:
+        return self._completed
+
+    def add(self, header: BatchHeader, base_offset: int | None = None) -> None:
+        """A data batch, with the offset it will get (by default the one it has). Without a producer id it has no
+        effect.
+
+        InvalidProducerEpoch, OutOfOrderSequenceNumber or InvalidTxnState, as in the table above; the update is then
+        worthless.
+        """
+        producer_id = header.producer_id
+        if producer_id < 0:
+            return
+        if base_offset is None:
+            base_offset = header.base_offset
+        known = self._entry(producer_id)
+        epoch = header.producer_epoch
+        self._check_epoch(known, epoch, base_offset)
+        if self._origin is Origin.CLIENT:
+            self._check_sequence(known, header, base_offset)
+        transaction_first_offset = known.transaction_first_offset
+        if header.is_transactional:
+            if transaction_first_offset is None:
+                transaction_first_offset = base_offset
+                self._started.append((base_offset, producer_id))
+        elif transaction_first_offset is not None:
+            self._refuse(
+                InvalidTxnState,
+                f"producer {producer_id} wrote outside its transaction of offset {transaction_first_offset}",
+                base_offset,
+            )
+        batch = CachedBatch(
+            header.last_sequence, base_offset + header.last_offset_delta, header.last_offset_delta, header.max_timestamp
+        )
+        kept = known.batches[1 - MAX_CACHED_BATCHES :] if epoch == known.epoch else ()
+        self._entries[producer_id] = ProducerEntry(
+            producer_id, epoch, known.coordinator_epoch, header.max_timestamp, transaction_first_offset, (*kept, batch)
+        )
+
+    def add_marker(
+        self, header: BatchHeader, *, is_abort: bool, coordinator_epoch: int, base_offset: int | None = None
+    ) -> None:
+        """A control batch that ends a transaction, with what its record says. Completes the open transaction, if any.
+
+        InvalidProducerEpoch or TransactionCoordinatorFenced unless it comes from replication.
+        """
+        if base_offset is None:
+            base_offset = header.base_offset
+        known = self._entry(header.producer_id)
+        epoch = header.producer_epoch
+        self._check_epoch(known, epoch, base_offset)
+        if coordinator_epoch < known.coordinator_epoch:
+            self._refuse(
+                TransactionCoordinatorFenced,
+                f"coordinator epoch {coordinator_epoch} of producer {known.producer_id} is older than"
+                f" {known.coordinator_epoch}",
+                base_offset,
+            )
+        if known.transaction_first_offset is not None:
+            self._completed.append(
+                CompletedTransaction(known.producer_id, known.transaction_first_offset, base_offset, is_abort)
+            )
+        self._entries[known.producer_id] = ProducerEntry(
+            known.producer_id,
+            epoch,
+            coordinator_epoch,
+            header.max_timestamp,
+            None,
+            known.batches if epoch == known.epoch else (),
+        )
+
+    def commit(self) -> list[AbortedTransaction]:
+        """Make the update count: call it once, after the write. Returns the entries due to the transaction index."""
+        states = self._states
+        states._entries.update(self._entries)
+        if self._started:
+            states._ongoing.update(self._started)
+        aborted: list[AbortedTransaction] = []
+        for transaction in self._completed:
+            if transaction.is_aborted:
+                last_stable_offset = states.last_stable_offset_after(transaction)
+                aborted.append(AbortedTransaction(*transaction[:3], last_stable_offset))
+            states._ongoing.pop(transaction.first_offset, None)
+            states._unreplicated[transaction.first_offset] = transaction.last_offset
+        return aborted
+
+    def _entry(self, producer_id: int) -> ProducerEntry:
+        return self._entries.get(producer_id) or self._states._entries.get(producer_id) or ProducerEntry(producer_id)
+
+    def _check_epoch(self, known: ProducerEntry, epoch: int, offset: int) -> None:
+        if epoch < known.epoch:
+            self._refuse(
+                InvalidProducerEpoch,
+                f"epoch {epoch} of producer {known.producer_id} is older than {known.epoch}",
+                offset,
+            )
+
+    def _check_sequence(self, known: ProducerEntry, header: BatchHeader, offset: int) -> None:
+        """The next sequence in the known epoch, 0 in a new one; anything from a producer the partition does not know.
+
+        (KIP-890's guards will be asked here first: the lowest sequence a verified transaction may begin with.)
+        """
+        sequence = header.base_sequence
+        if header.producer_epoch != known.epoch:
+            expected = sequence if known.epoch == NO_EPOCH else 0
+        elif self._states._entries.get(known.producer_id) is None:
+            return  # unknown before this append: its own earlier batches do not bind it either, as in Kafka
+        else:
+            expected = increment_sequence(known.last_sequence, 1)
+        if sequence != expected:
+            self._refuse(
+                OutOfOrderSequenceNumber,
+                f"producer {known.producer_id} epoch {header.producer_epoch} sent sequence {sequence}"
+                f" instead of {expected}",
+                offset,
+            )
+
+    def _refuse(self, error: type[KafkaError], message: str, offset: int) -> None:
+        if self._is_strict:
+            raise error(message)
+        _logger.info("%s, offset %d: %s; kept, as its leader kept it", self._states.directory, offset, message)

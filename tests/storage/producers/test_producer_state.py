@@ -1,0 +1,546 @@
+from __future__ import annotations
+
+import contextlib
+import logging
+
+import pytest
+
+from kmini.protocol.errors import (
+    InvalidProducerEpoch,
+    InvalidTxnState,
+    KafkaError,
+    OutOfOrderSequenceNumber,
+    TransactionCoordinatorFenced,
+)
+from kmini.protocol.records.batch import BatchHeader
+from kmini.storage.filesystem.faults import Faults, PowerLoss
+from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
+from kmini.storage.indexes.transaction_index import AbortedTransaction
+from kmini.storage.producers.producer_snapshot import CachedBatch, list_snapshots, write_snapshot
+from kmini.storage.producers.producer_state import CompletedTransaction, Origin, ProducerStates, ProducerUpdate
+
+LAST_SEQUENCE = 2**31 - 1
+
+
+def batch(
+    offset: int,
+    sequence: int,
+    *,
+    count: int = 1,
+    producer_id: int = 7,
+    epoch: int = 0,
+    timestamp: int = 1000,
+    transactional: bool = False,
+    control: bool = False,
+) -> BatchHeader:
+    return BatchHeader(
+        base_offset=offset,
+        batch_length=100,
+        partition_leader_epoch=0,
+        magic=2,
+        crc=0,
+        attributes=0x10 * transactional + 0x20 * control,
+        last_offset_delta=count - 1,
+        base_timestamp=timestamp,
+        max_timestamp=timestamp,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        record_count=count,
+    )
+
+
+class Partition:
+    """A log's end offset and its producers: appends one batch at a time, as the log does."""
+
+    def __init__(self, filesystem: MemoryFileSystem) -> None:
+        self.states = ProducerStates(filesystem, "d")
+        self.offset = 0
+
+    def append(
+        self,
+        sequence: int,
+        *,
+        count: int = 1,
+        epoch: int = 0,
+        producer_id: int = 7,
+        origin: Origin = Origin.CLIENT,
+        transactional: bool = False,
+        timestamp: int = 1000,
+    ) -> CachedBatch | None:
+        """The batch that this one repeats, if it does."""
+        header = batch(
+            0,
+            sequence,
+            count=count,
+            epoch=epoch,
+            producer_id=producer_id,
+            transactional=transactional,
+            timestamp=timestamp,
+        )
+        duplicate = self.states.find_duplicate(header)
+        if duplicate is not None:
+            return duplicate
+        update = self.states.prepare(origin)
+        update.add(header, self.offset)
+        self.advance(update, count)
+        return None
+
+    def end_transaction(
+        self,
+        *,
+        is_abort: bool = False,
+        producer_id: int = 7,
+        epoch: int = 0,
+        coordinator_epoch: int = 0,
+        timestamp: int = 1000,
+        origin: Origin = Origin.COORDINATOR,
+    ) -> list[AbortedTransaction]:
+        header = batch(self.offset, -1, producer_id=producer_id, epoch=epoch, control=True, timestamp=timestamp)
+        update = self.states.prepare(origin)
+        update.add_marker(header, is_abort=is_abort, coordinator_epoch=coordinator_epoch)
+        return self.advance(update, 1)
+
+    def advance(self, update: ProducerUpdate, count: int) -> list[AbortedTransaction]:
+        self.offset += count
+        aborted = update.commit()
+        self.states.end_offset = self.offset
+        return aborted
+
+
+@pytest.fixture
+def filesystem() -> MemoryFileSystem:
+    filesystem = MemoryFileSystem()
+    filesystem.make_directory("d")
+    return filesystem
+
+
+@pytest.fixture
+def partition(filesystem: MemoryFileSystem) -> Partition:
+    return Partition(filesystem)
+
+
+# Sequences
+
+
+def test_sequences_follow_each_other(partition: Partition) -> None:
+    partition.append(0, count=3)
+    partition.append(3, count=2)
+    partition.append(5)
+    entry = partition.states.get(7)
+    assert entry is not None
+    assert entry.last_sequence == 5
+    assert entry.batches == (CachedBatch(2, 2, 2, 1000), CachedBatch(4, 4, 1, 1000), CachedBatch(5, 5, 0, 1000))
+
+
+@pytest.mark.parametrize("sequence", [0, 1, 4, 100])
+def test_a_gap_or_a_step_back_is_out_of_order(partition: Partition, sequence: int) -> None:
+    partition.append(0, count=3)
+    with pytest.raises(OutOfOrderSequenceNumber, match="instead of 3"):
+        partition.append(sequence, count=2)
+
+
+def test_a_partition_that_does_not_know_the_producer_takes_any_sequence(partition: Partition) -> None:
+    partition.append(1234)
+    partition.append(1235)
+    with pytest.raises(OutOfOrderSequenceNumber):
+        partition.append(1234, count=2)
+
+
+def test_after_the_largest_sequence_comes_zero(partition: Partition) -> None:
+    partition.append(LAST_SEQUENCE)
+    partition.append(0)
+    partition.append(1)
+
+
+def test_a_batch_may_cross_the_largest_sequence(partition: Partition) -> None:
+    partition.append(LAST_SEQUENCE - 1, count=4)
+    entry = partition.states.get(7)
+    assert entry is not None
+    assert entry.last_sequence == 1
+    assert entry.batches[0].first_sequence == LAST_SEQUENCE - 1
+    assert partition.append(LAST_SEQUENCE - 1, count=4) == entry.batches[0]
+    partition.append(2)
+
+
+def test_a_new_epoch_begins_at_zero(partition: Partition) -> None:
+    partition.append(0, count=3)
+    with pytest.raises(OutOfOrderSequenceNumber, match="instead of 0"):
+        partition.append(3, epoch=1)
+    partition.append(0, epoch=1)
+    partition.append(1, epoch=1)
+
+
+def test_an_older_epoch_is_fenced(partition: Partition) -> None:
+    partition.append(0, epoch=2)
+    with pytest.raises(InvalidProducerEpoch):
+        partition.append(1, epoch=1)
+
+
+def test_batches_without_a_producer_id_leave_no_trace(partition: Partition) -> None:
+    partition.append(-1, producer_id=-1, epoch=-1)
+    assert len(partition.states) == 0
+
+
+def test_producers_do_not_disturb_each_other(partition: Partition) -> None:
+    partition.append(0, producer_id=1)
+    partition.append(5, producer_id=2)
+    partition.append(1, producer_id=1)
+    partition.append(6, producer_id=2)
+
+
+def test_a_coordinators_batches_have_epochs_but_no_sequences(partition: Partition) -> None:
+    for _ in range(3):
+        partition.append(-1, origin=Origin.COORDINATOR, epoch=1, transactional=True)
+    with pytest.raises(InvalidProducerEpoch):
+        partition.append(-1, origin=Origin.COORDINATOR, epoch=0, transactional=True)
+
+
+def test_from_a_leader_everything_is_taken_and_violations_are_logged(
+    partition: Partition, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "kmini.storage"):
+        partition.append(0, epoch=2)
+        partition.append(17, epoch=2, origin=Origin.REPLICATION)
+        partition.append(3, epoch=1, origin=Origin.REPLICATION)
+    assert partition.offset == 3
+    assert "epoch 1 of producer 7 is older than 2" in caplog.text
+
+
+# Repetitions
+
+
+def test_a_repeated_batch_is_answered_as_the_first_time(partition: Partition) -> None:
+    partition.append(0, producer_id=1)
+    partition.append(0, count=3, timestamp=5555)
+    duplicate = partition.append(0, count=3)
+    assert duplicate is not None
+    assert (duplicate.first_offset, duplicate.last_offset, duplicate.timestamp) == (1, 3, 5555)
+    assert partition.offset == 4
+
+
+def test_the_last_five_batches_are_remembered(partition: Partition) -> None:
+    for sequence in range(7):
+        partition.append(sequence)
+    for sequence in range(2, 7):
+        duplicate = partition.append(sequence)
+        assert duplicate is not None
+        assert duplicate.first_offset == sequence
+    for sequence in range(2):
+        with pytest.raises(OutOfOrderSequenceNumber):
+            partition.append(sequence)
+
+
+def test_a_batch_that_only_begins_or_ends_like_a_remembered_one_is_no_repetition(partition: Partition) -> None:
+    partition.append(0, count=3)
+    for sequence, count in ((0, 2), (0, 4), (1, 2)):
+        with pytest.raises(OutOfOrderSequenceNumber):
+            partition.append(sequence, count=count)
+
+
+def test_a_new_epoch_forgets_the_batches_of_the_old_one(partition: Partition) -> None:
+    partition.append(0)
+    partition.append(0, epoch=1)
+    entry = partition.states.get(7)
+    assert entry is not None
+    assert len(entry.batches) == 1
+    with pytest.raises(InvalidProducerEpoch):
+        partition.append(0, epoch=0)
+
+
+# One append, two steps
+
+
+def test_nothing_has_changed_until_the_commit(partition: Partition) -> None:
+    partition.append(0)
+    update = partition.states.prepare()
+    update.add(batch(1, 1, transactional=True))
+    before = partition.states.get(7)
+    assert before is not None
+    assert before.last_sequence == 0
+    assert partition.states.first_unstable_offset is None
+    update.commit()
+    after = partition.states.get(7)
+    assert after is not None
+    assert (before.last_sequence, after.last_sequence) == (0, 1)
+    assert partition.states.first_unstable_offset == 1
+
+
+def test_later_batches_of_an_append_are_checked_against_the_earlier_ones(partition: Partition) -> None:
+    partition.append(0)
+    update = partition.states.prepare()
+    update.add(batch(1, 1))
+    update.add(batch(2, 2, count=2))
+    with pytest.raises(OutOfOrderSequenceNumber, match="instead of 4"):
+        update.add(batch(4, 2))
+    entry = partition.states.get(7)
+    assert entry is not None
+    assert entry.last_sequence == 0
+
+
+def test_the_offset_may_be_given_before_it_is_in_the_header(partition: Partition) -> None:
+    update = partition.states.prepare()
+    update.add(batch(0, 0, count=3, transactional=True), base_offset=100)
+    update.commit()
+    entry = partition.states.get(7)
+    assert entry is not None
+    assert entry.batches[0].first_offset == 100
+    assert entry.transaction_first_offset == 100
+
+
+# Transactions
+
+
+def test_an_open_transaction_holds_back_the_stable_offset(partition: Partition) -> None:
+    partition.append(0, producer_id=1)
+    assert partition.states.first_unstable_offset is None
+    partition.append(0, producer_id=2, transactional=True)
+    partition.append(0, producer_id=3, transactional=True)
+    partition.append(1, producer_id=2, transactional=True)
+    assert partition.states.first_unstable_offset == 1
+
+
+def test_a_batch_outside_the_open_transaction_is_refused(partition: Partition) -> None:
+    partition.append(0, transactional=True)
+    with pytest.raises(InvalidTxnState):
+        partition.append(1)
+    partition.append(1, transactional=True)
+
+
+def test_a_completed_transaction_is_stable_once_its_marker_is_below_the_high_watermark(partition: Partition) -> None:
+    partition.append(0, producer_id=1, transactional=True)
+    partition.append(0, producer_id=2, transactional=True)
+    partition.append(0, producer_id=3, transactional=True)
+    assert partition.end_transaction(producer_id=2) == []
+    assert partition.end_transaction(producer_id=1) == []
+    for high_watermark, unstable in ((3, 0), (4, 0), (5, 2)):
+        partition.states.on_high_watermark(high_watermark)
+        assert partition.states.first_unstable_offset == unstable
+    partition.end_transaction(producer_id=3)
+    partition.states.on_high_watermark(6)
+    assert partition.states.first_unstable_offset is None
+
+
+def test_a_high_watermark_below_the_marker_leaves_the_first_unstable_offset(partition: Partition) -> None:
+    partition.append(0, producer_id=1, transactional=True)
+    partition.append(0, producer_id=2, transactional=True)
+    partition.end_transaction(producer_id=2)
+    partition.end_transaction(producer_id=1)
+    partition.states.on_high_watermark(3)
+    assert partition.states.first_unstable_offset == 0
+
+
+def test_an_abort_is_due_to_the_transaction_index_with_the_stable_offset_after_it(partition: Partition) -> None:
+    partition.append(0, producer_id=1, transactional=True)
+    partition.append(0, producer_id=2, count=2, transactional=True)
+    assert partition.end_transaction(producer_id=2, is_abort=True) == [AbortedTransaction(2, 1, 3, 0)]
+    assert partition.end_transaction(producer_id=1, is_abort=True) == [AbortedTransaction(1, 0, 4, 5)]
+
+
+def test_the_transactions_of_one_append_complete_in_order(partition: Partition) -> None:
+    update = partition.states.prepare(Origin.REPLICATION)
+    update.add(batch(0, 0, producer_id=1, transactional=True))
+    update.add(batch(1, 0, producer_id=2, transactional=True))
+    update.add_marker(batch(2, -1, producer_id=1, control=True), is_abort=True, coordinator_epoch=0)
+    update.add(batch(3, 1, producer_id=1, transactional=True))
+    update.add_marker(batch(4, -1, producer_id=2, control=True), is_abort=False, coordinator_epoch=0)
+    assert update.completed == [CompletedTransaction(1, 0, 2, True), CompletedTransaction(2, 1, 4, False)]
+    assert update.commit() == [AbortedTransaction(1, 0, 2, 1)]
+    partition.states.on_high_watermark(5)
+    assert partition.states.first_unstable_offset == 3
+
+
+def test_a_marker_without_a_transaction_completes_nothing(partition: Partition) -> None:
+    partition.append(0, producer_id=1)
+    assert partition.end_transaction(producer_id=1, is_abort=True) == []
+    assert partition.end_transaction(producer_id=2, is_abort=True, coordinator_epoch=5) == []
+    entry = partition.states.get(2)
+    assert entry is not None
+    assert (entry.epoch, entry.coordinator_epoch, entry.batches) == (0, 5, ())
+
+
+def test_a_marker_of_the_same_epoch_lets_the_sequence_go_on(partition: Partition) -> None:
+    partition.append(0, count=3, transactional=True)
+    partition.end_transaction()
+    assert partition.append(0, count=3, transactional=True) is not None
+    partition.append(3, transactional=True)
+
+
+def test_a_marker_with_the_next_epoch_lets_the_sequence_begin_again(partition: Partition) -> None:
+    partition.append(0, count=3, transactional=True)
+    partition.end_transaction(epoch=1)
+    with pytest.raises(InvalidProducerEpoch):
+        partition.append(3, transactional=True)
+    with pytest.raises(OutOfOrderSequenceNumber):
+        partition.append(3, epoch=1, transactional=True)
+    partition.append(0, epoch=1, transactional=True)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "coordinator_epoch", "error"),
+    [(2, 9, InvalidProducerEpoch), (3, 4, TransactionCoordinatorFenced)],
+)
+def test_a_marker_of_an_older_epoch_is_refused_unless_a_leader_sends_it(
+    partition: Partition, epoch: int, coordinator_epoch: int, error: type[KafkaError]
+) -> None:
+    partition.append(0, epoch=3, transactional=True)
+    partition.end_transaction(epoch=3, coordinator_epoch=5)
+    partition.append(1, epoch=3, transactional=True)
+    with pytest.raises(error):
+        partition.end_transaction(epoch=epoch, coordinator_epoch=coordinator_epoch)
+    assert partition.states.entries()[0].transaction_first_offset == 2
+    partition.end_transaction(epoch=epoch, coordinator_epoch=coordinator_epoch, origin=Origin.REPLICATION)
+    assert partition.states.entries()[0].transaction_first_offset is None
+
+
+def test_raising_the_log_start_forgets_transactions_that_ended_below_it_but_no_producer(partition: Partition) -> None:
+    partition.append(0, transactional=True)
+    partition.end_transaction()
+    partition.append(1, transactional=True)
+    partition.states.on_log_start_raised(10)
+    assert partition.states.first_unstable_offset == 2
+    assert partition.states.end_offset == 10
+    assert len(partition.states) == 1
+
+
+# Expiry
+
+
+def test_a_producer_is_forgotten_a_day_after_its_last_record(partition: Partition) -> None:
+    partition.append(0, producer_id=1, timestamp=1000)
+    partition.append(0, producer_id=2, timestamp=9000)
+    day = 86_400_000
+    assert partition.states.expire(999 + day) == 0
+    assert partition.states.expire(1000 + day) == 1
+    assert partition.states.get(1) is None
+    assert partition.states.get(2) is not None
+
+
+def test_the_next_expiry_is_that_of_the_oldest_producer_without_a_transaction(partition: Partition) -> None:
+    day = 86_400_000
+    assert partition.states.next_expiry_ms() is None
+    partition.append(0, producer_id=1, timestamp=1000, transactional=True)
+    assert partition.states.next_expiry_ms() is None
+    partition.append(0, producer_id=2, timestamp=9000)
+    partition.append(0, producer_id=3, timestamp=8000)
+    assert partition.states.next_expiry_ms() == 8000 + day
+
+
+def test_a_producer_with_an_open_transaction_is_not_forgotten(partition: Partition) -> None:
+    partition.append(0, transactional=True)
+    assert partition.states.expire(10**15) == 0
+    partition.end_transaction()
+    assert partition.states.expire(10**15) == 1
+
+
+# Snapshots
+
+
+def loaded(filesystem: MemoryFileSystem, log_start: int, log_end: int, now_ms: int = 2000) -> ProducerStates:
+    states = ProducerStates(filesystem, "d")
+    states.load(log_start, log_end, now_ms)
+    return states
+
+
+def test_a_snapshot_brings_back_last_batches_and_open_transactions(
+    filesystem: MemoryFileSystem, partition: Partition
+) -> None:
+    partition.append(0, producer_id=1)
+    partition.append(1, producer_id=1)
+    partition.append(0, producer_id=3, transactional=True)
+    partition.append(0, producer_id=2, transactional=True)
+    path = partition.states.take_snapshot()
+    assert path is not None
+    assert path.endswith("00000000000000000004.snapshot")
+    states = loaded(filesystem, 0, 4)
+    assert (states.end_offset, states.last_snapshot_offset) == (4, 4)
+    assert states.find_duplicate(batch(0, 1, producer_id=1)) is not None
+    assert states.find_duplicate(batch(0, 0, producer_id=1)) is None
+    assert states.first_unstable_offset == 2
+    update = states.prepare(Origin.REPLICATION)
+    update.add_marker(batch(4, -1, producer_id=3, control=True), is_abort=True, coordinator_epoch=0)
+    assert update.commit() == [AbortedTransaction(3, 2, 4, 3)]
+
+
+def test_a_snapshot_is_written_only_when_the_last_one_is_older(partition: Partition) -> None:
+    assert partition.states.take_snapshot() is None
+    partition.append(0)
+    assert partition.states.take_snapshot() is not None
+    assert partition.states.take_snapshot() is None
+
+
+def test_loading_removes_snapshots_outside_the_log(filesystem: MemoryFileSystem, partition: Partition) -> None:
+    for offset in (3, 5, 8, 12):
+        write_snapshot(filesystem, "d", offset, [])
+    assert loaded(filesystem, 5, 10).end_offset == 8
+    assert list_snapshots(filesystem, "d") == [8]
+
+
+def test_a_damaged_snapshot_makes_way_for_an_older_one(
+    filesystem: MemoryFileSystem, partition: Partition, caplog: pytest.LogCaptureFixture
+) -> None:
+    partition.append(0)
+    partition.states.take_snapshot()
+    partition.append(1)
+    path = partition.states.take_snapshot()
+    assert path is not None
+    file = filesystem.open(path)
+    file.write_at(20, b"\xff")
+    file.close()
+    with caplog.at_level(logging.WARNING, "kmini.storage"):
+        states = loaded(filesystem, 0, 2)
+    entry = states.get(7)
+    assert entry is not None
+    assert (states.end_offset, entry.last_sequence) == (1, 0)
+    assert list_snapshots(filesystem, "d") == [1]
+    assert "checksum" in caplog.text
+
+
+def test_without_a_good_snapshot_the_whole_log_is_to_be_replayed(filesystem: MemoryFileSystem) -> None:
+    path = write_snapshot(filesystem, "d", 8, [])
+    file = filesystem.open(path)
+    file.truncate(3)
+    file.close()
+    states = loaded(filesystem, 5, 10)
+    assert (states.end_offset, states.last_snapshot_offset, len(states)) == (5, 5, 0)
+
+
+def test_a_snapshot_torn_by_a_power_loss_is_not_believed(filesystem: MemoryFileSystem, partition: Partition) -> None:
+    for producer_id in range(20):
+        partition.append(0, producer_id=producer_id)
+    partition.states.take_snapshot()
+    filesystem.open("d/00000000000000000020.snapshot").sync()
+    filesystem.sync_directory("d")
+    filesystem.sync_directory("")
+    partition.append(0, producer_id=20)
+    ends = set()
+    for n in range(1, 10):
+        filesystem.faults = Faults(tear_at=n)
+        partition.states.last_snapshot_offset = 20
+        with contextlib.suppress(PowerLoss):
+            partition.states.take_snapshot()
+        for seed in range(20):
+            states = loaded(filesystem.crash(seed), 0, 21)
+            assert len(states) == states.end_offset
+            ends.add(states.end_offset)
+        if not filesystem.faults.is_spent:
+            break
+    assert ends == {20, 21}
+
+
+def test_producers_that_expired_meanwhile_are_not_loaded(filesystem: MemoryFileSystem, partition: Partition) -> None:
+    partition.append(0, producer_id=1, timestamp=1000)
+    partition.append(0, producer_id=2, timestamp=5000)
+    partition.append(0, producer_id=3, timestamp=1000, transactional=True)
+    partition.states.take_snapshot()
+    states = loaded(filesystem, 0, 3, now_ms=86_400_000 + 1000)
+    assert [entry.producer_id for entry in states.entries()] == [2, 3]
+
+
+def test_clearing_removes_producers_and_snapshots(filesystem: MemoryFileSystem, partition: Partition) -> None:
+    partition.append(0, transactional=True)
+    partition.states.take_snapshot()
+    partition.states.clear(50)
+    assert (len(partition.states), partition.states.end_offset) == (0, 50)
+    assert partition.states.first_unstable_offset is None
+    assert list_snapshots(filesystem, "d") == []
