@@ -52,7 +52,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, address: Address, client_id: str, called: object = None) -> None:
         self.address = address
-        self.called = str(called or address)
+        self.called: str = str(called or address)
         """The address in messages, with how it became known where that is not a bootstrap address."""
         self.versions: dict[int, tuple[int, int]] = {}
         """What the broker serves: lowest and highest version by API key. Filled by `negotiate_versions`."""

@@ -1,19 +1,18 @@
-"""Saying who we are: SASL's PLAIN and SCRAM, as a step between connecting and the first request of anybody else."""
+"""SASL authentication (PLAIN and SCRAM): the last step of a connection's set-up, before the first other request."""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
 
 from ..protocol import scram
 from ..protocol.errors import SaslAuthenticationFailed, UnsupportedSaslMechanism
 from ..protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from ..protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from ..protocol.schema import Request
 from .errors import check
-
-if TYPE_CHECKING:
-    from .connection import Connection
 
 PLAIN = "PLAIN"
 MECHANISMS = (PLAIN, *scram.MECHANISMS)
@@ -33,7 +32,21 @@ class Sasl(NamedTuple):
         return f"Sasl({self.mechanism!r}, {self.username!r}, [hidden])"
 
 
-async def authenticate(connection: Connection, sasl: Sasl) -> None:
+class AuthenticatedConnection(Protocol):
+    """A connection to a broker, as far as authentication uses one. See `connection.Connection`."""
+
+    @property
+    def called(self) -> str: ...
+
+    @property
+    def versions(self) -> Mapping[int, tuple[int, int]]: ...
+
+    def version_for(self, request: type[Request]) -> int: ...
+
+    async def send(self, request: Request, *, version: int | None = None) -> Any: ...
+
+
+async def authenticate(connection: AuthenticatedConnection, sasl: Sasl) -> None:
     """Authenticate a new connection. Raises SaslAuthenticationFailed, UnsupportedSaslMechanism."""
     if sasl.mechanism not in MECHANISMS:
         raise UnsupportedSaslMechanism(f"{sasl.mechanism} is not offered here, only {', '.join(MECHANISMS)}")
@@ -48,7 +61,7 @@ async def authenticate(connection: Connection, sasl: Sasl) -> None:
         await _scram(connection, sasl, scram.MECHANISMS[sasl.mechanism])
 
 
-async def _scram(connection: Connection, sasl: Sasl, mechanism: scram.Mechanism) -> None:
+async def _scram(connection: AuthenticatedConnection, sasl: Sasl, mechanism: scram.Mechanism) -> None:
     first = scram.client_first(sasl.username, scram.new_nonce())
     answer = await _send(connection, (first.gs2_header + first.bare).encode())
     try:
@@ -74,7 +87,7 @@ async def _scram(connection: Connection, sasl: Sasl, mechanism: scram.Mechanism)
         raise SaslAuthenticationFailed(f"{connection.called} does not know the password itself")
 
 
-async def _send(connection: Connection, token: bytes) -> bytes:
+async def _send(connection: AuthenticatedConnection, token: bytes) -> bytes:
     version = SaslAuthenticateRequest.max_version
     if SaslAuthenticateRequest.api_key in connection.versions:
         version = connection.version_for(SaslAuthenticateRequest)

@@ -28,7 +28,7 @@ from ..protocol.records.record import BATCH_FACTOR, TOMBSTONE_HEADER
 from ..protocol.records.tombstones import DENIED, NULL, are_settled, flagged, marked_pieces, marks_of
 from .filesystem import Buffer
 from .log_config import LogConfig
-from .validation import MAX_ERRORS, refusal
+from .refused_records import MAX_NAMED_RECORDS, refusal
 
 _NULL_REFUSED = f"a null value without the header {TOMBSTONE_HEADER}, which kmini.tombstone.null.refuse=true asks for"
 _NO_REFUSED = f"the header {TOMBSTONE_HEADER} says no; a record that is no tombstone has no such header"
@@ -51,7 +51,7 @@ def must_be_flagged(records: Buffer, header: BatchHeader, config: LogConfig, lim
                     errors.append((number, InvalidRecord, _NO_REFUSED))
                 elif mark == NULL and refuses_null:
                     errors.append((number, InvalidRecord, _NULL_REFUSED))
-                if len(errors) == MAX_ERRORS:
+                if len(errors) == MAX_NAMED_RECORDS:
                     raise refusal(errors)
         count += len(marks)
     if errors:

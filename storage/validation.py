@@ -29,7 +29,7 @@ that stays uncompressed with the deltas it came with, so consumers would see an 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
@@ -61,6 +61,7 @@ from ..protocol.records.load_kernel import IS_COMPILED
 from ..protocol.records.record import RecordFacts, check_records, decode_records, suspect_records
 from .filesystem import Buffer
 from .log_config import LogConfig
+from .refused_records import MAX_NAMED_RECORDS, refusal
 
 NO_TIMESTAMP = -1
 MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
@@ -78,10 +79,8 @@ _MAX_RENUMBERED = 65_536
 _MAX_RENUMBERED_BYTES = 1024 * 1024
 """Records, and their bytes if they were compressed, of a batch whose offset deltas are put right. They are held as
 objects meanwhile: a header of two bytes takes some sixty."""
-MAX_ERRORS = 1_000
-"""Refused records that are named in an answer…"""
 _MAX_SUSPECTS = 100_000
-"""…found among so many of which it is not clear at once."""
+"""Records of a batch that a second look examines, after the first look has found that some record must be refused."""
 _FIRST_TIMESTAMP, _LAST_TIMESTAMP = -(1 << 63), (1 << 63) - 1
 
 _STORED_ATTRIBUTES = CODEC_MASK | TRANSACTIONAL
@@ -138,7 +137,7 @@ def validate(
     is_stamped_here = config.message_timestamp_type == "LogAppendTime"
     if not _is_fine(header, facts, config, now_ms):
         errors = _record_errors(records, header, config, now_ms, max_decompressed_bytes)
-        raise refusal(list(islice(errors, MAX_ERRORS)))
+        raise refusal(list(islice(errors, MAX_NAMED_RECORDS)))
 
     attributes = header.attributes & _STORED_ATTRIBUTES
     if is_stamped_here:
@@ -264,15 +263,6 @@ def _record_errors(
             yield suspect.number, InvalidTimestamp, f"timestamp {timestamp} is not within {earliest}..{latest}"
         elif header.is_log_append_time:
             yield suspect.number, InvalidTimestamp, "only a broker sets log append time"
-
-
-def refusal(errors: Sequence[tuple[int, type[RecordsRefused], str]]) -> RecordsRefused:
-    """What is raised for records that have these numbers in their batch, and faults. A producer is told of each."""
-    if not errors:
-        return InvalidTimestamp("records refused, behind very many without a timestamp", [])
-    error = InvalidTimestamp if any(kind is InvalidTimestamp for _, kind, _ in errors) else InvalidRecord
-    shown = "; ".join(f"record {index}: {text}" for index, _, text in errors[:3])
-    return error(f"{len(errors)} records refused: {shown}", [(index, text) for index, _, text in errors])
 
 
 def _rebuild(

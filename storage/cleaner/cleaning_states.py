@@ -1,17 +1,23 @@
-"""What the cleaner is doing with a partition, and what others may ask of it meanwhile.
+"""The cleaning state of each partition: what the cleaner does with it, and what others may do meanwhile.
 
-1. A partition that is being cleaned, or whose old segments the cleaner is deleting, is IN_PROGRESS: nobody else touches
-   its sealed segments.
-2. Who must touch them (truncation, deletion, a policy that no longer compacts) pauses the partition first, and resumes
-   it afterwards. Pauses add up. Nothing is cleaned while one lasts.
-3. A pause that finds it IN_PROGRESS makes it ABORTED: the worker sees that between two reads, ends, and only then is
-   the partition PAUSED. Who paused waits for that.
-4. An aborted pass moves no checkpoint.
+1. The cleaner moves a partition to IN_PROGRESS before it reads its sealed segments. Only a PAUSE takes the partition
+   away from it.
+2. Truncation, deletion of the log and a change of `cleanup.policy` pause the partition first, and resume it afterwards.
+   Pauses add up: the partition is IDLE again when each of them has been taken back. The cleaner picks IDLE partitions
+   only.
+3. A PAUSE of a partition that is IN_PROGRESS makes it ABORTED. The worker checks for that between two reads, ends, and
+   its DONE makes the partition PAUSED; then the callback of the pause is called.
+4. A pass that was aborted moves no checkpoint.
+5. When a log is removed, its partition is IDLE again, but for a worker that has yet to end.
+
+TRANSITIONS has every legal move. A pair of state and event that it lacks is IllegalTransition, and changes nothing.
+(Apache Kafka: LogCleaningState, with LogCleaningPaused counting the pauses.)
 """
 
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 from ...protocol.topics import TopicPartition
@@ -21,8 +27,9 @@ class State(enum.Enum):
     IDLE = "idle"
     IN_PROGRESS = "in progress"
     ABORTED = "aborted"
+    """A worker is to end, and has not ended yet."""
     PAUSED = "paused"
-    """Once or more often."""
+    """By one pause or more."""
 
 
 class Event(enum.Enum):
@@ -32,30 +39,43 @@ class Event(enum.Enum):
     """The worker has ended, with or without success."""
     PAUSE = "pause"
     RESUME = "resume"
+    """One pause is taken back, and another one is left."""
+    RESUME_LAST = "resume last"
+    """The only pause is taken back."""
+    REMOVE = "remove"
+    """The partition has no log any more."""
 
 
 TRANSITIONS: dict[tuple[State, Event], State] = {
     (State.IDLE, Event.START): State.IN_PROGRESS,
     (State.IDLE, Event.PAUSE): State.PAUSED,
+    (State.IDLE, Event.REMOVE): State.IDLE,
     (State.IN_PROGRESS, Event.DONE): State.IDLE,
     (State.IN_PROGRESS, Event.PAUSE): State.ABORTED,
+    (State.IN_PROGRESS, Event.REMOVE): State.IN_PROGRESS,
     (State.ABORTED, Event.DONE): State.PAUSED,
+    (State.ABORTED, Event.REMOVE): State.ABORTED,
     (State.PAUSED, Event.PAUSE): State.PAUSED,
-    (State.PAUSED, Event.RESUME): State.PAUSED,  # to IDLE with the last one
+    (State.PAUSED, Event.RESUME): State.PAUSED,
+    (State.PAUSED, Event.RESUME_LAST): State.IDLE,
+    (State.PAUSED, Event.REMOVE): State.IDLE,
 }
 
 
 class IllegalTransition(Exception):
-    """Somebody does not know what he is doing."""
+    """An event that the state of the partition does not allow: a bug in the caller."""
 
 
 class CleaningStates:
-    """The states of all partitions. For the loop; `is_aborted` may be asked from any thread."""
+    """The states of all partitions. For the loop; any thread may call `is_aborted`."""
 
     def __init__(self) -> None:
         self._states: dict[TopicPartition, State] = {}
-        self._pauses: dict[TopicPartition, int] = {}
-        self._waiting: dict[TopicPartition, Callable[[], None]] = {}
+        """Partitions that are not IDLE. Changed by `_move` alone."""
+        self._pauses: Counter[TopicPartition] = Counter()
+        """Pauses that were not taken back, of PAUSED partitions."""
+        self._when_paused: dict[TopicPartition, Callable[[], None]] = {}
+        """The callbacks of ABORTED partitions."""
 
     def __getitem__(self, partition: TopicPartition) -> State:
         return self._states.get(partition, State.IDLE)
@@ -68,51 +88,54 @@ class CleaningStates:
         return self._states.get(partition) is State.ABORTED
 
     def start(self, partition: TopicPartition) -> None:
+        """Give the partition to the cleaner."""
         self._move(partition, Event.START)
 
     def done(self, partition: TopicPartition) -> bool:
-        """The worker has ended; False if it was aborted. Those who wait for that go on."""
-        was_aborted = self.is_aborted(partition)
-        self._move(partition, Event.DONE)
-        if was_aborted:
-            self._pauses[partition] = 1
-            self._waiting.pop(partition, _nobody)()
-        return not was_aborted
+        """Note that the worker has ended; return False if it was aborted. Calls the callback of the pause."""
+        if self._move(partition, Event.DONE) is State.IDLE:
+            return True
+        self._pauses[partition] = 1
+        when_paused = self._when_paused.pop(partition, None)
+        if when_paused is not None:
+            when_paused()
+        return False
 
     def pause(self, partition: TopicPartition, when_paused: Callable[[], None] | None = None) -> bool:
-        """Stop cleaning it. True if it is paused now; else the worker has to end first, and then calls
-        `when_paused`."""
-        self._move(partition, Event.PAUSE)
-        if self[partition] is State.PAUSED:
-            self._pauses[partition] = self._pauses.get(partition, 0) + 1
+        """Keep the cleaner away from the partition until `resume`; return True if no worker has to end first.
+
+        Otherwise `when_paused` is called once the worker has ended.
+        """
+        if self._move(partition, Event.PAUSE) is State.PAUSED:
+            self._pauses[partition] += 1
             return True
         if when_paused is not None:
-            self._waiting[partition] = when_paused
+            self._when_paused[partition] = when_paused
         return False
 
     def resume(self, partition: TopicPartition) -> None:
         """Take one pause back."""
-        self._move(partition, Event.RESUME)
-        self._pauses[partition] -= 1
-        if not self._pauses[partition]:
-            del self._pauses[partition], self._states[partition]
+        is_last = self._pauses[partition] == 1
+        self._move(partition, Event.RESUME_LAST if is_last else Event.RESUME)
+        if is_last:
+            del self._pauses[partition]
+        else:
+            self._pauses[partition] -= 1
 
     def forget_all_but(self, partitions: Iterable[TopicPartition]) -> None:
-        """Partitions that are gone have no state, unless a worker is still busy with one."""
-        known = set(partitions)
-        for partition in [p for p, state in self._states.items() if p not in known and state is State.PAUSED]:
-            del self._states[partition], self._pauses[partition]
+        """Forget the pauses of partitions that have no log any more, which are those that are not among these."""
+        for partition in self._states.keys() - set(partitions):
+            if self._move(partition, Event.REMOVE) is State.IDLE:
+                del self._pauses[partition]
 
-    def _move(self, partition: TopicPartition, event: Event) -> None:
-        state = self[partition]
-        target = TRANSITIONS.get((state, event))
-        if target is None:
-            raise IllegalTransition(f"{partition}: {event.value} while {state.value}")
-        if target is State.IDLE:
-            del self._states[partition]
+    def _move(self, partition: TopicPartition, event: Event) -> State:
+        """Change the state as the table says, and return the new one. Raises IllegalTransition."""
+        before = self[partition]
+        after = TRANSITIONS.get((before, event))
+        if after is None:
+            raise IllegalTransition(f"{partition}: {event.value} while {before.value}")
+        if after is State.IDLE:
+            self._states.pop(partition, None)
         else:
-            self._states[partition] = target
-
-
-def _nobody() -> None:
-    """Nobody waits."""
+            self._states[partition] = after
+        return after

@@ -54,7 +54,7 @@ from .producer_snapshot import (
 MAX_CACHED_BATCHES = 5
 DEFAULT_EXPIRATION_MS = 86_400_000
 
-_logger = logging.getLogger("kmini.storage.producers.producer_state")
+_logger = logging.getLogger("kmini.storage.producer_state")
 
 
 class Origin(enum.Enum):
