@@ -23,7 +23,7 @@ class Store:
         return self.value
 
     def write(self, value: int) -> None:
-        assert self.gate.wait(10)
+        assert self.gate.wait(30)
         if self.fails:
             raise OSError("disk full")
         self.written.append(value)

@@ -217,7 +217,7 @@ def until() -> Callable[[Callable[[], object]], Awaitable[None]]:
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0)
 
-    return lambda condition: asyncio.wait_for(holds(condition), 20)
+    return lambda condition: asyncio.wait_for(holds(condition), 30)
 
 
 @pytest.fixture

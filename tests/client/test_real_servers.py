@@ -105,7 +105,7 @@ async def go_through_groups_and_settings(bootstrap_servers: str, topic: str) -> 
 
 async def until(client: Client, resource: ConfigResource, entry: ConfigEntry) -> None:
     """Apache Kafka answers before the broker that is asked next has heard of the change."""
-    for _ in range(500):
+    for _ in range(1_500):
         if entry in await client.describe_configs(resource):
             return
         await asyncio.sleep(0.02)
@@ -114,7 +114,7 @@ async def until(client: Client, resource: ConfigResource, entry: ConfigEntry) ->
 
 async def until_known(client: Client, topic: str) -> None:
     """Apache Kafka answers CreateTopics before every broker, itself included, knows the topic."""
-    for _ in range(500):
+    for _ in range(1_500):
         if topic in {described.name for described in (await client.metadata()).topics}:
             return
         await asyncio.sleep(0.02)

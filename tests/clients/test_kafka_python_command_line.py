@@ -92,7 +92,7 @@ def wait_for_coordinator(server: ServerProcess, group: str) -> None:
     """Apache Kafka makes the topic of its groups when one is first asked for, and this client does not wait for it."""
     Group = OffsetFetchRequest.OffsetFetchRequestGroup
     with Wire(server.host, server.port) as wire:
-        for _ in range(1000):
+        for _ in range(3_000):
             wire.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=[group]), 4)
             (answer,) = wire.ask(OffsetFetchRequest(groups=[Group(group_id=group, topics=None)]), 8).groups
             if answer.error_code == 0:

@@ -19,7 +19,7 @@ def test_the_quick_start_of_kafka_python(server: ServerProcess, topic_names: Cal
 
     producer = kafka.KafkaProducer(bootstrap_servers=server.bootstrap_servers)
     future = producer.send(topic, b"raw_bytes")
-    metadata = future.get(timeout=10)
+    metadata = future.get(timeout=30)
     assert (metadata.topic, metadata.partition, metadata.offset) == (topic, 0, 0)
     for _ in range(100):
         producer.send(topic, key=b"foo", value=b"bar", headers=[("content-encoding", b"base64")])
@@ -27,7 +27,7 @@ def test_the_quick_start_of_kafka_python(server: ServerProcess, topic_names: Cal
     producer.close()
 
     consumer = kafka.KafkaConsumer(
-        topic, bootstrap_servers=server.bootstrap_servers, auto_offset_reset="earliest", consumer_timeout_ms=5_000
+        topic, bootstrap_servers=server.bootstrap_servers, auto_offset_reset="earliest", consumer_timeout_ms=30_000
     )
     values = []
     for message in consumer:
@@ -70,13 +70,13 @@ def test_the_quick_start_of_confluent_kafka(server: ServerProcess, topic_names: 
     for data in ("one", "two", "three"):
         producer.poll(0)
         producer.produce(topic, data.encode("utf-8"), callback=lambda error, message: reports.append((error, message)))
-    assert producer.flush(10) == 0
+    assert producer.flush(30) == 0
     assert [(error, message.offset()) for error, message in reports] == [(None, 0), (None, 1), (None, 2)]
 
     settings = {"group.id": topic, "auto.offset.reset": "earliest"}
     consumer = confluent_kafka.Consumer({"bootstrap.servers": server.bootstrap_servers, **settings})
     consumer.subscribe([topic])
-    messages = consumer.consume(3, timeout=10)
+    messages = consumer.consume(3, timeout=30)
     consumer.close()
     assert [(message.error(), message.value()) for message in messages] == [
         (None, b"one"),

@@ -36,7 +36,7 @@ def leaves_nothing() -> Iterator[None]:
     uvloop.new_event_loop().close()  # libuv keeps one pipe a process, from its first loop on
     threads, descriptors = set(threading.enumerate()), _descriptors()
     yield
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while (left := _left(threads, descriptors)) and time.monotonic() < deadline:
         gc.collect()
         time.sleep(0.01)

@@ -30,6 +30,7 @@ from kmini.protocol.errors import (
 )
 from kmini.protocol.messages.fetch import FetchRequest
 from kmini.protocol.messages.metadata import MetadataRequest
+from kmini.protocol.topics import TopicPartition
 from kmini.testing import Wire
 
 
@@ -48,8 +49,8 @@ def operations_of(table: type) -> dict[str, inspect.Signature]:
 
 
 def until(is_so: Callable[[], bool]) -> None:
-    """Return when something is so that no event tells of; fails after 20 s."""
-    deadline = time.monotonic() + 20
+    """Return when something is so that no event tells of; fails after 30 s."""
+    deadline = time.monotonic() + 30
     while not is_so():
         assert time.monotonic() < deadline
         time.sleep(0.005)
@@ -74,6 +75,13 @@ def produce(cluster: Cluster, value: bytes, topic: str = "orders", acks: int = -
 
 def log_ends(cluster: Cluster) -> dict[int, int]:
     return {broker: offsets.log_end_offset for broker, offsets in cluster.offsets("orders").items()}
+
+
+def has_fetched_all(cluster: Cluster, follower: int) -> bool:
+    """Whether the leader knows that a follower has all records; a follower appends before it fetches again."""
+    leader = cluster.leader("orders")
+    replica = cluster._operations.core.brokers[leader].partitions[TopicPartition("orders", 0)].replicas.get(follower)
+    return replica is not None and replica.log_end_offset == log_ends(cluster)[leader]
 
 
 # --- blocking and awaitable methods
@@ -320,7 +328,7 @@ def test_a_follower_that_is_held_has_nothing_new_until_it_is_released(cluster: C
     leader, held, other = cluster.replicas("orders")
     cluster.hold(held)
     assert produce(cluster, b"one", acks=1) == 0
-    until(lambda: log_ends(cluster) == {leader: 1, other: 1, held: 0})
+    until(lambda: log_ends(cluster) == {leader: 1, other: 1, held: 0} and has_fetched_all(cluster, other))
     assert cluster.offsets("orders")[leader].high_watermark == 0
     cluster.advance_clock(timedelta(minutes=1), liveness=True)
     assert cluster.isr("orders") == {leader, other}
@@ -334,7 +342,7 @@ def test_a_follower_that_is_held_has_nothing_new_until_it_is_released(cluster: C
 def test_acks_all_waits_for_a_follower_that_is_held_only_while_it_is_in_sync() -> None:
     with Cluster(config={"replica.lag.time.max.ms": 2_000}) as cluster:
         cluster.create_topic("orders", replication_factor=3)
-        held = cluster.replicas("orders")[1]
+        _, held, other = cluster.replicas("orders")
         produce(cluster, b"one")
         cluster.hold(held)
         cluster.advance_clock("1m", liveness=True)
@@ -342,9 +350,9 @@ def test_acks_all_waits_for_a_follower_that_is_held_only_while_it_is_in_sync() -
         offsets: list[int] = []
         producer = threading.Thread(target=lambda: offsets.append(produce(cluster, b"two")))
         producer.start()
-        until(lambda: sorted(log_ends(cluster).values()) == [1, 2, 2])
+        until(lambda: sorted(log_ends(cluster).values()) == [1, 2, 2] and has_fetched_all(cluster, other))
         cluster.advance_clock("5s", liveness=True)
-        producer.join(20)
+        producer.join(60)
         assert offsets == [1]
         assert cluster.isr("orders") == {1, 2, 3} - {held}
 
@@ -397,7 +405,7 @@ def test_a_broker_that_pauses_answers_when_it_goes_on(cluster: Cluster) -> None:
         wire.socket.settimeout(0.2)
         with pytest.raises(TimeoutError):
             wire.receive_frame()
-        wire.socket.settimeout(20)
+        wire.socket.settimeout(30)
         cluster.reconnect(paused)
         assert wire.receive(type(request).response, 9, sent)
     assert cluster.leader("orders") == paused

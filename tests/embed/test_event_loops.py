@@ -218,7 +218,7 @@ def is_waiting(broker: Broker | AsyncBroker) -> bool:
 
 
 def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 30
     while not is_so():
         assert time.monotonic() < deadline
         time.sleep(0.001)

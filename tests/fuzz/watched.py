@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 HEARTBEAT_S = 0.002
-SETTLED_WITHIN_S = 15.0
+SETTLED_WITHIN_S = 30.0
 
 
 class State(NamedTuple):

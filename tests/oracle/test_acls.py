@@ -120,7 +120,7 @@ def prepare(server: ServerProcess) -> bytes:
         assert created.error_code == 0
         results = wire.ask(m.CreateAclsRequest(creations=[creation(rule) for rule in rules()])).results
         assert {result.error_code for result in results} == {0}
-        for _ in range(200):  # until the coordinators are there and the last rule is known
+        for _ in range(600):  # until the coordinators are there and the last rule is known
             answers = [
                 wire.ask(m.FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key]))
                 for kind, key in enumerate((GROUP, ID))
@@ -337,7 +337,7 @@ def test_a_login_with_a_salt_or_salted_password_of_any_length_is_taken_as_by_kaf
 
 def wait_for_users(process: ServerProcess, users: Set[str]) -> None:
     """Log in with all until it works for these only: Apache Kafka's broker learns of a change after the answer."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while {user for user, (_, salted) in CREDENTIALS.items() if salted and not proves(process, user, salted)} != users:
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -104,7 +104,7 @@ def tell(transcript: Transcript, what: str, kind: int, name: str, *keys: str, ve
 def settle(transcript: Transcript, kind: int, name: str, key: str, value: str | None) -> None:
     """Return once DescribeConfigs tells `value`: in Apache Kafka a change is known to the broker a moment later."""
     told = None
-    for _ in range(500):
+    for _ in range(3_000):
         (result,) = transcript.ask_quietly(describe(kind, name, key), 4).results
         told = [config.value for config in result.configs]
         if told == [value]:

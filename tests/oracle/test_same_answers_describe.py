@@ -412,7 +412,7 @@ def test_client_quotas(same_answers: SameAnswers) -> None:
         def wait_until_told(count: int) -> None:
             """Apache Kafka's broker hears of a change a moment after it was answered."""
             everything = DescribeClientQuotasRequest(components=[], strict=False)
-            for _ in range(500):
+            for _ in range(3_000):
                 if len(transcript.ask_quietly(everything, 1).entries) == count:
                     return
                 time.sleep(0.01)

@@ -405,7 +405,7 @@ def test_groups_are_deleted(same_answers: SameAnswers) -> None:
 def until_members(cast: Cast, *names: str) -> None:
     """Return when the group has these members, and no others."""
     wanted = {cast.ids[name] for name in names}
-    for _ in range(600):
+    for _ in range(1_500):
         cast.begin(describe(cast.group), 5, name="script")
         (group,) = cast.end("", name="script", quietly=True).groups
         if {member.member_id for member in group.members} == wanted:
@@ -465,7 +465,7 @@ def test_who_is_silent_for_too_long(same_answers: SameAnswers) -> None:
             group = cast.group
             settled(cast, "a", "i1", session_ms=6_000)
             cast.ask("is told its id, and never comes", join(group, session_ms=6_000), name="b")
-            for _ in range(600):
+            for _ in range(1_500):
                 cast.begin(heartbeat(group, cast.ids["a"], 2), name="a")
                 if cast.end("", name="a", quietly=True).error_code:
                     break

@@ -248,7 +248,7 @@ def test_a_deleted_topic_takes_its_offsets_along(same_answers: SameAnswers) -> N
         transcript._wire.ask(commit(group, other, 0), 8)
         transcript.ask("both", fetch(group, None, 7), 7)
         transcript.ask("delete", delete_topics(topic, version=5), 5)
-        for _ in range(500):  # Apache Kafka answers first
+        for _ in range(3_000):  # Apache Kafka answers first
             if len(transcript._wire.ask(fetch(group, None, 7), 7).topics) == 1:
                 break
             time.sleep(0.01)

@@ -74,7 +74,7 @@ def create_topics(wire: Wire) -> None:
     ]
     answer = wire.ask(CreateTopicsRequest(topics=topics, timeout_ms=10_000), 5)
     assert not any(topic.error_code for topic in answer.topics)
-    for _ in range(1000):  # Kafka answers before its partitions have leaders
+    for _ in range(3_000):  # Kafka answers before its partitions have leaders
         if not any(list_offsets(wire, name, (LATEST, 1))[0][0] for name in TOPICS):
             return
         time.sleep(0.01)
@@ -175,7 +175,7 @@ def produce_everything(wires: list[Wire], now_ms: int) -> None:
             assert ours == theirs or (theirs[0] == UNKNOWN_SERVER_ERROR and ours[0]), (topic, number, data[:60].hex())
     for _ in range(40):
         records = [
-            Record(0, now_ms + dice.randrange(1000), dice.choice((None, b"k")), b"v" * dice.randrange(300), headers)
+            Record(0, now_ms + dice.randrange(3_000), dice.choice((None, b"k")), b"v" * dice.randrange(300), headers)
             for headers in dice.choices(((), (("h", b"1"),)), k=dice.choice((1, 3, 30)))
         ]
         data = bytes(build_batch(records, codec=dice.choice((0, 1, 2, 3))))

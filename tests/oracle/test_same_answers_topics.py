@@ -183,7 +183,7 @@ def ask_api_versions(transcript: Transcript, version: int, body: bytes) -> bytes
     """Ask in any version, with any body, on a fresh connection; return the response after its header."""
     flexible = b"\0" if version >= 3 else b""
     header = struct.pack(">hhih", 18, version, 7, 2) + b"me" + flexible
-    with Wire(transcript.server.host, transcript.server.port, timeout=5) as wire:
+    with Wire(transcript.server.host, transcript.server.port, timeout=30) as wire:
         wire.socket.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
         response = wire.receive()
         return None if response is None else response[4:]
@@ -206,7 +206,7 @@ def test_what_is_no_request_closes_the_connection(same_answers: SameAnswers) -> 
             "an HTTP request": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
         }
         for what, data in sends.items():
-            with Wire(transcript.server.host, transcript.server.port, timeout=5) as wire:
+            with Wire(transcript.server.host, transcript.server.port, timeout=30) as wire:
                 wire.socket.sendall(data)
                 transcript.note(what, "closed" if wire.receive() is None else "answered")
 

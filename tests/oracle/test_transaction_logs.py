@@ -108,7 +108,7 @@ def test_both_servers_keep_the_same(
 
 def wait_for_indexes(folder: Path) -> None:
     """Until the indexes of full segments are in their files: ours get there behind the requests."""
-    for _ in range(1000):
+    for _ in range(1_500):
         entries = sum(file.stat().st_size for file in folder.glob("*.txnindex")) // TRANSACTION_INDEX_ENTRY
         if entries == ABORTS:
             return

@@ -26,7 +26,7 @@ def rows(finished: Finished) -> list[list[str]]:
 
 def fresh_producer(wire: Wire) -> Any:
     """A producer id and epoch, as soon as there are any to be had."""
-    for _ in range(500):
+    for _ in range(1_500):
         answer = wire.ask(init(None), 4)
         if answer.error_code == 0:
             return answer

@@ -104,7 +104,7 @@ def delete_groups(*groups: str) -> Any:
 def await_coordinator(wire: Wire, *groups: str) -> None:
     """Return when a server coordinates groups and has loaded them; the first question makes the topic for them."""
     for group in groups:
-        for _ in range(1_000):
+        for _ in range(3_000):
             found = wire.ask(FindCoordinatorRequest(key=group, key_type=0), 1)
             if found.error_code == 0:
                 (described,) = wire.ask(describe(group), 0).groups

@@ -157,7 +157,7 @@ def _named(topic: str | uuid.UUID, field: str) -> dict[str, Any]:
 def wait_for_leaders(wire: Wire, topic: str, partitions: int) -> None:
     """Return when every partition takes requests: Apache Kafka answers CreateTopics, and starts, a moment earlier."""
     request = list_offsets(topic, *[-1] * partitions, partitions=range(partitions))
-    for _ in range(1000):
+    for _ in range(3_000):
         (answer,) = wire.ask(request, 5).topics
         if not any(partition.error_code for partition in answer.partitions):
             return

@@ -107,7 +107,7 @@ def delete(group: str, *topics: tuple[str, Iterable[int]]) -> Any:
 
 def await_transaction_coordinator(wire: Wire, transactional_id: str) -> None:
     """Have the topic of transactions made, and the id's partition of it led."""
-    for _ in range(1000):
+    for _ in range(1_500):
         if wire.ask(find(transactional_id, version=1, key_type=1), 1).error_code not in NOT_YET:
             return
         time.sleep(0.02)
@@ -117,7 +117,7 @@ def await_transaction_coordinator(wire: Wire, transactional_id: str) -> None:
 def await_coordinator(wire: Wire, *groups: str) -> None:
     """Have the topic of offsets made, and each group's partition of it led and loaded."""
     for group in groups:
-        for _ in range(1000):
+        for _ in range(1_500):
             found = wire.ask(find(group, version=1), 1)
             if found.error_code == 0 and wire.ask(fetch(group, [], 5), 5).error_code not in NOT_YET:
                 break

@@ -11,6 +11,7 @@ from typing import Any
 from kmini import Cluster
 from kmini.broker.broker import Broker as Core
 from kmini.broker.handlers.delete_records import DelayedDelete
+from kmini.broker.replicas import Replica
 from kmini.protocol.errors import NONE
 from kmini.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from kmini.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -29,8 +30,8 @@ LONG_MS = 600_000
 
 
 def until(is_so: Callable[[], bool]) -> None:
-    """Return when something is so that no event tells of; fails after 20 s."""
-    deadline = time.monotonic() + 20
+    """Return when something is so that no event tells of; fails after 30 s."""
+    deadline = time.monotonic() + 30
     while not is_so():
         assert time.monotonic() < deadline
         time.sleep(0.005)
@@ -115,7 +116,9 @@ class Replicas:
     def leave_isr(self, broker: int) -> None:
         """Have a follower stand still, and lag for so long that it is not in sync any more."""
         self.cluster.hold(broker)
-        self.produce(b"not there", acks=1)
+        end = self.produce(b"not there", acks=1) + 1
+        others = [self.replica(other) for other in self.followers if other != broker]
+        until(lambda: all(other.log_end_offset == end for other in others))  # else they lag, too, when time passes
         self.cluster.advance_clock("1m", liveness=True)
         assert broker not in self.cluster.isr("orders")
 
@@ -187,9 +190,13 @@ class Replicas:
 
     def reported(self, follower: int) -> int:
         """The log start offset that its leader knows it to have."""
+        return self.replica(follower).log_start_offset
+
+    def replica(self, follower: int) -> Replica:
+        """A follower, as its leader sees it."""
         replica = self.core(self.leader).partitions[ORDERS].replicas.get(follower)
         assert replica is not None
-        return replica.log_start_offset
+        return replica
 
     def log_dir(self, broker: int) -> Path:
         assert self.cluster.data_dir is not None

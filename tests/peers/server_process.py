@@ -86,7 +86,7 @@ class ServerProcess:
 
     def kill(self) -> None:
         """End the process as `kill -9` does; what it had written to files stays."""
-        self._end(signal.SIGKILL, 10.0)
+        self._end(signal.SIGKILL, 30.0)
 
     def stop(self, timeout: float = 30.0) -> int:
         """Ask for a clean shutdown and return the exit code."""

@@ -57,7 +57,7 @@ class TransactionalProducer:
     def _load(self) -> None:
         """Wait until the coordinator has what there was of this id, and somebody else has the producer id 0, which is
         noted as it is."""
-        for _ in range(500):
+        for _ in range(1_500):
             (state,) = self.transcript.ask_quietly(describe(self.name), 0).transaction_states
             if state.error_code not in NOT_YET and not self.transcript.ask_quietly(init(None), 4).error_code:
                 return
@@ -66,7 +66,7 @@ class TransactionalProducer:
 
     def begin_life(self) -> TransactionalProducer:
         """Get an id and an epoch, however long the last transaction takes to end."""
-        for _ in range(500):
+        for _ in range(1_500):
             answer = self.transcript.ask_quietly(init(self.name), 4)
             if answer.error_code not in NOT_DONE:
                 assert answer.error_code == 0, answer
@@ -134,7 +134,7 @@ class TransactionalProducer:
 
     def wait(self) -> None:
         """Until nothing is being ended any more."""
-        for _ in range(500):
+        for _ in range(1_500):
             (state,) = self.transcript.ask_quietly(describe(self.name), 0).transaction_states
             if not state.transaction_state.startswith("Prepare"):
                 return

@@ -64,7 +64,7 @@ class Transcript:
 
     def wait_until_loaded(self, request: Any, version: int) -> None:
         """Apache Kafka, just started, answers some requests with COORDINATOR_LOAD_IN_PROGRESS."""
-        for _ in range(500):
+        for _ in range(3_000):
             if self._wire.ask(request, version).error_code != COORDINATOR_LOAD_IN_PROGRESS:
                 return
             time.sleep(0.01)

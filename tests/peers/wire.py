@@ -14,7 +14,7 @@ CLIENT_ID = "tests"
 class Wire:
     """One connection to a server; answers come in the order of the requests."""
 
-    def __init__(self, host: str, port: int, *, timeout: float = 20.0) -> None:
+    def __init__(self, host: str, port: int, *, timeout: float = 30.0) -> None:
         self.socket = socket.create_connection((host, port), timeout)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._correlation_ids = itertools.count(1)

@@ -44,7 +44,7 @@ from kmini.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPart
 OFFSETS = TopicPartition(CONSUMER_OFFSETS, 0)
 NONE = "NONE"
 COMMIT_TIMEOUT_MS = 5_000
-DEADLINE_S = 20
+DEADLINE_S = 30
 
 
 async def until(condition: Callable[[], bool]) -> None:

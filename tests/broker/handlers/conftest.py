@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
@@ -57,11 +58,10 @@ def in_purgatory() -> Callable[[Broker, int], Awaitable[None]]:
     """Returns once so many requests wait in a broker's purgatory."""
 
     async def in_purgatory(broker: Broker, count: int) -> None:
-        for _ in range(1_000):
-            if len(broker.purgatory) == count:
-                return
+        deadline = time.monotonic() + 30
+        while len(broker.purgatory) != count:
+            assert time.monotonic() < deadline, f"{len(broker.purgatory)} operations wait, not {count}"
             await asyncio.sleep(0)
-        pytest.fail(f"{len(broker.purgatory)} operations wait, not {count}")
 
     return in_purgatory
 

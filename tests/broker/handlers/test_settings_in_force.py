@@ -250,8 +250,8 @@ T0 = TopicPartition("t", 0)
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    """Return when something is so that no event tells of; fails after 20 s."""
-    deadline = time.monotonic() + 20
+    """Return when something is so that no event tells of; fails after 30 s."""
+    deadline = time.monotonic() + 30
     while not is_so():
         assert time.monotonic() < deadline
         await asyncio.sleep(0.005)

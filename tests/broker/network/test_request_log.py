@@ -43,7 +43,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> Lines:
     caplog.set_level(logging.DEBUG, "kmini.request")
 
     def read(count: int) -> list[str]:
-        deadline = time.monotonic() + 10  # a line follows its answer
+        deadline = time.monotonic() + 30  # a line follows its answer
         while len(found := [one.getMessage() for one in caplog.records if one.name == "kmini.request"]) < count:
             assert time.monotonic() < deadline, found
             time.sleep(0.001)

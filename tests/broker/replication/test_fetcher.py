@@ -37,7 +37,7 @@ async def test_it_ends_wherever_it_is_when_it_is_stopped(cluster: Cluster, turns
     for _ in range(turns):
         await asyncio.sleep(0)
     for broker in cluster.brokers.values():
-        await asyncio.wait_for(broker.replication.hold(), 20)
+        await asyncio.wait_for(broker.replication.hold(), 30)
         assert not broker.replication._fetchers
 
 
@@ -59,13 +59,13 @@ async def test_it_ends_although_the_end_comes_with_the_connection(
         return await open_connection(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Connection, "open", forgetful)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 30
     while not began.is_set():  # it may have connected before, and pauses after it has lost that
         assert time.monotonic() < deadline
         await fetcher.hang_up()
         await cluster.clock.advance(1_500, liveness=True)  # type: ignore[attr-defined]
         await asyncio.sleep(0.005)
-    await asyncio.wait_for(fetcher.stop(), 20)
+    await asyncio.wait_for(fetcher.stop(), 30)
     assert fetcher._task.done()
 
 

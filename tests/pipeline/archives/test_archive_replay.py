@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,17 @@ def ends(broker: Broker, topic: str, partitions: int) -> list[int]:
     return [broker.offsets(topic, partition).log_end_offset for partition in range(partitions)]
 
 
+def session_members(session: int) -> list[int]:
+    """The processes of a session that have not ended. A system without /proc shows none of them."""
+    members = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended meanwhile
+            state, _, _, its_session, *_ = path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            if int(its_session) == session and state != "Z":
+                members.append(int(path.parent.name))
+    return members
+
+
 def test_after_the_driver_was_killed_a_second_run_goes_on_and_nothing_is_there_twice(
     broker: Broker, spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
@@ -57,8 +69,11 @@ def test_after_the_driver_was_killed_a_second_run_goes_on_and_nothing_is_there_t
     count, configs = 40_000, {"max.message.bytes": "1000", "cleanup.policy": "compact"}  # small batches take their time
     archive = write_archive(tmp_path, "killed", [rows_of(count), rows_of(count // 2)], configs)
     command = [sys.executable, "-m", "kmini", "replay", archive, "-b", broker.bootstrap_servers, "--master", "local[2]"]
+    connections = broker._operations.core.server.connections
+    before = {*connections}
     with (tmp_path / "log").open("wb") as log:
-        driver = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "TMPDIR": str(tmp_path)})
+        environ = {**os.environ, "TMPDIR": str(tmp_path)}
+        driver = subprocess.Popen(command, stdout=log, stderr=log, env=environ, start_new_session=True)
         try:
             deadline = time.monotonic() + 120
             while "killed" not in broker.topics() or sum(ends(broker, "killed", 2)) < 2_000:
@@ -68,11 +83,11 @@ def test_after_the_driver_was_killed_a_second_run_goes_on_and_nothing_is_there_t
         finally:
             driver.send_signal(signal.SIGKILL)
             driver.wait()
-    settled = [-1]
-    while settled != (there := ends(broker, "killed", 2)):  # its executors end when they notice
-        assert time.monotonic() < deadline, "somebody goes on writing"
-        settled = there
-        time.sleep(1)
+    deadline = time.monotonic() + 120
+    while session_members(driver.pid) or {*connections} - before:  # its executors end when they notice
+        assert time.monotonic() < deadline, "the executors go on writing"
+        time.sleep(0.02)
+    there = ends(broker, "killed", 2)
     assert 0 < sum(there) < count + count // 2
     assert Topics(kafka).get("killed").configs["cleanup.policy"] == "delete"
     with pytest.raises(ArchiveError, match="--resume"):
