@@ -34,9 +34,9 @@ from server_process import ServerProcess
 from kmini import Broker
 from kmini.client import Client, record
 from kmini.pipeline.archives.archive import archive_log_dir, archive_topic, archived_parts, get_description
+from kmini.pipeline.archives.cluster_topics import Topics
+from kmini.pipeline.archives.partition_replay import Conversion, Plan, run_plan
 from kmini.pipeline.archives.replay import replay_topic
-from kmini.pipeline.archives.topic_settings import Topics
-from kmini.pipeline.archives.writing import Conversion, Plan, run_plan
 from kmini.pipeline.clients import Kafka
 from kmini.pipeline.session import spark_session
 

@@ -23,10 +23,10 @@ from typing import NamedTuple
 
 sys.path.remove(str(Path(__file__).resolve().parent))  # its profile.py would stand before that of the standard library
 
-from kmini.pipeline.audit.plan import Scope
-from kmini.pipeline.audit.policy import TopicPolicy
+from kmini.pipeline.audit.audit_plan import Scope
+from kmini.pipeline.audit.local_audit import audit_directory
 from kmini.pipeline.audit.report import AuditReport
-from kmini.pipeline.audit.running import audit_directory
+from kmini.pipeline.audit.topic_policy import TopicPolicy
 from kmini.pipeline.logs.log_dir import LogDir
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
@@ -77,7 +77,7 @@ def audit_here(path: str) -> Once:
 
 
 def audit_there(path: str, cores: int) -> Once:
-    from kmini.pipeline.audit.on_spark import audit_on_spark
+    from kmini.pipeline.audit.spark_audit import audit_on_spark
     from kmini.pipeline.session import spark_session
 
     with spark_session("bench", master=f"local[{cores}]") as spark:

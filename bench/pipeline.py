@@ -32,8 +32,8 @@ import peers
 sys.path.remove(str(Path(__file__).resolve().parent))  # its profile.py would stand before that of the standard library
 
 from kmini.pipeline import Kafka, Pipeline, Stage, Topic
+from kmini.pipeline.admin import Admin
 from kmini.pipeline.session import spark_session
-from kmini.pipeline.stages.admin import Admin
 
 DRIVER = {
     "spark.driver.memory": "2g",
@@ -68,7 +68,8 @@ def fill(servers: str, topic: str, records: int, size: int) -> None:
 def drain(spark: Any, servers: str, number: int, options: argparse.Namespace) -> dict[str, float]:
     """Rows a second through a stage, and into nothing."""
     kafka, source, sink = Kafka(servers), f"in-{number}", f"out-{number}"
-    Admin(kafka).create([Topic(source, PARTITIONS), Topic(sink, PARTITIONS)])
+    for name in (source, sink):
+        Admin(kafka).create(name, PARTITIONS)
     fill(servers, source, options.records, options.size)
     measured = {}
     with tempfile.TemporaryDirectory(prefix="bench-pipeline-") as directory:
@@ -125,7 +126,8 @@ class Batches:
         """Processor time of the thread that purges."""
 
     def measure(self) -> dict[str, float]:
-        Admin(self._kafka).create([Topic("batch", PARTITIONS), Topic("batched", PARTITIONS)])
+        for name in ("batch", "batched"):
+            Admin(self._kafka).create(name, PARTITIONS)
         found: dict[int, tuple[float, float]] = {}
         phases: list[tuple[float, bool]] = []
         """When each began, and whether it has purges."""

@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "peers
 from server_process import ServerProcess, kmini_command
 
 from kmini.pipeline import Files, Kafka, Pipeline, Stage, Topic
+from kmini.pipeline.admin import Admin
 from kmini.pipeline.session import spark_session
-from kmini.pipeline.stages.admin import Admin
 
 PICTURES = Path(__file__).resolve().parent / "pictures"
 FILE, DATA = PICTURES / "pipeline.svg", PICTURES / "pipeline.json"
@@ -88,7 +88,7 @@ def run(spark: Any, *, is_purged: bool) -> list[Sample]:
         server = ServerProcess(kmini_command(Path(folder) / "data", BROKER), Path(folder) / "log")
         try:
             kafka = Kafka(server.bootstrap_servers)
-            Admin(kafka).create([Topic("raw", PARTITIONS)])
+            Admin(kafka).create("raw", PARTITIONS)
             pipeline = Pipeline(
                 "picture",
                 [

@@ -89,7 +89,7 @@ def archive(
     """
     with _sentences():
         from kmini.pipeline.archives.archive import archive_log_dir, archive_topic
-        from kmini.pipeline.archives.topic_settings import Topics
+        from kmini.pipeline.archives.cluster_topics import Topics
 
         kafka = _kafka(bootstrap_server, command_config)
         asked = context.get_parameter_source("bootstrap_server") is click.core.ParameterSource.COMMANDLINE
@@ -174,9 +174,9 @@ def replay(
     """
     with _sentences():
         from kmini.pipeline.archives.archive import get_description
-        from kmini.pipeline.archives.files import archived_topics
+        from kmini.pipeline.archives.archive_files import archived_topics
+        from kmini.pipeline.archives.cluster_topics import Topics
         from kmini.pipeline.archives.replay import replay_topic
-        from kmini.pipeline.archives.topic_settings import Topics
 
         kafka = _kafka(bootstrap_server, command_config)
         names = list(dict.fromkeys(topics)) or archived_topics(archive_path)
@@ -211,7 +211,7 @@ def replay(
 def _sentences() -> Iterator[None]:
     """What goes wrong with archives and with Spark, as a sentence."""
     need_extra("spark", *NEEDED)
-    from kmini.pipeline.archives.files import ArchiveError, NotAnArchive
+    from kmini.pipeline.archives.archive_files import ArchiveError, NotAnArchive
     from kmini.pipeline.clients import SettingsError
     from kmini.pipeline.session import SparkUnavailableError
 

@@ -17,8 +17,8 @@ from kmini.cli.tables import show
 
 if TYPE_CHECKING:
     from kmini.client import Client
-    from kmini.pipeline.audit.policy import TopicPolicy
     from kmini.pipeline.audit.report import AuditReport
+    from kmini.pipeline.audit.topic_policy import TopicPolicy
     from kmini.pipeline.logs.log_dir import LogDir
 
 SPARK_FROM = "64GiB"
@@ -300,7 +300,7 @@ def _run(
     default: TopicPolicy,
     topics: Topics,
 ) -> AuditReport:
-    from kmini.pipeline.audit.running import audit_directory
+    from kmini.pipeline.audit.local_audit import audit_directory
 
     try:
         if spark is None:
@@ -313,7 +313,7 @@ def _run(
 
             with progress("audit", total=_size_of(log_dir), in_bytes=True) as update:
                 return audit_directory(log_dir, scope, policies, default=default, topics=topics, on_bytes=on_bytes)
-        from kmini.pipeline.audit.on_spark import audit_on_spark
+        from kmini.pipeline.audit.spark_audit import audit_on_spark
 
         return audit_on_spark(spark, log_dir, scope, policies, default=default, topics=topics)
     except OSError as error:
@@ -331,7 +331,7 @@ def _written(folder: str, write: Callable[[], object]) -> None:
 
 
 def _draw(report: AuditReport, folder: str, kind: str) -> None:
-    from kmini.pipeline.audit.pictures import draw_pictures
+    from kmini.pipeline.audit.age_charts import draw_pictures
 
     _written(folder, lambda: draw_pictures(report, folder, kind))
 

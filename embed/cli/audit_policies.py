@@ -20,7 +20,7 @@ import click
 from kmini.cli.arguments import parse_setting, read_properties
 
 if TYPE_CHECKING:
-    from kmini.pipeline.audit.policy import TopicPolicy
+    from kmini.pipeline.audit.topic_policy import TopicPolicy
     from kmini.pipeline.logs.log_dir import LogDir
     from kmini.storage.log_config import LogConfig
 
@@ -64,7 +64,7 @@ def policies_of(
 ) -> tuple[dict[str, TopicPolicy], TopicPolicy, str]:
     """The policy of each topic, that of all others, and where it was found (empty: nowhere). `asked` is what a running
     broker has answered. UsageError for settings that cannot be."""
-    from kmini.pipeline.audit.policy import TopicPolicy
+    from kmini.pipeline.audit.topic_policy import TopicPolicy
     from kmini.protocol.errors import InvalidConfig
     from kmini.storage.log_config import LogConfig
 

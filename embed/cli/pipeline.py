@@ -17,8 +17,8 @@ from kmini.cli.extras import need_extra
 from kmini.cli.log_output import log_format_option, log_to_stderr
 
 if TYPE_CHECKING:
-    from kmini.pipeline.stages.declaration import Pipeline
-    from kmini.pipeline.stages.progress import Progress, Watcher
+    from kmini.pipeline.stages.pipeline import Pipeline
+    from kmini.pipeline.stages.pipeline_progress import Progress, Watcher
 
 SAY_EVERY = 10
 """Of the times a watcher is told, where there is no terminal to draw on: every ten seconds."""
@@ -98,7 +98,7 @@ def run(
 
 def _require_broker(declared: Pipeline, timeout_ms: int) -> None:
     """End the command if no broker answers, before a JVM is started."""
-    from kmini.pipeline.stages.admin import Admin, AdminError
+    from kmini.pipeline.admin import Admin, AdminError
 
     try:
         Admin(declared.kafka, timeout_s=timeout_ms / 1000).cluster_id()
@@ -138,7 +138,7 @@ def show_pipeline(file: str) -> None:
 def _load(file: str) -> Pipeline:
     need_extra("spark", "pyspark", "confluent_kafka")
     from kmini.pipeline.stages.declaration import DeclarationError
-    from kmini.pipeline.stages.file import load_pipeline
+    from kmini.pipeline.stages.pipeline_file import load_pipeline
 
     try:
         return load_pipeline(file)
@@ -149,7 +149,7 @@ def _load(file: str) -> Pipeline:
 def _run(declared: Pipeline, *, available_now: bool, quiet: bool) -> None:
     import logging
 
-    from kmini.pipeline.stages.running import PipelineError
+    from kmini.pipeline.stages.running_pipeline import PipelineError
 
     logging.getLogger("kmini.pipeline").setLevel(logging.INFO)
     stop = threading.Event()
@@ -185,14 +185,14 @@ def _watcher(stack: ExitStack) -> Watcher:
         return say
     from rich.live import Live
 
-    from kmini.pipeline.stages.progress import table
+    from kmini.pipeline.stages.pipeline_progress import table
 
     live = stack.enter_context(Live(auto_refresh=False))
     return lambda progress: live.update(table(progress), refresh=True)
 
 
 def _say(progress: Progress) -> None:
-    from kmini.pipeline.stages.progress import lines
+    from kmini.pipeline.stages.pipeline_progress import lines
 
     for line in lines(progress):
         click.echo(line, err=True)

@@ -10,7 +10,7 @@
 
 Read by Spark's Kafka source up to where the topic ended when it began, written by Spark's file sink, each file counted
 exactly once whenever a run was killed (the sink's own log says which files count; `read_archive` asks it). The next run
-appends what is new. `pipeline/archives/files.py` says what lies where; docs/archive.md is for users.
+appends what is new. `pipeline/archives/archive_files.py` says what lies where; docs/archive.md is for users.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from ..clients import Kafka
-from .files import (
+from .archive_files import (
     SCHEMA_DDL,
     ArchiveError,
     Description,
@@ -45,7 +45,7 @@ from .files import (
     topic_folder,
     write_description,
 )
-from .topic_settings import Topics
+from .cluster_topics import Topics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -8,7 +8,7 @@
 
 The topic is created with the settings it had, but for those (`HELD`) that would refuse or remove old records or give
 them new timestamps; these it gets when all is written. One task a partition writes with an idempotent producer, in the
-order of offsets; `writing.py` has the rule by which a replay that was killed goes on without writing anything
+order of offsets; `partition_replay.py` has the rule by which a replay that was killed goes on without writing anything
 twice. docs/archive.md says what is reproduced and what is not.
 """
 
@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...storage.config_key import OWN_PREFIX
 from ..clients import Kafka
 from .archive import archived_parts, get_description
-from .exactly import JavaWriter
-from .files import Description
-from .topic_settings import Topic, Topics
-from .writing import Conversion, KafkaPartition, Outcome, Plan, ReplayError, replay_partition, run_plan
+from .archive_files import Description
+from .cluster_topics import Topic, Topics
+from .java_writer import JavaWriter
+from .partition_replay import Conversion, KafkaPartition, Outcome, Plan, ReplayError, replay_partition, run_plan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

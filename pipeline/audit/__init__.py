@@ -1,14 +1,14 @@
-"""Audits of log directories: what should be gone, and is still there.
+"""Audits of log directories: find records that should be gone and are still there.
 
-`audit_directory` does it: `facts.py` is the map step, `supersession.py` the reduce step, `assessment.py` what is made
-of both. The same functions run in a loop here (`running.py`) and, for directories that are too large for it, on Spark
-(`on_spark.py`).
+`audit_directory` is the entry. `segment_facts.py` is the map step, `supersession.py` the reduce step, and
+`assessment.py` makes the report of both. The same functions run in a loop (`local_audit.py`) and, for directories that
+are too large for one process, on Spark (`spark_audit.py`).
 """
 
-from .plan import Scope
-from .policy import TopicPolicy
+from .audit_plan import Scope
+from .local_audit import audit_directory
 from .report import AuditReport, Finding, KeyReport, Kind, PartitionReport
-from .running import audit_directory
+from .topic_policy import TopicPolicy
 
 __all__ = [
     "AuditReport",

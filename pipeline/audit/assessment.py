@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 
-from .facts import WENT_AWAY
-from .headers import FileHeaders
-from .plan import FolderPlan, LogContext, Scope, SegmentTask
+from .audit_plan import FolderPlan, LogContext, Scope, SegmentTask
 from .report import Finding, KeyReport, KeyStatus, Kind, PartitionReport, text_of
+from .segment_facts import WENT_AWAY
+from .segment_headers import FileHeaders
 from .tally import ABORTED, DELETED, MARKER, SUPERSEDED, TOMBSTONE, Example, Tally
 
 TORN = "torn tail"

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from .plan import LogContext, Scope
+from .audit_plan import LogContext, Scope
 from .tally import DELETED, SUPERSEDED, Example, Tally, bins_of, oldest_of
 
 HAS_NO_VALUE, IS_TOMBSTONE, IS_APART, IS_JUDGED, IS_EXPIRED = 1, 2, 4, 8, 16

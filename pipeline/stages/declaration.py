@@ -9,7 +9,7 @@
         topics=[Topic("orders", partitions=4)],
     )
 
-Nothing here imports Spark: a declaration is checked when it is made, before anything runs.
+This module imports no Spark: a declaration is checked when it is made, before anything runs.
 """
 
 from __future__ import annotations
@@ -19,29 +19,26 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ..clients import Kafka
+from .locations import HAS_SCHEME
 
 if TYPE_CHECKING:
-    import threading
-
     from pyspark.sql import DataFrame, SparkSession
 
-    from .progress import Watcher
-    from .running import Running
-
 StageFunction = Callable[..., "DataFrame"]
-"""One DataFrame for each thing a stage reads, in that order, to the one that is written."""
+"""Takes one DataFrame for each source of a stage, in that order, and returns the one that is written."""
 
 Source = Callable[["SparkSession"], "DataFrame"]
-"""What a stage reads that is no topic: a table to join with, files that arrive."""
+"""A source that is no topic: a table to join with, files that arrive."""
+
+Declared = TypeVar("Declared", bound="PipelineDeclaration")
 
 OUTPUT_MODES = ("append", "update", "complete")
 STAGE_NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
-HAS_SCHEME = re.compile(r"[a-z][a-z0-9+.-]+:")
 
-OURS = {
+RESERVED_OPTIONS = {
     "subscribe": "the topic is what the stage reads",
     "subscribepattern": "the topic is what the stage reads",
     "assign": "the topic is what the stage reads",
@@ -51,34 +48,34 @@ OURS = {
     "includeheaders": "headers are always read",
     "kafka.bootstrap.servers": "Kafka(bootstrap_servers=...) says where the brokers are",
 }
-"""Options of Spark's that the declaration itself stands for, in lower case, as Spark compares them."""
+"""Options of Spark that a stage may not set, each with the reason. In lower case, because Spark ignores case."""
 
 
 class DeclarationError(Exception):
-    """A pipeline that cannot be run as it is declared; the message names stage and topic."""
+    """A pipeline cannot be run as it is declared; the message names stage and topic."""
 
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic of a pipeline, and how it is kept."""
+    """A topic of a pipeline, and how it is created and purged."""
 
     name: str
     partitions: int | None = None
-    """With how many it is created where there is none; None: it has to be there."""
+    """Partitions of a topic that the pipeline creates; None: the topic must exist."""
     configs: Mapping[str, str] = field(default_factory=dict)
-    """Topic settings, for when it is created: `segment.bytes`, `retention.ms`, ..."""
+    """Settings of a topic that the pipeline creates: `segment.bytes`, `retention.ms`, ..."""
     replication_factor: int = -1
-    """For when it is created; -1: the broker's default."""
+    """Of a topic that the pipeline creates; -1: the broker's default."""
     purge: bool | None = None
-    """Whether what all its consumers have processed is deleted. None: exactly if one stage writes it, another one reads
-    it, and it is not declared to be compacted only."""
+    """Whether records that all consumers have processed are deleted. None: yes if one stage writes the topic, another
+    reads it, and its `cleanup.policy` is not `compact`."""
     consumer_groups: Sequence[str] = ()
-    """Groups outside of the pipeline that read it too: what they have not committed is not purged."""
+    """Groups outside the pipeline that read the topic too: records they have not committed are not purged."""
 
 
 @dataclass(frozen=True)
 class Files:
-    """A sink of files, exactly once (Spark's file sink)."""
+    """A sink of files: Spark's file sink, exactly once."""
 
     path: str
     format: str = "parquet"
@@ -87,31 +84,32 @@ class Files:
 
 @dataclass(frozen=True)
 class Batches:
-    """A sink that is a function of each micro-batch and its id (Spark's foreachBatch): at least once. A batch that is
-    handed over again has the same id and, where the stage keeps no state, the same rows."""
+    """A sink that calls a function with each micro-batch and its id, at least once: Spark's foreachBatch. A batch that
+    is passed again has the same id and, where the stage keeps no state, the same rows."""
 
     function: Callable[[DataFrame, int], None]
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One streaming query: what it reads, a function, and what it writes."""
+    """One streaming query: its sources, a function, and its sink."""
 
     name: str
-    """Also the query's name, and that of its checkpoint's folder."""
+    """Also the name of the query and of its checkpoint's folder."""
     function: StageFunction
     reads: str | Source | Sequence[str | Source] = ()
-    """Names of topics, or functions of the session."""
+    """Names of topics, or functions that make a DataFrame of the session."""
     writes: str | Files | Batches = ""
     """The name of a topic, or another sink."""
     output_mode: str = "append"
     trigger_interval_ms: int | None = None
-    """None: the pipeline's."""
+    """Milliseconds between the starts of micro-batches; None: the pipeline's interval."""
     source_options: Mapping[str, str] = field(default_factory=dict)
-    """Of Spark's Kafka source, for each topic: maxOffsetsPerTrigger, startingOffsets (by default earliest), kafka.*."""
+    """Options of Spark's Kafka source for each topic: maxOffsetsPerTrigger, kafka.*, startingOffsets (earliest by
+    default)."""
     sink_options: Mapping[str, str] = field(default_factory=dict)
     checkpoint: str | None = None
-    """Its location; None: a folder of this name in the pipeline's."""
+    """Location of the checkpoint; None: a folder with the stage's name in the pipeline's `checkpoints`."""
 
     @property
     def sources(self) -> tuple[str | Source, ...]:
@@ -132,23 +130,23 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Pipeline:
-    """Stages joined by topics. Raises `DeclarationError` where they do not fit together."""
+class PipelineDeclaration:
+    """Stages joined by topics. Raises `DeclarationError` where they do not fit together. `Pipeline` can also run."""
 
     name: str
     stages: Sequence[Stage]
     topics: Sequence[Topic] = ()
-    """Those about which there is something to say; a topic that a stage names need not be here."""
+    """Topics with declared properties; a topic that a stage names may be left out."""
     kafka: Kafka = field(default_factory=Kafka)
     checkpoints: str = "checkpoints"
-    """The folder of the stages' checkpoints: a path, or a URI that Spark can write to."""
+    """Folder of the stages' checkpoints: a path, or a URI that Spark can write to."""
     directory: str = "."
-    """What relative paths (of checkpoints, of Files) are relative to. Read from a file: that file's folder."""
+    """Folder that relative paths of checkpoints and `Files` start from. For a pipeline read from a file: its folder."""
     trigger_interval_ms: int = 1000
     purge_interval_ms: int = 1000
-    """Purges follow one another by that at least; one does for all that was committed meanwhile."""
+    """Least milliseconds between two purges; one purge covers everything committed since the last."""
     spark_settings: Mapping[str, str] = field(default_factory=dict)
-    """Of the session, where it is started for this pipeline."""
+    """Settings of a session that is started for this pipeline."""
 
     def __post_init__(self) -> None:
         for check in (_check_stages, _check_topics, _check_options, _check_checkpoints):
@@ -156,7 +154,7 @@ class Pipeline:
         self.in_order()
 
     def in_order(self) -> tuple[Stage, ...]:
-        """The stages, each after those that write what it reads. Raises `DeclarationError` for a cycle."""
+        """The stages, each after the stages that write its topics. Raises `DeclarationError` for a cycle."""
         left, ordered = [*self.stages], list[Stage]()
         while left:
             written = {stage.topic_written for stage in left}
@@ -168,11 +166,11 @@ class Pipeline:
         return tuple(ordered)
 
     def topic(self, name: str) -> Topic:
-        """What is declared about a topic, if anything."""
+        """The declaration of a topic; the default one if there is none."""
         return next((topic for topic in self.topics if topic.name == name), Topic(name))
 
     def topic_names(self) -> list[str]:
-        """All that stages read or write, in the order of their data."""
+        """The topics that stages read or write, in the order of the stages."""
         names = (name for stage in self.in_order() for name in (*stage.topics_read, stage.topic_written) if name)
         return list(dict.fromkeys(names))
 
@@ -180,11 +178,11 @@ class Pipeline:
         return [stage for stage in self.stages if topic in stage.topics_read]
 
     def is_between(self, topic: str) -> bool:
-        """Whether one stage writes it and another one reads it."""
+        """Whether one stage writes the topic and another one reads it."""
         return bool(self.readers(topic)) and any(stage.topic_written == topic for stage in self.stages)
 
     def purged_topics(self) -> list[Topic]:
-        """Those of which consumed records are deleted."""
+        """The topics whose consumed records are deleted."""
         topics = [self.topic(name) for name in self.topic_names() if self.readers(name)]
         return [
             topic
@@ -197,14 +195,14 @@ class Pipeline:
         ]
 
     def located(self, path: str) -> str:
-        """A path or URI of this declaration, absolute."""
+        """Make a path of this declaration absolute; a URI stays as it is."""
         return path if HAS_SCHEME.match(path) else str(Path(self.directory).absolute() / path)
 
     def checkpoint_of(self, stage: Stage) -> str:
         return self.located(stage.checkpoint or os.path.join(self.checkpoints, stage.name))
 
-    def with_kafka(self, bootstrap_servers: str = "", settings: Mapping[str, str] | None = None) -> Pipeline:
-        """The same pipeline on another cluster, or as somebody else; what is empty stays as it is."""
+    def with_kafka(self: Declared, bootstrap_servers: str = "", settings: Mapping[str, str] | None = None) -> Declared:
+        """The same pipeline on another cluster or as another user; an empty argument changes nothing."""
         kafka = replace(
             self.kafka,
             bootstrap_servers=bootstrap_servers or self.kafka.bootstrap_servers,
@@ -212,36 +210,15 @@ class Pipeline:
         )
         return replace(self, kafka=kafka)
 
-    def start(self, *, available_now: bool = False, spark: SparkSession | None = None) -> Running:
-        """Run it beside what this program does; `Running.stop` ends it."""
-        from .running import Running
 
-        return Running(self, available_now=available_now, spark=spark)
-
-    def run(
-        self,
-        *,
-        available_now: bool = False,
-        spark: SparkSession | None = None,
-        stop: threading.Event | None = None,
-        watcher: Watcher | None = None,
-    ) -> None:
-        """Run it until `stop` is set; with `available_now` until everything there is has passed every stage.
-
-        Raises `PipelineError`: of a stage that failed when the others were stopped, upstream first.
-        """
-        with self.start(available_now=available_now, spark=spark) as running:
-            running.wait(stop, watcher)
-
-
-def _each_topic(pipeline: Pipeline) -> Iterator[tuple[Stage, str]]:
+def _each_topic(pipeline: PipelineDeclaration) -> Iterator[tuple[Stage, str]]:
     for stage in pipeline.stages:
         for name in (*stage.topics_read, stage.topic_written):
             if name is not None:
                 yield stage, name
 
 
-def _check_stages(pipeline: Pipeline) -> None:
+def _check_stages(pipeline: PipelineDeclaration) -> None:
     if not pipeline.stages:
         raise DeclarationError(f"pipeline {pipeline.name!r} has no stage")
     names = [stage.name for stage in pipeline.stages]
@@ -268,7 +245,7 @@ def _check_stages(pipeline: Pipeline) -> None:
             raise DeclarationError(f"trigger_interval_ms is {interval}: 0 (batch after batch) or more milliseconds")
 
 
-def _check_topics(pipeline: Pipeline) -> None:
+def _check_topics(pipeline: PipelineDeclaration) -> None:
     names = [topic.name for topic in pipeline.topics]
     used = {name for _, name in _each_topic(pipeline)}
     for topic in pipeline.topics:
@@ -284,29 +261,31 @@ def _check_topics(pipeline: Pipeline) -> None:
             raise DeclarationError(f"topic {topic.name!r} is to be purged, and no stage reads it")
 
 
-def _check_options(pipeline: Pipeline) -> None:
+def _check_options(pipeline: PipelineDeclaration) -> None:
     for stage in pipeline.stages:
         for key, value in {**stage.source_options, **stage.sink_options}.items():
             if key.lower() == "failondataloss" and str(value).lower() != "true":
                 raise DeclarationError(
                     f"{stage}: failOnDataLoss stays true, or records that were lost would be missed in silence"
                 )
-            if key.lower() in OURS:
-                raise DeclarationError(f"{stage}: option {key} is not for a stage to set, {OURS[key.lower()]}")
+            if key.lower() in RESERVED_OPTIONS:
+                raise DeclarationError(
+                    f"{stage}: option {key} is not for a stage to set, {RESERVED_OPTIONS[key.lower()]}"
+                )
 
 
-def _check_checkpoints(pipeline: Pipeline) -> None:
+def _check_checkpoints(pipeline: PipelineDeclaration) -> None:
     writers: dict[str, Stage] = {}
     for stage in pipeline.stages:
-        place = pipeline.checkpoint_of(stage)
-        place = place if HAS_SCHEME.match(place) else os.path.realpath(place)
-        if other := writers.get(place):
-            raise DeclarationError(f"{other} and {stage} have one checkpoint, {place}: each query needs its own")
-        writers[place] = stage
+        location = pipeline.checkpoint_of(stage)
+        location = location if HAS_SCHEME.match(location) else os.path.realpath(location)
+        if other := writers.get(location):
+            raise DeclarationError(f"{other} and {stage} have one checkpoint, {location}: each query needs its own")
+        writers[location] = stage
 
 
 def _circle(stages: Sequence[Stage]) -> str:
-    """Stages and topics of a cycle among these, each of which reads what another one of them writes."""
+    """Name the stages and topics of a cycle. Every one of these stages reads a topic that another one writes."""
     writer_of = {stage.topic_written: stage for stage in stages}
     path, stage = list[Stage](), stages[0]
     while stage not in path:

@@ -1,13 +1,13 @@
-"""Delete what every consumer of a topic has processed for good (KIP-107).
+"""Delete the records of a topic that every consumer has durably processed (KIP-107).
 
-The rule, in one sentence: a partition is purged up to the smallest offset that any registered consumer of it has
-durably processed, and not at all while one of them has not said how far it is.
+The rule: a partition is purged up to the smallest offset that any registered consumer of it has durably processed, and
+not at all while the offset of one consumer is unknown.
 
-For a stage that is what its checkpoint has *committed* (see checkpoint.py): not what a batch planned to read, which is
-in the checkpoint too, and not what a progress event told, which comes before or after the fact, or never. For a
-consumer group it is what the group has committed.
+For a stage this is the *committed* offset of its checkpoint (see `spark_checkpoint.py`). The offsets that a batch
+planned to read are in the checkpoint too, and progress events come early, late or never; neither counts. For a consumer
+group it is the group's committed offset.
 
-A purge never stops a stream: what is refused is remembered, reported, and tried again, after a pause that grows.
+A purge never stops a stream: a refused purge is reported and tried again after a growing pause.
 """
 
 from __future__ import annotations
@@ -19,45 +19,48 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from .admin import AdminError, Deleted
-from .checkpoint import CheckpointError, CheckpointFiles, last_commit, read_processed
+from ..admin import AdminError, DeletedRecords
+from .spark_checkpoint import CheckpointError, CheckpointFiles, last_commit, read_processed
 
 log = logging.getLogger("kmini.pipeline")
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
-LOOK_EVERY_S = 0.1
-"""Between looks into the checkpoints; a look that finds no new commit is one listing of a folder."""
+"""Seconds between a refused purge and the next attempt: doubled with each refusal in a row."""
+CHECK_EVERY_S = 0.1
+"""Seconds between checks of the checkpoints. A check that finds no new commit lists one folder."""
 ASK_GROUPS_EVERY_S = 1.0
+"""Least seconds between two requests for a group's committed offsets."""
 
 
 class DeletesRecords(Protocol):
-    """As much of `admin.Admin` as a purge needs."""
+    """The part of `Admin` that a purge needs."""
 
-    def delete_before(self, offsets: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], Deleted]: ...
+    def delete_before(self, offsets: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], DeletedRecords]: ...
 
     def committed(self, group: str, topic: str, partitions: Iterable[int]) -> dict[int, int]: ...
 
 
-class Consumer(Protocol):
-    """Somebody who reads a topic."""
+class TopicConsumer(Protocol):
+    """A reader of a topic: a stage, or a consumer group outside the pipeline."""
 
     name: str
 
     def processed(self, topic: str) -> Mapping[int, int]:
-        """Of each partition, up to where everything was processed, never to be read again. A partition that is missing
-        may be read from its beginning. Raises `CheckpointError`, `AdminError` or OSError where it cannot be known."""
+        """For each partition, the offset before which every record is processed and never read again. A missing
+        partition may be read from its beginning. Raises `CheckpointError`, `AdminError` or OSError if it is unknown."""
 
     def make_durable(self) -> None:
-        """Have what `processed` told survive a loss of power. Raises OSError."""
+        """Make the last result of `processed` survive a power loss. Raises OSError."""
 
 
 class StageConsumer:
-    """A stage, by its checkpoint."""
+    """A stage. Its checkpoint holds its offsets."""
 
-    def __init__(self, name: str, files: CheckpointFiles, make_durable: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, name: str, files: CheckpointFiles, sync: Callable[[], None] = lambda: None) -> None:
+        """`sync` brings the stage's files to the disk."""
         self.name = f"stage {name}"
         self._files = files
-        self._make_durable = make_durable
+        self._sync = sync
         self._commit: int | None = None
         self._offsets: Mapping[tuple[str, int], int] = {}
         self._is_durable = False
@@ -72,12 +75,12 @@ class StageConsumer:
 
     def make_durable(self) -> None:
         if not self._is_durable:
-            self._make_durable()
+            self._sync()
             self._is_durable = True
 
 
 class GroupConsumer:
-    """A consumer group, by its commits, which the broker keeps. It is asked once a second at most."""
+    """A consumer group. The broker keeps its offsets, and is asked at most every `ASK_GROUPS_EVERY_S`."""
 
     def __init__(
         self, group: str, partitions: Sequence[int], admin: DeletesRecords, now: Callable[[], float] = time.monotonic
@@ -97,42 +100,43 @@ class GroupConsumer:
         return self._offsets
 
     def make_durable(self) -> None:
-        """The broker's business."""
+        """Does nothing: the broker stores committed offsets."""
 
 
 @dataclass
 class TopicPurge:
-    """A topic that is purged, and how far that has come."""
+    """A topic that is purged, and the state of its purging."""
 
     topic: str
     partitions: Sequence[int]
-    consumers: Sequence[Consumer]
+    consumers: Sequence[TopicConsumer]
     low_watermarks: dict[int, int] = field(default_factory=dict)
-    """What the broker answered last: raised by purges, never lowered. Nothing before it is there any more."""
+    """Last answer of the broker for each partition. Purges raise it; nothing lowers it. Records before it are gone."""
     waits_for: dict[int, str] = field(default_factory=dict)
-    """Partitions that are not purged, and the consumers that have not said how far they are."""
-    trouble: str = ""
-    """Why the last attempt failed; empty after one that did not."""
+    """Partition -> the consumers that keep it from being purged, because their offsets are unknown."""
+    problem: str = ""
+    """Why the last attempt failed; empty after a success."""
     refusals: int = 0
-    """Since the last attempt that was not refused."""
+    """Refusals since the last success."""
     retry_at: float = 0.0
+    """Time of the next attempt, by the clock of the `Purger`."""
 
     def purgeable(self) -> dict[int, int]:
-        """Of each partition, up to where it can be purged. Raises what `Consumer.processed` does."""
-        told = [(consumer.name, consumer.processed(self.topic)) for consumer in self.consumers]
+        """The offset up to which each partition can be purged. Raises what `TopicConsumer.processed` raises."""
+        offsets_by_name = [(consumer.name, consumer.processed(self.topic)) for consumer in self.consumers]
         self.waits_for = {}
         offsets = {}
         for partition in self.partitions:
-            silent = [name for name, processed in told if partition not in processed]
-            if silent or not told:
-                self.waits_for[partition] = ", ".join(silent)
+            unknown = [name for name, processed in offsets_by_name if partition not in processed]
+            if unknown or not offsets_by_name:
+                self.waits_for[partition] = ", ".join(unknown)
             else:
-                offsets[partition] = min(processed[partition] for _, processed in told)
+                offsets[partition] = min(processed[partition] for _, processed in offsets_by_name)
         return offsets
 
 
 class Purger:
-    """Purges topics, whenever it is asked to."""
+    """Purges topics when `purge` is called."""
 
     def __init__(
         self, admin: DeletesRecords, topics: Sequence[TopicPurge], now: Callable[[], float] = time.monotonic
@@ -142,59 +146,59 @@ class Purger:
         self._now = now
 
     def purge(self, *, at_once: bool = False) -> int:
-        """Delete what can be deleted; return of how many partitions. `at_once`: even after a refusal a moment ago."""
+        """Delete the processed records; return the number of purged partitions. `at_once` ignores the pause after a
+        refusal."""
         return sum(self._purge(topic) for topic in self.topics if at_once or topic.retry_at <= self._now())
 
     def _purge(self, topic: TopicPurge) -> int:
         try:
-            wanted = {
+            purgeable = {
                 partition: offset
                 for partition, offset in topic.purgeable().items()
                 if offset > topic.low_watermarks.get(partition, 0)
             }
-            if not wanted:
+            if not purgeable:
                 if topic.refusals:
-                    self._is_well(topic)
+                    self._note_success(topic)
                 return 0
             for consumer in topic.consumers:
                 consumer.make_durable()
         except (CheckpointError, AdminError, OSError) as error:
-            self._is_refused(topic, str(error))
+            self._note_refusal(topic, str(error))
             return 0
-        outcomes = self._admin.delete_before({(topic.topic, number): offset for number, offset in wanted.items()})
+        outcomes = self._admin.delete_before({(topic.topic, number): offset for number, offset in purgeable.items()})
         refused = []
         for (_, partition), outcome in outcomes.items():
-            if outcome.low_watermark is not None:  # it may be beyond what was asked for: retention deletes too
+            if outcome.low_watermark is not None:  # it may be above the requested offset: retention deletes too
                 topic.low_watermarks[partition] = max(outcome.low_watermark, topic.low_watermarks.get(partition, 0))
             else:
-                refused.append(f"{topic.topic}-{partition} up to {wanted[partition]}: {_explained(outcome)}")
+                refused.append(f"{topic.topic}-{partition} up to {purgeable[partition]}: {_explained(outcome)}")
         if refused:
-            self._is_refused(topic, "; ".join(refused))
+            self._note_refusal(topic, "; ".join(refused))
         else:
-            self._is_well(topic)
+            self._note_success(topic)
         return len(outcomes) - len(refused)
 
-    def _is_refused(self, topic: TopicPurge, trouble: str) -> None:
+    def _note_refusal(self, topic: TopicPurge, problem: str) -> None:
         topic.refusals += 1
         pause_s = min(FIRST_PAUSE_S * 2 ** (topic.refusals - 1), LONGEST_PAUSE_S)
         topic.retry_at = self._now() + pause_s
-        if trouble != topic.trouble:  # the same thing again is not said again
-            log.warning("topic %s is not purged: %s; next attempt in %.0f s", topic.topic, trouble, pause_s)
-        topic.trouble = trouble
+        if problem != topic.problem:  # one line for a problem that stays
+            log.warning("topic %s is not purged: %s; next attempt in %.0f s", topic.topic, problem, pause_s)
+        topic.problem = problem
 
-    def _is_well(self, topic: TopicPurge) -> None:
-        if topic.trouble:
+    def _note_success(self, topic: TopicPurge) -> None:
+        if topic.problem:
             log.info("topic %s is purged again", topic.topic)
-        topic.trouble, topic.refusals, topic.retry_at = "", 0, 0.0
+        topic.problem, topic.refusals, topic.retry_at = "", 0, 0.0
 
 
 class PurgeThread:
-    """Purges beside the stages: a micro-batch never waits for it. It looks at the checkpoints by itself, since a
-    listener of Spark's is told of a batch whether or not its commit can be read yet."""
+    """Purges beside the stages: a micro-batch never waits for a purge. The thread checks the checkpoints itself:
+    Spark notifies its listeners of a batch before or after the commit can be read."""
 
     def __init__(self, purger: Purger, *, interval_s: float = 1.0) -> None:
-        """Where batches are committed faster than `interval_s`, one purge does for several: each costs a request and
-        some fsyncs."""
+        """At least `interval_s` lie between two purges, because each costs a request and some fsyncs."""
         self._purger = purger
         self._interval_s = interval_s
         self._stop = threading.Event()
@@ -204,22 +208,22 @@ class PurgeThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """Return when the purge that is under way is done."""
+        """End the thread; return when a purge that has begun is done."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def _run(self) -> None:
-        pause_s = LOOK_EVERY_S
+        pause_s = CHECK_EVERY_S
         while not self._stop.wait(pause_s):
             try:
-                pause_s = max(LOOK_EVERY_S, self._interval_s if self._purger.purge() else 0.0)
-            except Exception:  # a fault of ours is no reason to stop a stream
+                pause_s = max(CHECK_EVERY_S, self._interval_s if self._purger.purge() else 0.0)
+            except Exception:  # a bug here must not stop a stream
                 log.exception("a purge failed")
                 self._stop.wait(FIRST_PAUSE_S)
 
 
-def _explained(outcome: Deleted) -> str:
+def _explained(outcome: DeletedRecords) -> str:
     error = outcome.error
     if error is not None and error.name == "OFFSET_OUT_OF_RANGE":
         return (

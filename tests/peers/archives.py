@@ -83,7 +83,7 @@ def write_archive(
     folder: Path, topic: str, partitions: Sequence[Sequence[Any]], configs: dict[str, str] | None = None
 ) -> str:
     """An archive of a topic with these `Row`s in its partitions, in two files each."""
-    from kmini.pipeline.archives.files import Description, write_description
+    from kmini.pipeline.archives.archive_files import Description, write_description
 
     archive = str(folder)
     write_description(archive, Description(topic, len(partitions), configs or {}, is_complete=True))

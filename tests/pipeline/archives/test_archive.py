@@ -52,7 +52,7 @@ def send(broker: Broker, *batches: tuple[str, int, list[Any], Codec]) -> None:
 
 
 def own_configs(kafka: Kafka, topic: str) -> dict[str, str]:
-    from kmini.pipeline.archives.topic_settings import Topics
+    from kmini.pipeline.archives.cluster_topics import Topics
 
     return Topics(kafka).get(topic).configs
 
@@ -209,7 +209,7 @@ def test_records_that_were_deleted_before_they_were_archived_are_missed(
     broker: Broker, spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
     from kmini.pipeline.archives.archive import archive_topic
-    from kmini.pipeline.archives.files import ArchiveError
+    from kmini.pipeline.archives.archive_files import ArchiveError
 
     broker.create_topic("lossy")
     archive = str(tmp_path)
@@ -228,7 +228,7 @@ def test_a_topic_that_was_created_anew_is_not_appended(
     broker: Broker, spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
     from kmini.pipeline.archives.archive import archive_topic
-    from kmini.pipeline.archives.files import ArchiveError
+    from kmini.pipeline.archives.archive_files import ArchiveError
 
     broker.create_topic("reborn")
     archive_topic(spark, "reborn", str(tmp_path), kafka)
@@ -280,7 +280,7 @@ def test_the_time_of_append_is_kept_and_the_topic_stamps_again_afterwards(
     broker: Broker, spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
     from kmini.pipeline.archives.archive import archive_topic
-    from kmini.pipeline.archives.files import ArchiveError
+    from kmini.pipeline.archives.archive_files import ArchiveError
     from kmini.pipeline.archives.replay import replay_topic
 
     appending = {"message.timestamp.type": "LogAppendTime", "retention.ms": "1000"}

@@ -21,8 +21,8 @@ def test_a_topic_goes_from_kmini_to_apache_kafka_and_from_there_into_an_archive_
     spark: SparkSession, apache_kafka_server: ServerProcess, topic_names: Callable[[str], str], tmp_path: Path
 ) -> None:
     from kmini.pipeline.archives.archive import archive_topic
+    from kmini.pipeline.archives.cluster_topics import Topics
     from kmini.pipeline.archives.replay import replay_topic
-    from kmini.pipeline.archives.topic_settings import Topics
     from kmini.pipeline.clients import Kafka
 
     name, apache = topic_names("archived"), Kafka(apache_kafka_server.bootstrap_servers)

@@ -170,7 +170,7 @@ def test_bad_input_is_one_sentence(
     sentence: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from kmini.pipeline.archives.files import Description, write_description
+    from kmini.pipeline.archives.archive_files import Description, write_description
 
     for folder in ("EMPTY", "TABLE/topic=orders/partition=0", "DATA/orders-0"):
         (tmp_path / folder).mkdir(parents=True)

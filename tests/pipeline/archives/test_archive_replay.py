@@ -37,7 +37,7 @@ def kafka(broker: Broker) -> Kafka:
 
 
 def rows_of(count: int, salt: str = "") -> list[Any]:
-    from kmini.pipeline.archives.files import Row
+    from kmini.pipeline.archives.archive_files import Row
 
     return [
         Row(2 * number, 1_000 + number, 0, b"key", b"%d%s" % (number, salt.encode()), None) for number in range(count)
@@ -62,9 +62,9 @@ def session_members(session: int) -> list[int]:
 def test_after_the_driver_was_killed_a_second_run_goes_on_and_nothing_is_there_twice(
     broker: Broker, spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
-    from kmini.pipeline.archives.files import ArchiveError
+    from kmini.pipeline.archives.archive_files import ArchiveError
+    from kmini.pipeline.archives.cluster_topics import Topics
     from kmini.pipeline.archives.replay import replay_topic
-    from kmini.pipeline.archives.topic_settings import Topics
 
     count, configs = 40_000, {"max.message.bytes": "1000", "cleanup.policy": "compact"}  # small batches take their time
     archive = write_archive(tmp_path, "killed", [rows_of(count), rows_of(count // 2)], configs)
@@ -105,7 +105,7 @@ def test_after_the_driver_was_killed_a_second_run_goes_on_and_nothing_is_there_t
 def test_what_is_no_beginning_of_this_replay_is_refused_and_left_alone(
     broker: Broker, spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
-    from kmini.pipeline.archives.files import ArchiveError
+    from kmini.pipeline.archives.archive_files import ArchiveError
     from kmini.pipeline.archives.replay import replay_topic
 
     archive = write_archive(tmp_path, "mine", [rows_of(4), rows_of(4)])
@@ -121,7 +121,7 @@ def test_what_is_no_beginning_of_this_replay_is_refused_and_left_alone(
 def test_a_topic_of_another_number_of_partitions_is_refused(
     broker: Broker, spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
-    from kmini.pipeline.archives.files import ArchiveError
+    from kmini.pipeline.archives.archive_files import ArchiveError
     from kmini.pipeline.archives.replay import replay_topic
 
     archive = write_archive(tmp_path, "narrow", [rows_of(4)])
@@ -135,7 +135,7 @@ def test_a_topic_of_another_number_of_partitions_is_refused(
 def test_a_record_that_the_topic_refuses_ends_its_partition_with_the_reason(
     broker: Broker, spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
-    from kmini.pipeline.archives.files import ArchiveError, Row
+    from kmini.pipeline.archives.archive_files import ArchiveError, Row
     from kmini.pipeline.archives.replay import replay_topic
 
     rows = [Row(n, 1, 0, None, b"v" * (5_000 if n == 3 else 5), None) for n in range(6)]
@@ -155,8 +155,8 @@ def test_a_record_that_the_topic_refuses_ends_its_partition_with_the_reason(
 def test_settings_that_brokers_do_not_know_or_refuse_are_named(
     broker: Broker, spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
+    from kmini.pipeline.archives.cluster_topics import Topics
     from kmini.pipeline.archives.replay import replay_topic
-    from kmini.pipeline.archives.topic_settings import Topics
 
     configs = {"min.insync.replicas": "3", "of.another.make": "1", "segment.bytes": "no number", "retention.ms": "5000"}
     archive = write_archive(tmp_path, "strange", [rows_of(1)], configs)

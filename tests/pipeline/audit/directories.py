@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from kmini import Broker
-from kmini.pipeline.audit.plan import Scope
-from kmini.pipeline.audit.policy import TopicPolicy
+from kmini.pipeline.audit.audit_plan import Scope
+from kmini.pipeline.audit.local_audit import audit_directory
 from kmini.pipeline.audit.report import AuditReport, Finding, Kind, PartitionReport
-from kmini.pipeline.audit.running import audit_directory
+from kmini.pipeline.audit.topic_policy import TopicPolicy
 from kmini.pipeline.logs.log_dir import LogDir
 from kmini.storage.log_config import LogConfig
 

@@ -9,9 +9,9 @@ import pytest
 
 from kmini import Broker
 from kmini.pipeline.audit import running
-from kmini.pipeline.audit.facts import WENT_AWAY, map_segment
-from kmini.pipeline.audit.plan import Scope, SegmentTask, context_of, plan_audit
+from kmini.pipeline.audit.audit_plan import Scope, SegmentTask, context_of, plan_audit
 from kmini.pipeline.audit.report import KeyStatus, Kind
+from kmini.pipeline.audit.segment_facts import WENT_AWAY, map_segment
 from kmini.pipeline.audit.tally import Tally
 from kmini.pipeline.logs.log_dir import LogDir
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from kmini import Broker
 from kmini.cli import kmini
 from kmini.pipeline.audit import on_spark
-from kmini.pipeline.audit.plan import Scope
+from kmini.pipeline.audit.audit_plan import Scope
 from kmini.pipeline.audit.report import Kind
 from kmini.pipeline.logs.log_dir import LogDir
 

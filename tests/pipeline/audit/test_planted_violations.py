@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kmini import Broker
-from kmini.pipeline.audit.plan import GRACE_MS
+from kmini.pipeline.audit.audit_plan import GRACE_MS
 from kmini.pipeline.audit.report import KeyStatus, Kind
 
 from .directories import (

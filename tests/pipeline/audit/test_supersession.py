@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kmini.pipeline.audit.audit_plan import LogContext, Scope
 from kmini.pipeline.audit.buckets import Buckets
-from kmini.pipeline.audit.plan import LogContext, Scope
-from kmini.pipeline.audit.policy import TopicPolicy
 from kmini.pipeline.audit.supersession import (
     FACTS,
     HAS_NO_VALUE,
@@ -23,6 +22,7 @@ from kmini.pipeline.audit.supersession import (
     reduce,
 )
 from kmini.pipeline.audit.tally import DELETED, SUPERSEDED, Tally
+from kmini.pipeline.audit.topic_policy import TopicPolicy
 
 NOW_MS, BOUND_MS, GRACE_MS, END_OFFSET = 1_000_000, 200_000, 50_000, 30
 SCOPE = Scope(NOW_MS, GRACE_MS)

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kmini.pipeline.audit.transactions import ABORTED, BEGUN, COMMITTED, Event, EventsOfFile, fates_of
+from kmini.pipeline.audit.transaction_outcomes import ABORTED, BEGUN, COMMITTED, Event, EventsOfFile, fates_of
 from kmini.storage.config_key import MAX_LONG
 
 

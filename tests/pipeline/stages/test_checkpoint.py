@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from server_process import StartServer
 
-from kmini.pipeline.stages.checkpoint import (
+from kmini.pipeline.stages.spark_checkpoint import (
     CheckpointError,
     LocalFiles,
     Processed,

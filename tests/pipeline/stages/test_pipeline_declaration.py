@@ -17,8 +17,8 @@ pytest.importorskip("confluent_kafka")
 from kmini.cli import kmini
 from kmini.pipeline import Batches, DeclarationError, Files, Kafka, Pipeline, Stage, Topic
 from kmini.pipeline.clients import SettingsError
-from kmini.pipeline.stages.file import load_pipeline
-from kmini.pipeline.stages.progress import Progress, StageProgress, TopicProgress, lines, table
+from kmini.pipeline.stages.pipeline_file import load_pipeline
+from kmini.pipeline.stages.pipeline_progress import Progress, StageProgress, TopicProgress, lines, table
 
 
 def same(frame: Any) -> Any:
@@ -236,9 +236,9 @@ def test_a_file_that_declares_none_is_refused_in_one_line(
 LOGGING = """
 import logging, sys
 from kmini.cli import main
-from kmini.pipeline.stages.admin import Admin
-from kmini.pipeline.stages.declaration import Pipeline
-from kmini.pipeline.stages.running import PipelineError
+from kmini.pipeline.admin import Admin
+from kmini.pipeline.stages.pipeline import Pipeline
+from kmini.pipeline.stages.running_pipeline import PipelineError
 
 def fail(self, **options):
     logging.getLogger("kmini.pipeline.x").info("begins")
@@ -283,7 +283,7 @@ def test_a_run_without_a_broker_ends_before_spark_is_started(
 ) -> None:
     pytest.importorskip("pyspark")
     file.write_text(DECLARED.format(name="one"))
-    monkeypatch.setattr("kmini.pipeline.stages.declaration.Pipeline.start", lambda *_, **__: pytest.fail("it starts"))
+    monkeypatch.setattr("kmini.pipeline.stages.pipeline.Pipeline.start", lambda *_, **__: pytest.fail("it starts"))
     with pytest.raises(SystemExit) as ended:
         kmini.main(["pipeline", "run", str(file), "-b", "127.0.0.1:1", "--timeout-ms", "300"], prog_name="kmini")
     assert ended.value.code == 1

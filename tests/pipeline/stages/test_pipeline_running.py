@@ -19,13 +19,13 @@ from server_process import StartServer
 
 from kmini import Broker
 from kmini.pipeline import Batches, Files, Kafka, Pipeline, Stage, Topic
-from kmini.pipeline.stages import places
-from kmini.pipeline.stages import running as running_module
-from kmini.pipeline.stages.admin import Admin
-from kmini.pipeline.stages.checkpoint import LocalFiles, last_commit
-from kmini.pipeline.stages.places import SparkFiles
-from kmini.pipeline.stages.progress import lines
-from kmini.pipeline.stages.running import PipelineError, Running, reason
+from kmini.pipeline.admin import Admin
+from kmini.pipeline.stages import checkpoint_files, checkpoint_lock
+from kmini.pipeline.stages import running_pipeline as running_module
+from kmini.pipeline.stages.checkpoint_files import SparkFiles
+from kmini.pipeline.stages.pipeline_progress import lines
+from kmini.pipeline.stages.running_pipeline import PipelineError, Running, reason
+from kmini.pipeline.stages.spark_checkpoint import LocalFiles, last_commit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,9 +56,9 @@ class Cluster:
         self.admin = AdminClient(self.client)
 
     def create(self, *names: str, partitions: int = 1, **configs: str) -> None:
-        Admin(self.kafka).create(
-            Topic(name, partitions, {key.replace("_", "."): value for key, value in configs.items()}) for name in names
-        )
+        admin = Admin(self.kafka)
+        for name in names:
+            admin.create(name, partitions, {key.replace("_", "."): value for key, value in configs.items()})
 
     def send(self, topic: str, *values: str, **more: Any) -> None:
         from confluent_kafka import Producer
@@ -288,7 +288,7 @@ def test_a_checkpoint_that_somebody_writes_is_refused(
     spark: SparkSession, cluster: Cluster, piped: Callable[..., Pipeline], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.create("in", "out")
-    monkeypatch.setattr(places.CheckpointLock.__init__, "__kwdefaults__", {"wait_s": 0.2})
+    monkeypatch.setattr(checkpoint_lock.CheckpointLock.__init__, "__kwdefaults__", {"wait_s": 0.2})
     pipeline = piped(Stage("s", same, reads="in", writes="out"))
     with pipeline.start(spark=spark) as running:
         with pytest.raises(PipelineError, match="another query writes this checkpoint"):
@@ -485,8 +485,8 @@ def test_a_checkpoint_elsewhere_is_read_through_spark(spark: SparkSession, tmp_p
     assert list(files.names("commits")) == []
     with pytest.raises(FileNotFoundError):
         files.read("kmini.json")
-    places.write_identity(files, "c", {"t": "id"})
-    assert places.read_identity(files) == {"cluster_id": "c", "topic_ids": {"t": "id"}}
+    checkpoint_files.write_identity(files, "c", {"t": "id"})
+    assert checkpoint_files.read_identity(files) == {"cluster_id": "c", "topic_ids": {"t": "id"}}
     assert json.loads((tmp_path / "checkpoint" / "kmini.json").read_text())["cluster_id"] == "c"
     assert files.names("") == ["kmini.json"]
 

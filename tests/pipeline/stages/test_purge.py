@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from kmini.pipeline.admin import AdminError, DeletedRecords
 from kmini.pipeline.stages import durable, purge
-from kmini.pipeline.stages.admin import AdminError, Deleted
-from kmini.pipeline.stages.checkpoint import LocalFiles, read_planned
 from kmini.pipeline.stages.durable import DurableFolder, DurableOutput
-from kmini.pipeline.stages.purge import Consumer, GroupConsumer, Purger, StageConsumer, TopicPurge
+from kmini.pipeline.stages.purge import GroupConsumer, Purger, StageConsumer, TopicConsumer, TopicPurge
+from kmini.pipeline.stages.spark_checkpoint import LocalFiles, read_planned
 
 Offsets = dict[tuple[str, int], int]
 
@@ -28,17 +28,17 @@ class Broker:
         self.refused: set[int] = set()
         self.commits: dict[str, dict[int, int]] = {}
 
-    def delete_before(self, offsets: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], Deleted]:
+    def delete_before(self, offsets: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], DeletedRecords]:
         self.requests.append(dict(offsets))
         return {partition: self._delete(partition, offset) for partition, offset in offsets.items()}
 
-    def _delete(self, partition: tuple[str, int], offset: int) -> Deleted:
+    def _delete(self, partition: tuple[str, int], offset: int) -> DeletedRecords:
         if self.refusal is not None and (not self.refused or partition[1] in self.refused):
-            return Deleted(None, self.refusal)
+            return DeletedRecords(None, self.refusal)
         if offset > self.end:
-            return Deleted(None, AdminError("OFFSET_OUT_OF_RANGE", "t-0: Offset out of range"))
+            return DeletedRecords(None, AdminError("OFFSET_OUT_OF_RANGE", "Offset out of range", "t-0"))
         self.starts[partition] = max(offset, self.starts.get(partition, 0))
-        return Deleted(self.starts[partition])
+        return DeletedRecords(self.starts[partition])
 
     def committed(self, group: str, topic: str, partitions: Iterable[int]) -> dict[int, int]:
         if group not in self.commits:
@@ -82,7 +82,7 @@ def clock() -> Clock:
     return Clock()
 
 
-def topic(*consumers: Consumer, partitions: int = 2) -> TopicPurge:
+def topic(*consumers: TopicConsumer, partitions: int = 2) -> TopicPurge:
     return TopicPurge("t", range(partitions), consumers)
 
 
@@ -131,7 +131,7 @@ def test_a_log_that_begins_beyond_what_was_asked_for_is_purged_enough(broker: Br
     purged = topic(Reader("a", p0=50), partitions=1)
     assert Purger(broker, [purged]).purge() == 1
     assert purged.low_watermarks == {0: 70}
-    assert purged.trouble == ""
+    assert purged.problem == ""
 
 
 def test_a_refusal_is_told_and_tried_again_later_and_later(broker: Broker, clock: Clock) -> None:
@@ -142,11 +142,11 @@ def test_a_refusal_is_told_and_tried_again_later_and_later(broker: Broker, clock
         assert purger.purge() == 0
         assert purger.purge() == 0
         assert len(broker.requests) == tries
-        assert "TOPIC_AUTHORIZATION_FAILED" in purged.trouble
+        assert "TOPIC_AUTHORIZATION_FAILED" in purged.problem
         clock.now = purged.retry_at
     broker.refusal = None
     assert purger.purge() == 1
-    assert (purged.trouble, purged.refusals) == ("", 0)
+    assert (purged.problem, purged.refusals) == ("", 0)
 
 
 def test_pauses_after_refusals_grow_up_to_a_bound(broker: Broker, clock: Clock) -> None:
@@ -167,16 +167,16 @@ def test_a_refusal_of_one_partition_or_topic_is_none_of_another(broker: Broker, 
     first, second = topic(Reader("a", p0=50, p1=60)), TopicPurge("u", [0], [Reader("a", p0=5)])
     assert Purger(broker, [first, second], now=clock).purge() == 2
     assert broker.starts == {("t", 0): 50, ("u", 0): 5}
-    assert "t-1 up to 60" in first.trouble
-    assert second.trouble == ""
+    assert "t-1 up to 60" in first.problem
+    assert second.problem == ""
 
 
 def test_an_offset_beyond_the_log_is_refused_and_explained(broker: Broker) -> None:
     broker.end = 10
     purged = topic(Reader("a", p0=50), partitions=1)
     Purger(broker, [purged]).purge()
-    assert "OFFSET_OUT_OF_RANGE" in purged.trouble
-    assert "the log ends before what was processed" in purged.trouble
+    assert "OFFSET_OUT_OF_RANGE" in purged.problem
+    assert "the log ends before what was processed" in purged.problem
 
 
 def test_nothing_is_purged_before_what_was_made_of_it_is_durable(broker: Broker, clock: Clock) -> None:
@@ -186,7 +186,7 @@ def test_nothing_is_purged_before_what_was_made_of_it_is_durable(broker: Broker,
     purger = Purger(broker, [purged], now=clock)
     purger.purge()
     assert broker.requests == []
-    assert "no space left" in purged.trouble
+    assert "no space left" in purged.problem
     reader.fault, clock.now = None, purged.retry_at
     assert purger.purge() == 1
     assert reader.made_durable == 1
@@ -235,7 +235,7 @@ def test_a_checkpoint_that_is_not_understood_stops_its_purges_only(checkpoint: P
     purged = topic(StageConsumer("s", LocalFiles(checkpoint)), partitions=1)
     other = TopicPurge("u", [0], [Reader("a", p0=5)])
     Purger(broker, [purged, other]).purge()
-    assert "commits/0 begins with b'v9'" in purged.trouble
+    assert "commits/0 begins with b'v9'" in purged.problem
     assert broker.starts == {("u", 0): 5}
 
 
@@ -278,7 +278,7 @@ def test_a_group_that_cannot_be_asked_keeps_everything(broker: Broker, clock: Cl
     purged = topic(Reader("s", p0=50), GroupConsumer("secret", [0], broker, now=clock), partitions=1)
     Purger(broker, [purged], now=clock).purge()
     assert broker.requests == []
-    assert "GROUP_AUTHORIZATION_FAILED" in purged.trouble
+    assert "GROUP_AUTHORIZATION_FAILED" in purged.problem
 
 
 # --- what survives a loss of power

@@ -21,7 +21,7 @@ from ...storage.filesystem import OsFileSystem
 from ...storage.indexes.time_index import NO_TIMESTAMP
 from ...storage.inspect.dump_log import walk
 from ...storage.inspect.dump_report import Source
-from .transactions import ABORTED, COMMITTED, Event, EventsOfFile
+from .transaction_outcomes import ABORTED, COMMITTED, Event, EventsOfFile
 
 WINDOW_BYTES = 64 * 1024
 """Read at a time, headers and records, where batches are small."""

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple, Protocol
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from ...protocol.records.record import TOMBSTONE_HEADER
-from .files import ArchiveError, FilePart, Row, read_rows
-from .topic_settings import QUIET, reads
+from ..admin import describe_error
+from .archive_files import ArchiveError, FilePart, Row, read_rows
 
 OFFSET_HEADER = "kmini.offset"
 """Carries the original offset as decimal digits, where that is asked for."""
@@ -33,6 +33,9 @@ QUEUED_MESSAGES = 100_000
 POLL_EVERY = 1_000
 
 LOG_APPEND_TIME = 1
+
+QUIET: dict[str, Any] = {"log_level": 0, "log.connection.close": False}
+"""Settings of a librdkafka client that logs nothing on stderr: its errors are raised."""
 
 _LOG = logging.getLogger("kmini.pipeline.replay")
 _LOG.addHandler(logging.NullHandler())  # what librdkafka says is raised as well
@@ -280,7 +283,7 @@ class KafkaPartition:
         try:
             _, end = self._consumer.get_watermark_offsets(self._place, timeout=self._plan.stall_ms / 1000, cached=False)
         except KafkaException as error:
-            raise ReplayError(f"no broker tells where it ends: {reads(error.args[0])}") from error
+            raise ReplayError(f"no broker tells where it ends: {describe_error(error.args[0])}") from error
         return int(end)
 
     def record_at(self, offset: int) -> Seen | None:
@@ -292,7 +295,7 @@ class KafkaPartition:
         if (error := message.error()) is not None:
             if error.name() in ("_PARTITION_EOF", "_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"):
                 return None
-            raise ReplayError(f"the record at offset {offset} cannot be read: {reads(error)}")
+            raise ReplayError(f"the record at offset {offset} cannot be read: {describe_error(error)}")
         if message.offset() != offset:
             return None
         return Seen(offset, message.timestamp()[1], message.key(), message.value(), _headers(message.headers()))
@@ -309,7 +312,7 @@ class KafkaPartition:
                 except BufferError:
                     self._wait(producer)
                 except KafkaException as error:
-                    raise self._stop(reads(error.args[0])) from error
+                    raise self._stop(describe_error(error.args[0])) from error
             count += 1
             if count % POLL_EVERY == 0:
                 self._poll(producer, 0)
@@ -339,13 +342,13 @@ class KafkaPartition:
 
     def _delivered(self, error: Any, message: Any) -> None:
         if error is not None and self._failure is None:
-            self._failure = ReplayError(f"a record is refused: {reads(error)}")
+            self._failure = ReplayError(f"a record is refused: {describe_error(error)}")
 
     def _poll(self, producer: Producer, timeout_s: float) -> None:
         try:
             producer.poll(timeout_s)
         except KafkaException as error:  # so it tells of what is fatal
-            raise self._stop(f"the producer cannot go on: {reads(error.args[0])}") from error
+            raise self._stop(f"the producer cannot go on: {describe_error(error.args[0])}") from error
         if self._failure is not None:
             raise self._stop()
 

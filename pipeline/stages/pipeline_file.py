@@ -1,4 +1,4 @@
-"""A pipeline from the Python file that declares it."""
+"""Load a pipeline from the Python file that declares it."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from dataclasses import replace
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-from .declaration import DeclarationError, Pipeline
+from .declaration import DeclarationError
+from .pipeline import Pipeline
 
 MODULE = "kmini_pipeline_file"
 
 
 def load_pipeline(path: str | Path) -> Pipeline:
-    """The pipeline that a file declares: its variable `pipeline`, or the only `Pipeline` in it. Relative paths in it
-    are then relative to the file's folder, wherever the program is run.
+    """Load the pipeline that a file declares: its variable `pipeline`, or the only `Pipeline` in it. Relative paths of
+    the pipeline start from the file's folder, wherever the program runs.
 
-    The file is run as a module, so what is below `if __name__ == "__main__"` is not. Raises `DeclarationError`, for a
-    file that cannot be run too.
+    The file runs as a module, so code below `if __name__ == "__main__"` does not run. Raises `DeclarationError`, also
+    for a file that cannot run.
     """
     path = Path(path).absolute()
     spec = spec_from_file_location(MODULE, path)
@@ -47,9 +48,9 @@ def load_pipeline(path: str | Path) -> Pipeline:
 
 
 def _pickle_by_value() -> None:
-    """Functions of the file may run in Spark's workers, which cannot import it."""
+    """Have Spark send the file's functions by value: its workers cannot import the file."""
     try:
         from pyspark.cloudpickle import register_pickle_by_value
-    except ImportError:  # whoever goes on to run it is told
+    except ImportError:  # a pipeline that runs reports that Spark is missing
         return
     register_pickle_by_value(sys.modules[MODULE])  # type: ignore[no-untyped-call]

@@ -14,9 +14,9 @@ from ...storage.checkpoint_files import CorruptCheckpoint, read_offsets
 from ...storage.filenames import CLEANER_CHECKPOINT
 from ...storage.filesystem import OsFileSystem
 from ..logs.log_dir import LIVE, LogDir, PartitionFolder
-from .headers import FileHeaders
-from .policy import TopicPolicy
-from .transactions import NO_FATES, Fates, fates_of
+from .segment_headers import FileHeaders
+from .topic_policy import TopicPolicy
+from .transaction_outcomes import NO_FATES, Fates, fates_of
 
 GRACE_MS = 120_000
 """What a bound may be exceeded by without being a violation: the back-off of the cleaner (15 s), the time for which

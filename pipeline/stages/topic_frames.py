@@ -1,8 +1,8 @@
-"""What a stage gets of a topic, and what the topic after it gets of the stage.
+"""A topic as the DataFrame that a stage reads, and a stage's DataFrame as Spark's Kafka sink takes it.
 
 Spark's Kafka source gives key, value, topic, partition, offset, timestamp, timestampType and headers. Its sink takes
-key, value, headers and partition, and stamps records with the time of writing. So that event time is not lost on the
-way, the timestamp travels between two stages in a header.
+key, value, headers and partition, and stamps records with the time of writing. A header carries the timestamp between
+two stages, so that event time is kept.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ HEADERS = "array<struct<key:string,value:binary>>"
 
 
 def from_topic(spark: SparkSession, topic: str, options: Mapping[str, str], *, is_ours: bool) -> DataFrame:
-    """A topic as a stream, with the columns of Spark's Kafka source. Of a topic that another stage writes (`is_ours`)
-    `timestamp` is the one that the stage's `timestamp` column had, and `headers` are those it gave."""
+    """Read a topic as a stream, with the columns of Spark's Kafka source. For a topic that another stage writes
+    (`is_ours`), `timestamp` and `headers` are those of that stage's DataFrame."""
     frame = (
         spark.readStream.format("kafka")
         .options(**{"startingOffsets": "earliest", **options})
@@ -33,19 +33,19 @@ def from_topic(spark: SparkSession, topic: str, options: Mapping[str, str], *, i
         return frame
     from pyspark.sql import functions as F
 
-    told = F.filter("headers", lambda header: header["key"] == TIMESTAMP_HEADER)
+    ours = F.filter("headers", lambda header: header["key"] == TIMESTAMP_HEADER)
     others = F.filter("headers", lambda header: header["key"] != TIMESTAMP_HEADER)
-    milliseconds = F.try_element_at(told, F.lit(1))["value"].cast("string").cast("bigint")
+    milliseconds = F.try_element_at(ours, F.lit(1))["value"].cast("string").cast("bigint")
     return frame.withColumn("timestamp", F.coalesce(F.timestamp_millis(milliseconds), F.col("timestamp"))).withColumn(
         "headers", F.when(F.size(others) > 0, others)
     )
 
 
 def for_sink(frame: DataFrame) -> DataFrame:
-    """The columns that Spark's Kafka sink takes, of what a stage returned: key, value, headers and partition, and the
-    header that carries `timestamp`. Raises ValueError for a frame without `value`.
+    """Select the columns that Spark's Kafka sink takes: key, value, headers and partition; `timestamp` becomes a
+    header. Raises ValueError for a frame without `value`.
 
-    Of the other columns that the source gives, `topic` and `offset` are about the record that was read, and go.
+    The columns `topic` and `offset` belong to the record that was read, and are dropped.
     """
     from pyspark.sql import functions as F
 
@@ -55,10 +55,10 @@ def for_sink(frame: DataFrame) -> DataFrame:
     if "timestamp" not in frame.columns:
         return frame.select(*columns, *(["headers"] if "headers" in frame.columns else []))
     milliseconds = F.unix_millis(F.col("timestamp").cast("timestamp"))
-    told = F.array(
+    carried = F.array(
         F.struct(F.lit(TIMESTAMP_HEADER).alias("key"), milliseconds.cast("string").cast("binary").alias("value"))
     )
     given = (
         F.coalesce(F.col("headers"), F.array().cast(HEADERS)) if "headers" in frame.columns else F.array().cast(HEADERS)
     )
-    return frame.select(*columns, F.concat(given, told.cast(HEADERS)).alias("headers"))
+    return frame.select(*columns, F.concat(given, carried.cast(HEADERS)).alias("headers"))

@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ..logs.log_dir import LogDir
+from .audit_plan import BUCKET_ROWS, LogContext, Scope, SegmentTask, context_of, plan_audit
 from .buckets import divided
-from .facts import map_segment
-from .headers import FileHeaders, read_headers
-from .plan import BUCKET_ROWS, LogContext, Scope, SegmentTask, context_of, plan_audit
-from .policy import TopicPolicy
+from .local_audit import is_read, report_of
 from .report import AuditReport
-from .running import is_read, report_of
+from .segment_facts import map_segment
+from .segment_headers import FileHeaders, read_headers
 from .supersession import FACTS, reduce
 from .tally import Tally
+from .topic_policy import TopicPolicy
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,4 +1,4 @@
-"""How a pipeline is doing: of each stage rows a second and lag, of each topic how far it is purged."""
+"""The progress of a pipeline: rows a second and lag of each stage, purged records of each topic."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StageProgress:
-    """Of the last micro-batch of a stage, as Spark tells it."""
+    """The last micro-batch of a stage, as Spark reports it."""
 
     name: str
     state: str
     batch_id: int | None = None
     input_rows: int = 0
     rows_per_second: float = 0.0
-    """Processed."""
+    """Processed rows a second."""
     lag: int | None = None
-    """Records in the topics that were there when the batch was planned, behind its end."""
+    """Records behind the end of the batch that its topics had when it was planned."""
 
 
 @dataclass(frozen=True)
 class TopicProgress:
     name: str
     purged: int
-    """Records before the low watermarks of the partitions, all in all; those are what the broker answered."""
+    """Sum of the low watermarks that the broker answered for the partitions."""
     waits_for: str
-    """Who keeps a partition from being purged, or why the last purge failed."""
+    """The consumers that keep a partition from being purged, or why the last purge failed."""
 
 
 @dataclass(frozen=True)
@@ -45,39 +45,39 @@ class Progress:
 
 
 Watcher = Callable[[Progress], None]
-"""Told now and then how a pipeline is doing."""
+"""Called about once a second with the progress of a running pipeline."""
 
 
 def stage_progress(name: str, query: StreamingQuery | None, state: str = "") -> StageProgress:
-    """What Spark tells about a stage's query, None before it runs."""
+    """The progress of a stage whose query is `query`, None before it runs. `state` overrides the query's own state."""
     if query is None:
         return StageProgress(name, state or "waits")
     state = state or ("runs" if query.isActive else "ended")
-    told = query.lastProgress
-    if told is None:
+    last = query.lastProgress
+    if last is None:
         return StageProgress(name, state)
-    lags = [lag for source in told["sources"] if (lag := _lag(source)) is not None]
-    rate = float(told["processedRowsPerSecond"] or 0.0)
+    lags = [lag for source in last["sources"] if (lag := _lag(source)) is not None]
+    rate = float(last["processedRowsPerSecond"] or 0.0)
     return StageProgress(
         name,
         state,
-        told["batchId"],
-        told["numInputRows"],
-        rate if rate == rate else 0.0,  # not a number while there is no batch
+        last["batchId"],
+        last["numInputRows"],
+        rate if rate == rate else 0.0,  # Spark reports NaN while there is no batch
         sum(lags) if lags else None,
     )
 
 
 def _lag(source: Any) -> int | None:
-    """How far a Kafka source is behind the latest offsets; None for another source."""
+    """Records between a Kafka source and the latest offsets; None for another kind of source."""
     latest, end = _offsets(source["latestOffset"]), _offsets(source["endOffset"])
     if latest is None or end is None:
         return None
     return sum(max(0, offset - end.get(partition, 0)) for partition, offset in latest.items())
 
 
-def _offsets(told: Any) -> dict[tuple[str, str], int] | None:
-    content = json.loads(told) if isinstance(told, str) else told
+def _offsets(reported: Any) -> dict[tuple[str, str], int] | None:
+    content = json.loads(reported) if isinstance(reported, str) else reported
     if not isinstance(content, dict) or not all(isinstance(one, dict) for one in content.values()):
         return None
     return {(topic, partition): offset for topic, one in content.items() for partition, offset in one.items()}
@@ -85,11 +85,11 @@ def _offsets(told: Any) -> dict[tuple[str, str], int] | None:
 
 def topic_progress(topic: TopicPurge) -> TopicProgress:
     waits = "; ".join(f"{partition} waits for {names}" for partition, names in sorted(topic.waits_for.items()))
-    return TopicProgress(topic.topic, sum(topic.low_watermarks.values()), topic.trouble or waits)
+    return TopicProgress(topic.topic, sum(topic.low_watermarks.values()), topic.problem or waits)
 
 
 def lines(progress: Progress) -> list[str]:
-    """For a pipe or a log."""
+    """The progress as lines of text, for a pipe or a log."""
     found = [
         f"{stage.name}: {stage.state}"
         + ("" if stage.batch_id is None else f", batch {stage.batch_id}, {stage.rows_per_second:.0f} rows/s")
@@ -102,7 +102,7 @@ def lines(progress: Progress) -> list[str]:
 
 
 def table(progress: Progress) -> RenderableType:
-    """For a terminal."""
+    """The progress as tables, for a terminal."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Group
     from rich.table import Table

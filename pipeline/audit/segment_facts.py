@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from ...protocol.records.load_kernel import load_sieve
 from ...storage.config_key import MAX_LONG
 from ..logs.segment_scan import scan_segment
-from .plan import LogContext, Scope, SegmentTask
+from .audit_plan import LogContext, Scope, SegmentTask
 from .supersession import FACTS, HAS_NO_VALUE, IS_APART, IS_EXPIRED, IS_TOMBSTONE, combine
 from .tally import ABORTED, MARKER, MATCHES, TOMBSTONE, Damage, Example, Match, Tally, bins_of, oldest_of
 

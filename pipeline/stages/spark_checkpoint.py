@@ -1,18 +1,18 @@
-"""What the checkpoint of a streaming query says was processed: from its files alone, without Spark.
+"""Read from the checkpoint of a streaming query which records it has processed. This needs the files only, no Spark.
 
-    offsets/N     written before micro-batch N runs: up to where it is going to read
-    commits/N     written when the sink has taken all of batch N, and its state is stored
-    sources/I/0   of a Kafka source: the offsets at which it began
+    offsets/N     written before micro-batch N runs: the offsets up to which it will read
+    commits/N     written when the sink has taken all of batch N and its state is stored
+    sources/I/0   for a Kafka source: the offsets at which it began
 
-A query that starts again runs the last batch of `offsets/` once more if it is not in `commits/`, from where the one
-before it ended. So what lies before the ends in `offsets/K`, K being the highest id in `commits/`, is never asked for
-again, and what lies behind them may be: `offsets/` alone says what was planned, not what was done.
+A query that restarts runs the last batch of `offsets/` again if `commits/` lacks it, from the end of the batch before.
+Let K be the highest id in `commits/`: records before the ends in `offsets/K` are never read again, and records after
+them may be. `offsets/` alone says what was planned, not what was done.
 
-Both files have a line with their version, `v1` (of a commit also `v2`, which tells more about state), and a line of
-JSON about the batch. In `offsets/` lines follow with an offset each, `-` for none: one for every *use* of a source in
-the query's plan, so that a DataFrame that is used twice has two lines and one folder in `sources/`. The number of a
-line is therefore not that of a source. A Kafka offset needs none, it says what it is about:
-`{"topic":{"partition":offset}}`; which sources are Kafka's is in `sources/`. (Seen in Spark 4.0.0.)
+Both files have a line with their version, `v1` (a commit may also have `v2`, which says more about state), and a line
+of JSON about the batch. In `offsets/` lines with one offset each follow, `-` for none: one line for every *use* of a
+source in the query's plan, so a DataFrame that is used twice has two lines and one folder in `sources/`. The number of
+a line is therefore not the number of a source. A Kafka offset names its topic itself: `{"topic":{"partition":offset}}`;
+`sources/` tells which sources are Kafka's. (As written by Spark 4.0.0.)
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ Partitions = dict[tuple[str, int], int]
 
 
 class CheckpointError(Exception):
-    """A file of a checkpoint that is not understood, or is missing; the message names it."""
+    """A file of a checkpoint is missing or has an unknown format; the message names the file."""
 
 
 class CheckpointFiles(Protocol):
-    """The folder of a checkpoint, wherever it lies."""
+    """The folder of a checkpoint on any file system."""
 
     def names(self, folder: str) -> Iterable[str]:
-        """Of the files in a folder; none if there is no folder."""
+        """The names of the files in a folder; none if there is no folder."""
 
     def read(self, name: str) -> bytes:
         """The content of a file. Raises FileNotFoundError."""
@@ -66,23 +66,23 @@ class LocalFiles:
 
 @dataclass(frozen=True)
 class Processed:
-    """How far a query has come, for good."""
+    """The progress of a query at one batch."""
 
     batch_id: int
-    """The highest that is committed."""
+    """The highest committed batch; of `read_planned`, the highest planned one."""
     offsets: Mapping[tuple[str, int], int]
-    """Of each partition, the first offset that was not processed; of several sources that read it the smallest."""
+    """(topic, partition) -> the first offset that is not processed; the smallest one if several sources read it."""
 
 
 def last_commit(files: CheckpointFiles) -> int | None:
-    """The id of the last batch that is committed; None if none is."""
+    """The id of the last committed batch; None before the first commit."""
     return max(_batch_ids(files, "commits"), default=None)
 
 
 def read_processed(files: CheckpointFiles) -> Processed | None:
-    """How far the query has come; None if it has not committed a batch.
+    """The progress of the query at its last committed batch; None before the first commit.
 
-    Raises `CheckpointError` for files that this release of Spark does not write, and where `offsets/` lacks the batch.
+    Raises `CheckpointError` for a file that Spark 4.0 does not write, and if `offsets/` lacks the batch.
     """
     batch_id = last_commit(files)
     if batch_id is None:
@@ -93,17 +93,17 @@ def read_processed(files: CheckpointFiles) -> Processed | None:
 
 
 def read_planned(files: CheckpointFiles) -> Processed | None:
-    """How far the last batch was going to read that was planned, done or not; None if none was. Nothing may be purged
-    by this. Raises `CheckpointError`."""
+    """The progress that the query will have after its last planned batch, committed or not; None without a batch.
+    Purging must not use it. Raises `CheckpointError`."""
     batch_id = max(_batch_ids(files, "offsets"), default=None)
     return None if batch_id is None else _ends_of(files, batch_id)
 
 
 def _ends_of(files: CheckpointFiles, batch_id: int) -> Processed:
-    """Up to where a batch reads, by `offsets/`.
+    """The offsets up to which a batch reads, from `offsets/`.
 
-    A topic is left out if no Kafka source began with it, or if more of them did than have an offset: then one of the
-    lines without offsets may be about it.
+    A topic is left out if no Kafka source began with it, or if more sources began with it than have an offset: then a
+    line without an offset may belong to it.
     """
     name = f"offsets/{batch_id}"
     metadata, *lines = _lines(files, name, OFFSET_VERSIONS) or [b""]
@@ -112,19 +112,20 @@ def _ends_of(files: CheckpointFiles, batch_id: int) -> Processed:
     sources = kafka_sources(files)
     offsets: Partitions = {}
     for (topic, partition), offset in (item for found in uses for item in found.items()):
-        if 0 < _how_many(sources, topic) <= _how_many(uses, topic):
+        if 0 < _count_with(sources, topic) <= _count_with(uses, topic):
             offsets[topic, partition] = min(offset, offsets.get((topic, partition), offset))
     return Processed(batch_id, offsets)
 
 
-def _how_many(sources: Iterable[Partitions], topic: str) -> int:
+def _count_with(sources: Iterable[Partitions], topic: str) -> int:
+    """How many of these sources have a partition of the topic."""
     return sum(any(name == topic for name, _ in source) for source in sources)
 
 
 def kafka_offsets(line: bytes, name: str) -> Partitions | None:
-    """The offsets in one line, of the file `name`; None for that of another kind of source.
+    """The offsets in one line of the file `name`; None for a line of another kind of source.
 
-    Raises `CheckpointError` for what is neither.
+    Raises `CheckpointError` for a line of neither.
     """
     if line == NO_OFFSET:
         return None
@@ -143,26 +144,26 @@ def kafka_offsets(line: bytes, name: str) -> Partitions | None:
 
 
 def kafka_sources(files: CheckpointFiles) -> list[Partitions]:
-    """Where each Kafka source of the query began, in the order of the folders in `sources/`."""
+    """The first offsets of each Kafka source of the query, in the order of the folders in `sources/`."""
     found = []
     for number in sorted(_batch_ids(files, "sources")):
         try:
             content = files.read(f"sources/{number}/0")
         except (FileNotFoundError, NotADirectoryError):
             continue
-        version, _, line = content.lstrip(b"\0").partition(b"\n")  # a zero byte is for readers of before Spark 2.1
+        version, _, line = content.lstrip(b"\0").partition(b"\n")  # the zero byte is for readers older than Spark 2.1
         if content.startswith(b"\0") and version == b"v1":
             found.append(kafka_offsets(line.strip(), f"{files}/sources/{number}/0") or {})
     return found
 
 
 def _batch_ids(files: CheckpointFiles, folder: str) -> list[int]:
-    """Of files in the making, and of their checksums, the names begin with a dot."""
+    """The ids that are names of files. Unfinished files and checksums begin with a dot, and are no ids."""
     return [int(name) for name in files.names(folder) if name.isascii() and name.isdigit()]
 
 
 def _lines(files: CheckpointFiles, name: str, versions: tuple[bytes, ...]) -> list[bytes]:
-    """The lines after that of the version."""
+    """The lines after the version line."""
     try:
         version, *lines = files.read(name).splitlines() or [b""]
     except FileNotFoundError:

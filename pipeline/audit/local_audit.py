@@ -12,14 +12,14 @@ from time import perf_counter
 
 from ..logs.log_dir import LogDir
 from .assessment import Assessment, key_reports, ordered
+from .audit_plan import BUCKET_ROWS, FolderPlan, LogContext, Scope, context_of, looked_at_again, plan_audit
 from .buckets import SPILL_BYTES, Buckets
-from .facts import WENT_AWAY, map_segment
-from .headers import FileHeaders, read_headers
-from .plan import BUCKET_ROWS, FolderPlan, LogContext, Scope, context_of, looked_at_again, plan_audit
-from .policy import TopicPolicy
 from .report import AuditReport
+from .segment_facts import WENT_AWAY, map_segment
+from .segment_headers import FileHeaders, read_headers
 from .supersession import reduce
 from .tally import Tally
+from .topic_policy import TopicPolicy
 
 ATTEMPTS = 3
 """Times that a log is audited whose files go away meanwhile: a broker is compacting it."""

@@ -1,10 +1,10 @@
 """Run a pipeline: topics, session, checkpoints, queries, purges; and stop it in order.
 
-At the start: topics are looked up or created, every DataFrame is built, checkpoints are locked and compared with the
-cluster, and what a former run had committed and not purged is purged. Only then a query starts.
+At the start, topics are looked up or created, every DataFrame is built, and checkpoints are locked and compared with
+the cluster. Records that an earlier run committed and did not purge are purged. Only then the queries start.
 
-At the end, whatever ended it, stages are stopped upstream first: while they stop, nobody writes to a topic whose reader
-is gone. Then there is a last purge, of what is committed by then, and nothing else.
+At the end, for any reason, stages stop upstream first, so that no stage writes to a topic whose reader is gone. Then a
+last purge deletes what is committed by then.
 """
 
 from __future__ import annotations
@@ -15,29 +15,26 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from .admin import Admin, AdminError, TopicDescription
-from .checkpoint import CheckpointError, CheckpointFiles, read_planned
-from .declaration import Batches, Files, Pipeline, Stage
-from .frames import for_sink, from_topic
-from .places import (
-    CheckpointLock,
-    InUseError,
-    checkpoint_files,
-    durability,
-    read_identity,
-    write_identity,
-)
-from .progress import Progress, StageProgress, Watcher, stage_progress, topic_progress
-from .purge import Consumer, GroupConsumer, Purger, PurgeThread, StageConsumer, TopicPurge
+from ..admin import Admin, AdminError, TopicDescription
+from .checkpoint_files import checkpoint_files, read_identity, write_identity
+from .checkpoint_lock import CheckpointInUseError, CheckpointLock
+from .declaration import Batches, Files, PipelineDeclaration, Stage
+from .durable import stage_sync
+from .pipeline_progress import Progress, StageProgress, Watcher, stage_progress, topic_progress
+from .purge import GroupConsumer, Purger, PurgeThread, StageConsumer, TopicConsumer, TopicPurge
+from .spark_checkpoint import CheckpointError, CheckpointFiles, read_planned
+from .topic_frames import for_sink, from_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-LOOK_EVERY_S = 0.2
-TELL_EVERY_S = 1.0
+CHECK_EVERY_S = 0.2
+"""Seconds between checks whether a stage has ended or failed."""
+REPORT_EVERY_S = 1.0
+"""Seconds between two calls of a watcher."""
 FINISH_BATCH_S = 10.0
-"""So long a stage that is stopped may take to finish its micro-batch; a batch that is cut off is done again later."""
+"""Seconds that a stopped stage may take to finish its micro-batch; a batch that is cut off runs again later."""
 
 
 class PipelineError(Exception):
@@ -45,18 +42,20 @@ class PipelineError(Exception):
 
 
 class Running:
-    """A pipeline that runs. Made by `Pipeline.start`; raises `PipelineError` if it cannot start.
+    """A running pipeline, made by `Pipeline.start`. Raises `PipelineError` if it cannot start.
 
-    Not to be used by several threads.
+    One thread at a time may use it.
     """
 
-    def __init__(self, pipeline: Pipeline, *, available_now: bool = False, spark: SparkSession | None = None) -> None:
+    def __init__(
+        self, pipeline: PipelineDeclaration, *, available_now: bool = False, spark: SparkSession | None = None
+    ) -> None:
         self.pipeline = pipeline
         self._available_now = available_now
         self._stages = pipeline.in_order()
         self._queries: dict[str, StreamingQuery] = {}
         self._waiting = [*self._stages]
-        """Not started yet: of a run that ends by itself each stage starts when those before it are through."""
+        """Stages that have not started. With `available_now` a stage starts when the stages before it have ended."""
         self._locks: list[CheckpointLock] = []
         self._thread: PurgeThread | None = None
         self._purger: Purger | None = None
@@ -72,7 +71,7 @@ class Running:
             self._thread = PurgeThread(self._purger, interval_s=pipeline.purge_interval_ms / 1000)
             self._thread.start()
             self._start_ready()
-        except (AdminError, InUseError, CheckpointError) as error:
+        except (AdminError, CheckpointInUseError, CheckpointError) as error:
             self.stop()
             raise PipelineError(f"pipeline {pipeline.name!r}: {error}") from error
         except BaseException:
@@ -86,14 +85,14 @@ class Running:
         self.stop()
 
     def wait(self, stop: threading.Event | None = None, watcher: Watcher | None = None) -> None:
-        """Return when `stop` is set, or all is through; stop the stages. Raises `PipelineError` if one failed."""
+        """Return when `stop` is set or every stage has ended; stop the stages. Raises `PipelineError` if one failed."""
         stop = stop or threading.Event()
-        tell_at = 0.0
+        report_at = 0.0
         try:
-            while not stop.wait(LOOK_EVERY_S) and not self.is_through():
-                if watcher is not None and time.monotonic() >= tell_at:
+            while not stop.wait(CHECK_EVERY_S) and not self.is_through():
+                if watcher is not None and time.monotonic() >= report_at:
                     watcher(self.progress())
-                    tell_at = time.monotonic() + TELL_EVERY_S
+                    report_at = time.monotonic() + REPORT_EVERY_S
             self.check()
         finally:
             self.stop()
@@ -101,13 +100,13 @@ class Running:
             watcher(self.progress())
 
     def is_through(self) -> bool:
-        """Whether every stage has ended; starts those whose turn it is. Raises `PipelineError` if one failed."""
+        """Whether every stage has ended; starts the stages that are ready. Raises `PipelineError` if one failed."""
         self.check()
         self._start_ready()
         return not self._waiting and not any(query.isActive for query in self._queries.values())
 
     def check(self) -> None:
-        """Raises `PipelineError` for the first stage that failed."""
+        """Raise `PipelineError` for the first stage that failed."""
         for stage in self._stages:
             query = self._queries.get(stage.name)
             if query is not None and not query.isActive and (error := query.exception()) is not None:
@@ -123,11 +122,12 @@ class Running:
         return Progress(self.pipeline.name, stages, topics)
 
     def purge_now(self) -> int:
-        """Purge what is committed by now, beside what is purged by itself; return of how many partitions."""
+        """Purge what is committed by now, without waiting for the purge thread; return the number of partitions."""
         return self._purger.purge(at_once=True) if self._purger else 0
 
     def stop(self) -> None:
-        """Stop the stages, upstream first, purge what they committed, and give up the checkpoints. Once is enough."""
+        """Stop the stages, upstream first, purge what they committed, and release the checkpoints. A second call does
+        nothing."""
         self._waiting = []
         for stage in self._stages:
             query = self._queries.get(stage.name)
@@ -145,7 +145,7 @@ class Running:
     # --- starting
 
     def _start_ready(self) -> None:
-        """Start the stages whose turn it is: all of them, or those whose input nobody writes to any more."""
+        """Start the ready stages: all of them; with `available_now`, those whose upstream stages have ended."""
         for stage in [*self._waiting]:
             before = [one for one in self._stages if one.topic_written in stage.topics_read]
             is_ready = all((query := self._queries.get(one.name)) is not None and not query.isActive for one in before)
@@ -154,7 +154,7 @@ class Running:
                 self._waiting.remove(stage)
 
     def _frame(self, stage: Stage) -> DataFrame:
-        """What a stage's function makes of what it reads."""
+        """The DataFrame that a stage's function returns for the stage's sources."""
         frames: list[DataFrame] = []
         for source in stage.sources:
             if isinstance(source, str):
@@ -174,11 +174,11 @@ class Running:
             raise PipelineError(f"{stage} failed: {error}") from None
 
     def _checkpoint(self, stage: Stage, cluster_id: str, topics: Mapping[str, TopicDescription]) -> CheckpointFiles:
-        """Take a stage's checkpoint; raises `PipelineError` if its offsets are those of other topics."""
-        place = self.pipeline.checkpoint_of(stage)
-        self._locks.append(CheckpointLock(self._spark, place))
-        files = checkpoint_files(self._spark, place)
-        topic_ids = {name: topics[name].topic_id for name in stage.topics_read}
+        """Lock a stage's checkpoint. Raises `PipelineError` if its offsets belong to other topics."""
+        location = self.pipeline.checkpoint_of(stage)
+        self._locks.append(CheckpointLock(self._spark, location))
+        files = checkpoint_files(self._spark, location)
+        topic_ids = {name: str(topics[name].topic_id) for name in stage.topics_read}
         planned = read_planned(files)
         if planned is not None:
             _compare(stage, files, {topic for topic, _ in planned.offsets}, cluster_id, topic_ids)
@@ -206,7 +206,7 @@ class Running:
         return query
 
 
-def _session(pipeline: Pipeline) -> SparkSession:
+def _session(pipeline: PipelineDeclaration) -> SparkSession:
     from ..session import SparkUnavailableError, spark_session
 
     settings = {"spark.log.level": "ERROR"} | dict(pipeline.spark_settings)
@@ -216,11 +216,11 @@ def _session(pipeline: Pipeline) -> SparkSession:
         raise PipelineError(str(error)) from error
 
 
-def _topics(pipeline: Pipeline, admin: Admin) -> dict[str, TopicDescription]:
-    """Every topic of the pipeline, created if it is declared with its partitions and there is none."""
+def _topics(pipeline: PipelineDeclaration, admin: Admin) -> dict[str, TopicDescription]:
+    """Describe every topic of the pipeline. Missing topics are created if their partitions are declared."""
     names = pipeline.topic_names()
-    there = admin.describe(names)
-    missing = [pipeline.topic(name) for name in names if there[name] is None]
+    found = admin.describe(names)
+    missing = [pipeline.topic(name) for name in names if found[name] is None]
     for topic in missing:
         if topic.partitions is None:
             stage, verb = next(
@@ -233,14 +233,19 @@ def _topics(pipeline: Pipeline, admin: Admin) -> dict[str, TopicDescription]:
                 f"stage {stage.name!r} {verb} topic {topic.name!r}, which is not on {admin.servers}: "
                 f"Topic({topic.name!r}, partitions=...) has it created"
             )
+    for topic in missing:
+        try:
+            admin.create(topic.name, topic.partitions or 1, topic.configs, topic.replication_factor)
+        except AdminError as error:
+            if error.name != "TOPIC_ALREADY_EXISTS":
+                raise
     if missing:
-        admin.create(missing)
-        there |= _once_there(admin, [topic.name for topic in missing])
-    return {name: description for name, description in there.items() if description is not None}
+        found |= _describe_created(admin, [topic.name for topic in missing])
+    return {name: description for name, description in found.items() if description is not None}
 
 
-def _once_there(admin: Admin, names: list[str], *, within_s: float = 30.0) -> dict[str, TopicDescription | None]:
-    """Topics that were just created; another broker may take a moment to know them."""
+def _describe_created(admin: Admin, names: list[str], *, within_s: float = 30.0) -> dict[str, TopicDescription | None]:
+    """Describe topics that were just created; a broker learns of them a moment after the answer."""
     deadline = time.monotonic() + within_s
     while True:
         found = admin.describe(names)
@@ -252,17 +257,17 @@ def _once_there(admin: Admin, names: list[str], *, within_s: float = 30.0) -> di
 
 
 def _purges(
-    pipeline: Pipeline,
+    pipeline: PipelineDeclaration,
     admin: Admin,
     topics: Mapping[str, TopicDescription],
     files: Mapping[str, CheckpointFiles],
 ) -> list[TopicPurge]:
-    """What is purged, and who has to have had it."""
+    """The topics that are purged, each with the consumers whose offsets limit the purge."""
     stages = {
         stage.name: StageConsumer(
             stage.name,
             files[stage.name],
-            durability(
+            stage_sync(
                 stage,
                 pipeline.checkpoint_of(stage),
                 pipeline.located(stage.writes.path) if isinstance(stage.writes, Files) else None,
@@ -273,7 +278,7 @@ def _purges(
     purges = []
     for topic in pipeline.purged_topics():
         partitions = topics[topic.name].partitions
-        consumers: list[Consumer] = [stages[stage.name] for stage in pipeline.readers(topic.name)]
+        consumers: list[TopicConsumer] = [stages[stage.name] for stage in pipeline.readers(topic.name)]
         consumers += [GroupConsumer(group, partitions, admin) for group in topic.consumer_groups]
         purges.append(TopicPurge(topic.name, partitions, consumers))
     return purges
@@ -282,8 +287,8 @@ def _purges(
 def _compare(
     stage: Stage, files: CheckpointFiles, read: set[str], cluster_id: str, topic_ids: Mapping[str, str]
 ) -> None:
-    """Raises `PipelineError` where offsets would be taken for those of other records, to be missed or purged."""
-    remedy = "a new checkpoint begins with what is there"
+    """Raise `PipelineError` if the checkpoint's offsets belong to other records, which would be skipped or purged."""
+    remedy = "a new checkpoint begins with the records that are there"
     if other := read - topic_ids.keys():
         reads = ", ".join(sorted(other))
         raise PipelineError(f"{stage}: checkpoint {files} is that of a query that reads {reads}; {remedy}")
@@ -301,7 +306,7 @@ def _compare(
 
 
 def _guarded(stage: Stage, work: Callable[[], Any]) -> Any:
-    """What `work` returns; raises `PipelineError` for whatever it raises."""
+    """Call `work`; raise `PipelineError` for any exception."""
     try:
         return work()
     except Exception as error:
@@ -309,7 +314,7 @@ def _guarded(stage: Stage, work: Callable[[], Any]) -> Any:
 
 
 def _let_it_finish(query: StreamingQuery) -> None:
-    """Return between two micro-batches, if there is such a moment in time."""
+    """Return between two micro-batches, or after `FINISH_BATCH_S`."""
     deadline = time.monotonic() + FINISH_BATCH_S
     first = query.lastProgress
     while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
@@ -323,10 +328,10 @@ PYTHON_ERROR = re.compile(r"^((?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt)\b.
 
 
 def reason(text: str) -> str:
-    """Of what Spark says about an error, the line that tells a reader why."""
+    """The line of Spark's error text that states the cause."""
     text = text.split("=== Streaming Query ===")[0].split("Driver stacktrace:")[0]
     if "Traceback (most recent call last)" in text:
-        # The last traceback is the innermost; the line after its frames says what was raised.
+        # The last traceback is the innermost; the line after its frames names the exception.
         raised = PYTHON_ERROR.findall(text.rsplit("Traceback (most recent call last)", 1)[1])
         if raised:
             return _one_line(raised[0])

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 from py4j.protocol import Py4JJavaError
 
-from .files import Row
-from .writing import Plan, ReplayError
+from .archive_files import Row
+from .partition_replay import Plan, ReplayError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 class JavaWriter:
-    """Writes single records to the partition of a plan. The same rules as in writing.py."""
+    """Writes single records to the partition of a plan. The same rules as in partition_replay.py."""
 
     def __init__(self, spark: SparkSession, plan: Plan, settings: Mapping[str, str]) -> None:
         self._plan = plan

@@ -1,0 +1,252 @@
+"""The admin client of pipelines, archives and replays: topics, their settings, committed offsets, DeleteRecords.
+
+It is confluent-kafka's admin client, which speaks every security protocol, knows the source of each setting, and keeps
+the outcome of each partition.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .clients import Kafka, SettingsError
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
+
+LOGIN_ERRORS = ("_AUTHENTICATION", "_SSL")
+"""Connection errors that no retry mends. librdkafka retries all of them."""
+
+EXTRA_WAIT_S = 5.0
+"""Seconds that a call waits beyond `timeout_s`, so that librdkafka's own time-out ends it first."""
+
+SILENT_LOG = logging.getLogger("kmini.pipeline.librdkafka")
+SILENT_LOG.addHandler(logging.NullHandler())
+SILENT_LOG.propagate = False
+
+
+class AdminError(Exception):
+    """A request that failed or was refused."""
+
+    def __init__(self, name: str, text: str, about: str = "") -> None:
+        super().__init__(f"{name}: {about}: {text}" if about else f"{name}: {text}")
+        self.name = name
+        """Kafka's name for the error; librdkafka's own errors have librdkafka's name, without the underscore."""
+        self.text = text
+        """The error in words."""
+
+
+@dataclass(frozen=True)
+class TopicDescription:
+    topic_id: str | None
+    """None where the cluster is older than topic ids (KIP-516)."""
+    partitions: tuple[int, ...]
+    replication_factor: int = 1
+
+
+@dataclass(frozen=True)
+class TopicConfigs:
+    """The settings of a topic."""
+
+    own: dict[str, str]
+    """Settings that were set for this topic."""
+    in_force: dict[str, str]
+    """The value in force of every setting that the cluster knows."""
+
+
+@dataclass(frozen=True)
+class DeletedRecords:
+    """The outcome of DeleteRecords for one partition."""
+
+    low_watermark: int | None
+    """The log start offset afterwards; None if the request was refused."""
+    error: AdminError | None = None
+
+
+class Admin:
+    """A client of one cluster. Every method blocks, and raises `AdminError` within about `timeout_s`."""
+
+    def __init__(self, kafka: Kafka, *, timeout_s: float = 30.0) -> None:
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+
+        self.servers = kafka.servers
+        self.timeout_s = timeout_s
+        self._login_error: KafkaError | None = None
+        """The last error of `LOGIN_ERRORS` since the current call began."""
+        ours: dict[str, Any] = {
+            "log_level": "2",
+            "logger": SILENT_LOG,
+            "client.id": "kmini-pipeline",
+            "error_cb": self._on_error,
+        }
+        try:
+            self._client = AdminClient({**ours, **kafka.admin_config()})
+        except SettingsError as error:
+            raise AdminError("settings", str(error)) from None
+        except KafkaException as error:
+            raise _admin_error(error.args[0]) from None
+
+    def cluster_id(self) -> str:
+        future = self._client.describe_cluster(request_timeout=self.timeout_s)
+        described = self._result(future, f"no broker answers at {self.servers}")
+        return str(described.cluster_id)
+
+    def describe(self, names: Iterable[str]) -> dict[str, TopicDescription | None]:
+        """Describe these topics; None stands for a topic that does not exist."""
+        from confluent_kafka import TopicCollection
+
+        names = list(names)
+        if not names:
+            return {}
+        futures = self._client.describe_topics(TopicCollection(names), request_timeout=self.timeout_s)
+        found: dict[str, TopicDescription | None] = {}
+        for name in names:
+            try:
+                topic = self._result(futures[name], f"topic {name}")
+            except AdminError as error:
+                if error.name != "UNKNOWN_TOPIC_OR_PARTITION":
+                    raise
+                found[name] = None
+                continue
+            topic_id = None if topic.topic_id is None else str(topic.topic_id)
+            partitions = tuple(sorted(one.id for one in topic.partitions))
+            found[name] = TopicDescription(topic_id, partitions, len(topic.partitions[0].replicas))
+        return found
+
+    def create(
+        self, name: str, partitions: int, configs: Mapping[str, str] | None = None, replication_factor: int = -1
+    ) -> None:
+        """Create a topic; `replication_factor` -1 is the cluster's default. `AdminError` TOPIC_ALREADY_EXISTS if the
+        topic exists."""
+        from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]  # confluent-kafka names no __all__
+
+        new = NewTopic(name, partitions, replication_factor, config=dict(configs or {}))
+        timeouts = {"operation_timeout": self.timeout_s, "request_timeout": self.timeout_s}
+        self._result(self._client.create_topics([new], **timeouts)[name], f"topic {name}")
+
+    def topic_configs(self, name: str) -> TopicConfigs:
+        from confluent_kafka.admin import ConfigResource, ConfigSource  # type: ignore[attr-defined]
+
+        resource = ConfigResource(ConfigResource.Type.TOPIC, name)
+        (future,) = self._client.describe_configs([resource], request_timeout=self.timeout_s).values()
+        entries = self._result(future, f"topic {name}")
+        own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        return TopicConfigs(
+            {key: entry.value for key, entry in entries.items() if entry.source == own and entry.value is not None},
+            {key: entry.value for key, entry in entries.items()},
+        )
+
+    def alter_topic_configs(self, name: str, configs: Mapping[str, str | None]) -> None:
+        """Set these settings of a topic; None removes the topic's own value. All of them are set, or none."""
+        from confluent_kafka.admin import (  # type: ignore[attr-defined]
+            AlterConfigOpType,
+            ConfigEntry,
+            ConfigResource,
+        )
+
+        changes = [
+            ConfigEntry(
+                key,
+                value,
+                incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
+            )
+            for key, value in configs.items()
+        ]
+        resource = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=changes)
+        (future,) = self._client.incremental_alter_configs([resource], request_timeout=self.timeout_s).values()
+        self._result(future, f"topic {name}")
+
+    def end_offsets(self, topic: str, partitions: int) -> dict[int, int]:
+        """The high watermark of each partition, 0 to `partitions` - 1."""
+        from confluent_kafka import IsolationLevel, TopicPartition
+        from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
+
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        requested = {TopicPartition(topic, partition): latest for partition in range(partitions)}
+        futures = self._client.list_offsets(
+            requested, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=self.timeout_s
+        )
+        return {one.partition: self._result(future, f"topic {topic}").offset for one, future in futures.items()}
+
+    def committed(self, group: str, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+        """The committed offsets of a consumer group; a partition without a commit is missing."""
+        from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+
+        request = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, number) for number in partitions])
+        futures = self._client.list_consumer_group_offsets([request], request_timeout=self.timeout_s)
+        answer = self._result(futures[group], f"group {group}")
+        offsets = {}
+        for one in answer.topic_partitions or ():
+            if one.error is not None:
+                raise _admin_error(one.error)
+            if one.offset >= 0:  # librdkafka returns a negative offset where nothing is committed
+                offsets[one.partition] = one.offset
+        return offsets
+
+    def delete_before(self, offsets: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], DeletedRecords]:
+        """Delete the records before these offsets. Each partition has its own outcome; nothing is raised."""
+        from confluent_kafka import KafkaException, TopicPartition
+
+        requested = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
+        try:
+            futures = self._client.delete_records(
+                requested, request_timeout=self.timeout_s, operation_timeout=self.timeout_s
+            )
+        except KafkaException as error:
+            refused = DeletedRecords(None, _admin_error(error.args[0]))
+            return dict.fromkeys(offsets, refused)
+        outcomes = {}
+        for one, future in futures.items():
+            try:
+                result = self._result(future, f"{one.topic}-{one.partition}")
+                outcomes[one.topic, one.partition] = DeletedRecords(result.low_watermark)
+            except AdminError as error:
+                outcomes[one.topic, one.partition] = DeletedRecords(None, error)
+        return outcomes
+
+    def _on_error(self, error: KafkaError) -> None:
+        """librdkafka reports an error of a connection, which it retries for ever, even with a wrong password."""
+        if error.name() in LOGIN_ERRORS:
+            self._login_error = error
+
+    def _result(self, future: Any, about: str) -> Any:
+        from concurrent.futures import TimeoutError as NotInTime
+
+        from confluent_kafka import KafkaException
+
+        deadline = time.monotonic() + self.timeout_s + EXTRA_WAIT_S
+        self._login_error = None
+        while True:
+            try:
+                return future.result(0.1)
+            except KafkaException as error:
+                raise _admin_error(error.args[0], about) from None
+            except (NotInTime, TimeoutError):
+                self._client.poll(0)
+            if self._login_error is not None:
+                raise _admin_error(self._login_error, about)
+            if time.monotonic() > deadline:
+                raise AdminError("REQUEST_TIMED_OUT", f"no answer from {self.servers}", about)
+
+
+def error_name(error: KafkaError) -> str:
+    """Kafka's name for an error of librdkafka, which shortens one name and puts an underscore before its own."""
+    return error.name().replace("UNKNOWN_TOPIC_OR_PART", "UNKNOWN_TOPIC_OR_PARTITION").lstrip("_")
+
+
+def error_text(error: KafkaError) -> str:
+    """An error of librdkafka in words, on one line."""
+    return " ".join(str(error.str()).split()).removeprefix("Broker: ").rstrip(".")
+
+
+def describe_error(error: KafkaError) -> str:
+    """An error of librdkafka as NAME: text."""
+    return f"{error_name(error)}: {error_text(error)}"
+
+
+def _admin_error(error: KafkaError, about: str = "") -> AdminError:
+    return AdminError(error_name(error), error_text(error), about)
