@@ -90,14 +90,9 @@ class Assessment:
 
     def _add_tally(self, report: PartitionReport) -> None:
         tally = self._tally
-        report.uncompacted_records = tally.uncompacted_records
-        report.dead_records, report.dead_bytes = tally.dead_records, tally.dead_bytes
+        report.add_totals(tally)
         if tally.oldest_dead is not None:
             report.oldest_dead_since_ms, _, report.oldest_dead_offset, report.oldest_dead_written_ms = tally.oldest_dead
-        report.freeable_records, report.freeable_bytes = tally.freeable_records, tally.freeable_bytes
-        report.tombstones, report.flagged_values = tally.tombstones, tally.flagged_values
-        report.earliest_horizon_ms = tally.earliest_horizon_ms
-        report.below_start_records, report.below_start_bytes = tally.below_start_records, tally.below_start_bytes
         report.uncompacted_by_age = tally.uncompacted.tolist()
         report.dead_by_age = tally.dead.tolist()
 

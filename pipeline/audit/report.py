@@ -61,9 +61,50 @@ class Finding(NamedTuple):
     """All this in words."""
 
 
-@dataclass
-class PartitionReport:
-    """Of one log. Times in ms since the epoch; sizes of records as they stand, decompressed, of files as they are."""
+@dataclass(kw_only=True)
+class RecordTotals:
+    """Counts of the records of one log: a part of a log has them in its `Tally`, the whole log in its report.
+
+    Sizes are those of decompressed records. Control records are not counted.
+    """
+
+    uncompacted_records: int = 0
+    """Records in the dirty part."""
+    dead_records: int = 0
+    """Superseded, deleted and aborted records."""
+    dead_bytes: int = 0
+    freeable_records: int = 0
+    """Records that a cleaning pass would drop now, control records included."""
+    freeable_bytes: int = 0
+    tombstones: int = 0
+    flagged_values: int = 0
+    """Tombstones with a value (KIP-87); `tombstones` includes them."""
+    earliest_horizon_ms: int | None = None
+    """Earliest delete horizon of a tombstone or a transaction marker; None without one."""
+    below_start_records: int = 0
+    """Records below the log start offset that share a file with records above it."""
+    below_start_bytes: int = 0
+
+    def add_totals(self, other: RecordTotals) -> None:
+        """Add the totals of another part of the same log."""
+        for name in _SUMMED_TOTALS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        if other.earliest_horizon_ms is not None:
+            self.note_horizon(other.earliest_horizon_ms)
+
+    def note_horizon(self, horizon_ms: int) -> None:
+        """Lower `earliest_horizon_ms` to `horizon_ms`."""
+        if self.earliest_horizon_ms is None or horizon_ms < self.earliest_horizon_ms:
+            self.earliest_horizon_ms = horizon_ms
+
+
+_TOTALS = tuple(total.name for total in dataclasses.fields(RecordTotals))
+_SUMMED_TOTALS = tuple(name for name in _TOTALS if name != "earliest_horizon_ms")
+
+
+@dataclass(kw_only=True)
+class PartitionReport(RecordTotals):
+    """The report of one log. Times are ms since the epoch; file sizes are bytes on the disk."""
 
     topic: str
     partition: int
@@ -88,23 +129,12 @@ class PartitionReport:
     dirty_ratio: float | None = None
     uncompacted_since_ms: int | None = None
     """The time of the first record in the dirty part, as the cleaner estimates it: by the first one of each file."""
-    uncompacted_records: int = 0
     compaction_delay_ms: int = 0
-    """By how much that is longer ago than the bound allows, as max-compaction-delay-secs says it."""
-    dead_records: int = 0
-    dead_bytes: int = 0
+    """By how much `uncompacted_since_ms` exceeds the bound: Kafka's metric max-compaction-delay-secs."""
     oldest_dead_offset: int | None = None
     oldest_dead_written_ms: int | None = None
     oldest_dead_since_ms: int | None = None
-    """Of the value that has been dead for longest."""
-    freeable_records: int = 0
-    freeable_bytes: int = 0
-    tombstones: int = 0
-    flagged_values: int = 0
-    earliest_horizon_ms: int | None = None
-    below_start_records: int = 0
-    """Deleted by DeleteRecords, and still there: they share a file with records that are not."""
-    below_start_bytes: int = 0
+    """Death of the value that has been dead for longest."""
     left_over_files: int = 0
     left_over_bytes: int = 0
     damages: int = 0
@@ -174,6 +204,9 @@ class AuditReport:
         whole["findings"] = [finding._asdict() for finding in self.findings]
         for key in whole["keys"]:
             key["key"] = text_of(key["key"])
+        whole["partitions"] = [  # the topic comes first, for a person that reads the JSON
+            {name: one[name] for name in sorted(one, key=lambda name: name in _TOTALS)} for one in whole["partitions"]
+        ]
         return {"is_clean": self.is_clean, "violations": len(self.violations), **whole}
 
 

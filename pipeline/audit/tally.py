@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .report import RecordTotals
+
 MATCHES = 20
 """Copies of a key that are named, of each file."""
 
@@ -79,9 +81,9 @@ def zeros() -> Any:
     return np.zeros(BINS, np.int64)
 
 
-@dataclass
-class Tally:
-    """Of some files, or buckets, of one log. Records are counted where they are visible: no control records."""
+@dataclass(kw_only=True)
+class Tally(RecordTotals):
+    """What the audit found in some files or buckets of one log. Only visible records count, no control records."""
 
     records: int = 0
     """Of all kinds, control records too, that were read."""
@@ -89,25 +91,12 @@ class Tally:
     """Of files."""
     live_bytes: int = 0
     """Of the log's visible records, as they stand."""
-    uncompacted_records: int = 0
     uncompacted: Any = field(default_factory=zeros)
     """Bytes of records in the dirty part, by their age."""
-    dead_records: int = 0
-    dead_bytes: int = 0
     dead: Any = field(default_factory=zeros)
-    """Bytes of them, by how long they have been dead."""
-    freeable_records: int = 0
-    freeable_bytes: int = 0
-    """What a pass that began now would drop."""
-    tombstones: int = 0
-    """Those that say that a key is deleted, and still stand."""
-    flagged_values: int = 0
-    """Tombstones among them that have a value (KIP-87)."""
-    earliest_horizon_ms: int | None = None
-    below_start_records: int = 0
-    below_start_bytes: int = 0
+    """Bytes of dead records, by the time since their death."""
     left_records: int = 0
-    """In files that are no part of the log."""
+    """Records in files that are no part of the log."""
     late: Counter[str] = field(default_factory=Counter)
     """Records past a bound or horizon, by kind."""
     late_bytes: Counter[str] = field(default_factory=Counter)
@@ -136,20 +125,15 @@ class Tally:
         """The value among some dead ones that has been dead for longest."""
         self.oldest_dead = min(oldest, self.oldest_dead or oldest)
 
-    def note_horizon(self, horizon_ms: int) -> None:
-        if self.earliest_horizon_ms is None or horizon_ms < self.earliest_horizon_ms:
-            self.earliest_horizon_ms = horizon_ms
-
     def add(self, other: Tally) -> None:
-        """Add what another part of the same log was found to be."""
+        """Add the tally of another part of the same log."""
+        self.add_totals(other)
         for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for kind, example in other.oldest.items():
             self.oldest[kind] = min(example, self.oldest.get(kind, example))
         if other.oldest_dead is not None:
             self.note_dead(other.oldest_dead)
-        if other.earliest_horizon_ms is not None:
-            self.note_horizon(other.earliest_horizon_ms)
         for name in ("late", "late_bytes", "orphans", "match_counts", "damage_counts"):
             getattr(self, name).update(getattr(other, name))
 
@@ -160,23 +144,5 @@ class Tally:
         self.unread.sort()
 
 
-_SUMS = (
-    "records",
-    "bytes_read",
-    "live_bytes",
-    "uncompacted_records",
-    "uncompacted",
-    "dead_records",
-    "dead_bytes",
-    "dead",
-    "freeable_records",
-    "freeable_bytes",
-    "tombstones",
-    "flagged_values",
-    "below_start_records",
-    "below_start_bytes",
-    "left_records",
-    "matches",
-    "damages",
-    "unread",
-)
+_SUMS = ("records", "bytes_read", "live_bytes", "uncompacted", "dead", "left_records", "matches", "damages", "unread")
+"""Fields of `Tally` that are added up with `+`, beside those of `RecordTotals`."""

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kmini import Broker
-from kmini.pipeline.audit import facts
+from kmini.pipeline.audit import segment_facts
 from kmini.pipeline.audit.report import Kind
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.cleaner.dirtiness import Dirtiness, assess
@@ -28,7 +28,7 @@ def cleaners_view(broker: Broker, topic: str = "profiles") -> Dirtiness:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_numbers_are_those_of_the_cleaner(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(facts, "PART_ROWS", 7)
+    monkeypatch.setattr(segment_facts, "PART_ROWS", 7)
     dice = random.Random(seed)
     lag = {"min.compaction.lag.ms": 2 * HOUR_MS} if seed % 2 else {}
     configs = PROFILES | {"segment.bytes": 700, "delete.retention.ms": 5 * HOUR_MS} | lag

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kmini import Broker
-from kmini.pipeline.audit import running
+from kmini.pipeline.audit import local_audit
 from kmini.pipeline.audit.audit_plan import Scope, SegmentTask, context_of, plan_audit
 from kmini.pipeline.audit.report import KeyStatus, Kind
 from kmini.pipeline.audit.segment_facts import WENT_AWAY, map_segment
@@ -157,7 +157,7 @@ def test_a_log_whose_files_go_away_is_audited_again(tmp_path: Path, monkeypatch:
         reads.append(task.path)
         return map_segment(task, *others)
 
-    monkeypatch.setattr(running, "map_segment", read)
+    monkeypatch.setattr(local_audit, "map_segment", read)
     report = audited(tmp_path, now_ms=NOW_MS, keys=[b"nobody"])
     assert [Path(path).name[:20].lstrip("0") for path in reads] == ["", "3", "", "3"]
     assert report.is_clean
@@ -173,7 +173,7 @@ def test_a_log_that_is_deleted_meanwhile_is_no_more(tmp_path: Path, monkeypatch:
             log.rename(tmp_path / "gone")
         return map_segment(*arguments)
 
-    monkeypatch.setattr(running, "map_segment", read)
+    monkeypatch.setattr(local_audit, "map_segment", read)
     report = audited(tmp_path, now_ms=NOW_MS, keys=[b"john"])
     assert report.is_clean
     assert only(report, "profiles").segments == 0

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from kmini import Broker
 from kmini.cli import kmini
-from kmini.pipeline.audit import on_spark
+from kmini.pipeline.audit import spark_audit
 from kmini.pipeline.audit.audit_plan import Scope
 from kmini.pipeline.audit.report import Kind
 from kmini.pipeline.logs.log_dir import LogDir
@@ -55,7 +55,7 @@ def test_spark_and_the_loop_find_the_same(spark: SparkSession, tmp_path: Path) -
     policies = {"profiles": policy(CONFIGS), "events": policy({})}
     here = audited(tmp_path, now_ms=now_ms, keys=keys, policies=policies)
     scope = Scope(now_ms, keys=keys, secret=b"another secret !")
-    there = on_spark.audit_on_spark(spark, LogDir(tmp_path), scope, policies, default=policy(), bucket_rows=50)
+    there = spark_audit.audit_on_spark(spark, LogDir(tmp_path), scope, policies, default=policy(), bucket_rows=50)
     assert there.engine == "spark"
     assert replace(there, engine=here.engine, seconds=here.seconds) == here
     assert {Kind.SUPERSEDED, Kind.DELETED, Kind.TOMBSTONE, Kind.LEFT_OVER, Kind.ERASED_KEY, Kind.DAMAGED} <= violated(
@@ -76,5 +76,5 @@ def test_the_command_takes_spark_when_it_is_told_to(spark: SparkSession, tmp_pat
 def test_a_directory_without_partitions_is_clean_on_spark(spark: SparkSession, tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path):
         pass
-    report = on_spark.audit_on_spark(spark, LogDir(tmp_path), Scope(0), {})
+    report = spark_audit.audit_on_spark(spark, LogDir(tmp_path), Scope(0), {})
     assert (report.is_clean, report.partitions, report.records) == (True, [], 0)
