@@ -14,7 +14,7 @@ TEST_TMP := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4194304 
 PACKAGING := pyproject.toml setup.py $(addprefix protocol/records/,kernel.py sieve.py flagging.py columns.py lines.py) $(wildcard protocol/records/*.pxd)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint docs soak bench kafka-jars kafka-39-jars spark-jars old-client clean
+.PHONY: help run test lint links docs soak bench kafka-jars kafka-39-jars spark-jars old-client clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -30,6 +30,9 @@ lint: $(VENV)/installed-lint ## style, types, layer contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	PYTHONPATH=.typing $(BIN)/lint-imports
+
+links: $(VENV)/bin/python ## make the tree that type checkers see (.typing), after a module of embed/ or a folder came or went
+	$(BIN)/python .ci/links.py
 
 docs: $(VENV)/installed ## write the pages that are read off the tables: docs/reference, docs/differences.md, config/
 	$(BIN)/python docs/generate.py

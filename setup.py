@@ -1,8 +1,8 @@
-"""Compile the record kernel where a C compiler is; install without it where none is."""
+"""Map folders to packages, and compile the record kernels where a C compiler is; without one they run interpreted."""
 
 import os
 
-from setuptools import Extension, setup
+from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 
 
@@ -30,4 +30,19 @@ def kernel() -> list[Extension]:
     return cythonize(sources, language_level=3, build_dir="build", include_path=["protocol/records"])
 
 
-setup(ext_modules=kernel(), cmdclass={"build_ext": OptionalBuildExt})
+PACKAGES = {"embed": "kmini"} | {
+    folder: f"kmini.{folder}" for folder in ("protocol", "storage", "client", "broker", "graduation", "pipeline")
+}
+"""The package of each root folder."""
+
+
+def package_folders() -> dict[str, str]:
+    """The folder of every package: a root folder, or one with an `__init__.py` below it."""
+    folders = {package: root for root, package in PACKAGES.items()}
+    for root, package in PACKAGES.items():
+        folders |= {f"{package}.{name}": f"{root}/{name.replace('.', '/')}" for name in find_packages(root)}
+    return folders
+
+
+folders = package_folders()
+setup(packages=sorted(folders), package_dir=folders, ext_modules=kernel(), cmdclass={"build_ext": OptionalBuildExt})
