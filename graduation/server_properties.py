@@ -15,6 +15,7 @@ from ..broker.network.listeners import Endpoint, parse_endpoint, split_endpoints
 from ..broker.security.security_settings import SASL_PROTOCOLS, STANDARD_AUTHORIZERS, sasl_settings
 from ..broker.settings.broker_config import BrokerConfig, ConfigError
 from ..protocol import scram
+from ..protocol.jaas import PLAIN_MODULE, SCRAM_MODULE, quoted
 from ..storage.config_key import split_list
 from .metadata import CONTROLLER_LISTENER
 from .settings import ChangedSetting, for_kafka
@@ -28,8 +29,6 @@ _NODE_LISTENER = "NODE"
 """Where the node reaches itself as a broker; a digit follows while clients have a listener of that name."""
 _LOOPBACK = "localhost"
 _EVERY_ADDRESS = ("", "0.0.0.0", "::")
-_PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
-_SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 _ONE_NODE = {
     "offsets.topic.replication.factor": "1",
@@ -171,7 +170,7 @@ class _Listening:
 
     def _own_login(self) -> dict[str, str]:
         password = secrets.token_urlsafe(24)
-        login = f'{_PLAIN_MODULE} required username="{self.user}" password="{password}" user_{self.user}="{password}";'
+        login = f'{PLAIN_MODULE} required username="{self.user}" password="{password}" user_{self.user}="{password}";'
         settings = {}
         for name in (CONTROLLER_LISTENER, self._node_listener):
             prefix = f"listener.name.{name.lower()}."
@@ -189,10 +188,10 @@ class _Listening:
         settings = {f"{prefix}sasl.enabled.mechanisms": ",".join(sasl.mechanisms)}
         for mechanism in sasl.mechanisms:
             if mechanism in scram.MECHANISMS:
-                login = f"{_SCRAM_MODULE} required;"
+                login = f"{SCRAM_MODULE} required;"
             else:
-                users = "".join(f" user_{name}={_quoted(password)}" for name, password in sasl.plain_users.items())
-                login = f"{_PLAIN_MODULE} required{users};"
+                users = "".join(f" user_{name}={quoted(password)}" for name, password in sasl.plain_users.items())
+                login = f"{PLAIN_MODULE} required{users};"
             settings[f"{prefix}{mechanism.lower()}.sasl.jaas.config"] = login
         return settings
 
@@ -206,11 +205,6 @@ def _controllers(configured: Mapping[str, str]) -> list[Endpoint]:
 
 def _joined(endpoints: Iterable[Endpoint]) -> str:
     return ",".join(map(str, endpoints))
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
 
 
 def _escaped(text: str, separators: str = "") -> str:

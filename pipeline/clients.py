@@ -1,17 +1,19 @@
-"""Where the brokers are and who to be there: said once, for Spark's Java clients and for the admin client."""
+"""The address of a cluster and the settings of its clients, written once for Spark's Java clients and librdkafka."""
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from ..protocol.jaas import parse_jaas
 
 BOOTSTRAP_VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"
 DEFAULT_SERVERS = "127.0.0.1:9092"
 
 SAME_NAMES = frozenset({"security.protocol", "sasl.mechanism", "client.id", "request.timeout.ms", "ssl.key.password"})
-"""Settings that Java's clients and librdkafka call the same; the second one's `socket.timeout.ms` does for the last."""
+"""Settings with the same name in Java's clients and in librdkafka. (librdkafka's admin client needs
+`request.timeout.ms` as `socket.timeout.ms`.)"""
 
 PEM = {
     "ssl.truststore.location": "ssl.ca.location",
@@ -19,44 +21,44 @@ PEM = {
     "ssl.keystore.certificate.chain": "ssl.certificate.pem",
     "ssl.keystore.key": "ssl.key.pem",
 }
-"""What Java's clients call it (stores of type PEM only), and what librdkafka does."""
+"""Names of TLS settings in Java's clients, for stores of type PEM, and in librdkafka."""
 
-JAAS_LOGIN = re.compile(r"\.(?:PlainLoginModule|ScramLoginModule)\s+required\b(.*);", re.DOTALL)
-JAAS_OPTION = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;]+))""")
+PASSWORD_MODULES = ("PlainLoginModule", "ScramLoginModule")
+"""Login modules with a user and a password. A shaded Kafka client has them in another package."""
 
 
 class SettingsError(Exception):
-    """Settings that the admin client cannot be given; the message has no secret in it."""
+    """The admin client cannot take these settings; the message quotes no secret."""
 
 
 @dataclass(frozen=True)
 class Kafka:
-    """A cluster, as clients are told of it.
+    """A cluster and the settings of its clients.
 
-    `bootstrap_servers` may be left to the environment (KAFKA_BOOTSTRAP_SERVERS) or to the command line.
+    An empty `bootstrap_servers` is taken from the environment (KAFKA_BOOTSTRAP_SERVERS) or from the command line.
     """
 
     bootstrap_servers: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Of the clients, by the names that Java's clients give them: security.protocol, sasl.jaas.config, ..."""
+    """Settings of the clients, by the names of Java's clients: security.protocol, sasl.jaas.config, ..."""
     admin_settings: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Of the admin client only, by librdkafka's names: what cannot be derived from `settings`."""
+    """Settings of the admin client only, by librdkafka's names, that cannot be derived from `settings`."""
 
     def __repr__(self) -> str:
         return f"Kafka({self.servers!r})"
 
     @property
     def servers(self) -> str:
-        """HOST:PORT,...: of the declaration, else of the environment, else of this machine."""
+        """HOST:PORT,...: `bootstrap_servers`, else the environment's, else this machine's."""
         return self.bootstrap_servers or os.environ.get(BOOTSTRAP_VARIABLE, "") or DEFAULT_SERVERS
 
     def spark_options(self) -> dict[str, str]:
-        """As Spark's Kafka source and sink take them."""
+        """The settings as options of Spark's Kafka source and sink."""
         prefixed = {f"kafka.{key}": value for key, value in self.settings.items()}
         return prefixed | {"kafka.bootstrap.servers": self.servers}
 
     def admin_config(self) -> dict[str, str]:
-        """As librdkafka takes them. Raises `SettingsError` for what it cannot be given."""
+        """The settings as librdkafka takes them. Raises `SettingsError` for a setting that it cannot take."""
         config = {key: value for key, value in self.settings.items() if key in SAME_NAMES}
         if timeout_ms := config.pop("request.timeout.ms", None):
             config["socket.timeout.ms"] = timeout_ms
@@ -67,17 +69,20 @@ class Kafka:
         jaas = self.settings.get("sasl.jaas.config")
         if not jaas or "sasl.username" in self.admin_settings:
             return {}
-        login = JAAS_LOGIN.search(jaas)
-        found = {name: _unescaped(a or b or c) for name, a, b, c in JAAS_OPTION.findall(login[1] if login else "")}
-        if not found.get("username") or "password" not in found:
+        try:
+            module = parse_jaas(jaas)
+        except ValueError as error:
+            raise SettingsError(f"sasl.jaas.config {error}") from None
+        options = module.options if module.name.rpartition(".")[2] in PASSWORD_MODULES else {}
+        if not options.get("username") or "password" not in options:
             raise SettingsError(
                 "sasl.jaas.config names no user and password of PLAIN or SCRAM: "
-                "Kafka(admin_settings=...) says to the admin client who to be"
+                "Kafka(admin_settings=...) gives the admin client its user"
             )
-        return {"sasl.username": found["username"], "sasl.password": found["password"]}
+        return {"sasl.username": options["username"], "sasl.password": options["password"]}
 
     def _ssl(self) -> dict[str, str]:
-        """Stores of type PEM; a keystore file holds key and certificates both."""
+        """The TLS settings. A PEM keystore file holds the key and the certificates."""
         derived = {theirs: self.settings[ours] for ours, theirs in PEM.items() if ours in self.settings}
         if keystore := self.settings.get("ssl.keystore.location"):
             derived |= {"ssl.certificate.location": keystore, "ssl.key.location": keystore}
@@ -88,7 +93,3 @@ class Kafka:
                     f"{store} is {kind}, which the admin client cannot read: PEM, or Kafka(admin_settings=...)"
                 )
         return derived
-
-
-def _unescaped(text: str) -> str:
-    return re.sub(r"\\(.)", r"\1", text)

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ...protocol import scram
+from ...protocol.jaas import PLAIN_MODULE, LoginModule, parse_jaas
 from ...storage.config_key import shorten, split_list
-from .jaas import LoginModule, parse_jaas, plain_users
 from .resources import Principal
 
 if TYPE_CHECKING:
@@ -143,3 +143,13 @@ def _whole(name: str, text: str) -> int:
     if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
         raise ValueError(f"{name}={shorten(text)}: must be a whole number that is not negative")
     return int(digits)
+
+
+def plain_users(module: LoginModule) -> dict[str, str]:
+    """Passwords by user, from the options `user_NAME="password"`. Raises ValueError."""
+    if module.name != PLAIN_MODULE:
+        raise ValueError(f"must name {PLAIN_MODULE}")
+    users = {key.removeprefix("user_"): value for key, value in module.options.items() if key.startswith("user_")}
+    if not all(users.values()):
+        raise ValueError("must not have a user without a password")
+    return users

@@ -33,9 +33,9 @@ def sasl_of(path: str, settings: Mapping[str, str]) -> Sasl | None:
     """Who to be, by the settings; None for nobody in particular. UsageError says what is wrong, without secrets."""
     if settings.get("security.protocol", "PLAINTEXT").upper() != "SASL_PLAINTEXT":
         return None
-    from kmini.broker.security.jaas import parse_jaas
     from kmini.client import Sasl
     from kmini.client.sasl import MECHANISMS
+    from kmini.protocol.jaas import parse_jaas
 
     mechanism = settings.get("sasl.mechanism", "").strip().upper()
     if mechanism not in MECHANISMS:

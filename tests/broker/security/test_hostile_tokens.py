@@ -6,7 +6,6 @@ import random
 
 import pytest
 
-from kmini.broker.security.jaas import parse_jaas
 from kmini.broker.security.sasl_exchange import AuthenticationFailed, Exchange
 from kmini.broker.security.sasl_plain import PlainExchange
 from kmini.broker.security.sasl_scram import ScramExchange
@@ -65,34 +64,3 @@ def test_the_largest_tokens_are_refused() -> None:
             exchanges()[1].evaluate(text.encode())
     with pytest.raises(AuthenticationFailed):
         exchanges()[0].evaluate(b"\0" * size)
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_random_configurations_are_refused_with_a_sentence(seed: int) -> None:
-    draw = random.Random(seed)
-    words = ["A", "required", "user_a", "=", '"x"', '"', ";", " ", "\\", "//", "/*", "*/", "\n", "é"]
-    for _ in range(ROUNDS):
-        text = "".join(draw.choice(words) for _ in range(draw.randrange(12)))
-        said = ""
-        try:
-            parse_jaas(text)
-        except ValueError as error:
-            said = str(error)
-        assert said.startswith("must ") or not said
-
-
-@pytest.mark.parametrize(
-    ("text", "options"),
-    [
-        ('A required a="1";', {"a": "1"}),
-        ('A required a="1" b=2;', {"a": "1", "b": "2"}),
-        ('  A\n  required\n  a="1"\n  ;', {"a": "1"}),
-        ('A Required a="say \\"hi\\"; ok=1";', {"a": 'say "hi"; ok=1'}),
-        ('A required /* who */ a="1" // and\n b="2";', {"a": "1", "b": "2"}),
-        ("A required;", {}),
-    ],
-)
-def test_configurations_are_read_as_kafka_reads_them(text: str, options: dict[str, str]) -> None:
-    module = parse_jaas(text)
-    assert (module.name, module.options) == ("A", options)
-    assert "1" not in repr(module)

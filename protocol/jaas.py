@@ -1,8 +1,8 @@
-"""JAAS configurations, the syntax in which Kafka's settings give users and passwords.
+"""JAAS configurations: the syntax in which Kafka's settings give users and passwords.
 
     org.apache.kafka.common.security.plain.PlainLoginModule required username="us" password="ours" user_alice="hers";
 
-Nothing of one is ever in a message: it holds passwords.
+A configuration holds passwords, so no error message quotes any part of it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 _FLAGS = ("required", "requisite", "sufficient", "optional")
-_TOKEN = re.compile(r'\s*(?://[^\n]*\n\s*|/\*.*?\*/\s*)*(?:"((?:[^"\\]|\\.)*)"|([^\s"=;]+)|([=;])|$)', re.DOTALL)
+_TOKEN = re.compile(
+    r"""\s*(?://[^\n]*\n\s*|/\*.*?\*/\s*)*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s"'=;]+)|([=;])|$)""",
+    re.DOTALL,
+)
 
 
 class LoginModule(NamedTuple):
-    """One entry: a class's name, and its options."""
+    """One login module: the name of its class, and its options."""
 
     name: str
     options: Mapping[str, str]
@@ -29,7 +32,7 @@ class LoginModule(NamedTuple):
 
 
 def parse_jaas(text: str) -> LoginModule:
-    """The only login module of a configuration. ValueError says what is wrong, and never quotes it."""
+    """Parse a configuration with one login module. Raises ValueError, whose message never quotes `text`."""
     tokens = _tokens(text)
     words = [word for word, _ in tokens]
     if len(words) < 3 or words[1].lower() not in _FLAGS or tokens[-1] != (";", True):
@@ -44,8 +47,14 @@ def parse_jaas(text: str) -> LoginModule:
     return LoginModule(words[0], options)
 
 
+def quoted(value: str) -> str:
+    """The value of an option, in quotes."""
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
 def _tokens(text: str) -> list[tuple[str, bool]]:
-    """Words and values, and with True the signs between them."""
+    """Split into words and values, each with False, and the signs `=` and `;`, each with True."""
     tokens: list[tuple[str, bool]] = []
     position = 0
     text = text.strip()
@@ -54,21 +63,12 @@ def _tokens(text: str) -> list[tuple[str, bool]]:
         if match is None:
             raise ValueError("must not have a quote that is not closed")
         position = match.end()
-        quoted, word, sign = match.groups()
-        if quoted is not None:
-            tokens.append((re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL), False))
+        double, single, word, sign = match.groups()
+        value = single if double is None else double
+        if value is not None:
+            tokens.append((re.sub(r"\\(.)", r"\1", value, flags=re.DOTALL), False))
         elif word is not None:
             tokens.append((word, False))
         elif sign is not None:
             tokens.append((sign, True))
     return tokens
-
-
-def plain_users(module: LoginModule) -> dict[str, str]:
-    """Passwords by user, from the options `user_NAME="password"`. Raises ValueError."""
-    if module.name != PLAIN_MODULE:
-        raise ValueError(f"must name {PLAIN_MODULE}")
-    users = {key.removeprefix("user_"): value for key, value in module.options.items() if key.startswith("user_")}
-    if not all(users.values()):
-        raise ValueError("must not have a user without a password")
-    return users
