@@ -28,8 +28,7 @@ class ConfigType(NamedTuple):
     """How a value is written. `parse` takes the trimmed text and raises ValueError saying what was expected."""
 
     name: str
-    wire_code: int
-    """The type's number in DescribeConfigs responses."""
+    """As in Kafka's documentation, in small letters. LIST and SET have the same one."""
     parse: Callable[[str], Any]
     text: Callable[[Any], str]
 
@@ -82,16 +81,16 @@ def _text_of_double(value: float) -> str:
     return repr(value).replace("e+", "E").replace("e", "E")
 
 
-BOOLEAN = ConfigType("boolean", 1, _parse_boolean, lambda value: "true" if value else "false")
-STRING = ConfigType("string", 2, str, str)
-INT = ConfigType("int", 3, _integer_parser(32), str)
-SHORT = ConfigType("short", 4, _integer_parser(16), str)
-LONG = ConfigType("long", 5, _integer_parser(64), str)
-DOUBLE = ConfigType("double", 6, _parse_double, _text_of_double)
-LIST = ConfigType("list", 7, split_list, ",".join)
-PASSWORD = ConfigType("password", 9, str, str)
+BOOLEAN = ConfigType("boolean", _parse_boolean, lambda value: "true" if value else "false")
+STRING = ConfigType("string", str, str)
+INT = ConfigType("int", _integer_parser(32), str)
+SHORT = ConfigType("short", _integer_parser(16), str)
+LONG = ConfigType("long", _integer_parser(64), str)
+DOUBLE = ConfigType("double", _parse_double, _text_of_double)
+LIST = ConfigType("list", split_list, ",".join)
+PASSWORD = ConfigType("password", str, str)
 """A text that nobody is shown: it has no text of its own in answers, messages or files."""
-SET = ConfigType("list", 7, _parse_set, ",".join)
+SET = ConfigType("list", _parse_set, ",".join)
 """A list in which repetitions mean nothing, and an item has at least one character (KIP-1161)."""
 
 

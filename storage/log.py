@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from ..protocol.errors import KafkaStorageError, OffsetOutOfRange, RecordListTooLarge
@@ -25,6 +26,7 @@ from ..protocol.topics import TopicPartition
 from . import retention, timestamp_search
 from .background_work import BackgroundWork, Deletions
 from .config_key import MAX_LONG
+from .deletion import delete_records_below, without_checkpoint
 from .filesystem import Buffer, FileSystem
 from .flush import DiskState, FlushWork
 from .indexes.time_index import NO_TIMESTAMP
@@ -466,26 +468,32 @@ class PartitionLog:
     # Deleting and closing
 
     def delete_segments_below_log_start(self) -> int:
-        """Take the segments whose offsets all lie below the log start out of the log; returns how many (KIP-107).
+        """Take the segments whose offsets all lie below the log start out of the log; return how many (KIP-107).
 
         If nothing lies at or beyond the log start that is all of them, and the log rolls first; KafkaStorageError if it
-        cannot.
+        cannot. Files carry `.deleted` names from then on, and go after `file.delete.delay.ms`.
         """
         now_ms = self.environment.now_ms()
         if self.log_start_offset == self.log_end_offset and self.segments.active.size:
             self.roll(now_ms)
-        return self._delete_oldest(retention.below_start_offset(self.segments, self.log_start_offset), now_ms)
+        count = retention.below_start_offset(self.segments, self.log_start_offset)
+        if count:
+            self.segments.delete_oldest(count, now_ms + self.config.file_delete_delay_ms)
+        return count
 
     def apply_retention(self, now_ms: int) -> int:
-        """Take the segments whose time is over out of the log; returns how many. KafkaStorageError if it cannot
-        roll."""
+        """Take the segments whose retention is over out of the log; return how many. KafkaStorageError if the disk
+        refuses to roll."""
         with self._disk_errors():  # a segment without timestamps is as old as its file
             count = retention.expired_segments(
                 self.segments, self.config, self.log_start_offset, self.high_watermark, now_ms
             )
         if count == len(self.segments):
             self.roll(now_ms)
-        return self._delete_oldest(count, now_ms)
+        if count:
+            first_kept = next(islice(self.segments, count, None))
+            delete_records_below(self, first_kept.base_offset, without_checkpoint)
+        return count
 
     def next_retention_ms(self) -> int | None:
         """When `apply_retention` will next have an effect, if nothing changes but the time; None for never."""
@@ -501,13 +509,6 @@ class PartitionLog:
         with self._disk_errors(leave_a_wreck=True):
             self.segments.replace(old, new, due_ms)
         self._disk.on_new_name()
-
-    def _delete_oldest(self, count: int, now_ms: int) -> int:
-        """Their files carry `.deleted` names from now on, and go after file.delete.delay.ms."""
-        if count:
-            self.segments.delete_oldest(count, now_ms + self.config.file_delete_delay_ms)
-            self.raise_log_start_offset(self.segments.oldest.base_offset)
-        return count
 
     def close(self) -> None:
         """Put everything on the disk, the indexes of the active segment included, and let go of the files. Blocks.

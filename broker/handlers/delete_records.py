@@ -5,6 +5,7 @@ with the request, and the offset is in the checkpoint file before it is answered
 deleted after a kill.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import (
@@ -44,6 +45,10 @@ async def delete_records(request: DeleteRecordsRequest, context: Context) -> Del
         deletions.append(Deletion(context.broker, topic_partition, offset))
     if any(deletion.error is None for deletion in deletions):
         await persist(context.broker, deletions)
+    for deletion in deletions:
+        if turn.is_over:
+            await turn.next()
+        deletion.delete_files()
     await context.wait(DelayedDelete(deletions), timeout_ms=request.timeout_ms)
     return answer(deletions)
 
@@ -57,17 +62,30 @@ class Deletion:
         self._broker = broker
         self._offset = offset
         self._outcome: tuple[int, int] | None = None
+        self._after_checkpoint: list[Callable[[], object]] = []
         try:
             self._start()
         except Exception as error:
             self.error = kafka_error(error, f"the deletion in {topic_partition}")
 
     def _start(self) -> None:
-        """Raise the log start offset (step 3)."""
+        """Raise the log start offset (step 3). The files follow once it is in the checkpoint: `delete_files`."""
         if is_internal(self.topic_partition.topic) and self._broker.controller.topic(self.topic_partition.topic):
             raise InvalidTopic(f"{self.topic_partition.topic} is internal: its records are the broker's own")
         self._partition = self._broker.leader_of(self.topic_partition)
-        self._offset = self._partition.delete_records(self._offset)
+        self._offset = self._partition.delete_records(self._offset, self._after_checkpoint.append)
+
+    def delete_files(self) -> None:
+        """Take the segments below the log start out of the log, unless the deletion has failed, or the log is no longer
+        this leader's: then retention does it."""
+        if self.error is not None or self._lost() is not None:
+            return
+        try:
+            for delete_files in self._after_checkpoint:
+                delete_files()
+        except Exception as error:
+            self.error = kafka_error(error, f"the deletion in {self.topic_partition}")
+        self._broker.changed(self.topic_partition)
 
     def is_pending(self) -> bool:
         """Whether it has neither failed nor reached every live replica (step 4). What it has come to then stays its

@@ -35,6 +35,21 @@ if TYPE_CHECKING:
 Config = DescribeConfigsResponse.Resource.Config
 
 
+CONFIG_TYPE_CODES = {
+    "boolean": 1,
+    "string": 2,
+    "int": 3,
+    "short": 4,
+    "long": 5,
+    "double": 6,
+    "list": 7,
+    "class": 8,
+    "password": 9,
+}
+"""The number of each type of setting in responses, by `ConfigType.name` (KIP-569)."""
+UNKNOWN_CONFIG_TYPE = 0
+
+
 @handles(DescribeConfigsRequest)
 async def describe_configs(request: DescribeConfigsRequest, context: Context) -> DescribeConfigsResponse:
     """Describe each resource, or say why not. What is asked for again is described once: an answer is some hundred
@@ -107,7 +122,7 @@ def _entry(setting: Setting, request: DescribeConfigsRequest) -> Config:
             Config.Synonym(name=place.name, value=place.value, source=place.source)
             for place in (synonyms if request.include_synonyms else ())
         ],
-        config_type=key.type.wire_code if key else 0,
+        config_type=CONFIG_TYPE_CODES[key.type.name] if key else UNKNOWN_CONFIG_TYPE,
         documentation=key.doc if key and request.include_documentation else None,
     )
 

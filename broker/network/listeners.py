@@ -108,13 +108,13 @@ def _text_of_host_limits(limits: Mapping[str, int]) -> str:
     return ",".join(f"[{host}]:{limit}" if ":" in host else f"{host}:{limit}" for host, limit in limits.items())
 
 
-ENDPOINTS = ConfigType("list", 7, _parse_endpoints, _text_of_endpoints)
+ENDPOINTS = ConfigType("list", _parse_endpoints, _text_of_endpoints)
 """A tuple of Endpoint."""
-ADDRESSES = ConfigType("list", 7, _parse_addresses, _text_of_addresses)
+ADDRESSES = ConfigType("list", _parse_addresses, _text_of_addresses)
 """Host and port by listener name."""
-PROTOCOL_MAP = ConfigType("string", 2, _parse_protocol_map, _text_of_protocol_map)
+PROTOCOL_MAP = ConfigType("string", _parse_protocol_map, _text_of_protocol_map)
 """Security protocol by listener name."""
-HOST_LIMITS = ConfigType("string", 2, _parse_host_limits, _text_of_host_limits)
+HOST_LIMITS = ConfigType("string", _parse_host_limits, _text_of_host_limits)
 """A number of connections by address."""
 
 NOT_EMPTY = Rule("must name at least one", bool)

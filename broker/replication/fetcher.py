@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from ...client.address import Address
@@ -28,6 +28,7 @@ from ...protocol.messages.list_offsets import EARLIEST, LATEST, ListOffsetsReque
 from ...protocol.primitives import Buffer
 from ...protocol.records.batch import iter_batches
 from ...protocol.topics import TopicPartition
+from ...storage.deletion import delete_records_below
 from ..security.inter_broker import inter_broker_connection
 from .fetch_sessions import INITIAL_EPOCH, NO_SESSION, next_epoch
 
@@ -247,6 +248,7 @@ class Fetcher:
         controller = self._broker.controller
         by_partition = {followed.topic_partition: followed for followed in asked}
         has_deleted = False
+        deletions: list[tuple[Followed, Callable[[], object]]] = []
         for topic in response.responses:
             known = controller.topic_by_id(topic.topic_id)
             name = topic.topic or (known.name if known is not None else "")
@@ -257,12 +259,19 @@ class Fetcher:
                     continue  # it is led by somebody else by now
                 start = followed.log.log_start_offset
                 try:
-                    await self._follow(followed, partition)
+                    await self._follow(followed, partition, deletions)
                 except (KafkaError, OSError) as error:
                     self._delay(followed, error)
                 has_deleted = has_deleted or followed.log.log_start_offset > start
-        if has_deleted:  # the next fetch says so, and after that it must stay so
+        if has_deleted:  # the next fetch tells the leader of it, and after that it must stay so
             await self._broker.log_start_checkpoint.written()
+        for followed, delete_files in deletions:
+            if self._partitions.get(followed.topic_partition) is followed:
+                try:
+                    delete_files()
+                except KafkaError as error:
+                    self._delay(followed, error)
+                self._broker.changed(followed.topic_partition)
 
     def _delay(self, followed: Followed, error: Exception) -> None:
         level = logging.INFO if isinstance(error, (FencedLeaderEpoch, UnknownLeaderEpoch)) else logging.WARNING
@@ -273,8 +282,16 @@ class Fetcher:
             self._forgotten.append((followed.log.topic_id, followed.topic_partition))
         followed.told = None
 
-    async def _follow(self, followed: Followed, partition: FetchResponse.Topic.Partition) -> None:
-        """Take over what the leader has sent for a partition. Raises KafkaError."""
+    async def _follow(
+        self,
+        followed: Followed,
+        partition: FetchResponse.Topic.Partition,
+        deletions: list[tuple[Followed, Callable[[], object]]],
+    ) -> None:
+        """Append what the leader has sent for a partition, and follow its log start. Raises KafkaError.
+
+        Adds to `deletions` the step that is to follow the checkpoint (storage/deletion.py).
+        """
         if partition.error_code == OffsetOutOfRange.code:
             await self._start_anew(followed)
             return
@@ -293,8 +310,11 @@ class Fetcher:
         followed.lag = max(partition.high_watermark - partition_log.log_end_offset, 0)
         partition_log.update_high_watermark(partition.high_watermark)
         if start > partition_log.log_start_offset:
-            partition_log.raise_log_start_offset(min(start, partition_log.high_watermark))
-            partition_log.delete_segments_below_log_start()
+            delete_records_below(
+                partition_log,
+                min(start, partition_log.high_watermark),
+                lambda delete_files: deletions.append((followed, delete_files)),
+            )
         followed.knows_log_start = partition_log.log_start_offset >= start
         broker.changed(followed.topic_partition)
 

@@ -13,6 +13,7 @@ from ...protocol.errors import (
     PolicyViolation,
     UnknownLeaderEpoch,
 )
+from ...storage.deletion import delete_records_below
 from ...storage.log import AppendInfo, PartitionLog
 from ...storage.producers.producer_state import Origin
 from ..controller import elections
@@ -20,6 +21,7 @@ from ..scheduler import in_thread
 from .replicas import UNKNOWN, Replica, Replicas
 
 if TYPE_CHECKING:
+    from ...storage.deletion import AfterCheckpoint
     from ...storage.validation import ValidatedRecords
     from ..broker import Broker
     from ..controller.controller import PartitionState
@@ -124,8 +126,8 @@ class Partition:
         await in_thread(work.run)
         work.finish()
 
-    def delete_records(self, offset: int) -> int:
-        """Raise the log start offset to `offset` (-1: the high watermark) and drop the segments below it; return the
+    def delete_records(self, offset: int, after_checkpoint: "AfterCheckpoint") -> int:
+        """Delete the records below `offset` (-1: the high watermark), in the order of storage/deletion.py; return the
         offset meant.
 
         An offset at or below the log start offset changes nothing. Raises PolicyViolation on a topic that is only
@@ -136,8 +138,7 @@ class Partition:
         target = self.log.high_watermark if offset == HIGH_WATERMARK else offset
         if not 0 <= target <= self.log.high_watermark:
             raise OffsetOutOfRange(f"offset {offset} is not between 0 and the high watermark {self.log.high_watermark}")
-        if self.log.raise_log_start_offset(target):
-            self.log.delete_segments_below_log_start()
+        if delete_records_below(self.log, target, after_checkpoint):
             self._broker.changed(self.topic_partition)
         return target
 

@@ -215,7 +215,7 @@ def _changed(
 
 def _changed_list(name: str, operation: int, value: str, present: str | None, line: ConfigKey | None) -> str:
     """A list with items put in, those that it lacks, or taken out. Where it is not set, that is the default."""
-    if line is None or line.type.wire_code != LIST.wire_code:
+    if line is None or line.type.name != LIST.name:
         raise InvalidConfig(f"{shorten(name)} is no list, to put something into or take out of")
     items = dict.fromkeys(split_list((line.text(line.default) or "" if present is None else present).strip()))
     for item in split_list(value.strip()) or ("",):

@@ -21,6 +21,7 @@ from kmini.protocol.records.batch import build_batch, iter_batches
 from kmini.protocol.records.record import Record, decode_records
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.checkpoint_files import write_offsets
+from kmini.storage.deletion import delete_records_below
 from kmini.storage.filenames import HIGH_WATERMARK_CHECKPOINT, RECOVERY_POINT_CHECKPOINT
 from kmini.storage.filesystem.faults import CHANGES, READS, Faults, PowerLoss
 from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
@@ -107,16 +108,19 @@ class Machine:
         return promises.unanswered is None
 
     def delete_records(self, offset: int, topic_partition: TopicPartition = ORDERS) -> None:
-        """DeleteRecords: answered once the new log start offset is in its checkpoint."""
+        """DeleteRecords: answered once the files are gone, after the new log start offset is in its checkpoint. The
+        order is storage/deletion.py's own."""
         promises = self.promises[topic_partition]
+
+        def after_checkpoint(delete_files: Callable[[], object]) -> None:
+            promises.retained_from = max(promises.retained_from, log.log_start_offset)
+            self.manager.write_log_start_offsets(self.manager.log_start_offsets())
+            delete_files()
+
         with refusals_allowed():
             log = self.log(topic_partition)
-            log.raise_log_start_offset(min(offset, log.high_watermark))
-            promises.retained_from = max(promises.retained_from, log.log_start_offset)
-            log.delete_segments_below_log_start()
-            reached = log.log_start_offset
-            self.manager.write_log_start_offsets(self.manager.log_start_offsets())
-            promises.log_start_offset = max(promises.log_start_offset, reached)
+            delete_records_below(log, min(offset, log.high_watermark), after_checkpoint)
+            promises.log_start_offset = max(promises.log_start_offset, log.log_start_offset)
         self.run_background()
 
     # What happens by itself

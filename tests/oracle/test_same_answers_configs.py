@@ -17,6 +17,7 @@ from kafka_requests import create_topics, metadata
 from server_process import ServerProcess
 from transcript import Transcript
 
+from kmini.broker.handlers.describe_configs import CONFIG_TYPE_CODES
 from kmini.broker.settings.broker_config import ALIASES, BROKER_KEYS
 from kmini.broker.settings.ignored_keys import PER_LISTENER, can_be_changed, is_ignored
 from kmini.storage.config_key import READ_ONLY
@@ -536,7 +537,7 @@ def test_every_setting_of_apache_kafkas_brokers_is_known_here(apache_kafka_serve
             assert config.read_only != (can_be_changed(config.name) or config.name in PER_LISTENER), config.name
             continue
         defaults = [synonym.value for synonym in config.synonyms if synonym.source == 5 and synonym.name == config.name]
-        assert config.config_type == line.type.wire_code, config.name
+        assert config.config_type == CONFIG_TYPE_CODES[line.type.name], config.name
         assert config.read_only == (line.dynamic == READ_ONLY) or config.name in stays_here, config.name
         is_kafkas = (defaults or [None]) == [line.text(line.default)]
         assert is_kafkas or line.differs or config.name == "controller.listener.names", config.name

@@ -48,6 +48,7 @@ from kmini.protocol.records.compression import Codec
 from kmini.protocol.records.record import TOMBSTONE_HEADER, Record
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.config_key import MAX_LONG
+from kmini.storage.deletion import without_checkpoint
 from kmini.storage.log import PartitionLog
 from kmini.storage.log_config import LogConfig
 from kmini.storage.log_manager import LogManager
@@ -366,7 +367,7 @@ async def compacted_topics_want_keys_and_have_no_records_deleted_by_offset(bench
     await bench.set("cleanup.policy", "compact")
     assert bench.refusal(key=None) is InvalidRecord
     with pytest.raises(PolicyViolation):
-        bench.partition.delete_records(1)
+        bench.partition.delete_records(1, without_checkpoint)
 
 
 @claim("segment.bytes")

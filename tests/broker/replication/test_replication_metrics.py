@@ -155,5 +155,5 @@ async def test_a_follower_tells_how_far_behind_it_is(cluster: Cluster) -> None:
     fetcher, followed = broker.replication._fetchers[leader], broker.replication.followed[T0]
     assert told(cluster, broker.config.node_id, "MaxLag") == 0
     answer = FetchResponse.Topic.Partition(partition_index=0, high_watermark=7, log_start_offset=0, records=b"")
-    await fetcher._follow(followed, answer)
+    await fetcher._follow(followed, answer, [])
     assert told(cluster, broker.config.node_id, "MaxLag") == 7
