@@ -19,11 +19,11 @@ import struct
 import tempfile
 import time
 
-from kmini.broker.cluster import Cluster
 from kmini.broker.controller import topics
 from kmini.broker.coordinators import loader as loading
 from kmini.broker.groups.committed_offsets import CommittedOffset
 from kmini.broker.groups.group_records import encode_offset, offset_key, offset_key_prefix
+from kmini.broker.local_cluster import LocalCluster
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.protocol.framing import frame_of
 from kmini.protocol.messages import ApiVersionsRequest, HeartbeatRequest
@@ -64,7 +64,7 @@ def ask(port: int, phases: multiprocessing.connection.Connection) -> None:
     phases.send(taken)
 
 
-async def fill(cluster: Cluster, records: int, batch_size: int) -> None:
+async def fill(cluster: LocalCluster, records: int, batch_size: int) -> None:
     """Append committed offsets, and wait for the follower."""
     broker = cluster.brokers[cluster.state(PARTITION).leader]
     partition = broker.partitions[PARTITION]
@@ -112,7 +112,7 @@ async def measure(records: int, batch_size: int) -> dict[str, object]:
     }
     configs = [BrokerConfig.parse({**settings, "node.id": str(one)}) for one in (1, 2)]
     with tempfile.TemporaryDirectory() as directory:
-        cluster = Cluster(configs, directory, is_temporary=True)
+        cluster = LocalCluster(configs, directory, is_temporary=True)
         await cluster.start()
         topics.create_missing(cluster.brokers[1], CONSUMER_OFFSETS)
         await fill(cluster, records, batch_size)

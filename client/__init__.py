@@ -5,15 +5,15 @@
         await client.produce("orders", 0, [record(b"value", key=b"key")])
         outcome = await client.delete_records_before({("orders", 0): 1}, timeout_ms=5_000)
 
-From the bottom up: `connection` (one broker: framing, pipelining, time-outs), `cluster` (who leads what, retries), and
-`client` with its parts (`produce`, `consume`, `groups`, ...). Errors are those of `kmini.protocol.errors`; the
-ones that arise on this side of the wire are `Disconnected` (with `NoBrokerAnswers` and `NotAKafkaBroker`) and
+From the bottom up: `connection` (one broker: framing, pipelining, time-outs), `cluster_connections` (leaders, retries),
+and `client` with its parts (`produce`, `consume`, `groups`, ...). Errors are those of `kmini.protocol.errors`; errors
+that arise on this side of the wire are `Disconnected` (with `NoBrokerAnswers` and `NotAKafkaBroker`) and
 `RequestTimedOut`.
 """
 
 from .address import Address, parse_addresses
 from .client import Client
-from .cluster_connections import Cluster
+from .cluster_connections import ClusterConnections
 from .configs import ConfigEntry, ConfigResource
 from .connection import Connection, ConnectionSettings
 from .consume import ConsumedRecord
@@ -28,7 +28,7 @@ from .transactions import TransactionDescription, TransactionListing
 __all__ = [
     "Address",
     "Client",
-    "Cluster",
+    "ClusterConnections",
     "CommittedOffset",
     "ConfigEntry",
     "ConfigResource",

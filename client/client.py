@@ -16,7 +16,7 @@ from ..protocol.records.record import Record
 from ..protocol.schema import Request
 from ..protocol.topics import TopicPartition
 from .address import Address, parse_addresses
-from .cluster_connections import Cluster
+from .cluster_connections import ClusterConnections
 from .configs import ConfigEntry, ConfigResource, alter_configs, describe_configs
 from .connection import Connection, ConnectionSettings
 from .consume import READ_UNCOMMITTED, ConsumedRecord, Consumption, Fetched, fetch
@@ -73,7 +73,7 @@ class Client:
         """
         addresses = parse_addresses(bootstrap_servers) if isinstance(bootstrap_servers, str) else bootstrap_servers
         settings = settings or ConnectionSettings(client_id=client_id, sasl=sasl)
-        self.cluster = Cluster(addresses, settings, on_unreachable)
+        self.cluster = ClusterConnections(addresses, settings, on_unreachable)
         self.timeout_ms = timeout_ms
 
     async def __aenter__(self) -> Client:

@@ -53,7 +53,7 @@ class _Opening(NamedTuple):
         return task.done() and not task.cancelled() and task.exception() is None and self.connection.is_open
 
 
-class Cluster:
+class ClusterConnections:
     """A view of a cluster that starts from some of its addresses. Belongs to one event loop; ends with `close`.
 
     `on_unreachable` gets a sentence, once for each address, as soon as a broker cannot be reached for TELL_AFTER_MS.

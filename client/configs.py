@@ -13,7 +13,7 @@ from ..protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from .cluster_connections import Cluster
+from .cluster_connections import ClusterConnections
 from .connection import Connection
 from .deadline import Deadline
 from .errors import check, error_of
@@ -67,7 +67,7 @@ class ConfigEntry(NamedTuple):
 
 
 async def describe_configs(
-    cluster: Cluster, resource: ConfigResource, deadline: Deadline, names: Collection[str] = ()
+    cluster: ClusterConnections, resource: ConfigResource, deadline: Deadline, names: Collection[str] = ()
 ) -> list[ConfigEntry]:
     """See `Client.describe_configs`."""
     asked = DescribeConfigsRequest.Resource(
@@ -90,7 +90,7 @@ async def describe_configs(
 
 
 async def alter_configs(
-    cluster: Cluster,
+    cluster: ClusterConnections,
     changes: Mapping[ConfigResource, Mapping[str, str | None]],
     deadline: Deadline,
     *,
@@ -129,7 +129,7 @@ def _alteration(
 
 
 async def _at(
-    cluster: Cluster, node_id: int | None, deadline: Deadline, attempt: Callable[[Connection], Awaitable[T]]
+    cluster: ClusterConnections, node_id: int | None, deadline: Deadline, attempt: Callable[[Connection], Awaitable[T]]
 ) -> T:
     """What `attempt` returns at this broker, or at the controller; tried again after retriable errors."""
     if node_id is None:

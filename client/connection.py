@@ -2,8 +2,8 @@
 
 Kafka answers the requests of a connection one after the other. Any number may be under way (pipelining), but whatever
 waits at the broker holds up what comes after it: long polls and deletions deserve a connection of their own
-(`Cluster.open_connection`). A request that is not answered in time costs the connection, as in Kafka's own clients:
-nothing behind it would be answered either.
+(`ClusterConnections.open_connection`). A request that is not answered in time costs the connection, as in Kafka's own
+clients: the requests behind it would not be answered either.
 """
 
 from __future__ import annotations

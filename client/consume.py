@@ -20,7 +20,7 @@ from ..protocol.records.batch import BatchHeader, is_crc_valid, iter_batches
 from ..protocol.records.control import parse_end_transaction_marker
 from ..protocol.records.record import Record, decode_records
 from ..protocol.topics import TopicPartition
-from .cluster_connections import Cluster
+from .cluster_connections import ClusterConnections
 from .connection import Connection
 from .deadline import Backoff, Deadline
 from .errors import check, error_of
@@ -89,7 +89,7 @@ class Consumption:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ClusterConnections,
         positions: Mapping[TopicPartition, int],
         until: Mapping[TopicPartition, int] | None,
         *,
@@ -215,7 +215,7 @@ class Consumption:
 
 
 async def fetch(
-    cluster: Cluster,
+    cluster: ClusterConnections,
     connection: Connection,
     offsets: Mapping[TopicPartition, int],
     *,

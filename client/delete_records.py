@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..protocol.errors import KafkaError, OffsetOutOfRange, PolicyViolation, RequestTimedOut
 from ..protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from ..protocol.topics import TopicPartition
-from .cluster_connections import Cluster
+from .cluster_connections import ClusterConnections
 from .connection import Connection
 from .deadline import LONGEST_PAUSE_MS, Deadline
 from .errors import Disconnected, NoBrokerAnswers, error_of
@@ -33,7 +33,9 @@ class DeleteRecordsResult(NamedTuple):
 Results = dict[TopicPartition, DeleteRecordsResult]
 
 
-async def delete_records_before(cluster: Cluster, offsets: Mapping[TopicPartition, int], deadline: Deadline) -> Results:
+async def delete_records_before(
+    cluster: ClusterConnections, offsets: Mapping[TopicPartition, int], deadline: Deadline
+) -> Results:
     """Ask every leader, for its partitions only; return when the result of every partition is known.
 
     Looking up leaders and connecting is retried until the deadline. A request once sent is not sent again, because -1
@@ -59,7 +61,7 @@ async def delete_records_before(cluster: Cluster, offsets: Mapping[TopicPartitio
 
 
 async def _delete_at(
-    cluster: Cluster, leader: int, offsets: Mapping[TopicPartition, int], deadline: Deadline
+    cluster: ClusterConnections, leader: int, offsets: Mapping[TopicPartition, int], deadline: Deadline
 ) -> Results:
     try:
         connection = await cluster.open_connection(leader, deadline)

@@ -1,7 +1,7 @@
 """Groups of consumers: what there is, who is in them, how far they have come.
 
-Everything about one group is asked of its coordinator (`Cluster.at_coordinator`); which groups there are, of every
-broker. Joining a group is not offered here.
+Requests about one group go to its coordinator (`ClusterConnections.at_coordinator`); listing the groups asks every
+broker. This client does not join groups.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteR
 from ..protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ..protocol.schema import Request
 from ..protocol.topics import TopicPartition
-from .cluster_connections import Cluster, Coordinator
+from .cluster_connections import ClusterConnections, Coordinator
 from .connection import Connection
 from .deadline import Deadline
 from .errors import NoBrokerAnswers, check, error_of
@@ -99,7 +99,7 @@ PartitionOutcomes = dict[TopicPartition, "KafkaError | None"]
 
 
 async def list_groups(
-    cluster: Cluster, deadline: Deadline, *, states: Sequence[str] = (), types: Sequence[str] = ()
+    cluster: ClusterConnections, deadline: Deadline, *, states: Sequence[str] = (), types: Sequence[str] = ()
 ) -> list[GroupListing]:
     """See `Client.list_groups`."""
     request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
@@ -113,7 +113,7 @@ async def list_groups(
     return sorted({group.group_id: group for answer in answers.values() for group in answer}.values())
 
 
-async def describe_group(cluster: Cluster, group_id: str, deadline: Deadline) -> GroupDescription:
+async def describe_group(cluster: ClusterConnections, group_id: str, deadline: Deadline) -> GroupDescription:
     """See `Client.describe_group`."""
     request = DescribeGroupsRequest(groups=[group_id])
 
@@ -142,7 +142,7 @@ async def describe_group(cluster: Cluster, group_id: str, deadline: Deadline) ->
     )
 
 
-async def delete_groups(cluster: Cluster, group_ids: Iterable[str], deadline: Deadline) -> Outcomes:
+async def delete_groups(cluster: ClusterConnections, group_ids: Iterable[str], deadline: Deadline) -> Outcomes:
     """See `Client.delete_groups`. Raises NoBrokerAnswers."""
 
     async def delete(group_id: str) -> KafkaError | None:
@@ -164,7 +164,7 @@ async def delete_groups(cluster: Cluster, group_ids: Iterable[str], deadline: De
 
 
 async def committed_offsets(
-    cluster: Cluster, group_id: str, deadline: Deadline
+    cluster: ClusterConnections, group_id: str, deadline: Deadline
 ) -> dict[TopicPartition, CommittedOffset]:
     """See `Client.committed_offsets`."""
     request = OffsetFetchRequest(
@@ -190,7 +190,7 @@ async def committed_offsets(
 
 
 async def commit_offsets(
-    cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset], deadline: Deadline
+    cluster: ClusterConnections, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset], deadline: Deadline
 ) -> PartitionOutcomes:
     """See `Client.commit_offsets`."""
     Topic = OffsetCommitRequest.Topic
@@ -223,7 +223,7 @@ async def commit_offsets(
 
 
 async def delete_offsets(
-    cluster: Cluster, group_id: str, partitions: Iterable[TopicPartition], deadline: Deadline
+    cluster: ClusterConnections, group_id: str, partitions: Iterable[TopicPartition], deadline: Deadline
 ) -> PartitionOutcomes:
     """See `Client.delete_offsets`."""
     Topic = OffsetDeleteRequest.Topic

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ..protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from ..protocol.topics import TopicPartition
-from .cluster_connections import Cluster
+from .cluster_connections import ClusterConnections
 from .connection import Connection
 from .deadline import Deadline
 from .errors import check
@@ -21,7 +21,12 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 async def list_offset(
-    cluster: Cluster, topic_partition: TopicPartition, timestamp: int, deadline: Deadline, *, isolation_level: int = 0
+    cluster: ClusterConnections,
+    topic_partition: TopicPartition,
+    timestamp: int,
+    deadline: Deadline,
+    *,
+    isolation_level: int = 0,
 ) -> OffsetAndTimestamp:
     """The offset of the first record at or after a time in ms, or of a landmark (`EARLIEST`, `LATEST`, ...).
 

@@ -28,7 +28,7 @@ from ..protocol.records.batch import build_batch
 from ..protocol.records.compression import Codec
 from ..protocol.records.record import Record
 from ..protocol.topics import TopicPartition
-from .cluster_connections import Cluster
+from .cluster_connections import ClusterConnections
 from .connection import Connection
 from .deadline import Deadline
 from .errors import check
@@ -78,7 +78,7 @@ def record(
 
 
 async def produce(
-    cluster: Cluster,
+    cluster: ClusterConnections,
     topic_partition: TopicPartition,
     records: Sequence[Record],
     deadline: Deadline,
@@ -91,7 +91,12 @@ async def produce(
 
 
 async def produce_batch(
-    cluster: Cluster, topic_partition: TopicPartition, batch: Buffer, deadline: Deadline, *, acks: int = ALL_IN_SYNC
+    cluster: ClusterConnections,
+    topic_partition: TopicPartition,
+    batch: Buffer,
+    deadline: Deadline,
+    *,
+    acks: int = ALL_IN_SYNC,
 ) -> ProduceResult:
     """Append a batch. See `Client.produce`."""
 

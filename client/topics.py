@@ -9,7 +9,7 @@ from ..protocol.errors import KafkaError, NotController
 from ..protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from ..protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from ..protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from .cluster_connections import Cluster
+from .cluster_connections import ClusterConnections
 from .connection import Connection
 from .deadline import Deadline
 from .errors import error_of
@@ -26,7 +26,7 @@ class NewTopic(NamedTuple):
     configs: Mapping[str, str] = {}
 
 
-async def create_topics(cluster: Cluster, topics: Mapping[str, NewTopic], deadline: Deadline) -> Outcomes:
+async def create_topics(cluster: ClusterConnections, topics: Mapping[str, NewTopic], deadline: Deadline) -> Outcomes:
     """See `Client.create_topics`."""
     request = CreateTopicsRequest(
         topics=[
@@ -48,7 +48,7 @@ async def create_topics(cluster: Cluster, topics: Mapping[str, NewTopic], deadli
     return await cluster.at_controller(deadline, attempt)
 
 
-async def delete_topics(cluster: Cluster, names: Iterable[str], deadline: Deadline) -> Outcomes:
+async def delete_topics(cluster: ClusterConnections, names: Iterable[str], deadline: Deadline) -> Outcomes:
     """See `Client.delete_topics`."""
     names = list(names)
     request = DeleteTopicsRequest(
@@ -65,7 +65,7 @@ async def delete_topics(cluster: Cluster, names: Iterable[str], deadline: Deadli
 
 
 async def create_partitions(
-    cluster: Cluster, counts: Mapping[str, int], deadline: Deadline, *, validate_only: bool = False
+    cluster: ClusterConnections, counts: Mapping[str, int], deadline: Deadline, *, validate_only: bool = False
 ) -> Outcomes:
     """See `Client.create_partitions`."""
     request = CreatePartitionsRequest(

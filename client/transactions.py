@@ -17,7 +17,7 @@ from ..protocol.messages.init_producer_id import InitProducerIdRequest, InitProd
 from ..protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from ..protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from ..protocol.topics import TopicPartition
-from .cluster_connections import Cluster, Coordinator
+from .cluster_connections import ClusterConnections, Coordinator
 from .connection import Connection
 from .deadline import Deadline
 from .errors import check
@@ -50,7 +50,7 @@ class TransactionDescription(NamedTuple):
 
 
 async def list_transactions(
-    cluster: Cluster, deadline: Deadline, *, states: Sequence[str] = ()
+    cluster: ClusterConnections, deadline: Deadline, *, states: Sequence[str] = ()
 ) -> list[TransactionListing]:
     """See `Client.list_transactions`."""
     request = ListTransactionsRequest(state_filters=list(states))
@@ -69,7 +69,9 @@ async def list_transactions(
     return sorted(listings.values())
 
 
-async def describe_transaction(cluster: Cluster, transactional_id: str, deadline: Deadline) -> TransactionDescription:
+async def describe_transaction(
+    cluster: ClusterConnections, transactional_id: str, deadline: Deadline
+) -> TransactionDescription:
     """See `Client.describe_transaction`."""
     request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
 
@@ -92,7 +94,7 @@ async def describe_transaction(cluster: Cluster, transactional_id: str, deadline
     )
 
 
-async def abort_transaction(cluster: Cluster, transactional_id: str, deadline: Deadline) -> None:
+async def abort_transaction(cluster: ClusterConnections, transactional_id: str, deadline: Deadline) -> None:
     """See `Client.abort_transaction`."""
     known = await describe_transaction(cluster, transactional_id, deadline)  # asking for an epoch would make it
     request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=known.timeout_ms)
@@ -105,7 +107,7 @@ async def abort_transaction(cluster: Cluster, transactional_id: str, deadline: D
 
 
 async def abort_hanging_transaction(
-    cluster: Cluster, topic_partition: TopicPartition, start_offset: int, deadline: Deadline
+    cluster: ClusterConnections, topic_partition: TopicPartition, start_offset: int, deadline: Deadline
 ) -> None:
     """See `Client.abort_hanging_transaction`."""
     topic, number = topic_partition

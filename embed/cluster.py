@@ -17,9 +17,8 @@ from kmini import arguments
 from kmini.arguments import Config, Topics
 from kmini.broker.broker import Broker as CoreBroker
 from kmini.broker.clock import MovableClock
-from kmini.broker.cluster import Cluster as Core
-from kmini.broker.cluster import ReplicaOffsets
 from kmini.broker.controller.controller import PartitionState
+from kmini.broker.local_cluster import LocalCluster, ReplicaOffsets
 from kmini.broker.purgatory import Operation
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.embedded import AsyncClock, Clock
@@ -46,7 +45,7 @@ class ClusterOperations(SharedOperations):
     """What can be asked of a running cluster. Every coroutine runs on its loop and raises KafkaError; a broker is named
     by its number, which raises BrokerNotRunning unless that broker runs."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: LocalCluster) -> None:
         assert isinstance(core.clock, MovableClock)
         super().__init__(core.controller, core.clock)
         self.core = core
@@ -197,7 +196,7 @@ class ClusterOperations(SharedOperations):
 class _Change(Operation):
     """Complete when the controller has changed something about a partition."""
 
-    def __init__(self, core: Core, topic_partition: TopicPartition, seen: PartitionState) -> None:
+    def __init__(self, core: LocalCluster, topic_partition: TopicPartition, seen: PartitionState) -> None:
         self._core = core
         self._topic_partition = topic_partition
         self._seen = seen
@@ -255,7 +254,7 @@ class Cluster(Host[ClusterOperations, "AsyncCluster"]):
     # --- life
 
     async def _begin(self, data_dir: str, *, is_temporary: bool) -> ClusterOperations:
-        core = Core(self._configs, data_dir, clock=MovableClock(self._ahead_ms), is_temporary=is_temporary)
+        core = LocalCluster(self._configs, data_dir, clock=MovableClock(self._ahead_ms), is_temporary=is_temporary)
         await core.start(before_open=lambda: ClusterOperations(core).create_missing(self._topics))
         self._configs = core.configs  # started again, it comes back to the ports that its clients know
         return ClusterOperations(core)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from kmini.broker.broker import Broker
-    from kmini.broker.cluster import Cluster
+    from kmini.broker.local_cluster import LocalCluster
     from kmini.broker.settings.broker_config import BrokerConfig
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -156,15 +156,15 @@ class _Served:
         self.brokers: list[Broker] = []
         """By node id; none before `start`."""
         self._one: Broker | None = None
-        self._several: Cluster | None = None
+        self._several: LocalCluster | None = None
         if len(configs) == 1:
             from kmini.broker.broker import Broker
 
             self._one = Broker(configs[0], directory, is_temporary=is_temporary, cluster_id=cluster_id)
         else:
-            from kmini.broker.cluster import Cluster
+            from kmini.broker.local_cluster import LocalCluster
 
-            self._several = Cluster(configs, directory, is_temporary=is_temporary, cluster_id=cluster_id)
+            self._several = LocalCluster(configs, directory, is_temporary=is_temporary, cluster_id=cluster_id)
 
     async def start(self, prepare: Callable[[Broker], None]) -> None:
         """Start all, or none, and call `prepare` with one of them before anybody is told where they are. Raises what a

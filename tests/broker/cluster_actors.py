@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any, TypeVar
 
-from kmini.broker.cluster import Cluster
+from kmini.broker.local_cluster import LocalCluster
 from kmini.client.address import Address
 from kmini.client.connection import Connection
 from kmini.client.errors import Disconnected, check
@@ -588,7 +588,7 @@ class OffsetReader(Committer):
 class World:
     """A cluster in trouble, who uses it, and what they were promised."""
 
-    def __init__(self, seed: int, cluster: Cluster, partitions: int) -> None:
+    def __init__(self, seed: int, cluster: LocalCluster, partitions: int) -> None:
         self.seed = seed
         self.cluster = cluster
         self.promises = Promises(TopicPartition(TOPIC, number) for number in range(partitions))

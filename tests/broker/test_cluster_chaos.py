@@ -36,9 +36,9 @@ from cluster_actors import (
 )
 
 from kmini.broker.clock import MovableClock
-from kmini.broker.cluster import Cluster
 from kmini.broker.controller import topics
 from kmini.broker.controller.reassignments import reassign
+from kmini.broker.local_cluster import LocalCluster
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.protocol.errors import KafkaError
 from kmini.protocol.records.batch import iter_batches
@@ -263,7 +263,7 @@ class Nemesis:
         return "time passes"
 
 
-def are_whole(cluster: Cluster) -> bool:
+def are_whole(cluster: LocalCluster) -> bool:
     """Whether every replica is in sync, and has and knows what the others do."""
     for topic in cluster.controller.topics.values():
         for number, state in enumerate(topic.partitions):
@@ -276,7 +276,7 @@ def are_whole(cluster: Cluster) -> bool:
     return True
 
 
-def where_all_are(cluster: Cluster) -> str:
+def where_all_are(cluster: LocalCluster) -> str:
     return "\n".join(
         f"{topic.name}-{number} {state} {cluster.replica_offsets(TopicPartition(topic.name, number))}"
         for topic in cluster.controller.topics.values()
@@ -284,7 +284,7 @@ def where_all_are(cluster: Cluster) -> str:
     )
 
 
-async def calm(cluster: Cluster) -> None:
+async def calm(cluster: LocalCluster) -> None:
     """Return when all is as it should be."""
     deadline = time.monotonic() + CALM_S
     while not are_whole(cluster):
@@ -307,7 +307,7 @@ async def begin_alike(world: World) -> None:
         await deleter.hang_up()
 
 
-def contents(cluster: Cluster, node_id: int, partition: TopicPartition) -> bytes:
+def contents(cluster: LocalCluster, node_id: int, partition: TopicPartition) -> bytes:
     """The bytes of a replica from its log start offset on, with all of the batch that holds that."""
     log = cluster.brokers[node_id].logs.logs[partition]
     found, offset = bytearray(), log.log_start_offset
@@ -321,7 +321,7 @@ def contents(cluster: Cluster, node_id: int, partition: TopicPartition) -> bytes
     return bytes(found)
 
 
-def check_replicas(cluster: Cluster) -> None:
+def check_replicas(cluster: LocalCluster) -> None:
     """All replicas of a partition have the same bytes, and the same idea of producers. Raises Violation."""
     for topic in cluster.controller.topics.values():
         for number, state in enumerate(topic.partitions):
@@ -465,7 +465,7 @@ async def test_no_promise_is_broken_whatever_happens_to_the_brokers(seed: int, t
         BrokerConfig.parse({**SETTINGS, "min.insync.replicas": str(1 + seed % 2), "node.id": str(node_id)})
         for node_id in range(1, BROKERS + 1)
     ]
-    cluster = Cluster(configs, str(tmp_path), clock=clock, is_temporary=True)
+    cluster = LocalCluster(configs, str(tmp_path), clock=clock, is_temporary=True)
     await cluster.start()
     try:
         broker = cluster.brokers[1]

@@ -9,7 +9,7 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    "package", ["kmini.client", "kmini.broker.replication.fetcher", "kmini.broker.cluster", "prometheus_client"]
+    "package", ["kmini.client", "kmini.broker.replication.fetcher", "kmini.broker.local_cluster", "prometheus_client"]
 )
 def test_a_broker_starts_without_what_only_several_need(package: str) -> None:
     program = f"import sys, kmini.broker.broker; sys.exit({package!r} in sys.modules)"

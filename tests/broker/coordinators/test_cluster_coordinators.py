@@ -15,9 +15,9 @@ import pytest
 
 from kmini.broker.broker import Broker
 from kmini.broker.clock import MovableClock
-from kmini.broker.cluster import Cluster
 from kmini.broker.controller import topics
 from kmini.broker.coordinators.coordinator_topic import Producer
+from kmini.broker.local_cluster import LocalCluster
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.broker.transactions.markers import Marker, write_markers
 from kmini.client import Client
@@ -58,7 +58,7 @@ async def until(condition: Callable[[], bool]) -> None:
 class Coordinators:
     """A cluster, and requests to the broker that coordinates the group "g"."""
 
-    def __init__(self, cluster: Cluster, clock: MovableClock) -> None:
+    def __init__(self, cluster: LocalCluster, clock: MovableClock) -> None:
         self.cluster = cluster
         self.clock = clock
         self._waiting: set[asyncio.Future[Any]] = set()
@@ -211,7 +211,7 @@ async def start(tmp_path: Path) -> AsyncIterator[Callable[..., Any]]:
         }
         configs = [BrokerConfig.parse({**properties, "node.id": str(one)}) for one in range(1, brokers + 1)]
         clock = MovableClock()
-        cluster = Cluster(configs, str(tmp_path), clock=clock, is_temporary=True)
+        cluster = LocalCluster(configs, str(tmp_path), clock=clock, is_temporary=True)
         await cluster.start()
         started.append(Coordinators(cluster, clock))
         await started[-1].begin()

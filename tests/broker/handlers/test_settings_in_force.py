@@ -19,9 +19,9 @@ import pytest
 
 from kmini.broker.broker import Broker
 from kmini.broker.clock import MovableClock
-from kmini.broker.cluster import Cluster
 from kmini.broker.controller import elections, topics
 from kmini.broker.controller.controller import NO_LEADER
+from kmini.broker.local_cluster import LocalCluster
 from kmini.broker.replication.fetcher import Fetcher
 from kmini.broker.replication.partition import Partition
 from kmini.broker.settings.broker_config import BROKER_KEYS, BrokerConfig, TopicDefault
@@ -221,7 +221,7 @@ async def bench(request: pytest.FixtureRequest, start: Start) -> Bench:
 class Three:
     """Three brokers on a clock that is moved, and the topic "t" with a replica on each."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: LocalCluster) -> None:
         assert isinstance(cluster.clock, MovableClock)
         self.cluster = cluster
         self.clock = cluster.clock
@@ -261,7 +261,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 @pytest.fixture
 async def start_cluster(tmp_path: Path) -> AsyncIterator[StartCluster]:
     """A maker of clusters, each instead of the one before; underscores stand for dots."""
-    started: list[Cluster] = []
+    started: list[LocalCluster] = []
 
     async def start_cluster(partitions: int = 1, **settings: object) -> Three:
         if started:
@@ -270,7 +270,7 @@ async def start_cluster(tmp_path: Path) -> AsyncIterator[StartCluster]:
         properties["listeners"] = "PLAINTEXT://127.0.0.1:0"
         configs = [BrokerConfig.parse({**properties, "node.id": str(node_id)}) for node_id in (1, 2, 3)]
         directory = tempfile.mkdtemp(dir=tmp_path)
-        started.append(Cluster(configs, directory, clock=MovableClock(), is_temporary=True))
+        started.append(LocalCluster(configs, directory, clock=MovableClock(), is_temporary=True))
         await started[0].start()
         topics.create(started[0].brokers[1], "t", partitions=partitions, replication_factor=3)
         return Three(started[0])

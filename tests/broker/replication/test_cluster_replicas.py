@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from kmini.broker.broker import Broker
-from kmini.broker.cluster import Cluster
 from kmini.broker.controller import elections, topics
+from kmini.broker.local_cluster import LocalCluster
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.client import Client
 from kmini.client.address import Address
@@ -31,9 +31,9 @@ SETTINGS = {"listeners": "PLAINTEXT://127.0.0.1:0", "replica.fetch.wait.max.ms":
 
 
 @pytest.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
+async def cluster(tmp_path: Path) -> AsyncIterator[LocalCluster]:
     configs = [BrokerConfig.parse({**SETTINGS, "node.id": str(node_id)}) for node_id in (1, 2, 3)]
-    cluster = Cluster(configs, str(tmp_path), is_temporary=True)
+    cluster = LocalCluster(configs, str(tmp_path), is_temporary=True)
     await cluster.start()
     topics.create(cluster.brokers[1], "t", replication_factor=3)
     yield cluster
@@ -48,11 +48,11 @@ async def until(is_so: Callable[[], bool]) -> None:
         await asyncio.sleep(0.005)
 
 
-def client(cluster: Cluster) -> Client:
+def client(cluster: LocalCluster) -> Client:
     return Client(",".join(broker.address for broker in cluster.brokers.values()))
 
 
-def leader(cluster: Cluster) -> Broker:
+def leader(cluster: LocalCluster) -> Broker:
     return cluster.brokers[cluster.state(T0).leader]
 
 
@@ -71,7 +71,7 @@ async def fetch_code(broker: Broker, offset: int) -> int:
         await connection.close()
 
 
-async def test_a_log_that_begins_anew_within_a_batch_takes_the_batch_whole(cluster: Cluster) -> None:
+async def test_a_log_that_begins_anew_within_a_batch_takes_the_batch_whole(cluster: LocalCluster) -> None:
     async with client(cluster) as ours:
         away = min({1, 2, 3} - {cluster.state(T0).leader})
         await cluster.kill(away)
@@ -86,7 +86,9 @@ async def test_a_log_that_begins_anew_within_a_batch_takes_the_batch_whole(clust
         assert read == [b"2", b"3"]
 
 
-async def test_a_replica_whose_few_records_are_all_deleted_takes_the_batch_that_it_ends_in(cluster: Cluster) -> None:
+async def test_a_replica_whose_few_records_are_all_deleted_takes_the_batch_that_it_ends_in(
+    cluster: LocalCluster,
+) -> None:
     """What it has parted from its leader's log, and nobody can tell any more: the leader has deleted it."""
     away = min({1, 2, 3} - {cluster.state(T0).leader})
     await cluster.brokers[away].replication.hold()
@@ -104,7 +106,9 @@ async def test_a_replica_whose_few_records_are_all_deleted_takes_the_batch_that_
     assert len({log.read(3, 1 << 20, limit_offset=5) for log in logs}) == 1
 
 
-async def test_a_replica_that_comes_back_is_not_read_before_it_knows_where_the_log_starts(cluster: Cluster) -> None:
+async def test_a_replica_that_comes_back_is_not_read_before_it_knows_where_the_log_starts(
+    cluster: LocalCluster,
+) -> None:
     async with client(cluster) as ours:
         for _ in range(5):
             await ours.produce("t", 0, [record(b"value")])
@@ -123,7 +127,7 @@ async def test_a_replica_that_comes_back_is_not_read_before_it_knows_where_the_l
         assert await fetch_code(cluster.brokers[away], 4) == 0
 
 
-async def test_a_follower_is_read_on_while_the_leader_moves(cluster: Cluster) -> None:
+async def test_a_follower_is_read_on_while_the_leader_moves(cluster: LocalCluster) -> None:
     async with client(cluster) as ours:
         await ours.produce("t", 0, [record(b"value")])
     old = cluster.state(T0).leader
@@ -134,7 +138,7 @@ async def test_a_follower_is_read_on_while_the_leader_moves(cluster: Cluster) ->
     assert await fetch_code(cluster.brokers[old], 0) == 0
 
 
-async def test_nothing_is_appended_for_a_leader_that_is_none_any_more(cluster: Cluster) -> None:
+async def test_nothing_is_appended_for_a_leader_that_is_none_any_more(cluster: LocalCluster) -> None:
     """A request may have found its partition before it waited for something else."""
     old = leader(cluster)
     partition = old.partitions[T0]
@@ -145,7 +149,7 @@ async def test_nothing_is_appended_for_a_leader_that_is_none_any_more(cluster: C
     assert partition.log.log_end_offset == 0
 
 
-async def test_a_follower_is_in_sync_only_with_all_that_the_leader_was_elected_with(cluster: Cluster) -> None:
+async def test_a_follower_is_in_sync_only_with_all_that_the_leader_was_elected_with(cluster: LocalCluster) -> None:
     """A new leader may hold records above the high watermark that were acknowledged; a replica without them must not be
     elected after it."""
     for broker in cluster.brokers.values():
@@ -165,7 +169,7 @@ async def test_a_follower_is_in_sync_only_with_all_that_the_leader_was_elected_w
     assert behind in cluster.state(T0).isr
 
 
-async def test_the_high_watermark_stands_still_while_too_few_replicas_are_in_sync(cluster: Cluster) -> None:
+async def test_the_high_watermark_stands_still_while_too_few_replicas_are_in_sync(cluster: LocalCluster) -> None:
     """What one more failure could take back is shown to no consumer (KIP-966)."""
     topics.create(cluster.brokers[1], "two", replication_factor=3, configs={"min.insync.replicas": "2"})
     two = TopicPartition("two", 0)
@@ -179,7 +183,7 @@ async def test_the_high_watermark_stands_still_while_too_few_replicas_are_in_syn
     await until(lambda: partition.log.high_watermark == 1)
 
 
-async def test_a_log_is_not_cut_back_for_a_leader_that_is_followed_no_more(cluster: Cluster) -> None:
+async def test_a_log_is_not_cut_back_for_a_leader_that_is_followed_no_more(cluster: LocalCluster) -> None:
     async with client(cluster) as ours:
         await ours.produce("t", 0, [record(b"value")])
     broker = leader(cluster)
@@ -187,7 +191,7 @@ async def test_a_log_is_not_cut_back_for_a_leader_that_is_followed_no_more(clust
     assert broker.logs.logs[T0].log_end_offset == 1
 
 
-async def test_a_leader_that_is_cut_off_does_not_delete_as_if_it_were_the_last_replica(cluster: Cluster) -> None:
+async def test_a_leader_that_is_cut_off_does_not_delete_as_if_it_were_the_last_replica(cluster: LocalCluster) -> None:
     old = leader(cluster)
     async with client(cluster) as ours:
         for _ in range(3):
@@ -202,7 +206,7 @@ async def test_a_leader_that_is_cut_off_does_not_delete_as_if_it_were_the_last_r
     assert partition.low_watermark == 0, "whoever leads now may have all of it"
 
 
-async def test_a_restart_that_is_called_off_leaves_a_broker_that_can_be_started(cluster: Cluster) -> None:
+async def test_a_restart_that_is_called_off_leaves_a_broker_that_can_be_started(cluster: LocalCluster) -> None:
     await cluster.kill(2)
     for _ in range(3):
         starting = asyncio.ensure_future(cluster.restart(2))
@@ -217,7 +221,7 @@ async def test_a_restart_that_is_called_off_leaves_a_broker_that_can_be_started(
     await until(lambda: 2 in cluster.state(T0).isr)
 
 
-async def test_whoever_is_cancelled_when_a_connection_is_made_is_cancelled(cluster: Cluster) -> None:
+async def test_whoever_is_cancelled_when_a_connection_is_made_is_cancelled(cluster: LocalCluster) -> None:
     """Else a broker that stops waits for a follower that does not."""
     host, port = cluster.brokers[1].address.rsplit(":", 1)
 
@@ -229,7 +233,7 @@ async def test_whoever_is_cancelled_when_a_connection_is_made_is_cancelled(clust
     assert opening.cancelled()
 
 
-async def test_nobody_takes_the_port_of_a_broker_that_does_not_run(cluster: Cluster) -> None:
+async def test_nobody_takes_the_port_of_a_broker_that_does_not_run(cluster: LocalCluster) -> None:
     address = cluster.brokers[2].server.listeners[0]
     await cluster.kill(2)
     with socket.socket() as stranger, pytest.raises(OSError, match="in use"):
@@ -241,7 +245,7 @@ async def test_nobody_takes_the_port_of_a_broker_that_does_not_run(cluster: Clus
 
 
 async def test_a_topic_that_was_deleted_and_made_again_while_a_broker_was_away_is_the_new_one_there(
-    cluster: Cluster,
+    cluster: LocalCluster,
 ) -> None:
     away = cluster.state(T0).leader
     async with client(cluster) as ours:
@@ -262,7 +266,7 @@ async def test_a_topic_that_was_deleted_and_made_again_while_a_broker_was_away_i
         }
 
 
-async def test_a_cluster_stops_with_brokers_that_are_cut_off_stand_still_and_are_dead(cluster: Cluster) -> None:
+async def test_a_cluster_stops_with_brokers_that_are_cut_off_stand_still_and_are_dead(cluster: LocalCluster) -> None:
     async with client(cluster) as ours:
         await ours.produce("t", 0, [record(b"value")])
     await cluster.kill(1)

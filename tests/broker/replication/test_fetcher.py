@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from kmini.broker.clock import MovableClock
-from kmini.broker.cluster import Cluster
 from kmini.broker.controller import topics
+from kmini.broker.local_cluster import LocalCluster
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.client.connection import Connection
 from kmini.protocol.topics import TopicPartition
@@ -20,11 +20,11 @@ T0 = TopicPartition("t", 0)
 
 
 @pytest.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
+async def cluster(tmp_path: Path) -> AsyncIterator[LocalCluster]:
     """Three brokers on a clock that stands still: a pause does not end by itself."""
     settings = {"listeners": "PLAINTEXT://127.0.0.1:0"}
     configs = [BrokerConfig.parse({**settings, "node.id": str(node_id)}) for node_id in (1, 2, 3)]
-    cluster = Cluster(configs, str(tmp_path), clock=MovableClock(), is_temporary=True)
+    cluster = LocalCluster(configs, str(tmp_path), clock=MovableClock(), is_temporary=True)
     await cluster.start()
     topics.create(cluster.brokers[1], "t", replication_factor=3)
     yield cluster
@@ -32,7 +32,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
 
 
 @pytest.mark.parametrize("turns", range(8))
-async def test_it_ends_wherever_it_is_when_it_is_stopped(cluster: Cluster, turns: int) -> None:
+async def test_it_ends_wherever_it_is_when_it_is_stopped(cluster: LocalCluster, turns: int) -> None:
     cluster.move_leader(T0, cluster.state(T0).replicas[1])
     for _ in range(turns):
         await asyncio.sleep(0)
@@ -42,7 +42,7 @@ async def test_it_ends_wherever_it_is_when_it_is_stopped(cluster: Cluster, turns
 
 
 async def test_it_ends_although_the_end_comes_with_the_connection(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`asyncio.wait_for` of Python 3.11 forgets a cancellation that comes when what it waits for is done."""
     follower = next(broker for node_id, broker in cluster.brokers.items() if node_id != cluster.state(T0).leader)
@@ -69,7 +69,7 @@ async def test_it_ends_although_the_end_comes_with_the_connection(
     assert fetcher._task.done()
 
 
-async def test_a_change_that_is_none_for_a_follower_leaves_it_alone(cluster: Cluster) -> None:
+async def test_a_change_that_is_none_for_a_follower_leaves_it_alone(cluster: LocalCluster) -> None:
     followers = [broker for node_id, broker in cluster.brokers.items() if node_id != cluster.state(T0).leader]
     staying, leaving = followers
     followed = staying.replication.followed[T0]

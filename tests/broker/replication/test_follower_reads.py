@@ -15,8 +15,8 @@ from confluent_kafka import TopicPartition as Confluent
 
 from kmini import Cluster as Embedded
 from kmini.broker.broker import Broker
-from kmini.broker.cluster import Cluster
 from kmini.broker.controller import topics
+from kmini.broker.local_cluster import LocalCluster
 from kmini.broker.replication.replica_selection import LEADER, RACK_AWARE
 from kmini.broker.settings.broker_config import BrokerConfig, ConfigError
 from kmini.client import Address, Client, Connection, parse_addresses
@@ -48,9 +48,9 @@ def configs(**settings: object) -> list[BrokerConfig]:
 
 
 @asynccontextmanager
-async def running(path: Path, **settings: object) -> AsyncIterator[Cluster]:
+async def running(path: Path, **settings: object) -> AsyncIterator[LocalCluster]:
     """Three brokers in three racks, and the topic "t" with a replica on each, led by the one in rack "a"."""
-    cluster = Cluster(configs(**settings), str(path), is_temporary=True)
+    cluster = LocalCluster(configs(**settings), str(path), is_temporary=True)
     await cluster.start()
     try:
         topics.create(cluster.brokers[1], "t", replication_factor=3)
@@ -63,7 +63,7 @@ async def running(path: Path, **settings: object) -> AsyncIterator[Cluster]:
 
 
 @pytest.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
+async def cluster(tmp_path: Path) -> AsyncIterator[LocalCluster]:
     async with running(tmp_path) as cluster:
         yield cluster
 
@@ -76,13 +76,13 @@ async def until(is_so: Callable[[], bool]) -> None:
         await asyncio.sleep(0.005)
 
 
-async def produce(cluster: Cluster, *values: bytes, **options: Any) -> None:
+async def produce(cluster: LocalCluster, *values: bytes, **options: Any) -> None:
     async with Client(cluster.brokers[1].address) as client:
         for value in values:
             await client.produce("t", 0, [record(value)], **options)
 
 
-def high_watermark(cluster: Cluster, node_id: int) -> int:
+def high_watermark(cluster: LocalCluster, node_id: int) -> int:
     return cluster.replica_offsets(T0)[node_id].high_watermark
 
 
@@ -120,7 +120,7 @@ def address_of(broker: Broker) -> Address:
 # --- what the leader says
 
 
-async def test_the_leader_names_the_replica_in_the_consumers_rack_and_sends_no_records(cluster: Cluster) -> None:
+async def test_the_leader_names_the_replica_in_the_consumers_rack_and_sends_no_records(cluster: LocalCluster) -> None:
     await produce(cluster, b"value")
     for node_id, rack in ((2, "b"), (3, "c")):
         answer = await send(cluster.brokers[1], fetch(0, rack=rack, max_wait_ms=LONG_MS), 12)
@@ -130,14 +130,14 @@ async def test_the_leader_names_the_replica_in_the_consumers_rack_and_sends_no_r
 
 
 @pytest.mark.parametrize("rack", ["a", "nowhere", ""])
-async def test_the_leader_serves_its_own_rack_and_those_that_have_no_replica(cluster: Cluster, rack: str) -> None:
+async def test_the_leader_serves_its_own_rack_and_those_that_have_no_replica(cluster: LocalCluster, rack: str) -> None:
     await produce(cluster, b"value")
     answer = await send(cluster.brokers[1], fetch(0, rack=rack), 12)
     assert answer.preferred_read_replica == LEADER
     assert answer.records
 
 
-async def test_clients_that_do_not_know_of_it_are_served_by_the_leader(cluster: Cluster) -> None:
+async def test_clients_that_do_not_know_of_it_are_served_by_the_leader(cluster: LocalCluster) -> None:
     await produce(cluster, b"value")
     assert (await send(cluster.brokers[1], fetch(0, rack="b"), 10)).records
 
@@ -150,7 +150,7 @@ async def test_without_a_selector_the_leader_serves_everybody(tmp_path: Path) ->
         assert answer.records
 
 
-async def test_a_replica_without_the_offset_is_not_named(cluster: Cluster) -> None:
+async def test_a_replica_without_the_offset_is_not_named(cluster: LocalCluster) -> None:
     await produce(cluster, b"1")
     await cluster.brokers[2].replication.hold()
     await produce(cluster, b"2", acks=1)
@@ -159,7 +159,7 @@ async def test_a_replica_without_the_offset_is_not_named(cluster: Cluster) -> No
     assert (await send(cluster.brokers[1], fetch(2, rack="b"), 12)).preferred_read_replica == LEADER
 
 
-async def test_a_replica_that_is_not_in_sync_is_not_named(cluster: Cluster) -> None:
+async def test_a_replica_that_is_not_in_sync_is_not_named(cluster: LocalCluster) -> None:
     await produce(cluster, b"1")
     await cluster.kill(2)
     assert (await send(cluster.brokers[1], fetch(0, rack="b"), 12)).preferred_read_replica == LEADER
@@ -168,7 +168,7 @@ async def test_a_replica_that_is_not_in_sync_is_not_named(cluster: Cluster) -> N
     assert (await send(cluster.brokers[1], fetch(0, rack="b"), 12)).preferred_read_replica == 2
 
 
-async def test_a_session_is_told_again_as_long_as_it_asks_the_leader(cluster: Cluster) -> None:
+async def test_a_session_is_told_again_as_long_as_it_asks_the_leader(cluster: LocalCluster) -> None:
     await produce(cluster, b"value")
     connection = await Connection.open(address_of(cluster.brokers[1]))
     try:
@@ -192,7 +192,7 @@ async def test_a_session_is_told_again_as_long_as_it_asks_the_leader(cluster: Cl
 # --- what a follower does
 
 
-async def test_a_follower_serves_consumers_up_to_its_high_watermark(cluster: Cluster) -> None:
+async def test_a_follower_serves_consumers_up_to_its_high_watermark(cluster: LocalCluster) -> None:
     await produce(cluster, b"1", b"2")
     await until(lambda: high_watermark(cluster, 2) == 2)
     await cluster.brokers[3].replication.hold()
@@ -207,7 +207,7 @@ async def test_a_follower_serves_consumers_up_to_its_high_watermark(cluster: Clu
     assert (await send(cluster.brokers[2], fetch(4), 12)).error_code == OffsetOutOfRange.code
 
 
-async def test_a_follower_serves_topics_by_id(cluster: Cluster) -> None:
+async def test_a_follower_serves_topics_by_id(cluster: LocalCluster) -> None:
     await produce(cluster, b"1")
     await until(lambda: high_watermark(cluster, 2) == 1)
     asked = fetch(0)
@@ -215,7 +215,7 @@ async def test_a_follower_serves_topics_by_id(cluster: Cluster) -> None:
     assert (await send(cluster.brokers[2], asked)).records
 
 
-async def test_a_follower_refuses_what_lies_below_its_log_start_offset(cluster: Cluster) -> None:
+async def test_a_follower_refuses_what_lies_below_its_log_start_offset(cluster: LocalCluster) -> None:
     await produce(cluster, b"1", b"2")
     async with Client(cluster.brokers[1].address) as client:
         await client.delete_records_before({T0: 1})
@@ -223,7 +223,7 @@ async def test_a_follower_refuses_what_lies_below_its_log_start_offset(cluster: 
     assert answer.error_code == OffsetOutOfRange.code
 
 
-async def test_a_follower_checks_the_epoch_of_its_leader(cluster: Cluster) -> None:
+async def test_a_follower_checks_the_epoch_of_its_leader(cluster: LocalCluster) -> None:
     for node_id in (2, 1):
         cluster.move_leader(T0, node_id)
     epoch = cluster.state(T0).leader_epoch
@@ -231,7 +231,7 @@ async def test_a_follower_checks_the_epoch_of_its_leader(cluster: Cluster) -> No
         assert (await send(cluster.brokers[2], fetch(0, epoch=asked), 12)).error_code == expected
 
 
-async def test_a_follower_refuses_old_clients_and_followers_and_questions_for_offsets(cluster: Cluster) -> None:
+async def test_a_follower_refuses_old_clients_and_followers_and_questions_for_offsets(cluster: LocalCluster) -> None:
     assert (await send(cluster.brokers[2], fetch(0), 10)).error_code == NotLeaderOrFollower.code
     asked = fetch(0)
     asked.replica_id = 3
@@ -255,7 +255,7 @@ async def test_who_waits_at_a_follower_gets_what_is_committed_as_soon_as_it_is(t
             assert answer.records
 
 
-async def test_who_waits_at_a_follower_that_comes_to_lead_is_sent_to_look_again(cluster: Cluster) -> None:
+async def test_who_waits_at_a_follower_that_comes_to_lead_is_sent_to_look_again(cluster: LocalCluster) -> None:
     await produce(cluster, b"value")
     await until(lambda: high_watermark(cluster, 2) == 1)
     waiting = asyncio.ensure_future(send(cluster.brokers[2], fetch(1, max_wait_ms=LONG_MS), 12))
@@ -264,7 +264,7 @@ async def test_who_waits_at_a_follower_that_comes_to_lead_is_sent_to_look_again(
     assert (await waiting).error_code == NotLeaderOrFollower.code
 
 
-async def test_a_change_of_who_is_in_sync_disturbs_nobody_who_waits_at_a_follower(cluster: Cluster) -> None:
+async def test_a_change_of_who_is_in_sync_disturbs_nobody_who_waits_at_a_follower(cluster: LocalCluster) -> None:
     await produce(cluster, b"value")
     await until(lambda: high_watermark(cluster, 2) == 1)
     waiting = asyncio.ensure_future(send(cluster.brokers[2], fetch(1, max_wait_ms=LONG_MS), 12))

@@ -11,9 +11,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from kmini.broker.clock import MovableClock
-from kmini.broker.cluster import Cluster
 from kmini.broker.controller import topics
 from kmini.broker.controller.reassignments import reassign
+from kmini.broker.local_cluster import LocalCluster
 from kmini.broker.metrics import metrics_text
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.client import Client
@@ -26,11 +26,11 @@ NODES = (1, 2, 3)
 
 
 @pytest.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
+async def cluster(tmp_path: Path) -> AsyncIterator[LocalCluster]:
     """Three brokers, and the topic "t" with a replica on each, of which all have to be in sync."""
     common = {"listeners": "PLAINTEXT://127.0.0.1:0", "replica.lag.time.max.ms": "1000"}
     configs = [BrokerConfig.parse({**common, "node.id": str(node_id)}) for node_id in NODES]
-    cluster = Cluster(configs, str(tmp_path), clock=MovableClock(), is_temporary=True)
+    cluster = LocalCluster(configs, str(tmp_path), clock=MovableClock(), is_temporary=True)
     await cluster.start()
     topics.create(cluster.brokers[1], "t", replication_factor=3, configs={"min.insync.replicas": "3"})
     yield cluster
@@ -45,7 +45,7 @@ async def until(is_so: Callable[[], bool]) -> None:
         await asyncio.sleep(0.005)
 
 
-def told(cluster: Cluster, node_id: int, name: str) -> float:
+def told(cluster: LocalCluster, node_id: int, name: str) -> float:
     """The one sample of a metric of Kafka's, given without its domain and type."""
     (value,) = (
         sample.value
@@ -58,11 +58,11 @@ def told(cluster: Cluster, node_id: int, name: str) -> float:
     return value
 
 
-def by_node(cluster: Cluster, name: str) -> dict[int, float]:
+def by_node(cluster: LocalCluster, name: str) -> dict[int, float]:
     return {node_id: told(cluster, node_id, name) for node_id in sorted(cluster.brokers)}
 
 
-async def test_partitions_and_leaders_are_counted_where_they_are(cluster: Cluster) -> None:
+async def test_partitions_and_leaders_are_counted_where_they_are(cluster: LocalCluster) -> None:
     topics.create(cluster.brokers[1], "u", partitions=3)
     leaders = [cluster.state(TopicPartition("u", number)).leader for number in range(3)]
     leaders.append(cluster.state(T0).leader)
@@ -70,7 +70,7 @@ async def test_partitions_and_leaders_are_counted_where_they_are(cluster: Cluste
     assert by_node(cluster, "PartitionCount") == {node_id: 1 + leaders[:3].count(node_id) for node_id in NODES}
 
 
-async def test_one_broker_is_the_controller_and_another_takes_its_place(cluster: Cluster) -> None:
+async def test_one_broker_is_the_controller_and_another_takes_its_place(cluster: LocalCluster) -> None:
     assert by_node(cluster, "ActiveControllerCount") == {1: 1, 2: 0, 3: 0}
     await cluster.kill(1)
     assert by_node(cluster, "ActiveControllerCount") == {2: 1, 3: 0}
@@ -78,7 +78,7 @@ async def test_one_broker_is_the_controller_and_another_takes_its_place(cluster:
     assert by_node(cluster, "ActiveBrokerCount") == {2: 2, 3: 2}
 
 
-async def test_a_replica_that_is_missing_is_told_by_the_leader(cluster: Cluster) -> None:
+async def test_a_replica_that_is_missing_is_told_by_the_leader(cluster: LocalCluster) -> None:
     leader = cluster.state(T0).leader
     dead = next(node_id for node_id in NODES if node_id != leader)
     nobody = dict.fromkeys(NODES, 0)
@@ -94,7 +94,7 @@ async def test_a_replica_that_is_missing_is_told_by_the_leader(cluster: Cluster)
         assert by_node(cluster, name) == nobody
 
 
-async def test_changes_of_who_is_in_sync_are_counted_by_the_leader(cluster: Cluster) -> None:
+async def test_changes_of_who_is_in_sync_are_counted_by_the_leader(cluster: LocalCluster) -> None:
     leader = cluster.state(T0).leader
     late = next(node_id for node_id in NODES if node_id != leader)
     async with Client(cluster.brokers[leader].address) as client:
@@ -114,7 +114,7 @@ async def test_changes_of_who_is_in_sync_are_counted_by_the_leader(cluster: Clus
     assert told(cluster, late, "IsrExpands_total") == 0
 
 
-async def test_partitions_without_a_leader_are_told_by_everybody(cluster: Cluster) -> None:
+async def test_partitions_without_a_leader_are_told_by_everybody(cluster: LocalCluster) -> None:
     topics.create(cluster.brokers[1], "alone")
     alone = cluster.state(TopicPartition("alone", 0)).leader
     assert set(by_node(cluster, "OfflinePartitionsCount").values()) == {0}
@@ -122,7 +122,7 @@ async def test_partitions_without_a_leader_are_told_by_everybody(cluster: Cluste
     assert set(by_node(cluster, "OfflinePartitionsCount").values()) == {1}
 
 
-async def test_replicas_that_are_added_are_not_missing_and_the_reassignment_is_told(cluster: Cluster) -> None:
+async def test_replicas_that_are_added_are_not_missing_and_the_reassignment_is_told(cluster: LocalCluster) -> None:
     topics.create(cluster.brokers[1], "u")
     partition = TopicPartition("u", 0)
     old = cluster.state(partition).leader
@@ -133,13 +133,13 @@ async def test_replicas_that_are_added_are_not_missing_and_the_reassignment_is_t
     assert told(cluster, old, "UnderReplicatedPartitions") == 0
 
 
-async def test_a_leader_that_is_not_the_first_replica_is_told(cluster: Cluster) -> None:
+async def test_a_leader_that_is_not_the_first_replica_is_told(cluster: LocalCluster) -> None:
     assert told(cluster, 1, "PreferredReplicaImbalanceCount") == 0
     cluster.move_leader(T0, cluster.state(T0).replicas[1])
     assert told(cluster, 1, "PreferredReplicaImbalanceCount") == 1
 
 
-async def test_what_followers_fetch_is_told_apart_from_what_consumers_do(cluster: Cluster) -> None:
+async def test_what_followers_fetch_is_told_apart_from_what_consumers_do(cluster: LocalCluster) -> None:
     leader = cluster.state(T0).leader
     async with Client(cluster.brokers[leader].address) as client:
         await client.produce("t", 0, [record(b"x" * 1_000)])
@@ -149,7 +149,7 @@ async def test_what_followers_fetch_is_told_apart_from_what_consumers_do(cluster
         assert told(cluster, node_id, "ReplicationBytesIn_total") >= 1_000
 
 
-async def test_a_follower_tells_how_far_behind_it_is(cluster: Cluster) -> None:
+async def test_a_follower_tells_how_far_behind_it_is(cluster: LocalCluster) -> None:
     leader = cluster.state(T0).leader
     broker = cluster.brokers[next(node_id for node_id in NODES if node_id != leader)]
     fetcher, followed = broker.replication._fetchers[leader], broker.replication.followed[T0]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from access_rules import STANDARD, acl
 
-from kmini.broker.cluster import Cluster
 from kmini.broker.controller import topics
+from kmini.broker.local_cluster import LocalCluster
 from kmini.broker.security.resources import Operation, PermissionType, ResourceType
 from kmini.broker.settings.broker_config import BrokerConfig, ConfigError
 from kmini.client import Client, Sasl
@@ -42,8 +42,8 @@ def configs(jaas: str = f"{MODULE} required {BROKER} {USERS};", **changed: str) 
 
 
 @pytest.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
-    cluster = Cluster(configs(), str(tmp_path), is_temporary=True)
+async def cluster(tmp_path: Path) -> AsyncIterator[LocalCluster]:
+    cluster = LocalCluster(configs(), str(tmp_path), is_temporary=True)
     await cluster.start()
     topics.create(cluster.brokers[1], "t", replication_factor=2)
     cluster.controller.create_acls([acl(Operation.ALL, ResourceType.TOPIC, "*")])
@@ -51,13 +51,13 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
     await cluster.stop()
 
 
-def alice(cluster: Cluster) -> Client:
+def alice(cluster: LocalCluster) -> Client:
     clients = [broker.server.listener("CLIENTS") for broker in cluster.brokers.values()]
     addresses = ",".join(listener.address for listener in clients if listener is not None)
     return Client(addresses, sasl=Sasl("PLAIN", "alice", "wonderland"), timeout_ms=20_000)
 
 
-async def test_brokers_replicate_through_their_own_listener_as_themselves(cluster: Cluster) -> None:
+async def test_brokers_replicate_through_their_own_listener_as_themselves(cluster: LocalCluster) -> None:
     async with alice(cluster) as client:
         for number in range(3):
             assert (await client.produce("t", 0, [record(b"%d" % number)])).base_offset == number
@@ -71,7 +71,7 @@ async def test_brokers_replicate_through_their_own_listener_as_themselves(cluste
     assert not any(name == "CLIENTS" and who == "User:broker" for name, who in peers)
 
 
-async def test_a_client_that_poses_as_the_follower_changes_nothing(cluster: Cluster) -> None:
+async def test_a_client_that_poses_as_the_follower_changes_nothing(cluster: LocalCluster) -> None:
     """CVE-2018-1288, with the replica id of a follower that there is."""
     async with alice(cluster) as client:
         await client.produce("t", 0, [record(b"0")])
@@ -95,7 +95,7 @@ async def test_a_client_that_poses_as_the_follower_changes_nothing(cluster: Clus
         assert (partition.log.high_watermark, partition.low_watermark) == before
 
 
-async def test_rules_hold_at_every_broker_at_once(cluster: Cluster) -> None:
+async def test_rules_hold_at_every_broker_at_once(cluster: LocalCluster) -> None:
     async with alice(cluster) as client:
         await client.metadata()
         denial = acl(Operation.DESCRIBE, ResourceType.TOPIC, "t", permission=PermissionType.DENY)
@@ -108,4 +108,4 @@ async def test_rules_hold_at_every_broker_at_once(cluster: Cluster) -> None:
 @pytest.mark.parametrize("jaas", [f"{MODULE} required {USERS};", f'{MODULE} required username="broker" {USERS};'])
 def test_brokers_that_could_not_reach_each_other_are_not_started(tmp_path: Path, jaas: str) -> None:
     with pytest.raises(ConfigError, match="needs username"):
-        Cluster(configs(jaas), str(tmp_path))
+        LocalCluster(configs(jaas), str(tmp_path))

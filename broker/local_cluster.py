@@ -36,7 +36,7 @@ class ReplicaOffsets(NamedTuple):
     """Where the oldest transaction begins that this replica knows as open, or its high watermark."""
 
 
-class Cluster:
+class LocalCluster:
     """Brokers over `data_dir`: the controller's database, and the log directory of each beside it. Belongs to one
     event loop."""
 

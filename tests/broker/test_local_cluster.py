@@ -11,9 +11,9 @@ import pytest
 
 from kmini.broker.broker import Broker
 from kmini.broker.clock import MovableClock
-from kmini.broker.cluster import Cluster
 from kmini.broker.controller import elections, topics
 from kmini.broker.controller.reassignments import reassign
+from kmini.broker.local_cluster import LocalCluster
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.client import Client
 from kmini.client.produce import record
@@ -30,8 +30,8 @@ def configs(count: int, **settings: object) -> list[BrokerConfig]:
 
 
 @pytest.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
-    cluster = Cluster(configs(3), str(tmp_path), is_temporary=True)
+async def cluster(tmp_path: Path) -> AsyncIterator[LocalCluster]:
+    cluster = LocalCluster(configs(3), str(tmp_path), is_temporary=True)
     await cluster.start()
     yield cluster
     await cluster.stop()
@@ -45,28 +45,28 @@ async def until(is_so: Callable[[], bool]) -> None:
         await asyncio.sleep(0.005)
 
 
-def leader(cluster: Cluster, topic_partition: TopicPartition = T0) -> Broker:
+def leader(cluster: LocalCluster, topic_partition: TopicPartition = T0) -> Broker:
     topic = cluster.controller.topics[topic_partition.topic]
     return cluster.brokers[topic.partitions[topic_partition.partition].leader]
 
 
-def isr(cluster: Cluster) -> set[int]:
+def isr(cluster: LocalCluster) -> set[int]:
     return {*cluster.controller.topics["t"].partitions[0].isr}
 
 
-def create(cluster: Cluster, **options: object) -> None:
+def create(cluster: LocalCluster, **options: object) -> None:
     topics.create(next(iter(cluster.brokers.values())), "t", replication_factor=3, **options)  # type: ignore[arg-type]
 
 
-def client(cluster: Cluster) -> Client:
+def client(cluster: LocalCluster) -> Client:
     return Client(",".join(broker.address for broker in cluster.brokers.values()))
 
 
-def ends(cluster: Cluster) -> list[int]:
+def ends(cluster: LocalCluster) -> list[int]:
     return [broker.logs.logs[T0].log_end_offset for broker in cluster.brokers.values()]
 
 
-async def test_what_is_written_is_on_every_replica_when_acks_all_is_answered(cluster: Cluster) -> None:
+async def test_what_is_written_is_on_every_replica_when_acks_all_is_answered(cluster: LocalCluster) -> None:
     create(cluster)
     async with client(cluster) as ours:
         for number in range(10):
@@ -79,7 +79,7 @@ async def test_what_is_written_is_on_every_replica_when_acks_all_is_answered(clu
         assert broker.logs.logs[T0].read(0, 1 << 20, limit_offset=10) == data
 
 
-async def test_the_records_survive_the_leader_and_the_old_leader_comes_back_in_sync(cluster: Cluster) -> None:
+async def test_the_records_survive_the_leader_and_the_old_leader_comes_back_in_sync(cluster: LocalCluster) -> None:
     create(cluster)
     async with client(cluster) as ours:
         await ours.produce("t", 0, [record(b"before")])
@@ -96,7 +96,7 @@ async def test_the_records_survive_the_leader_and_the_old_leader_comes_back_in_s
         assert read == [b"before", b"without it", b"with it"]
 
 
-async def test_who_was_alone_in_sync_leads_again_when_it_comes_back(cluster: Cluster) -> None:
+async def test_who_was_alone_in_sync_leads_again_when_it_comes_back(cluster: LocalCluster) -> None:
     create(cluster)
     last = leader(cluster).config.node_id
     for node_id in {1, 2, 3} - {last}:
@@ -115,7 +115,7 @@ async def test_who_was_alone_in_sync_leads_again_when_it_comes_back(cluster: Clu
 
 
 async def test_a_log_that_parted_is_cut_back_to_its_leader(tmp_path: Path) -> None:
-    cluster = Cluster(configs(2, unclean_leader_election_enable="true"), str(tmp_path), is_temporary=True)
+    cluster = LocalCluster(configs(2, unclean_leader_election_enable="true"), str(tmp_path), is_temporary=True)
     await cluster.start()
     try:
         topics.create(cluster.brokers[1], "t", replication_factor=2)
@@ -141,7 +141,7 @@ async def test_a_log_that_parted_is_cut_back_to_its_leader(tmp_path: Path) -> No
         await cluster.stop()
 
 
-async def test_a_deletion_is_answered_when_every_live_replica_has_followed(cluster: Cluster) -> None:
+async def test_a_deletion_is_answered_when_every_live_replica_has_followed(cluster: LocalCluster) -> None:
     create(cluster)
     async with client(cluster) as ours:
         for number in range(5):
@@ -152,13 +152,13 @@ async def test_a_deletion_is_answered_when_every_live_replica_has_followed(clust
 
 
 async def test_all_of_it_is_there_after_a_restart_of_all(tmp_path: Path) -> None:
-    first = Cluster(configs(3), str(tmp_path))
+    first = LocalCluster(configs(3), str(tmp_path))
     await first.start()
     create(first)
     async with client(first) as ours:
         await ours.produce("t", 0, [record(b"value")])
     await first.stop()
-    again = Cluster(configs(3), str(tmp_path))
+    again = LocalCluster(configs(3), str(tmp_path))
     await again.start()
     try:
         assert isr(again) == {1, 2, 3}
@@ -168,7 +168,7 @@ async def test_all_of_it_is_there_after_a_restart_of_all(tmp_path: Path) -> None
         await again.stop()
 
 
-async def test_a_broker_that_is_stopped_hands_over_first(cluster: Cluster) -> None:
+async def test_a_broker_that_is_stopped_hands_over_first(cluster: LocalCluster) -> None:
     create(cluster)
     async with client(cluster) as ours:
         await ours.produce("t", 0, [record(b"1")])
@@ -185,7 +185,7 @@ async def test_a_broker_that_is_stopped_hands_over_first(cluster: Cluster) -> No
         assert ends(cluster) == [3, 3, 3]
 
 
-async def test_a_partition_moves_to_other_brokers_while_it_is_written(cluster: Cluster) -> None:
+async def test_a_partition_moves_to_other_brokers_while_it_is_written(cluster: LocalCluster) -> None:
     topics.create(cluster.brokers[1], "t", replication_factor=1)
     (old,) = cluster.state(T0).replicas
     target = sorted({1, 2, 3} - {old})
@@ -203,7 +203,7 @@ async def test_a_partition_moves_to_other_brokers_while_it_is_written(cluster: C
         assert read == [b"before", b"meanwhile", b"after"]
 
 
-async def test_a_reassignment_that_cannot_end_is_called_off(cluster: Cluster) -> None:
+async def test_a_reassignment_that_cannot_end_is_called_off(cluster: LocalCluster) -> None:
     topics.create(cluster.brokers[1], "t", replication_factor=1)
     before = cluster.state(T0)
     (old,) = before.replicas
@@ -217,13 +217,13 @@ async def test_a_reassignment_that_cannot_end_is_called_off(cluster: Cluster) ->
 
 
 @pytest.fixture
-async def start(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[tuple[Cluster, MovableClock]]]]:
+async def start(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[tuple[LocalCluster, MovableClock]]]]:
     """A maker of clusters whose clock is moved; settings are written with underscores for dots."""
-    started: list[Cluster] = []
+    started: list[LocalCluster] = []
 
-    async def start(**settings: object) -> tuple[Cluster, MovableClock]:
+    async def start(**settings: object) -> tuple[LocalCluster, MovableClock]:
         clock = MovableClock()
-        cluster = Cluster(configs(3, **settings), str(tmp_path), clock=clock, is_temporary=True)
+        cluster = LocalCluster(configs(3, **settings), str(tmp_path), clock=clock, is_temporary=True)
         await cluster.start()
         started.append(cluster)
         return cluster, clock
@@ -234,7 +234,7 @@ async def start(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[tuple[C
 
 
 async def test_a_leader_that_is_cut_off_is_replaced_and_what_only_it_has_is_given_up(
-    start: Callable[..., Awaitable[tuple[Cluster, MovableClock]]],
+    start: Callable[..., Awaitable[tuple[LocalCluster, MovableClock]]],
 ) -> None:
     cluster, clock = await start()
     create(cluster)
@@ -258,7 +258,7 @@ async def test_a_leader_that_is_cut_off_is_replaced_and_what_only_it_has_is_give
 
 
 async def test_a_broker_that_pauses_for_less_than_its_session_goes_on_as_if_nothing_was(
-    start: Callable[..., Awaitable[tuple[Cluster, MovableClock]]],
+    start: Callable[..., Awaitable[tuple[LocalCluster, MovableClock]]],
 ) -> None:
     cluster, clock = await start()
     create(cluster)
@@ -276,7 +276,7 @@ async def test_a_broker_that_pauses_for_less_than_its_session_goes_on_as_if_noth
 
 
 async def test_a_follower_that_lags_for_too_long_leaves_the_isr_and_returns_when_it_has_caught_up(
-    start: Callable[..., Awaitable[tuple[Cluster, MovableClock]]],
+    start: Callable[..., Awaitable[tuple[LocalCluster, MovableClock]]],
 ) -> None:
     cluster, clock = await start(replica_lag_time_max_ms=1_000)
     create(cluster)
