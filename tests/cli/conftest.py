@@ -71,6 +71,17 @@ def refuse(run: Callable[..., Result], broker: Broker) -> Callable[..., str]:
     return invoke
 
 
+@pytest.fixture(scope="session", autouse=True)
+def interruptible() -> Iterator[None]:
+    """Where SIGINT is ignored, as in the background of a script, processes that tests start would ignore it, too."""
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 @pytest.fixture
 def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Start `kmini` in a process of its own, which ends with the test."""
