@@ -49,7 +49,7 @@ PRODUCE = (
     Border("append", Partition, "append"),
     Border("encode", ProduceResponse, "encode"),
     Border("framing: the answer", ServerConnection, "response"),
-    Border("encode, frame and write", Connection, "_send"),
+    Border("encode, frame and write", Connection, "send"),
     Border(WHOLE, Connection, "buffer_updated"),
 )
 FETCH = (
@@ -58,7 +58,7 @@ FETCH = (
     Border("read the log", PartitionLog, "read"),
     Border("encode", FetchResponse, "encode"),
     Border("framing: the answer", ServerConnection, "response"),
-    Border("encode, frame and write", Connection, "_send"),
+    Border("encode, frame and write", Connection, "send"),
     Border(WHOLE, Connection, "buffer_updated"),
 )
 

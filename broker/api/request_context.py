@@ -1,16 +1,44 @@
-"""What a handler knows about a request besides its fields."""
+"""The circumstances of a request: everything a handler knows about it besides its fields."""
+
+from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, TypeVar
-
-from ..purgatory import Operation
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from ..broker import Broker
-    from ..network.connection import Connection
+    from ..network.listeners import Listener
+    from ..purgatory import Operation
     from ..security.guards_topics import FetchAccess
+    from ..security.resources import Principal
+    from ..security.sasl import SaslSession
 
 T = TypeVar("T")
+
+
+class CloseConnection(Exception):
+    """Raised by a handler where the protocol offers no answer but closing the connection: a failed produce with
+    acks=0."""
+
+
+class RequestConnection(Protocol):
+    """The connection through which a request came, as handlers see it."""
+
+    listener: Listener
+    peer: tuple[str, int]
+    """Host and port of the client."""
+    arrived_at: tuple[str, int]
+    """Host and port of the broker, as the client reached it."""
+    principal: Principal
+    sasl: SaslSession | None
+    """Its authentication; None at a listener without."""
+    waiting: asyncio.Future[bool] | None
+    """The future that its request waits for, if it waits; it is cancelled when the connection ends."""
+
+    @property
+    def is_closing(self) -> bool: ...
+
+    def close_after_answer(self) -> None: ...
 
 
 class Context:
@@ -18,18 +46,18 @@ class Context:
 
     __slots__ = ("broker", "client_id", "connection", "version")
 
-    access: "FetchAccess | None" = None
-    """What a fetch may read; None for everything."""
+    access: FetchAccess | None = None
+    """The partitions that a fetch may read; None for all."""
 
-    def __init__(self, broker: "Broker", connection: "Connection", version: int, client_id: str | None) -> None:
+    def __init__(self, broker: Broker, connection: RequestConnection, version: int, client_id: str | None) -> None:
         self.broker = broker
         self.connection = connection
         self.version = version
         self.client_id = client_id
-        """What the client calls itself; null is allowed, and nothing is believed of it."""
+        """The name that the client gives itself, or None; a client may give any name."""
 
-    def advertised(self) -> "dict[int, tuple[str, int]]":
-        """The host and port at which this client should come to each live broker that it can reach, by node id."""
+    def advertised(self) -> dict[int, tuple[str, int]]:
+        """Host and port of each live broker that this client can reach, by node id."""
         return self.broker.server.addresses_for(self.connection)
 
     async def wait(self, operation: Operation, *, timeout_ms: int) -> bool:
@@ -39,8 +67,8 @@ class Context:
             raise asyncio.CancelledError
         return await self.broker.purgatory.wait(operation, timeout_ms=timeout_ms, waiter=self.connection)
 
-    async def answer(self, future: "asyncio.Future[T]") -> T:
-        """Wait for an answer that somebody else's request brings. The wait ends with the connection: `future` is
+    async def answer(self, future: asyncio.Future[T]) -> T:
+        """Wait for an answer that another client's request completes. The wait ends with the connection: `future` is
         cancelled then."""
         if future.done():
             return future.result()

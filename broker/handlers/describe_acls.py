@@ -8,8 +8,7 @@ from __future__ import annotations
 from ...protocol.errors import SecurityDisabled
 from ...protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from ..api.registry import handles
-from ..api.request_context import Context
-from ..network.connection import CloseConnection
+from ..api.request_context import CloseConnection, Context
 from ..security.acls import AclFilter
 
 NO_AUTHORIZER = "no authorizer is configured"

@@ -12,7 +12,7 @@ from ...protocol.messages.describe_cluster import (
 )
 from ..api.registry import handles
 from ..api.request_context import Context
-from ..security.acl_operations import CLUSTER_OPERATIONS
+from ..security.resources import CLUSTER_OPERATIONS
 
 
 @handles(DescribeClusterRequest)

@@ -14,7 +14,7 @@ from ..api.request_context import Context
 from ..groups.group import Group
 from ..groups.group_states import GroupState
 from ..scheduler import Turn
-from ..security.acl_operations import GROUP_OPERATIONS
+from ..security.resources import GROUP_OPERATIONS
 
 NOT_FOUND_SINCE = 6
 

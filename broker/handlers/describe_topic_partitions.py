@@ -21,7 +21,7 @@ from ..api.request_context import Context
 from ..controller.controller import Controller, PartitionState
 from ..controller.topic_descriptions import described_partition, why_missing
 from ..scheduler import Turn
-from ..security.acl_operations import TOPIC_OPERATIONS
+from ..security.resources import TOPIC_OPERATIONS
 
 
 @handles(DescribeTopicPartitionsRequest)

@@ -22,7 +22,7 @@ from ..controller.controller import Topic
 from ..controller.topic_descriptions import described_partition, why_missing
 from ..network.peer_log import PeerLog
 from ..scheduler import Turn
-from ..security.acl_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from ..security.resources import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 
 peer_log = PeerLog(logging.getLogger("kmini.metadata"))
 

@@ -41,9 +41,8 @@ from ...protocol.topics import TopicPartition, is_internal
 from ...storage.log import AppendInfo
 from ..api.error_mapping import kafka_error
 from ..api.registry import handles
-from ..api.request_context import Context
+from ..api.request_context import CloseConnection, Context
 from ..appending import validate_and_append
-from ..network.connection import CloseConnection
 from ..purgatory import Operation
 from ..replication.partition import Partition
 from ..scheduler import Turn

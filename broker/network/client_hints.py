@@ -11,27 +11,27 @@ few hundred KiB at most; a hint about a forgotten client may come again.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 
 from ...protocol.api_keys import API_KEYS, API_NAMES
-from ..clock import Timer
 from .listeners import Endpoint
 from .peer_log import PeerLog
 
 if TYPE_CHECKING:
     from ...protocol.messages.headers import RequestHeader
     from ..api.registry import Handler
-    from .connection import Connection
-    from .socket_server import Server
+    from ..clock import Clock, Timer
+    from .listeners import Listener
 
 peer_log = PeerLog(logging.getLogger("kmini.client"))
 
 REDIRECT_TIMEOUT_MS = 10_000
 """Milliseconds of liveness time that a client has to connect to the address it is told, before a hint. Less than the
-time-outs of clients, which are 30 s and more."""
+time-outs of clients, which are 30 s or more."""
 
 MAX_CLIENTS = 1_000
-"""Clients remembered for each kind of hint; the oldest is forgotten."""
+"""Clients remembered for each kind of hint; one more removes the oldest."""
 _MAX_CLIENT_ID = 200
 """Characters of a client id that tell clients apart."""
 
@@ -42,34 +42,45 @@ _BOOTSTRAP_APIS = _REDIRECTING_APIS | {
 }
 """Requests that clients also send on connections to `bootstrap.servers`. All others go to addresses from metadata."""
 _RETRIES = 3
-"""Connections that send bootstrap requests only, after the first, which show that a client bootstraps again and again.
-One or two are a client that connects to the address it is told and has no other request yet."""
+"""From this number on, later connections with bootstrap requests only show a client that bootstraps again and again.
+One or two belong to a client that connects to the address it is told and has no other request yet."""
 
 _ADVERTISED = "advertised.listeners (in a container KAFKA_ADVERTISED_LISTENERS)"
 _MAPPED = "kmini.mapped.listeners (in a container KMINI_MAPPED_LISTENERS)"
-"""The settings that tell clients another address than that at which they arrive."""
+"""The settings that tell clients another address than that at which they arrived."""
 
 _Client = tuple[str, str]
 """Client id and host."""
 
 
-class ClientHints:
-    """The clients of one broker's listeners about which there is, or may soon be, a hint."""
+class HintedConnection(Protocol):
+    """A connection, as hints use it."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
+    listener: Listener
+    peer: tuple[str, int]
+    arrived_at: tuple[str, int]
+    redirect_watch: RedirectWatch | None
+
+
+class ClientHints:
+    """The clients of one broker's listeners about which a hint was given, or may be given soon."""
+
+    def __init__(self, clock: Clock, address_for: Callable[[HintedConnection], tuple[str, int]]) -> None:
+        """`address_for` gives the host and port that the client of a connection is told."""
+        self._clock = clock
+        self._address_for = address_for
         self._refused: dict[tuple[str, str, int], None] = {}
-        """Clients and APIs about which the hint was given."""
+        """Client id, host and API key about which the hint was given."""
         self._redirected: dict[_Client, _RedirectedClient] = {}
 
     def close(self) -> None:
-        """Cancel the hints that may still come."""
+        """Cancel the hints that are due."""
         for client in self._redirected.values():
             client.cancel()
         self._redirected.clear()
 
-    def not_served(self, connection: Connection, header: RequestHeader, handler: Handler | None) -> None:
-        """Log, the first time, that a client sends a request that is not served, and what happens to it."""
+    def not_served(self, connection: HintedConnection, header: RequestHeader, handler: Handler | None) -> None:
+        """Log, the first time, that a client sent a request that is not served, and its outcome."""
         key = (*_client_of(connection, header), header.api_key)
         if key in self._refused:
             return
@@ -88,36 +99,36 @@ class ClientHints:
             *("not " if handler is None else "only ", served, then),
         )
 
-    def watch(self, connection: Connection) -> RedirectWatch | None:
+    def watch(self, connection: HintedConnection) -> RedirectWatch | None:
         """Return the watch over a new connection; None where clients are told the address at which they arrived."""
-        told = self._server.address_for(connection)
-        return None if _is_same(told, connection.arrived_at) else RedirectWatch(self, connection, told)
+        advertised = self._address_for(connection)
+        return None if _is_same(advertised, connection.arrived_at) else RedirectWatch(self, connection, advertised)
 
-    def redirected(self, connection: Connection, header: RequestHeader) -> _RedirectedClient | None:
+    def redirected(self, connection: HintedConnection, header: RequestHeader) -> _RedirectedClient | None:
         """Return the client that sends this request if it was told an address before, else None."""
         return self._redirected.get(_client_of(connection, header))
 
-    def redirect(self, connection: Connection, header: RequestHeader, told: tuple[str, int]) -> None:
-        """Expect that this client connects to the address that it is told."""
+    def redirect(self, connection: HintedConnection, header: RequestHeader, advertised: tuple[str, int]) -> None:
+        """Expect that this client connects to the address that it is told, `advertised`."""
         if len(self._redirected) >= MAX_CLIENTS:
             self._redirected.pop(next(iter(self._redirected))).cancel()
         client = _client_of(connection, header)
-        self._redirected[client] = _RedirectedClient(self._server, client, connection, told)
+        self._redirected[client] = _RedirectedClient(self._clock, client, connection, advertised)
 
 
 class RedirectWatch:
-    """Sees the first requests of a connection to a listener that tells clients another address."""
+    """Observes the first requests of a connection to a listener that tells clients another address."""
 
-    __slots__ = ("_connection", "_hints", "_is_counted", "_told")
+    __slots__ = ("_advertised", "_connection", "_hints", "_is_counted")
 
-    def __init__(self, hints: ClientHints, connection: Connection, told: tuple[str, int]) -> None:
+    def __init__(self, hints: ClientHints, connection: HintedConnection, advertised: tuple[str, int]) -> None:
         self._hints = hints
         self._connection = connection
-        self._told = told
+        self._advertised = advertised
         self._is_counted = False
 
     def request(self, header: RequestHeader) -> None:
-        """Take note of a request. The first one that is no bootstrap request ends the watch over the connection."""
+        """Observe a request. The first request other than a bootstrap request ends the watch."""
         client = self._hints.redirected(self._connection, header)
         if header.api_key not in _BOOTSTRAP_APIS:
             self._connection.redirect_watch = None
@@ -126,23 +137,24 @@ class RedirectWatch:
         elif client is None:
             if header.api_key in _REDIRECTING_APIS:
                 self._is_counted = True
-                self._hints.redirect(self._connection, header, self._told)
+                self._hints.redirect(self._connection, header, self._advertised)
         elif not self._is_counted:
             self._is_counted = True
             client.later_connections += 1
 
 
 class _RedirectedClient:
-    """A client that is expected at the address it was told; logs the hint when its time is over."""
+    """A client that is expected at the address it was told; logs the hint when its time is up."""
 
-    def __init__(self, server: Server, client: _Client, connection: Connection, told: tuple[str, int]) -> None:
+    def __init__(
+        self, clock: Clock, client: _Client, connection: HintedConnection, advertised: tuple[str, int]
+    ) -> None:
         self.later_connections = 0
         """Connections of the client after the one on which it was told the address."""
         self._client = client
         self._listener = connection.listener
         self._arrived_at = connection.arrived_at
-        self._told = told
-        clock = server.broker.clock
+        self._advertised = advertised
         self._timer: Timer | None = clock.call_later(REDIRECT_TIMEOUT_MS, self._time_out, liveness=True)
 
     def cancel(self) -> None:
@@ -159,13 +171,13 @@ class _RedirectedClient:
         peer_log.info(
             "client %s at %s came to %s, was told to connect to %s, and has not done so in %d s. If it cannot reach "
             "that address, change %s for listener %s, or give the client a listener of its own in listeners",
-            *(client_id or "without a name", host, _address(self._arrived_at), _address(self._told)),
+            *(client_id or "without a name", host, _address(self._arrived_at), _address(self._advertised)),
             *(REDIRECT_TIMEOUT_MS // 1000, _MAPPED if self._listener.advertised is None else _ADVERTISED),
             self._listener.name,
         )
 
 
-def _client_of(connection: Connection, header: RequestHeader) -> _Client:
+def _client_of(connection: HintedConnection, header: RequestHeader) -> _Client:
     return (header.client_id or "")[:_MAX_CLIENT_ID], connection.peer[0]
 
 

@@ -1,4 +1,4 @@
-"""The event loop a broker runs on, and the limits of the process it needs raised."""
+"""The event loop of a broker, and the limit of open files of its process."""
 
 import asyncio
 import logging
@@ -7,7 +7,7 @@ log = logging.getLogger("kmini.event_loop")
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """uvloop where it exists: half the latency of the standard loop."""
+    """A loop of uvloop where that is installed, which halves the latency; else one of asyncio."""
     try:
         import uvloop
     except ImportError:
@@ -17,7 +17,7 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 
 def raise_descriptor_limit() -> None:
-    """Lift the soft limit on open files to the hard one: every connection and every active segment needs one."""
+    """Raise the soft limit of open files to the hard limit: every connection and every active segment opens one."""
     try:
         import resource
     except ImportError:  # Windows has no such limit
@@ -31,11 +31,11 @@ def raise_descriptor_limit() -> None:
 
 
 _OTHER_DESCRIPTORS = 96
-"""For the database, the loop, the listeners, and those whom we have accepted only to refuse them."""
+"""Descriptors reserved for the database, the loop, the listeners, and connections that are accepted to be refused."""
 
 
 def descriptors_for_connections() -> int:
-    """How many connections there may be: more would take descriptors that files need, and hurt others."""
+    """The number of connections for which the limit of open files leaves room beside the logs."""
     try:
         import resource
     except ImportError:
@@ -45,7 +45,7 @@ def descriptors_for_connections() -> int:
 
 
 def descriptors_for_files() -> int:
-    """How many files the logs may hold open: half of what the process may, the rest is for connections."""
+    """The number of files that the logs may hold open: half of the process's limit; the rest is for connections."""
     try:
         import resource
     except ImportError:

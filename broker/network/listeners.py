@@ -1,14 +1,18 @@
-"""Where the broker listens and what it tells clients: the listener settings and the rules between them.
+"""Listeners: the settings about them and the rules between these.
 
-`listeners=PLAINTEXT://127.0.0.1:9092,DOCKER://:19092` names addresses to bind; `advertised.listeners` says, by the same
-names, what to answer to those who ask where the broker is. A name stands for a security protocol, through
-`listener.security.protocol.map`.
+`listeners=PLAINTEXT://127.0.0.1:9092,DOCKER://:19092` names addresses to bind; `advertised.listeners` gives, by the
+same names, the addresses that clients are told. `listener.security.protocol.map` maps names to security protocols.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...storage.config_key import MAX_INT, ConfigType, Rule, shorten, split_list
+
+if TYPE_CHECKING:
+    from ..security.security_settings import SaslSettings
 
 OFFERED_PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -17,7 +21,7 @@ _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWX
 
 
 class Endpoint(NamedTuple):
-    """A named address. An empty host means every address of the machine; port 0 means any free port."""
+    """A named address to bind. An empty host is every address of the machine; port 0 is any free port."""
 
     name: str
     host: str
@@ -34,8 +38,28 @@ class Endpoint(NamedTuple):
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
 
+class Listener(NamedTuple):
+    """A listener that is bound."""
+
+    name: str
+    host: str
+    port: int
+    advertised: tuple[str, int] | None = None
+    """Host and port that its clients are told; None for those at which they arrived."""
+    sasl: SaslSettings | None = None
+    """How its clients authenticate; None without authentication."""
+
+    @property
+    def address(self) -> str:
+        """host:port, as a client on this machine would say it."""
+        return Endpoint(self.name, self.host, self.port).address
+
+
 def parse_endpoint(text: str) -> Endpoint:
-    """`NAME://host:port`, the name in any case, an IPv6 address in brackets. ValueError says what was expected."""
+    """Parse `NAME://host:port`, with the name in any case and an IPv6 address in brackets.
+
+    Raises ValueError, which says what was expected.
+    """
     name, separator, address = text.partition("://")
     host, _, port = address.rpartition(":")
     is_port = port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= 65535
@@ -57,7 +81,7 @@ def split_endpoints(text: str) -> tuple[str, ...]:
 
 
 def _split_map(text: str) -> tuple[str, ...]:
-    """Return the items of a list of pairs; as in Apache Kafka, empty items are dropped at its end and nowhere else."""
+    """Return the items of a list of pairs. As in Apache Kafka, empty items are dropped at its end only."""
     return split_list(text.rstrip(", "))
 
 
@@ -127,7 +151,7 @@ REACHABLE = Rule(
 def check_listeners(
     listeners: Iterable[Endpoint], advertised: Mapping[str, tuple[str, int]], protocols: Mapping[str, str]
 ) -> None:
-    """The rules between the three settings. Raises ValueError naming key, value and rule."""
+    """Check the rules between the three settings. Raises ValueError naming key, value and rule."""
     names = {endpoint.name for endpoint in listeners}
     for endpoint in listeners:
         protocol = protocols.get(endpoint.name)

@@ -1,21 +1,22 @@
-"""Log lines about what peers did wrong: escaped, shortened, and no more than a few a second.
+"""Log lines about the mistakes of peers: escaped, shortened, and limited to a few a second.
 
-A peer chooses what it sends, so it must not choose what the log looks like, nor how fast it grows.
+A peer chooses the bytes that it sends, but neither the form of the log nor its rate of growth.
 """
 
 import logging
 import time
 
-_LONGEST = 200
+_MAX_CHARACTERS = 200
+"""Characters of an argument that a line shows."""
 _BURST = 20
-"""Lines a second; what is suppressed is counted in the next line."""
+"""Lines a second; further lines are suppressed, and their number is logged before the next line."""
 
 
 def printable(text: object) -> str:
     """`text` without control or non-ASCII characters, cut to 200."""
-    escaped = str(text)[: _LONGEST + 1].encode("ascii", "backslashreplace").decode("ascii")
+    escaped = str(text)[: _MAX_CHARACTERS + 1].encode("ascii", "backslashreplace").decode("ascii")
     escaped = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in escaped)
-    return escaped if len(escaped) <= _LONGEST else escaped[: _LONGEST - 3] + "..."
+    return escaped if len(escaped) <= _MAX_CHARACTERS else escaped[: _MAX_CHARACTERS - 3] + "..."
 
 
 class PeerLog:
@@ -28,11 +29,11 @@ class PeerLog:
         self._suppressed = 0
 
     def warning(self, message: str, *args: object) -> None:
-        """Log `message % args`, each argument but numbers escaped, unless this second had its share of lines."""
+        """Log `message % args`, arguments except numbers escaped, unless this second has had its share of lines."""
         self._log(logging.WARNING, message, args)
 
     def info(self, message: str, *args: object) -> None:
-        """Likewise, of what is no fault."""
+        """Like `warning`, for behaviour that is no mistake."""
         if self._logger.isEnabledFor(logging.INFO):
             self._log(logging.INFO, message, args)
 

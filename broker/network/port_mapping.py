@@ -1,9 +1,9 @@
-"""Who reaches us through a port that a container engine publishes, and has to come back there and not to our address.
+"""Detects clients that arrive through a port that a container engine publishes: they have to return to that port.
 
-A container's own address is right for the other containers of its networks, and is what they are told. Whoever comes
-through a published port of the host is seen as one of these: the gateway of our network (Docker's proxy and its NAT),
-an address outside of all our networks (Docker Desktop), or our own address (engines without root). Outside of
-containers nobody is taken for one.
+The other containers of a container's networks reach its own address, and are told that. A client that arrives through
+a published port of the host has one of these addresses: the gateway of a network of the container (Docker's proxy and
+its NAT), an address outside of all its networks (Docker Desktop), or the container's own address (engines without
+root). Outside of containers no client is taken for such a one.
 """
 
 import os
@@ -17,21 +17,21 @@ MARKS = ("/.dockerenv", "/run/.containerenv")
 """Files that Docker and Podman put into every container."""
 
 _OF_THE_HOST = ("docker", "br-", "veth", "podman", "cni")
-"""Interfaces of an engine: whoever sees them has the host's own network, and nothing is mapped."""
+"""Prefixes of an engine's interfaces. A process that sees one shares the host's network, where no port is mapped."""
 
 
 class Network(NamedTuple):
-    """An IPv4 network that we are a part of, as numbers."""
+    """An IPv4 network of this machine or container, as numbers."""
 
     address: int
     mask: int
 
 
 class PortMapping:
-    """What the kernel's routing table tells of the networks around us."""
+    """The networks and gateways in the kernel's routing table."""
 
     def __init__(self, routes: str) -> None:
-        """`routes` is the text of /proc/net/route; an empty one is no network at all."""
+        """`routes` is the text of /proc/net/route; an empty text is no network."""
         self.gateways: set[str] = set()
         self.networks: list[Network] = []
         for line in routes.splitlines()[1:]:
@@ -45,7 +45,7 @@ class PortMapping:
                 self.networks.append(Network(destination, mask))
 
     def was_passed_by(self, peer: str, own: str) -> bool:
-        """Whether a connection from address `peer`, which reached us at `own`, came through a published port."""
+        """Whether a connection from address `peer` to the broker's address `own` came through a published port."""
         if not self.networks or ":" in peer or peer.startswith("127."):
             return False
         if peer in self.gateways or peer == own:
@@ -58,7 +58,7 @@ class PortMapping:
 
 
 def read_routes() -> PortMapping:
-    """The networks of this machine or container; none where the kernel does not tell."""
+    """Read the networks of this machine or container; none on a system without /proc/net/route."""
     try:
         with open(ROUTES, encoding="ascii") as file:
             return PortMapping(file.read())
@@ -67,8 +67,10 @@ def read_routes() -> PortMapping:
 
 
 def is_behind_port_mapping(environ: Mapping[str, str]) -> bool:
-    """Whether this is a container with a network of its own, of an engine that publishes ports of the host. Not so in
-    Kubernetes, where every pod reaches every other one's address."""
+    """Whether this is a container with a network of its own, under an engine that publishes ports of the host.
+
+    False in Kubernetes, where every pod reaches the address of every other.
+    """
     if "KUBERNETES_SERVICE_HOST" in environ or not any(map(os.path.exists, MARKS)):
         return False
     try:
@@ -79,5 +81,5 @@ def is_behind_port_mapping(environ: Mapping[str, str]) -> bool:
 
 
 def _number(text: str) -> int:
-    """A column of the table: the four bytes of an address, printed as a number of this machine."""
+    """Parse a column of the table: the four bytes of an address, printed as a number in this machine's byte order."""
     return int.from_bytes(int(text, 16).to_bytes(4, sys.byteorder), "big")

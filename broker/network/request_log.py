@@ -4,9 +4,9 @@
 
 A line has the API and its version, the client, the key fields of the request, the first error of the answer, and the
 milliseconds from decoding the request to answering it. Key fields are numbers and names: fields of the request itself
-that have another value than their default, and of its topics, groups and other items the name, partitions and offsets.
-A line has no bytes and nothing from deeper inside: no records, passwords, tokens or values of settings. Clients choose
-names, so names are escaped and shortened.
+whose value differs from the default, and of its topics, groups and other items the name, partitions and offsets. A line
+has no bytes and no deeper fields: no records, passwords, tokens or values of settings. Clients choose names, so names
+are escaped and shortened.
 """
 
 from __future__ import annotations
@@ -22,25 +22,24 @@ from ...protocol.api_keys import API_NAMES
 from ...protocol.errors import error_name
 from ...protocol.schema import Field, Request, Response, Struct
 from ...protocol.uuids import ZERO_UUID, format_uuid
-from ..security.resources import ANONYMOUS
+from ..security.resources import ANONYMOUS, Principal
 from .peer_log import printable
 
 if TYPE_CHECKING:
     from ...protocol.messages.headers import RequestHeader
-    from .connection import Connection
 
 log = logging.getLogger("kmini.request")
 
 _MAX_ITEMS = 5
-"""Items of a list that a line shows; it counts the others."""
+"""Items of a list that a line shows; it gives the number of the others."""
 _NOT_PLAIN = re.compile(r"[^\w.:/@+*-]")
 _NUMBERS = ("partition", "partition_index", "index")
-"""Fields with the number of a partition."""
+"""Fields that hold the number of a partition."""
 _OFFSETS = ("fetch_offset", "committed_offset", "offset", "timestamp")
 """Fields of a partition that a line shows behind its number."""
 
 NameOf = Callable[[bytes], "str | None"]
-"""The name of the topic with an id, or None."""
+"""Gives the name of the topic with an id; None if no topic has it."""
 
 
 class LoggedRequest:
@@ -48,22 +47,30 @@ class LoggedRequest:
 
     __slots__ = ("_fields", "_header", "_peer", "_started")
 
-    def __init__(self, connection: Connection, header: RequestHeader, request: Request | None = None) -> None:
+    def __init__(
+        self,
+        header: RequestHeader,
+        peer: tuple[str, int],
+        principal: Principal,
+        request: Request | None,
+        name_of: NameOf,
+    ) -> None:
+        """Without a `request` the line has no key fields: it could not be decoded."""
         self._header = header
         self._started = time.perf_counter()
-        self._peer = f"{printable(connection.peer[0])}:{connection.peer[1]}"
+        self._peer = f"{printable(peer[0])}:{peer[1]}"
         self._fields: list[str] = []
-        if connection.principal != ANONYMOUS:
-            self._fields.append(f"principal={_quoted(str(connection.principal))}")
+        if principal != ANONYMOUS:
+            self._fields.append(f"principal={_quoted(str(principal))}")
         if request is not None:
-            self._fields += key_fields(request, _names_of(connection))
+            self._fields += key_fields(request, name_of)
 
     def answered(self, response: Response | None) -> None:
-        """Log the request with the first error of its answer; None is acks=0, which has no answer."""
+        """Log the request with the first error of its answer; None stands for no answer (acks=0)."""
         self._log("error=NONE" if response is None else f"error={error_name(first_error(response))}")
 
     def closed(self, reason: object) -> None:
-        """Log the request that ended its connection."""
+        """Log a request that closed its connection."""
         self._log(f"closed={_quoted(str(reason))}")
 
     def _log(self, outcome: str) -> None:
@@ -75,16 +82,8 @@ class LoggedRequest:
         log.debug("%s", " ".join((asked, *self._fields, outcome, f"ms={ms:.1f}")))
 
 
-def _names_of(connection: Connection) -> NameOf:
-    def name_of(topic_id: bytes) -> str | None:
-        topic = connection.server.broker.controller.topic_by_id(topic_id)
-        return None if topic is None else topic.name
-
-    return name_of
-
-
 def key_fields(request: Request, name_of: NameOf) -> Iterator[str]:
-    """The fields of a request that a line has, as `name=value`."""
+    """The key fields of a request, each as `name=value`."""
     for field in type(request).__fields__:
         value = getattr(request, field.name)
         if _is_default(field, value):

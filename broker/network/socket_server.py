@@ -6,17 +6,17 @@ import logging
 import os
 import socket
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Protocol
 
 from ..api.registry import served
 from ..clock import Timer
 from ..security.authorizer import authorizer_of
 from ..security.guarding import guarded
-from ..security.security_settings import SaslSettings, sasl_settings
+from ..security.security_settings import sasl_settings
 from .client_hints import ClientHints
 from .connection import Connection, address_of
 from .event_loop import descriptors_for_connections
-from .listeners import Endpoint
+from .listeners import Listener
 from .port_mapping import PortMapping, read_routes
 
 if TYPE_CHECKING:
@@ -25,27 +25,19 @@ if TYPE_CHECKING:
 log = logging.getLogger("kmini.server")
 
 GRACE_MS = 1_000
-"""So long requests that are being worked on may take when the broker stops."""
+"""Milliseconds that requests in service have to finish when the broker stops."""
 
 
 class PortTaken(Exception):
     """The broker cannot listen where it is asked to: the port is taken or not allowed, or the host is not here."""
 
 
-class Listener(NamedTuple):
-    """Where we listen. `advertised` is what clients of this listener are told, or None: the address they arrived at."""
+class ArrivedConnection(Protocol):
+    """A connection, as far as it decides on the addresses that its client is told."""
 
-    name: str
-    host: str
-    port: int
-    advertised: tuple[str, int] | None = None
-    sasl: SaslSettings | None = None
-    """How clients have to authenticate; None where they need not."""
-
-    @property
-    def address(self) -> str:
-        """host:port, as a client on this machine would say it."""
-        return Endpoint(self.name, self.host, self.port).address
+    listener: Listener
+    peer: tuple[str, int]
+    arrived_at: tuple[str, int]
 
 
 class Server:
@@ -53,8 +45,8 @@ class Server:
 
     def __init__(self, broker: "Broker") -> None:
         self.broker = broker
-        self.authorizer = authorizer_of(broker)
-        """Who decides on what clients may do; None where everybody may do everything."""
+        self.authorizer = authorizer_of(broker.config, broker.controller.acls)
+        """Decides which operations clients may do; None where clients may do all."""
         self.handlers = served(broker.release)
         if self.authorizer is not None:
             self.handlers = guarded(self.handlers, self.authorizer)
@@ -62,17 +54,17 @@ class Server:
         self.listeners: list[Listener] = []
         self._is_closed = False
         self.is_suspended = False
-        """Whether no request is begun: what comes waits, as at a process that was stopped with SIGSTOP."""
+        """Whether arriving requests wait, as in a process that was stopped with SIGSTOP."""
         self.connections: set[Connection] = set()
         self._port_mapping = read_routes() if broker.config.kmini_mapped_listeners else PortMapping("")
         self._per_host: Counter[str] = Counter()
         self._servers: list[asyncio.AbstractServer] = []
         self._most_connections = descriptors_for_connections()
         self._idle_timer: Timer | None = None
-        self.hints = ClientHints(self)
+        self.hints = ClientHints(broker.clock, self.address_for)
 
     async def start(self) -> None:
-        """Open the listeners. An open port means that the broker is ready. Raises PortTaken."""
+        """Open the listeners; an open port means that the broker is ready. Raises PortTaken."""
         loop = asyncio.get_running_loop()
         config = self.broker.config
         opened = []
@@ -94,7 +86,7 @@ class Server:
         self._watch_idle()
 
     async def stop(self) -> None:
-        """Accept nobody, let requests that are being worked on finish for GRACE_MS, end those that wait, hang up."""
+        """Accept no more connections, end the requests that wait, give the others GRACE_MS to finish, and hang up."""
         self._is_closed = True
         self.hints.close()
         if self._idle_timer is not None:
@@ -138,10 +130,10 @@ class Server:
         """Serve again after `is_suspended`."""
         self.is_suspended = False
         for connection in list(self.connections):
-            connection.go_on()
+            connection.resume()
 
     def register(self, connection: Connection) -> str | None:
-        """Take a new connection in; or say why not."""
+        """Register a new connection; return why it has to be refused, or None."""
         self.connections.add(connection)
         host = connection.peer[0]
         self._per_host[host] += 1
@@ -164,8 +156,8 @@ class Server:
         if not self._per_host[host]:
             del self._per_host[host]
 
-    def addresses_for(self, connection: Connection) -> dict[int, tuple[str, int]]:
-        """Where this client should come to each live broker, by node id: to its listener of the same name."""
+    def addresses_for(self, connection: ArrivedConnection) -> dict[int, tuple[str, int]]:
+        """The host and port of each live broker for this client, by node id: of the listener of the same name."""
         broker, addresses = self.broker, {}
         for registered in broker.controller.brokers:
             if registered.node_id == broker.config.node_id:
@@ -176,9 +168,11 @@ class Server:
                     addresses[registered.node_id] = found
         return addresses
 
-    def address_for(self, connection: Connection) -> tuple[str, int]:
-        """The host and port at which this client should come back: `advertised.listeners`, else where it arrived, which
-        is the host's published port if it came through one (`port_mapping.py`)."""
+    def address_for(self, connection: ArrivedConnection) -> tuple[str, int]:
+        """The host and port that this client is told: `advertised.listeners`, else those at which it arrived.
+
+        A client that arrived through a published port of the host is told that port (`port_mapping.py`).
+        """
         if connection.listener.advertised is not None:
             return connection.listener.advertised
         mapped = self.broker.config.kmini_mapped_listeners.get(connection.listener.name)
@@ -187,12 +181,12 @@ class Server:
         return connection.arrived_at
 
     def listener(self, name: str) -> Listener | None:
-        """Our listener of this name, if there is one."""
+        """The listener of this name; None if the broker has none."""
         return next((listener for listener in self.listeners if listener.name == name), None)
 
     def _watch_idle(self) -> None:
-        """Close connections that were silent for `connections.max.idle.ms`; look often enough to be late by a quarter
-        at most."""
+        """Close connections that were idle for `connections.max.idle.ms`. Runs four times in that time, so a connection
+        is closed late by a quarter of it at most."""
         max_idle_ms = self.broker.config.connections_max_idle_ms
         if max_idle_ms < 0:
             return
@@ -203,22 +197,24 @@ class Server:
                 connection.was_active = False
                 connection.idle_since_ms = now_ms
             elif now_ms - connection.idle_since_ms >= max_idle_ms:
-                connection.abort()  # whatever was written to it, it has not read in all this time
+                connection.abort()  # its client has read nothing that was written to it, either
             else:
                 connection.trim()
         self._idle_timer = self.broker.clock.call_later(max(max_idle_ms // 4, 100), self._watch_idle, liveness=True)
 
 
 def _set_buffers(listening: socket.socket, send_bytes: int, receive_bytes: int) -> None:
-    """Set what the connections of a listener inherit; -1 leaves it to the system."""
+    """Set the buffers that the connections of a listener inherit; -1 leaves a size to the system."""
     for option, size in ((socket.SO_SNDBUF, send_bytes), (socket.SO_RCVBUF, receive_bytes)):
         if size >= 0:
             listening.setsockopt(socket.SOL_SOCKET, option, size)
 
 
 def _listening_socket(name: str, host: str, port: int, backlog: int) -> socket.socket:
-    """Return a socket that is bound and does not listen yet: the loop starts that. An empty host means every address.
-    Raises PortTaken."""
+    """Return a socket that is bound and does not listen yet: the loop starts that. An empty host is every address.
+
+    Raises PortTaken.
+    """
     family = socket.AF_INET6 if ":" in host or (not host and socket.has_dualstack_ipv6()) else socket.AF_INET
     try:
         if host:

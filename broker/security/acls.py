@@ -1,9 +1,9 @@
-"""Access rules, and the structure in which those that matter are found without looking at the others.
+"""Access rules, and an index that finds the rules about one resource without a scan of all.
 
-A rule says that a principal, from a host, may or may not do an operation to the resources of a pattern. The pattern is
-a name, the name `*` (every resource of the type), or the beginning of names. For one resource the rules that matter
-stand under its name, under `*`, and under each of its beginnings that somebody has a rule for: as many look-ups as
-there are lengths of prefixes, plus two. Under each, rules are merged to bits by who and where from.
+A rule allows or denies a principal, from a host, an operation on the resources of a pattern. The pattern is a name, the
+name `*` (every resource of the type), or a prefix of names. The rules about one resource are indexed under its name,
+under `*`, and under each of its prefixes that has rules: a decision takes as many look-ups as there are lengths of
+prefixes, plus two. Each entry merges its rules to bits of operations, by principal and host.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _IMPLIED = {
     Operation.ALTER: 1 << Operation.DESCRIBE,
     Operation.ALTER_CONFIGS: 1 << Operation.DESCRIBE_CONFIGS,
 }
-"""What else is allowed to whom the operation is allowed. A denied operation implies nothing."""
+"""The operations, as bits, that an allowed operation allows too. A denied operation implies nothing."""
 
 
 class AclBinding(NamedTuple):
@@ -43,7 +43,7 @@ class AclBinding(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """Which rules: ANY, or None for a text, stands for all."""
+    """Selects rules; ANY, or None for a text, matches every value."""
 
     resource_type: int = ANY
     pattern_type: int = ANY
@@ -75,7 +75,7 @@ class AclFilter(NamedTuple):
 
 
 Rules = dict[tuple[str, str], list[int]]
-"""What a pattern allows and denies, as bits of operations, by principal and host."""
+"""The operations that a pattern allows and denies, each as bits, by principal and host."""
 
 
 class AclIndex:
@@ -87,7 +87,7 @@ class AclIndex:
         self._literal: dict[tuple[int, str], Rules] = {}
         self._prefixed: dict[tuple[int, str], Rules] = {}
         self._prefix_lengths: dict[int, list[int]] = {}
-        """By resource type: how long its prefixes are, each length once."""
+        """By resource type: the lengths of its prefixes, ascending, each once."""
         self.add(acls)
 
     def __len__(self) -> int:
@@ -107,7 +107,7 @@ class AclIndex:
         self.generation += 1
 
     def remove(self, acls: Iterable[AclBinding]) -> None:
-        """Forget these rules; all others of the same patterns stay in force (CVE-2024-27309)."""
+        """Remove these rules; all others of the same patterns stay in force (CVE-2024-27309)."""
         touched = set()
         for acl in acls:
             if acl in self._acls:
@@ -124,12 +124,12 @@ class AclIndex:
         self._prefix_lengths = {resource_type: sorted(found) for resource_type, found in lengths.items()}
         self.generation += 1
 
-    def matching(self, wanted: AclFilter) -> list[AclBinding]:
-        """The rules that a filter matches, in the order in which they were made."""
-        return [acl for acl in self._acls if wanted.matches(acl)]
+    def matching(self, acl_filter: AclFilter) -> list[AclBinding]:
+        """The rules that a filter matches, in the order of their creation."""
+        return [acl for acl in self._acls if acl_filter.matches(acl)]
 
     def rules_for(self, resource_type: int, name: str) -> Iterator[Rules]:
-        """The rules of every pattern that the resource falls under."""
+        """The rules of every pattern that covers the resource."""
         for literal in (name, WILDCARD):
             rules = self._literal.get((resource_type, literal))
             if rules is not None:
@@ -142,9 +142,9 @@ class AclIndex:
                 yield rules
 
     def decide(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> bool | None:
-        """True if a rule allows it and none denies it; None if no rule is about the resource at all."""
+        """True if a rule allows the operation and none denies it; None if no rule is about the resource."""
         allowed, found = False, False
-        who = (
+        subjects = (
             (principal, host),
             (principal, WILDCARD),
             (WILDCARD_PRINCIPAL, host),
@@ -152,8 +152,8 @@ class AclIndex:
         )
         for rules in self.rules_for(resource_type, name):
             found = True
-            for key in who:
-                bits = rules.get(key)
+            for subject in subjects:
+                bits = rules.get(subject)
                 if bits is not None:
                     if bits[1] >> operation & 1:
                         return False
@@ -162,8 +162,10 @@ class AclIndex:
         return allowed if found else None
 
     def allows_some(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
-        """Whether there may be a resource of the type on which the operation is allowed (KIP-679): some pattern allows
-        it, and no pattern denies all of what that one covers."""
+        """Whether a resource of the type may exist on which the operation is allowed (KIP-679).
+
+        That is so if a pattern allows it, and no pattern denies all that this one covers.
+        """
         allowed: list[AclBinding] = []
         denied: set[tuple[int, str]] = set()
         for acl in self._acls:
@@ -203,7 +205,7 @@ class AclIndex:
 
 
 def _is_covered(acl: AclBinding, denied: set[tuple[int, str]]) -> bool:
-    """Whether denials cover all that a rule allows."""
+    """Whether the denied patterns cover all that a rule allows."""
     name = acl.resource_name
     if acl.pattern_type == PatternType.LITERAL:
         if name == WILDCARD:
@@ -214,7 +216,7 @@ def _is_covered(acl: AclBinding, denied: set[tuple[int, str]]) -> bool:
 
 
 def check_can_be_created(acl: AclBinding) -> None:
-    """Raise ValueError for a rule that means nothing."""
+    """Raise ValueError for an invalid rule."""
     from .resources import CLUSTER_NAME, ResourceType
 
     if acl.resource_type not in ResourceType.__members__.values():

@@ -1,31 +1,34 @@
-"""Who may do what: the decision (KIP-11, by the rules of Kafka's StandardAuthorizer).
+"""Decides whether a principal may do an operation (KIP-11, by the rules of Kafka's StandardAuthorizer).
 
-a super user                                   may
-some rule about the resource denies it         may not
-some rule about the resource allows it         may
-rules are about the resource, none fits        may not
-no rule is about the resource                  as allow.everyone.if.no.acl.found says
+the principal is a super user                      allowed
+a rule about the resource denies the operation     denied
+a rule about the resource allows the operation     allowed
+rules about the resource exist, but none matches   denied
+no rule is about the resource                      as allow.everyone.if.no.acl.found says
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ..network.peer_log import PeerLog
 from .acls import AclIndex
 from .resources import CLUSTER_NAME, OPERATIONS, Operation, Principal, ResourceType
-from .security_settings import super_users
-
-if TYPE_CHECKING:
-    from ..broker import Broker
+from .security_settings import SecurityConfig, super_users
 
 peer_log = PeerLog(logging.getLogger("kmini.authorizer"))
 
 
+class AuthorizerConfig(SecurityConfig, Protocol):
+    """The settings of a broker that decide about its authorizer."""
+
+    allow_everyone_if_no_acl_found: bool
+
+
 class Authorizer:
-    """Decides by the rules in `acls`, which change under it."""
+    """Decides by the rules in `acls`, which may change at any time."""
 
     def __init__(
         self, acls: AclIndex, *, super_users: Collection[Principal] = (), allows_if_no_acl_found: bool = False
@@ -35,7 +38,7 @@ class Authorizer:
         self._allows_if_no_acl_found = allows_if_no_acl_found
 
     def access_of(self, principal: Principal, host: str) -> Access:
-        """What `principal`, from the address `host`, may do."""
+        """The decisions about `principal` at the address `host`."""
         return Access(self, str(principal), host)
 
     def may(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> bool:
@@ -45,20 +48,21 @@ class Authorizer:
         return self._allows_if_no_acl_found if decision is None else decision
 
     def may_some(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
-        """Whether there may be a resource of the type that allows it. Who may do it to a name that nobody has a rule
-        for may, as in Kafka, which asks about such a name first."""
+        """Whether a resource of the type may exist on which the operation is allowed.
+
+        Like Kafka, asks first about a name that no rule is about.
+        """
         if self.may(principal, host, operation, resource_type, "hardcode"):
             return True
         return self.acls.allows_some(principal, host, operation, resource_type)
 
 
-def authorizer_of(broker: Broker) -> Authorizer | None:
-    """The authorizer that the settings of a broker ask for, over the rules of its cluster."""
-    config = broker.config
+def authorizer_of(config: AuthorizerConfig, acls: AclIndex) -> Authorizer | None:
+    """The authorizer that `authorizer.class.name` asks for, over the rules of the cluster; None without one."""
     if not config.authorizer_class_name:
         return None
     return Authorizer(
-        broker.controller.acls,
+        acls,
         super_users=super_users(config),
         allows_if_no_acl_found=config.allow_everyone_if_no_acl_found,
     )
@@ -75,7 +79,7 @@ class Access:
         self.host = host
 
     def may(self, operation: Operation, resource_type: ResourceType, name: str, *, tells: bool = True) -> bool:
-        """Whether it may; a refusal is logged unless nobody was refused by it (`tells`)."""
+        """Whether the operation is allowed. A denial is logged, unless it refuses no request (`tells` is False)."""
         allowed = self.authorizer.may(self.principal, self.host, operation, resource_type, name)
         if not allowed and tells:
             peer_log.info(
@@ -90,7 +94,7 @@ class Access:
         return self.authorizer.may_some(self.principal, self.host, operation, resource_type)
 
     def operations(self, resource_type: ResourceType, name: str) -> int:
-        """What it may do to a resource, as bits (KIP-430)."""
+        """The operations that are allowed on a resource, as bits (KIP-430)."""
         known = OPERATIONS[resource_type]
         return sum(
             1 << operation

@@ -1,7 +1,7 @@
 """SCRAM credentials and how they are managed (KIP-554): the rules of AlterUserScramCredentials.
 
 Clients salt passwords before they send them, and a stored credential is not enough to log in (`protocol/scram.py`).
-Credentials are in the controller's database, whose file only its owner may read.
+The controller's database holds the credentials; only its owner may read its file.
 """
 
 from __future__ import annotations
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 Deletion = AlterUserScramCredentialsRequest.Deletion
 Upsertion = AlterUserScramCredentialsRequest.Upsertion
 
-CredentialKey = tuple[str, int]
-"""A user's name, and the number of a mechanism."""
-
 MAX_SALT_BYTES = 8 * 1024 * 1024
 """Bytes of a salt beyond which a credential is refused: Apache Kafka takes none that does not fit into a batch of its
 metadata log (8 MiB). A login sends the salt to the client, so it has to be bounded."""
@@ -39,7 +36,8 @@ def alter(
 ) -> dict[str, KafkaError | None]:
     """Set and delete credentials, and return for each user the error or None.
 
-    One wrong change of a user refuses all changes of this user, and none of another. Raises KafkaStorageError."""
+    An invalid change refuses all changes of its user, and none of another user. Raises KafkaStorageError.
+    """
     changes: list[Deletion | Upsertion] = [*deletions, *upsertions]
     times_named = Counter((change.name, change.mechanism) for change in changes)
     outcomes: dict[str, KafkaError | None] = {}
@@ -71,8 +69,7 @@ def _check_user(name: str, mechanism: int) -> None:
 
 
 def _check_upsertion(change: Upsertion) -> None:
-    """Check what Kafka checks: it takes a salt and a salted password of any length, and computes no key from an empty
-    password."""
+    """Apply Kafka's checks: a salt and a salted password may have any length, but an empty password gives no key."""
     mechanism = scram.MECHANISMS_BY_CODE[change.mechanism]
     if change.iterations < mechanism.min_iterations:
         raise UnacceptableCredential("Too few iterations")

@@ -33,8 +33,7 @@ from ...protocol.messages.metadata import NOT_ASKED_FOR
 from ...protocol.primitives import Buffer
 from ...protocol.records.batch import ATTRIBUTES_AT, HEADER_SIZE, MAGIC, MAGIC_AT, TRANSACTIONAL
 from ...protocol.uuids import ZERO_UUID
-from ..api.request_context import Context
-from ..network.connection import CloseConnection
+from ..api.request_context import CloseConnection, Context
 from ..scheduler import Turn
 from .authorizer import Access
 from .guarding import Call, guards

@@ -1,4 +1,4 @@
-"""How brokers reach each other: through which listener, and as whom."""
+"""How brokers connect to each other: the listener, and the user."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def inter_broker_listener(config: BrokerConfig) -> str:
 
 
 def inter_broker_connection(config: BrokerConfig, client_id: str) -> ConnectionSettings:
-    """How a broker connects to another one. Raises ValueError, without quoting secrets."""
-    from ...client import ConnectionSettings, Sasl  # here, because a broker by itself starts without a client
+    """The settings with which a broker connects to another one. Raises ValueError, without quoting secrets."""
+    from ...client import ConnectionSettings, Sasl  # imported late: a single broker starts without a client
 
     listener = inter_broker_listener(config)
     if config.listener_security_protocol_map[listener] not in SASL_PROTOCOLS:
@@ -39,7 +39,7 @@ def inter_broker_connection(config: BrokerConfig, client_id: str) -> ConnectionS
 
 
 def check_inter_broker(config: BrokerConfig) -> None:
-    """Raise ConfigError for settings with which a broker cannot connect to others."""
+    """Raise ConfigError for settings with which a broker cannot connect to the others."""
     from ..settings.broker_config import ConfigError
 
     try:

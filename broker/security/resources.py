@@ -1,17 +1,15 @@
-"""What may be done to what, by whom: Kafka's numbers and names (KIP-11, KIP-290)."""
+"""Principals, resources and operations of access rules: Kafka's numbers and names (KIP-11, KIP-290)."""
 
 from __future__ import annotations
 
 from enum import IntEnum
 from typing import NamedTuple
 
-from . import acl_operations
-
 ANY = 1
-"""In a filter: everything of its kind."""
+"""In a filter: every value of the field."""
 
 CLUSTER_NAME = "kafka-cluster"
-"""The only resource of the type CLUSTER."""
+"""The name of the only resource of type CLUSTER."""
 
 WILDCARD = "*"
 """As a resource's name: every name. As a host: every host."""
@@ -30,23 +28,23 @@ class ResourceType(IntEnum):
 
 class PatternType(IntEnum):
     MATCH = 2
-    """In a filter: whatever pattern the name would fall under."""
+    """In a filter: every pattern that covers the name."""
     LITERAL = 3
     PREFIXED = 4
 
 
 class Operation(IntEnum):
     ALL = 2
-    READ = acl_operations.READ
-    WRITE = acl_operations.WRITE
-    CREATE = acl_operations.CREATE
-    DELETE = acl_operations.DELETE
-    ALTER = acl_operations.ALTER
-    DESCRIBE = acl_operations.DESCRIBE
-    CLUSTER_ACTION = acl_operations.CLUSTER_ACTION
-    DESCRIBE_CONFIGS = acl_operations.DESCRIBE_CONFIGS
-    ALTER_CONFIGS = acl_operations.ALTER_CONFIGS
-    IDEMPOTENT_WRITE = acl_operations.IDEMPOTENT_WRITE
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
     CREATE_TOKENS = 13
     DESCRIBE_TOKENS = 14
     TWO_PHASE_COMMIT = 15
@@ -57,16 +55,44 @@ class PermissionType(IntEnum):
     ALLOW = 3
 
 
+def operation_bits(*operations: Operation) -> int:
+    """A set of operations as Metadata and DescribeCluster give it (KIP-430): one bit for each operation."""
+    return sum(1 << operation for operation in operations)
+
+
+TOPIC_OPERATIONS = operation_bits(
+    Operation.READ,
+    Operation.WRITE,
+    Operation.CREATE,
+    Operation.DELETE,
+    Operation.ALTER,
+    Operation.DESCRIBE,
+    Operation.DESCRIBE_CONFIGS,
+    Operation.ALTER_CONFIGS,
+)
+GROUP_OPERATIONS = operation_bits(
+    Operation.READ, Operation.DELETE, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS
+)
+CLUSTER_OPERATIONS = operation_bits(
+    Operation.CREATE,
+    Operation.ALTER,
+    Operation.DESCRIBE,
+    Operation.CLUSTER_ACTION,
+    Operation.DESCRIBE_CONFIGS,
+    Operation.ALTER_CONFIGS,
+    Operation.IDEMPOTENT_WRITE,
+)
+
 OPERATIONS: dict[ResourceType, int] = {
-    ResourceType.TOPIC: acl_operations.TOPIC_OPERATIONS,
-    ResourceType.GROUP: acl_operations.GROUP_OPERATIONS,
-    ResourceType.CLUSTER: acl_operations.CLUSTER_OPERATIONS,
+    ResourceType.TOPIC: TOPIC_OPERATIONS,
+    ResourceType.GROUP: GROUP_OPERATIONS,
+    ResourceType.CLUSTER: CLUSTER_OPERATIONS,
 }
-"""The operations that a client can be told about (KIP-430), as bits."""
+"""The operations that exist for a type of resource, as bits (KIP-430). Without an authorizer, clients are told all."""
 
 
 class Principal(NamedTuple):
-    """Somebody, as authentication found out: `User:alice`."""
+    """An authenticated user, as in `User:alice`."""
 
     type: str
     name: str
@@ -80,7 +106,7 @@ class Principal(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Principal:
-        """`Type:name`. Raises ValueError."""
+        """Parse `Type:name`. Raises ValueError."""
         kind, colon, name = text.partition(":")
         if not (colon and kind):
             raise ValueError(f"{text!r} is no principal: Type:name was expected, as in User:alice")
@@ -88,4 +114,4 @@ class Principal(NamedTuple):
 
 
 ANONYMOUS = Principal.user("ANONYMOUS")
-"""Whoever comes through a listener that asks nobody who they are."""
+"""The principal of every connection through a listener without authentication."""

@@ -1,24 +1,24 @@
-"""The authentication of one connection.
+"""The authentication of one connection: a state, and the requests that each state admits.
 
-    WAITING      nothing but ApiVersions and SaslHandshake is understood
-    EXCHANGING   … and SaslAuthenticate, or bare tokens after a SaslHandshake of version 0
-    DONE         everything is, until the authentication expires (KIP-368)
-    FAILED       nothing is: the connection closes when the answer is out
+    WAITING      only ApiVersions and SaslHandshake
+    EXCHANGING   ApiVersions and SaslAuthenticate, or bare tokens after a SaslHandshake of version 0
+    DONE         everything, until the authentication expires (KIP-368)
+    FAILED       nothing: the connection closes when the answer is sent
 
-The same walk, from DONE over EXCHANGING, authenticates again where that is due: the same principal, by the same
-mechanism. Everything else in a wrong moment closes the connection.
+A client authenticates again by the same walk, from DONE over EXCHANGING: as the same principal, by the same mechanism.
+A request that its state does not admit closes the connection.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ...protocol import scram
 from ...protocol.errors import UnsupportedSaslMechanism
-from ..clock import Timer
 from ..network.peer_log import PeerLog
 from .resources import Principal
 from .sasl_exchange import AuthenticationFailed, Exchange
@@ -27,8 +27,7 @@ from .sasl_scram import ScramExchange
 from .security_settings import PLAIN, SaslSettings
 
 if TYPE_CHECKING:
-    from ..broker import Broker
-    from ..network.connection import Connection
+    from ..clock import Clock, Timer
 
 peer_log = PeerLog(logging.getLogger("kmini.authentication"))
 
@@ -50,21 +49,53 @@ _ADMITTED = {
     State.DONE: frozenset({API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE}),
     State.FAILED: frozenset[int](),
 }
-"""What is served. In DONE: once the authentication has expired; before, everything is."""
+"""API keys that a state admits. Those of DONE hold once the authentication has expired; before, it admits all."""
+
+
+class AuthenticatingConnection(Protocol):
+    """The connection of a session, as the session uses it."""
+
+    peer: tuple[str, int]
+    waiting: asyncio.Future[bool] | None
+
+    @property
+    def is_closing(self) -> bool: ...
+
+    def abort(self) -> None: ...
+
+    def authenticated(self, principal: Principal, *, for_good: bool) -> None: ...
+
+
+class AuthenticationTimes(Protocol):
+    """The settings of the broker that a session reads."""
+
+    kmini_authentication_timeout_ms: int
+    connection_failed_authentication_delay_ms: int
 
 
 class SaslSession:
-    """Who the peer of a connection is, and how that is found out."""
+    """Authenticates the client of one connection."""
 
-    def __init__(self, broker: Broker, settings: SaslSettings, connection: Connection) -> None:
+    def __init__(
+        self,
+        settings: SaslSettings,
+        connection: AuthenticatingConnection,
+        *,
+        times: AuthenticationTimes,
+        clock: Clock,
+        scram_credentials: Mapping[tuple[str, int], scram.ScramCredential],
+    ) -> None:
+        """`scram_credentials` are by user name and mechanism number."""
         self.state = State.WAITING
         self.principal: Principal | None = None
         self.mechanism = ""
         self.takes_tokens = False
-        """Whether what comes next is a bare token, not a request."""
-        self._broker = broker
+        """Whether the next frame is a bare token, not a request."""
         self._settings = settings
         self._connection = connection
+        self._times = times
+        self._clock = clock
+        self._scram_credentials = scram_credentials
         self._exchange: Exchange | None = None
         self._expires_ms: int | None = None
         self._timer: Timer | None = None
@@ -72,18 +103,18 @@ class SaslSession:
     # --- time
 
     def begin(self) -> None:
-        """The connection is there: it has so much time to say who it is."""
-        limit_ms = self._broker.config.kmini_authentication_timeout_ms
-        self._timer = self._broker.clock.call_later(limit_ms, self._too_late, liveness=True)
+        """Start the time limit of the authentication."""
+        limit_ms = self._times.kmini_authentication_timeout_ms
+        self._timer = self._clock.call_later(limit_ms, self._time_out, liveness=True)
 
-    def _too_late(self) -> None:
+    def _time_out(self) -> None:
         if self.state is not State.DONE and not self._connection.is_closing:
             peer_log.warning("closed the connection of %s:%d: it did not authenticate in time", *self._connection.peer)
             self.state = State.FAILED
             self._connection.abort()
 
     def end(self) -> None:
-        """The connection is gone, or needs no watching any more."""
+        """Cancel the time limit: the connection is closed, or authenticated."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -92,15 +123,13 @@ class SaslSession:
 
     def admits(self, api_key: int) -> bool:
         """Whether a request may be served now."""
-        if self.state is State.DONE and (
-            self._expires_ms is None or self._broker.clock.liveness_ms() < self._expires_ms
-        ):
+        if self.state is State.DONE and (self._expires_ms is None or self._clock.liveness_ms() < self._expires_ms):
             return True
         return api_key in _ADMITTED[self.state]
 
     @property
-    def why_not(self) -> str:
-        """Why a request is not served."""
+    def refusal_reason(self) -> str:
+        """Why a request is not admitted."""
         return "the authentication has expired" if self.state is State.DONE else "it came before authentication"
 
     @property
@@ -113,7 +142,7 @@ class SaslSession:
 
     @property
     def may_start(self) -> bool:
-        """Whether a SaslHandshake makes sense now."""
+        """Whether this state allows a SaslHandshake."""
         return self.state is State.WAITING or (self.state is State.DONE and self._lifetime_ms > 0)
 
     @property
@@ -141,12 +170,13 @@ class SaslSession:
         if mechanism == PLAIN:
             return PlainExchange(self._settings.plain_users)
         kind = scram.MECHANISMS[mechanism]
-        credentials = self._broker.controller.scram_credentials
-        return ScramExchange(kind, lambda name: credentials.get((name, kind.wire_code)))
+        return ScramExchange(kind, lambda name: self._scram_credentials.get((name, kind.wire_code)))
 
     def evaluate(self, token: bytes) -> bytes:
-        """Take a token and return the answer to it; `state` tells whether it was the last one. Raises
-        AuthenticationFailed; then `wait_after_failure` comes before the answer."""
+        """Take a token and return its answer; `state` tells whether it was the last token.
+
+        Raises AuthenticationFailed: the caller awaits `wait_after_failure` before it answers.
+        """
         assert self._exchange is not None
         try:
             answer = self._exchange.evaluate(token)
@@ -167,27 +197,28 @@ class SaslSession:
         self._exchange = None
         self.end()
         if self._lifetime_ms > 0:
-            self._expires_ms = self._broker.clock.liveness_ms() + self._lifetime_ms
+            self._expires_ms = self._clock.liveness_ms() + self._lifetime_ms
         self._connection.authenticated(principal, for_good=self._expires_ms is None)
 
     @property
     def session_lifetime_ms(self) -> int:
-        """How long a client that has just authenticated may go on; 0 for ever, or where it has not."""
+        """Milliseconds until a client that has just authenticated must do so again; 0 if it never must, or failed."""
         return self._lifetime_ms if self.state is State.DONE else 0
 
     async def wait_after_failure(self, failure: AuthenticationFailed) -> None:
-        """Log it once, and let who tries again and again wait. Raises CancelledError if the client leaves."""
+        """Log a failure, then wait for `connection.failed.authentication.delay.ms`, which slows guessing down.
+
+        Raises CancelledError if the client leaves.
+        """
         peer_log.warning(
             "authentication of %s:%d with %s failed: %s", *self._connection.peer, self.mechanism, failure.reason
         )
         self.end()
-        delay_ms = self._broker.config.connection_failed_authentication_delay_ms
+        delay_ms = self._times.connection_failed_authentication_delay_ms
         if delay_ms <= 0:
             return
         due: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        timer = self._broker.clock.call_later(
-            delay_ms, lambda: None if due.done() else due.set_result(True), liveness=True
-        )
+        timer = self._clock.call_later(delay_ms, lambda: None if due.done() else due.set_result(True), liveness=True)
         if self._connection.is_closing:
             raise asyncio.CancelledError
         self._connection.waiting = due

@@ -1,4 +1,4 @@
-"""What all mechanisms have in common: tokens go back and forth until somebody is known, or refused."""
+"""The interface of all mechanisms: tokens go back and forth until the client is authenticated or refused."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ _KEY = secrets.token_bytes(32)
 
 
 class AuthenticationFailed(Exception):
-    """The client is not who it says. The text goes to the client; `reason` to the log, if it says more. Neither holds
-    anything secret, nor whether there is a user of that name."""
+    """The authentication failed. The text goes to the client, `reason` (if it says more) to the log.
+
+    Neither holds a secret, nor tells whether a user of that name exists.
+    """
 
     def __init__(self, message: str, reason: str = "") -> None:
         super().__init__(message)
@@ -24,13 +26,13 @@ class Exchange(Protocol):
 
     @property
     def username(self) -> str | None:
-        """Who it is, once that is certain."""
+        """The authenticated user; None until the exchange succeeds."""
 
     def evaluate(self, token: bytes) -> bytes:
-        """Take what the client says, and return what to say to it. Raises AuthenticationFailed."""
+        """Take a token of the client and return the answer. Raises AuthenticationFailed."""
 
 
 def is_same_secret(one: bytes, other: bytes) -> bool:
-    """Whether two secrets are equal. How long it takes tells nothing about where they differ, nor of their lengths
+    """Whether two secrets are equal, in a time that depends neither on their lengths nor on where they differ
     (CVE-2021-38153)."""
     return hmac.compare_digest(hmac.digest(_KEY, one, hashlib.sha256), hmac.digest(_KEY, other, hashlib.sha256))

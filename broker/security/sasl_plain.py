@@ -1,4 +1,4 @@
-"""PLAIN (RFC 4616): name and password as they are. Users stand in the listener's JAAS configuration."""
+"""PLAIN (RFC 4616): name and password in clear text. The listener's JAAS configuration lists the users."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Mapping
 
 from .sasl_exchange import AuthenticationFailed, is_same_secret
 
-_NOBODY = secrets.token_bytes(32)
-"""Compared with where there is no such user, so that this takes as long."""
+_NO_PASSWORD = secrets.token_bytes(32)
+"""Compared with the password of an unknown user, so that refusing one takes as long as refusing a known user."""
 
 
 class PlainExchange:
-    """One message of the client: authorization id, name and password, between zero bytes."""
+    """Takes the client's only message: authorization id, name and password, separated by zero bytes."""
 
     def __init__(self, users: Mapping[str, str]) -> None:
         self._users = users
@@ -31,7 +31,7 @@ class PlainExchange:
         if not password:
             raise AuthenticationFailed("Authentication failed: password not specified")
         expected = self._users.get(username)
-        is_right = is_same_secret(password.encode(), _NOBODY if expected is None else expected.encode())
+        is_right = is_same_secret(password.encode(), _NO_PASSWORD if expected is None else expected.encode())
         if expected is None or not is_right:
             raise AuthenticationFailed("Authentication failed: Invalid username or password")
         if authorization_id and authorization_id != username:  # CVE-2017-12610

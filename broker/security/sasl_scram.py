@@ -1,7 +1,7 @@
 """The server's side of SCRAM: credentials are looked up by name, the messages are in `protocol/scram.py`.
 
-Who asks for a user that there is not is asked for a proof all the same, and fails with it: the answers do not tell
-which users there are.
+A client that names an unknown user is asked for a proof like any other, and fails with it: the answers do not reveal
+which users exist.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from collections.abc import Callable
 from ...protocol import scram
 from .sasl_exchange import AuthenticationFailed
 
-_FAKES = secrets.token_bytes(32)
-"""What salts of users that there are not are made of, so that each keeps its own."""
+_UNKNOWN_USER_KEY = secrets.token_bytes(32)
+"""Key from which the salt of an unknown user is derived, so that repeated requests see the same salt."""
 
 Credentials = Callable[[str], "scram.ScramCredential | None"]
 
 
 class ScramExchange:
-    """Two messages of the client: who it is, and the proof."""
+    """Takes the client's two messages: the user name, and the proof."""
 
     def __init__(self, mechanism: scram.Mechanism, credentials: Credentials) -> None:
         self._mechanism = mechanism
@@ -50,7 +50,7 @@ class ScramExchange:
             )
         credential = self._credentials(first.username)
         self._is_known = credential is not None
-        self._credential = credential or self._fake(first.username)
+        self._credential = credential or self._credential_of_unknown(first.username)
         if self._credential.iterations < self._mechanism.min_iterations:
             raise self._failure(f"the stored credential has fewer than {self._mechanism.min_iterations} iterations")
         self._first = first
@@ -70,9 +70,9 @@ class ScramExchange:
         self.username = first.username
         return scram.server_final(scram.server_signature(self._mechanism, self._credential, signed))
 
-    def _fake(self, username: str) -> scram.ScramCredential:
+    def _credential_of_unknown(self, username: str) -> scram.ScramCredential:
         size = self._mechanism.size
-        salt = hmac.digest(_FAKES, f"{self._mechanism.name}:{username}".encode(), hashlib.sha256)
+        salt = hmac.digest(_UNKNOWN_USER_KEY, f"{self._mechanism.name}:{username}".encode(), hashlib.sha256)
         return scram.ScramCredential(salt, self._mechanism.min_iterations, secrets.token_bytes(size), bytes(size))
 
     def _failure(self, reason: str) -> AuthenticationFailed:

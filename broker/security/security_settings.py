@@ -1,12 +1,12 @@
-"""What a listener demands of its clients: the settings about SASL, with those of the listener before those of all.
+"""The settings of authentication and of the authorizer, resolved for each listener.
 
-`listener.name.<listener>.<mechanism>.<key>` is stronger than `listener.name.<listener>.<key>`, and that than `<key>`.
+`listener.name.<listener>.<mechanism>.<key>` overrides `listener.name.<listener>.<key>`, which overrides `<key>`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ...protocol import scram
 from ...protocol.jaas import PLAIN_MODULE, LoginModule, parse_jaas
@@ -14,7 +14,7 @@ from ...storage.config_key import shorten, split_list
 from .resources import Principal
 
 if TYPE_CHECKING:
-    from ..settings.broker_config import BrokerConfig
+    from ..network.listeners import Endpoint
 
 PLAIN = "PLAIN"
 OFFERED_MECHANISMS = (PLAIN, *scram.MECHANISMS)
@@ -27,7 +27,7 @@ STANDARD_AUTHORIZERS = (
     "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "kafka.security.authorizer.AclAuthorizer",
 )
-"""Names of Kafka's authorizers that ours stands for: of this release, and of those with ZooKeeper."""
+"""Kafka's authorizers that kmini's own stands for: that of this release, and that of releases with ZooKeeper."""
 
 _PER_LISTENER = (
     "connections.max.reauth.ms",
@@ -35,11 +35,26 @@ _PER_LISTENER = (
     "sasl.jaas.config",
     "sasl.server.max.receive.size",
 )
-"""Keys that mean something here behind a listener's name."""
+"""Keys that may stand behind a listener's name."""
+
+
+class SecurityConfig(Protocol):
+    """The settings of a broker that this module reads."""
+
+    listeners: tuple[Endpoint, ...]
+    listener_security_protocol_map: dict[str, str]
+    inter_broker_listener_name: str | None
+    sasl_enabled_mechanisms: tuple[str, ...]
+    sasl_jaas_config: str | None
+    sasl_server_max_receive_size: int
+    connections_max_reauth_ms: int
+    authorizer_class_name: str
+    super_users: str
+    per_listener: Mapping[str, str]
 
 
 class SaslSettings:
-    """What one listener demands."""
+    """How the clients of one listener authenticate."""
 
     __slots__ = ("max_reauth_ms", "max_receive_bytes", "mechanisms", "plain_users")
 
@@ -52,20 +67,23 @@ class SaslSettings:
     ) -> None:
         self.mechanisms = mechanisms
         self.plain_users = plain_users
-        """Passwords by name. No `repr` shows them."""
+        """Passwords by user name. No `repr` shows them."""
         self.max_reauth_ms = max_reauth_ms
-        """By mechanism: how long an authentication holds; 0 for ever."""
+        """By mechanism: milliseconds until an authentication expires (KIP-368); 0 is never."""
         self.max_receive_bytes = max_receive_bytes
+        """The largest frame in bytes before a client has authenticated."""
 
 
 def is_listener_setting(name: str) -> bool:
-    """Whether `name` is a setting of one listener that has a meaning here."""
+    """Whether `name` is a setting of a single listener that kmini reads."""
     return name.startswith(LISTENER_PREFIX) and name.endswith(tuple("." + key for key in _PER_LISTENER))
 
 
-def sasl_settings(config: BrokerConfig, listener: str) -> SaslSettings | None:
-    """What the listener of this name demands; None if anybody may come in. Raises ValueError, without quoting
-    secrets."""
+def sasl_settings(config: SecurityConfig, listener: str) -> SaslSettings | None:
+    """The SASL settings of the listener of this name; None for one without authentication.
+
+    Raises ValueError, without quoting secrets.
+    """
     if config.listener_security_protocol_map[listener] not in SASL_PROTOCOLS:
         return None
     name, text = _find(config, listener, "", "sasl.enabled.mechanisms", ",".join(config.sasl_enabled_mechanisms))
@@ -95,9 +113,11 @@ def sasl_settings(config: BrokerConfig, listener: str) -> SaslSettings | None:
     )
 
 
-def login_module(config: BrokerConfig, listener: str, mechanism: str) -> tuple[str, LoginModule | None]:
-    """The JAAS configuration of a mechanism at a listener, None without one, and the key that holds it. Raises
-    ValueError, without quoting it."""
+def login_module(config: SecurityConfig, listener: str, mechanism: str) -> tuple[str, LoginModule | None]:
+    """The key that holds the JAAS configuration of a mechanism at a listener, and its login module; None without one.
+
+    Raises ValueError, without quoting the configuration.
+    """
     name, text = _find(config, listener, mechanism, "sasl.jaas.config", config.sasl_jaas_config or "")
     try:
         return name, parse_jaas(text) if text else None
@@ -105,8 +125,8 @@ def login_module(config: BrokerConfig, listener: str, mechanism: str) -> tuple[s
         raise ValueError(f"{name} {error}") from None
 
 
-def check_security(config: BrokerConfig) -> None:
-    """Raise ValueError for settings of listeners and of the authorizer that cannot be followed."""
+def check_security(config: SecurityConfig) -> None:
+    """Raise ValueError for settings of listeners and of the authorizer that are invalid."""
     for listener in config.listeners:
         sasl_settings(config, listener.name)
     name = config.authorizer_class_name
@@ -118,8 +138,8 @@ def check_security(config: BrokerConfig) -> None:
         raise ValueError(f"inter.broker.listener.name={shorten(inter_broker)}: there is no listener of that name")
 
 
-def super_users(config: BrokerConfig) -> tuple[Principal, ...]:
-    """Who may do everything: `User:alice;User:bob`. Raises ValueError."""
+def super_users(config: SecurityConfig) -> tuple[Principal, ...]:
+    """Parse `super.users` (`User:alice;User:bob`): the principals that may do everything. Raises ValueError."""
     text = config.super_users
     try:
         return tuple(Principal.parse(item.strip()) for item in text.split(";") if item.strip())
@@ -127,15 +147,15 @@ def super_users(config: BrokerConfig) -> tuple[Principal, ...]:
         raise ValueError(f"super.users={shorten(text)}: {error}") from None
 
 
-def _find(config: BrokerConfig, listener: str, mechanism: str, key: str, for_all: str) -> tuple[str, str]:
-    """The strongest key that is given, and its text; `for_all`, that of all listeners, if none is."""
+def _find(config: SecurityConfig, listener: str, mechanism: str, key: str, default: str) -> tuple[str, str]:
+    """The most specific key that is set, and its text; else `key` and `default`, the text for all listeners."""
     prefix = f"{LISTENER_PREFIX}{listener.lower()}."
     by_name = {name.lower(): text for name, text in config.per_listener.items()}
     names = [f"{prefix}{mechanism.lower()}.{key}"] if mechanism else []
     for name in (*names, f"{prefix}{key}"):
         if name in by_name:
             return name, by_name[name]
-    return key, for_all
+    return key, default
 
 
 def _whole(name: str, text: str) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kmini.broker.api.request_context import CloseConnection
 from kmini.broker.broker import Broker
-from kmini.broker.network.connection import CloseConnection
 from kmini.protocol.errors import SecurityDisabled
 from kmini.protocol.messages import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
 

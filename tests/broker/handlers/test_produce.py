@@ -6,12 +6,11 @@ import asyncio
 
 import pytest
 
-from kmini.broker.api.request_context import Context
+from kmini.broker.api.request_context import CloseConnection, Context
 from kmini.broker.broker import Broker
 from kmini.broker.controller import topics
 from kmini.broker.handlers.produce import SERVED_FIRST
 from kmini.broker.handlers.produce import produce as handler
-from kmini.broker.network.connection import CloseConnection
 from kmini.broker.replication.partition import Partition
 from kmini.protocol.errors import (
     NONE,

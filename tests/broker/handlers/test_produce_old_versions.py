@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from kmini.broker.api.request_context import CloseConnection
 from kmini.broker.broker import Broker
 from kmini.broker.controller import topics
-from kmini.broker.network.connection import CloseConnection
 from kmini.protocol.errors import (
     NONE,
     CorruptMessage,

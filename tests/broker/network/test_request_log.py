@@ -269,7 +269,7 @@ def test_at_info_requests_leave_no_line_and_are_not_described(
 ) -> None:
     caplog.set_level(logging.INFO, "kmini.request")
     described: list[object] = []
-    monkeypatch.setattr("kmini.broker.network.connection.LoggedRequest", lambda *arguments: described.append(arguments))
+    monkeypatch.setattr("kmini.broker.network.dispatch.LoggedRequest", lambda *arguments: described.append(arguments))
     with Wire(address_of(broker, "PLAINTEXT")) as wire:
         wire.ask(produced("orders", 0), 9)
         wire.ask(m.MetadataRequest(topics=None), 9)

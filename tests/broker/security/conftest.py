@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.api.request_context import Context
+from kmini.broker.api.request_context import CloseConnection, Context
 from kmini.broker.broker import Broker
-from kmini.broker.network.connection import CloseConnection
 from kmini.broker.security.resources import Principal
 from kmini.protocol.errors import KafkaError
 from kmini.protocol.schema import Request

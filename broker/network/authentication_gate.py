@@ -1,0 +1,77 @@
+"""The authentication gate of one connection: which requests reach dispatch before the client has authenticated.
+
+The state of the authentication is in `security/sasl.py`. A connection has a gate as long as that state may refuse a
+request: until the client has authenticated for good, or for ever where authentications expire (KIP-368).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Protocol
+
+from ...protocol.errors import IllegalSaslState
+from ...protocol.framing import NEED_DATA, frame_of
+from ..security.sasl_exchange import AuthenticationFailed
+
+if TYPE_CHECKING:
+    from ...protocol.framing import Frame, ServerConnection
+    from ..security.sasl import SaslSession
+    from .dispatch import Dispatcher
+
+
+class GatedConnection(Protocol):
+    """The connection behind a gate, as the gate uses it."""
+
+    in_service: asyncio.Task[None] | None
+
+    def write(self, buffers: Iterable[bytes | bytearray | memoryview]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class AuthenticationGate:
+    """Admits requests and takes bare tokens, by the state of a session."""
+
+    def __init__(
+        self, session: SaslSession, connection: GatedConnection, framing: ServerConnection, dispatcher: Dispatcher
+    ) -> None:
+        self._session = session
+        self._connection = connection
+        self._framing = framing
+        self._dispatcher = dispatcher
+
+    def admits(self, api_key: int) -> bool:
+        """Whether a request may be dispatched now."""
+        return self._session.admits(api_key)
+
+    def refuse(self, frame: Frame) -> None:
+        """Hang up on a request that is not admitted; during an exchange, answer it with ILLEGAL_SASL_STATE first."""
+        session = self._session
+        if session.has_failed:  # the failure was answered and logged
+            frame.release()
+            self._connection.close()
+            return
+        self._dispatcher.refuse(frame, session.refusal_reason, IllegalSaslState() if session.is_exchanging else None)
+
+    @property
+    def takes_tokens(self) -> bool:
+        """Whether the next frame is a bare token of SASL, not a request."""
+        return self._session.takes_tokens
+
+    def take_token(self) -> bool:
+        """Answer a bare token; False if no whole token has arrived."""
+        token = self._framing.next_token()
+        if token is NEED_DATA:
+            return False
+        try:
+            answer = self._session.evaluate(token)
+        except AuthenticationFailed as failure:
+            self._connection.in_service = asyncio.get_running_loop().create_task(self._fail(failure))
+        else:
+            self._connection.write(frame_of(answer, ()))
+        return True
+
+    async def _fail(self, failure: AuthenticationFailed) -> None:
+        await self._session.wait_after_failure(failure)
+        self._connection.close()

@@ -1,0 +1,203 @@
+"""Dispatch: decode a request, run its handler, and answer it, or turn its failure into an answer.
+
+A handler runs without a task up to its first wait, because most requests never wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ...protocol.errors import KafkaError, MalformedMessage, UnknownServerError
+from ..api.error_mapping import error_response
+from ..api.request_context import CloseConnection, Context, RequestConnection
+from ..scheduler import resume
+from .request_log import LoggedRequest
+from .request_log import log as _request_log
+
+if TYPE_CHECKING:
+    from ...protocol.framing import Frame
+    from ...protocol.messages.headers import RequestHeader
+    from ...protocol.schema import Request, Response
+    from ..api.registry import Handler
+    from ..broker import Broker
+    from .client_hints import ClientHints, RedirectWatch
+
+log = logging.getLogger("kmini.connection")
+
+API_VERSIONS = 18
+
+
+class DispatchingConnection(RequestConnection, Protocol):
+    """The connection whose requests are dispatched, as the dispatcher uses it."""
+
+    in_service: asyncio.Task[None] | None
+    redirect_watch: RedirectWatch | None
+
+    def send(self, correlation_id: int, version: int, response: Response) -> None: ...
+
+    def drop(self, reason: object, header: RequestHeader | None = None) -> None: ...
+
+    def serve(self) -> None: ...
+
+
+class Dispatcher:
+    """Runs the handlers of one connection's requests, one after the other."""
+
+    def __init__(
+        self, connection: DispatchingConnection, broker: Broker, handlers: Mapping[int, Handler], hints: ClientHints
+    ) -> None:
+        self._connection = connection
+        self._broker = broker
+        self._handlers = handlers
+        self._hints = hints
+        self._logged: LoggedRequest | None = None
+        """The request in service, where the log has a line for each request."""
+
+    def dispatch(self, frame: Frame) -> None:
+        """Serve a request. It is answered on return, unless its handler has to wait: then the connection has it
+        `in_service`."""
+        header = frame.header
+        handler = self._handlers.get(header.api_key)
+        if handler is None or not handler.min_version <= header.api_version <= handler.max_version:
+            self._refuse_version(frame, handler)
+            return
+        started = time.perf_counter()
+        try:
+            request = handler.request.decode(frame.body, header.api_version)
+        except MalformedMessage as error:
+            self._drop(frame, error)
+            return
+        connection = self._connection
+        if connection.redirect_watch is not None:
+            connection.redirect_watch.request(header)
+        if _request_log.isEnabledFor(logging.DEBUG):
+            self._logged = self._log_line(header, request)
+        context = Context(self._broker, connection, header.api_version, header.client_id)
+        coroutine: Coroutine[Any, Any, Response | None] = handler.function(request, context)  # type: ignore[assignment]
+        try:
+            awaited = coroutine.send(None)
+        except StopIteration as done:
+            self._finish(frame, handler, started, done.value)
+        except Exception as error:
+            self._fail(frame, handler, started, error)
+        else:
+            connection.in_service = asyncio.get_running_loop().create_task(
+                self._await(frame, handler, started, coroutine, awaited)
+            )
+
+    async def _await(
+        self,
+        frame: Frame,
+        handler: Handler,
+        started: float,
+        coroutine: Coroutine[Any, Any, Response | None],
+        awaited: Any,
+    ) -> None:
+        """Run the rest of a handler that has to wait, and answer its request."""
+        connection = self._connection
+        response, failure = None, None
+        try:
+            response = await resume(coroutine, awaited)
+        except asyncio.CancelledError:  # the client left, which ended the wait
+            self._log_closed(frame, "the connection ended before the answer")
+            frame.release()
+            return
+        except Exception as error:
+            failure = error
+        connection.in_service = None
+        if connection.is_closing:
+            self._log_closed(frame, "the connection ended before the answer")
+            frame.release()
+            if failure is not None and not isinstance(failure, (KafkaError, CloseConnection)):
+                log.error("%s failed after its client left", handler.request.name, exc_info=failure)
+            return
+        if failure is not None:
+            self._fail(frame, handler, started, failure)
+        else:
+            self._finish(frame, handler, started, response)
+        connection.serve()
+
+    def _finish(self, frame: Frame, handler: Handler, started: float, response: Response | None) -> None:
+        header = frame.header
+        if response is not None:
+            try:
+                self._connection.send(header.correlation_id, header.api_version, response)
+            except Exception as error:  # a bug of kmini's: end the client's wait for the answer
+                log.error("the answer to %s v%d failed", handler.request.name, header.api_version, exc_info=error)
+                self._drop(frame, "the answer cannot be sent")
+                return
+        frame.release()
+        self._broker.metrics.request(header.api_key, time.perf_counter() - started)
+        if self._logged is not None:
+            self._logged.answered(response)
+            self._logged = None
+
+    # --- refusals and failures
+
+    def refuse(self, frame: Frame, reason: object, error: KafkaError | None) -> None:
+        """Hang up on a request without serving it; answer `error` first, if its version has a place for that."""
+        header = frame.header
+        handler = self._handlers.get(header.api_key)
+        if error is not None and handler is not None and header.api_version <= handler.max_version:
+            response = error_response(handler.request.response, header.api_version, error)
+            if response is not None:
+                self._connection.send(header.correlation_id, header.api_version, response)
+        self._drop(frame, reason)
+
+    def _refuse_version(self, frame: Frame, handler: Handler | None) -> None:
+        header = frame.header
+        self._hints.not_served(self._connection, header, handler)
+        if handler is not None and header.api_key == API_VERSIONS:
+            # KIP-511: version 0 of the answer, whatever version was asked, tells the client which versions are served.
+            from ..handlers.api_versions import unsupported_version_answer
+
+            answer = unsupported_version_answer(self._handlers)
+            self._connection.send(header.correlation_id, 0, answer)
+            frame.release()
+            if _request_log.isEnabledFor(logging.DEBUG):
+                self._log_line(header).answered(answer)
+            return
+        reason = (
+            "not served" if handler is None else f"served in versions {handler.min_version} to {handler.max_version}"
+        )
+        self._drop(frame, reason)
+
+    def _fail(self, frame: Frame, handler: Handler, started: float, error: BaseException) -> None:
+        """Turn an exception into the answer; the only place that does so."""
+        if isinstance(error, CloseConnection):
+            self._drop(frame, error)
+            return
+        if not isinstance(error, KafkaError):
+            log.error("%s v%d failed", handler.request.name, frame.header.api_version, exc_info=error)
+            error = UnknownServerError()
+        response = error_response(handler.request.response, frame.header.api_version, error)
+        if response is None:
+            self._drop(frame, error)
+            return
+        self._broker.metrics.failed(handler.request.api_key, error.kafka_name)
+        self._finish(frame, handler, started, response)
+
+    def _drop(self, frame: Frame, reason: object) -> None:
+        self._connection.drop(reason, frame.header)
+        self._log_closed(frame, reason)
+        frame.release()
+
+    # --- the request log
+
+    def _log_line(self, header: RequestHeader, request: Request | None = None) -> LoggedRequest:
+        connection = self._connection
+        return LoggedRequest(header, connection.peer, connection.principal, request, self._topic_name)
+
+    def _topic_name(self, topic_id: bytes) -> str | None:
+        topic = self._broker.controller.topic_by_id(topic_id)
+        return None if topic is None else topic.name
+
+    def _log_closed(self, frame: Frame, reason: object) -> None:
+        """Log a request that is not answered, if the log has a line for each request."""
+        if self._logged is not None or _request_log.isEnabledFor(logging.DEBUG):
+            (self._logged or self._log_line(frame.header)).closed(reason)
+            self._logged = None
