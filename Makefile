@@ -50,7 +50,7 @@ kafka-jars:
 	@if [ -e $(KAFKA_JARS)/.complete ]; then :; \
 	elif command -v java >/dev/null && command -v mvn >/dev/null; then \
 	  echo "fetching Apache Kafka's jars into $(KAFKA_JARS)"; \
-	  mvn -q -B -f tests/peers/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(KAFKA_JARS) \
+	  mvn -q -B -f tests/support/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(KAFKA_JARS) \
 	    && touch $(KAFKA_JARS)/.complete || echo "could not fetch Apache Kafka: the tests that need it will skip"; \
 	else echo "no java or no mvn: the tests that need Apache Kafka will skip"; fi
 
@@ -58,7 +58,7 @@ kafka-jars:
 kafka-39-jars:
 	@if [ -e .peers/kafka-3.9/lib/.complete ]; then :; \
 	elif command -v java >/dev/null && command -v mvn >/dev/null; then \
-	  mvn -q -B -f tests/peers/pom.xml dependency:copy-dependencies -Dkafka.version=3.9.1 \
+	  mvn -q -B -f tests/support/pom.xml dependency:copy-dependencies -Dkafka.version=3.9.1 \
 	    -DoutputDirectory=$(CURDIR)/.peers/kafka-3.9/lib \
 	    && touch .peers/kafka-3.9/lib/.complete || echo "could not fetch Apache Kafka 3.9: the test beside it will skip"; \
 	else echo "no java or no mvn: the test beside Apache Kafka 3.9 will skip"; fi

@@ -19,9 +19,9 @@ from typing import Any
 from peers import ServerProcess, available, running
 
 # isort: split
-from group_requests import await_coordinator, heartbeat, join, sync, wish
-from kafka_requests import create_topics
-from wire import Wire
+from support.group_requests import await_coordinator, heartbeat, join, sync, wish
+from support.kafka_requests import create_topics
+from support.wire import Wire
 
 GROUPS, MEMBERS = 100, 10
 HEARTBEAT_S = 3.0

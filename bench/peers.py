@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "peers"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-import apache_kafka
-from server_process import PORT, ServerProcess, kafka_command, kmini_command
+from support import apache_kafka
+from support.server_process import PORT, ServerProcess, kafka_command, kmini_command
 
 __all__ = ["ServerProcess", "apache_kafka", "available", "kmini_command", "running"]
 

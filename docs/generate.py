@@ -324,7 +324,9 @@ def _cleaner() -> Iterator[tuple[str, ...]]:
 
 
 def _oracle() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("oracle_differences", ROOT / "tests" / "oracle" / "differences.py")
+    spec = importlib.util.spec_from_file_location(
+        "oracle_differences", ROOT / "tests" / "support" / "oracle" / "differences.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -17,13 +17,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "peers"))
-
-from server_process import ServerProcess, kmini_command
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from kmini.pipeline import Files, Kafka, Pipeline, Stage, Topic
 from kmini.pipeline.admin import Admin
 from kmini.pipeline.session import spark_session
+from support.server_process import ServerProcess, kmini_command
 
 PICTURES = Path(__file__).resolve().parent / "pictures"
 FILE, DATA = PICTURES / "pipeline.svg", PICTURES / "pipeline.json"

@@ -14,12 +14,9 @@ from typing import Any
 
 import pytest
 
-TESTS = Path(__file__).resolve().parent
-sys.path.insert(0, str(TESTS / "peers"))
-
-import apache_kafka  # noqa: E402
-from java_peer import JavaPeer  # noqa: E402
-from server_process import ServerProcess, StartServer, kafka_command, kmini_command  # noqa: E402
+from support import apache_kafka
+from support.java_peer import JavaPeer
+from support.server_process import ServerProcess, StartServer, kafka_command, kmini_command
 
 OURS_UNMAPPED = {"protocol", "storage", "broker", "client", "embed", "graduation", "pipeline"}
 """Folder names of the repository; as modules they would be second copies beside `kmini.protocol` and the rest."""

@@ -19,9 +19,16 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from cluster_actors import (
+from kmini.broker.clock import MovableClock
+from kmini.broker.controller import topics
+from kmini.broker.controller.reassignments import reassign
+from kmini.broker.local_cluster import LocalCluster
+from kmini.broker.settings.broker_config import BrokerConfig
+from kmini.protocol.errors import KafkaError
+from kmini.protocol.records.batch import iter_batches
+from kmini.protocol.records.record import decode_records
+from kmini.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
+from support.broker.cluster_actors import (
     TOPIC,
     Actor,
     Committer,
@@ -34,16 +41,6 @@ from cluster_actors import (
     Violation,
     World,
 )
-
-from kmini.broker.clock import MovableClock
-from kmini.broker.controller import topics
-from kmini.broker.controller.reassignments import reassign
-from kmini.broker.local_cluster import LocalCluster
-from kmini.broker.settings.broker_config import BrokerConfig
-from kmini.protocol.errors import KafkaError
-from kmini.protocol.records.batch import iter_batches
-from kmini.protocol.records.record import decode_records
-from kmini.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
 
 if "KMINI_CHAOS_SEED" in os.environ:
     SEEDS = [int(seed) for seed in os.environ["KMINI_CHAOS_SEED"].split(",")]

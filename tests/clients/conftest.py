@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import client_adapters
 import pytest
-from client_adapters import PYTHON_CLIENTS, Client, Java, Kcat
-from java_peer import JavaPeer
+
+from support import client_adapters
+from support.client_adapters import PYTHON_CLIENTS, Client, Java, Kcat
+from support.java_peer import JavaPeer
 
 
 @pytest.fixture(autouse=True)

@@ -16,15 +16,16 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import client_adapters
 import pytest
-from client_adapters import create_topic
-from kafka_requests import list_offsets
-from offset_requests import await_coordinator
-from offset_requests import fetch as fetch_offsets
-from server_process import ServerProcess, StartServer
-from transactional_clients import read_committed
-from wire import Wire
+
+from support import client_adapters
+from support.client_adapters import create_topic
+from support.kafka_requests import list_offsets
+from support.offset_requests import await_coordinator
+from support.offset_requests import fetch as fetch_offsets
+from support.server_process import ServerProcess, StartServer
+from support.transactional_clients import read_committed
+from support.wire import Wire
 
 SEED = 20260801
 GROUP = "transformers"

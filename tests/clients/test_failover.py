@@ -12,16 +12,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-import apache_kafka
-import client_adapters
 import pytest
-import transactional_clients
-from client_adapters import Client, Java, Sent, make_records
-from transactional_clients import TransactionalClient, read_committed
 
 from kmini import Cluster
 from kmini.client import Client as OurClient
 from kmini.client.produce import record
+from support import apache_kafka, client_adapters, transactional_clients
+from support.client_adapters import Client, Java, Sent, make_records
+from support.transactional_clients import TransactionalClient, read_committed
 
 CLIENTS = ["kafka-python", "aiokafka", "confluent-kafka", "java"]
 PATIENCE_S = 60

@@ -15,15 +15,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import apache_kafka
-import client_adapters
 import pytest
-from batches import Item, batch
-from client_adapters import Java
-from kafka_requests import create_topics, produce, wait_for_leaders
-from offset_requests import fetch as fetch_offsets
-from server_process import ServerProcess, StartServer
-from wire import Wire
+
+from support import apache_kafka, client_adapters
+from support.batches import Item, batch
+from support.client_adapters import Java
+from support.kafka_requests import create_topics, produce, wait_for_leaders
+from support.offset_requests import fetch as fetch_offsets
+from support.server_process import ServerProcess, StartServer
+from support.wire import Wire
 
 PARTITIONS = 6
 PATIENCE_S = 40

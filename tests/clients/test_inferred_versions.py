@@ -6,7 +6,8 @@ import logging
 import re
 
 import pytest
-from server_process import ServerProcess, StartServer
+
+from support.server_process import ServerProcess, StartServer
 
 RELEASES = [None, "4.3", "3.9"]
 

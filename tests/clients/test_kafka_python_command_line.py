@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
-from server_process import ServerProcess
-from wire import Wire
+
+from support.server_process import ServerProcess
+from support.wire import Wire
 
 Run = Callable[..., Any]
 TopicNames = Callable[[str], str]

@@ -9,10 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from client_adapters import Client, ConfluentKafka, Java, Received, Sent, create_topic, make_records
-from offset_requests import await_coordinator, commit, fetch
-from server_process import ServerProcess
-from wire import Wire
+
+from support.client_adapters import Client, ConfluentKafka, Java, Received, Sent, create_topic, make_records
+from support.offset_requests import await_coordinator, commit, fetch
+from support.server_process import ServerProcess
+from support.wire import Wire
 
 RECORDS = 20_000
 TOPIC = "orders"

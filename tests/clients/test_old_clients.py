@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-import old_client
 import pytest
-from client_adapters import Client, Sent, create_topic
-from old_client import OldRecord
-from server_process import ServerProcess
+
+from support import kafka_python_2
+from support.client_adapters import Client, Sent, create_topic
+from support.kafka_python_2 import OldRecord
+from support.server_process import ServerProcess
 
 RELEASES = ("0.8.2", "0.9", "0.10.0", "0.10.2")
 """Produce and Fetch 0; 1; 2 and 2; 2 and 3."""
@@ -19,7 +20,7 @@ COUNT = 500
 
 @pytest.fixture(autouse=True)
 def _need_old_client(against_kafka: bool) -> None:
-    if reason := old_client.why_unavailable():
+    if reason := kafka_python_2.why_unavailable():
         pytest.skip(reason)
     if against_kafka:
         pytest.skip("Apache Kafka 4 has forgotten these versions")
@@ -55,9 +56,9 @@ def test_an_old_client_reads_what_it_wrote(
     topic = topic_names("old")
     create_topic(server.bootstrap_servers, topic)
     records = some_records(with_timestamps=has_timestamps(release))
-    offsets = old_client.produce(server.bootstrap_servers, topic, release, codec, records)
+    offsets = kafka_python_2.produce(server.bootstrap_servers, topic, release, codec, records)
     assert offsets == [*range(COUNT)]
-    assert old_client.consume(server.bootstrap_servers, topic, release, COUNT) == received(records, release)
+    assert kafka_python_2.consume(server.bootstrap_servers, topic, release, COUNT) == received(records, release)
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -72,12 +73,12 @@ def test_old_clients_and_a_new_one_read_each_other(
         old_records = some_records(with_timestamps=has_timestamps(release))
         new_records = some_records()
         sent = [Sent(r.timestamp, r.key, r.value, (("trace", b"1"),)) for r in new_records]
-        old_client.produce(server.bootstrap_servers, topic, release, codec, old_records)
+        kafka_python_2.produce(server.bootstrap_servers, topic, release, codec, old_records)
         new.produce(server.bootstrap_servers, topic, 0, sent, codec)
         expected += [*old_records, *new_records]
     expected = [record._replace(offset=offset) for offset, record in enumerate(expected)]
     for release in RELEASES:
-        read = old_client.consume(server.bootstrap_servers, topic, release, len(expected))
+        read = kafka_python_2.consume(server.bootstrap_servers, topic, release, len(expected))
         if not has_timestamps(release):
             assert read == received(expected, release)
         else:  # what was written without timestamps has none
@@ -95,7 +96,7 @@ def test_what_an_old_client_cannot_read_is_an_error_and_no_silence(
     create_topic(server.bootstrap_servers, topic)
     client("kafka-python").produce(server.bootstrap_servers, topic, 0, [Sent(None, None, b"v" * 1_000, ())], "zstd")
     with pytest.raises(AssertionError, match="Error"):
-        old_client.consume(server.bootstrap_servers, topic, release, 1)
+        kafka_python_2.consume(server.bootstrap_servers, topic, release, 1)
 
 
 @pytest.mark.parametrize("release", RELEASES[1:])
@@ -105,6 +106,6 @@ def test_an_old_client_is_a_member_of_a_group(
     topic = topic_names("group")
     create_topic(server.bootstrap_servers, topic)
     records = some_records(with_timestamps=has_timestamps(release))
-    old_client.produce(server.bootstrap_servers, topic, release, "none", records)
-    read = old_client.consume(server.bootstrap_servers, topic, release, COUNT, group=topic)
+    kafka_python_2.produce(server.bootstrap_servers, topic, release, "none", records)
+    read = kafka_python_2.consume(server.bootstrap_servers, topic, release, COUNT, group=topic)
     assert read == received(records, release)

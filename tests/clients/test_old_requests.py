@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import pytest
-from client_adapters import create_topic
-from server_process import ServerProcess
+
+from support.client_adapters import create_topic
+from support.server_process import ServerProcess
 
 PRODUCE, FETCH, LIST_OFFSETS = 0, 1, 2
 NOW_MS = 1_700_000_000_000

@@ -7,8 +7,9 @@ import subprocess
 from collections.abc import Callable
 
 import pytest
-from client_adapters import why_unavailable
-from server_process import ServerProcess
+
+from support.client_adapters import why_unavailable
+from support.server_process import ServerProcess
 
 need_kcat = pytest.mark.skipif(why_unavailable("kcat") is not None, reason="kcat is not installed")
 

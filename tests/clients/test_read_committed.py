@@ -8,9 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from client_adapters import READ_COMMITTED, READ_UNCOMMITTED, Client, create_topic
-from server_process import ServerProcess, StartServer
-from transactional_clients import Confluent, read_committed
+
+from support.client_adapters import READ_COMMITTED, READ_UNCOMMITTED, Client, create_topic
+from support.server_process import ServerProcess, StartServer
+from support.transactional_clients import Confluent, read_committed
 
 SEED = 20260801
 STEPS = 240

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from client_adapters import CODECS, Client, Received, Sent, create_topic, make_records
-from server_process import ServerProcess
+
+from support.client_adapters import CODECS, Client, Received, Sent, create_topic, make_records
+from support.server_process import ServerProcess
 
 CLIENTS = ("kafka-python", "aiokafka", "confluent-kafka", "kcat", "java")
 RECORDS = 4_000

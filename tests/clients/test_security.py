@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from java_peer import JavaPeer
 
 from kmini import Broker
 from kmini.client import Client, Sasl
 from kmini.protocol import scram
 from kmini.protocol.messages import AlterUserScramCredentialsRequest, CreateAclsRequest
+from support.java_peer import JavaPeer
 
 JAAS = "org.apache.kafka.common.security"
 USERS = f'{JAAS}.plain.PlainLoginModule required user_admin="admin-secret" user_alice="wonderland" user_eve="apple";'

@@ -8,8 +8,9 @@ from contextlib import closing
 from typing import Any, Protocol
 
 import pytest
-from client_adapters import why_unavailable
-from server_process import ServerProcess
+
+from support.client_adapters import why_unavailable
+from support.server_process import ServerProcess
 
 TOPIC = "orders"
 

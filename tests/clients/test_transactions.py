@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from client_adapters import create_topic
-from offset_requests import await_coordinator
-from offset_requests import fetch as fetch_offsets
-from server_process import ServerProcess, StartServer
-from transaction_requests import describe
-from transactional_clients import CLIENTS, Confluent, TransactionalClient, read_committed
-from wire import Wire
+
+from support.client_adapters import create_topic
+from support.offset_requests import await_coordinator
+from support.offset_requests import fetch as fetch_offsets
+from support.server_process import ServerProcess, StartServer
+from support.transaction_requests import describe
+from support.transactional_clients import CLIENTS, Confluent, TransactionalClient, read_committed
+from support.wire import Wire
 
 each_client = pytest.mark.parametrize("maker", CLIENTS.values(), ids=CLIENTS)
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlite_databases
 
 from kmini.broker.controller.controller import (
     PRODUCER_ID_BLOCK,
@@ -26,6 +25,7 @@ from kmini.protocol.scram import ScramCredential
 from kmini.storage.filenames import DATABASE
 from kmini.storage.filesystem.faults import PowerLoss
 from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
+from support import sqlite_databases
 
 PATH = f"/data/{DATABASE}"
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from dockerfile import BROKER, DOCKER, ROOT, Instruction, last_of, read_stages, tag
 from packaging.version import Version
+
+from support.docker.dockerfile import BROKER, DOCKER, ROOT, Instruction, last_of, read_stages, tag
 
 KNOWN = {"FROM", "RUN", "CMD", "LABEL", "EXPOSE", "ENV", "COPY", "USER", "WORKDIR", "STOPSIGNAL", "HEALTHCHECK"}
 

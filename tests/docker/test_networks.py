@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+TESTS = Path(__file__).resolve().parents[1]
 NETWORK_SPACE = ["unshare", "-n"]
 
 
@@ -27,9 +28,9 @@ def why_not() -> str:
 def test_each_client_of_a_container_is_told_what_it_can_reach(tmp_path: Path) -> None:
     if reason := why_not():
         pytest.skip(reason)
-    script = Path(__file__).with_name("bridge_network.py")
     finished = subprocess.run(
-        [*NETWORK_SPACE, sys.executable, str(script)],
+        [*NETWORK_SPACE, sys.executable, "-m", "support.docker.bridge_network"],
+        cwd=TESTS,
         env={**os.environ, "TMPDIR": str(tmp_path)},
         capture_output=True,
         text=True,

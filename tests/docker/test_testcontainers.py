@@ -7,8 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from containers import HOSTNAME, TIMEOUT_S, Container, why_not
-from wrappers import (
+
+from kmini.protocol.messages.describe_cluster import DescribeClusterRequest
+from kmini.protocol.messages.metadata import MetadataRequest
+from kmini.testing import Wire
+from support.docker.containers import HOSTNAME, TIMEOUT_S, Container, why_not
+from support.docker.wrappers import (
     GO_WITH_CLUSTER_ID,
     JAVA_CONFLUENT,
     NODE_SASL,
@@ -18,10 +22,6 @@ from wrappers import (
     WRAPPERS,
     Wrapper,
 )
-
-from kmini.protocol.messages.describe_cluster import DescribeClusterRequest
-from kmini.protocol.messages.metadata import MetadataRequest
-from kmini.testing import Wire
 
 kafka = pytest.importorskip("kafka")
 

@@ -13,10 +13,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
-import apache_kafka
 import pytest
 
 from kmini import Broker
+from support import apache_kafka
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), ROOT / "docker" / "README.md"])

@@ -1,4 +1,4 @@
-"""Every public name, used in every way in which a program can: `every_name.py`, and its steps in asynchronous tests."""
+"""Every public name, used in every way a program can, by `support/every_name.py`, alone and in asynchronous tests."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-SCRIPT = Path(__file__).with_name("every_name.py")
+TESTS = Path(__file__).resolve().parents[1]
+SCRIPT = TESTS / "support" / "every_name.py"
 
 INNER = """
-import every_name
+from support import every_name
 import pytest
 
 {mark}
@@ -54,7 +55,7 @@ def test_every_public_name_works_in_asynchronous_tests(tmp_path: Path) -> None:
     finished = subprocess.run(
         [sys.executable, *WARNINGS, "-m", "pytest", "-q", "-p", "no:randomly", *WARNINGS, *kminis, *STRICT],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(SCRIPT.parent), "PYTEST_ADDOPTS": ""},
+        env={**os.environ, "PYTHONPATH": str(TESTS), "PYTEST_ADDOPTS": ""},
         capture_output=True,
         text=True,
         timeout=300,

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from transactional_clients import Confluent
 
 from kmini import Broker, Cluster, Record
 from kmini.client import Client
 from kmini.client.produce import record
 from kmini.protocol.errors import RequestTimedOut
+from support.transactional_clients import Confluent
 
 Host = Broker | Cluster
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from watched import WatchedBroker
+from support.fuzz.watched_broker import WatchedBroker
 
 IS_SOAK = bool(os.environ.get("KMINI_SOAK"))
 

@@ -13,10 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import bombs
 import pytest
-from watched import WatchedBroker
-from well_behaved import WellBehavedClient
 
 from kmini.protocol.errors import NONE, InvalidRecord
 from kmini.protocol.messages import (
@@ -27,6 +24,9 @@ from kmini.protocol.messages import (
     ProduceResponse,
 )
 from kmini.testing import Wire
+from support.fuzz import bombs
+from support.fuzz.watched_broker import WatchedBroker
+from support.fuzz.well_behaved_client import WellBehavedClient
 
 MIB = 1 << 20
 AT_ONCE = 3

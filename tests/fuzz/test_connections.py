@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from mutations import request_frame
 
 from kmini import Broker
 from kmini.broker.network.peer_log import PeerLog
@@ -28,6 +27,7 @@ from kmini.protocol.messages import (
 )
 from kmini.protocol.messages.headers import RequestHeader
 from kmini.testing import ConnectionClosed, Wire
+from support.fuzz.mutations import request_frame
 
 NO_CLIENT_ID = -1
 TEN_MINUTES_MS = 600_000

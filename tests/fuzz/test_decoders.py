@@ -6,17 +6,6 @@ import random
 from collections.abc import Callable
 
 import pytest
-from mutations import (
-    Names,
-    every_version,
-    mutated,
-    mutated_batch,
-    random_batch,
-    random_message,
-    request_frame,
-    requests_and_responses,
-)
-from old_messages import mutated_message_set, random_message_set
 
 from kmini.protocol.errors import KafkaError, MalformedMessage
 from kmini.protocol.framing import NEED_DATA, ClientConnection, ServerConnection
@@ -29,6 +18,17 @@ from kmini.protocol.schema import Request
 from kmini.storage.log_config import LogConfig
 from kmini.storage.old_formats.message_set_validation import first_message, validate_messages
 from kmini.storage.validation import ValidatedRecords, continuing_batches, validate
+from support.fuzz.mutations import (
+    Names,
+    every_version,
+    mutated,
+    mutated_batch,
+    random_batch,
+    random_message,
+    request_frame,
+    requests_and_responses,
+)
+from support.fuzz.old_messages import mutated_message_set, random_message_set
 
 NOW_MS = 1_700_000_000_000
 LIMIT = 1 << 20

@@ -10,16 +10,16 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import bombs
 import pytest
-from mutations import Names
-from test_memory import ANNOUNCED, have_four_mebibytes
-from test_running_broker import Attack, one_wave
-from watched import WatchedBroker
-from well_behaved import WellBehavedClient
 
 from kmini.protocol.messages import ProduceRequest, ProduceResponse
 from kmini.testing import Wire
+from support.fuzz import bombs
+from support.fuzz.attack import Attack, one_wave
+from support.fuzz.large_requests import ANNOUNCED, have_four_mebibytes
+from support.fuzz.mutations import Names
+from support.fuzz.watched_broker import WatchedBroker
+from support.fuzz.well_behaved_client import WellBehavedClient
 
 KIB = 1 << 10
 

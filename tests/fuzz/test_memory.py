@@ -14,18 +14,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from watched import WatchedBroker
-from well_behaved import WellBehavedClient
 
-from kmini.protocol.framing import frame_of
-from kmini.protocol.messages import CreateTopicsRequest, FetchRequest, MetadataRequest, ProduceRequest
-from kmini.protocol.messages.headers import RequestHeader
+from kmini.protocol.messages import FetchRequest, MetadataRequest, ProduceRequest
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
 from kmini.testing import ConnectionClosed, Wire
+from support.fuzz.large_requests import ANNOUNCED, have_four_mebibytes
+from support.fuzz.watched_broker import WatchedBroker
+from support.fuzz.well_behaved_client import WellBehavedClient
 
 KIB, MIB = 1 << 10, 1 << 20
-ANNOUNCED = struct.pack(">ihhih", 100 * MIB, ProduceRequest.api_key, 9, 1, -1)
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
 Start = Callable[..., WatchedBroker]
@@ -140,29 +138,6 @@ def test_connections_do_not_take_the_descriptors_that_files_need() -> None:
         for peer in peers:
             peer.close()
         broker.close()
-
-
-def have_four_mebibytes(broker: WatchedBroker) -> bytes:
-    """Fill a topic; returns the fetch that reads four MiB of it."""
-    batch = build_batch([Record(0, int(time.time() * 1000), None, bytes(900_000))])
-    with Wire(broker.bootstrap_servers) as wire:
-        topic = CreateTopicsRequest.Topic(
-            name="large", num_partitions=1, replication_factor=1, assignments=[], configs=[]
-        )
-        wire.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
-        for _ in range(6):
-            data = [ProduceRequest.Partition(index=0, records=batch)]
-            topics = [ProduceRequest.Topic(name="large", partition_data=data)]
-            wire.ask(ProduceRequest(acks=1, timeout_ms=10_000, topic_data=topics), 9)
-    wanted = FetchRequest.Partition(partition=0, fetch_offset=0, partition_max_bytes=4 * MIB)
-    fetch = FetchRequest(
-        max_wait_ms=0,
-        min_bytes=1,
-        max_bytes=4 * MIB,
-        topics=[FetchRequest.Topic(topic="large", partitions=[wanted])],
-    )
-    header = RequestHeader(fetch.api_key, 12, 1, None).encode(fetch.header_version(12))
-    return b"".join(bytes(part) for part in frame_of(header, fetch.encode(12)))
 
 
 def test_unread_answers_cost_one_answer(watched_broker: Start) -> None:

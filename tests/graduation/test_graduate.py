@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sqlite_databases import FORMATS, write_sqlite_database
 
 from kmini import Broker
 from kmini.broker.controller.controller import Controller
@@ -37,6 +36,7 @@ from kmini.storage.checkpoint_files import read_offsets
 from kmini.storage.filesystem import OsFileSystem
 from kmini.storage.journal import Journal
 from kmini.storage.log_dir_files import read_meta_properties
+from support.sqlite_databases import FORMATS, write_sqlite_database
 
 NOW_MS = 1_767_225_600_000
 Graduate = Callable[..., Report]

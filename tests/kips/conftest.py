@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from replicated_orders import Replicas
 
 from kmini import Broker, Cluster
 from kmini.broker.api.request_context import Context
@@ -15,6 +14,7 @@ from kmini.broker.purgatory import Operation
 from kmini.protocol.messages.delete_records import DeleteRecordsRequest
 from kmini.protocol.topics import TopicPartition
 from kmini.testing import Wire
+from support.replicated_orders import Replicas
 
 
 @pytest.fixture

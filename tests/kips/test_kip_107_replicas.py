@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from replicated_orders import LONG_MS, ORDERS, Deletion, Replicas, until
 
 from kmini import Cluster
 from kmini.broker.purgatory import Operation
@@ -30,6 +29,7 @@ from kmini.protocol.messages.fetch import FetchRequest
 from kmini.protocol.records.record import Record, decode_all
 from kmini.protocol.topics import TopicPartition
 from kmini.testing import ConnectionClosed
+from support.replicated_orders import LONG_MS, ORDERS, Deletion, Replicas, until
 
 # Interaction between user application and brokers, steps 1 and 2
 

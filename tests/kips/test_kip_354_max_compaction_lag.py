@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compacted_topic import CompactedTopic, gauge
 
 from kmini import Broker
 from kmini.broker.settings.broker_config import ConfigError
@@ -22,6 +21,7 @@ from kmini.protocol.messages.incremental_alter_configs import SET, IncrementalAl
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
 from kmini.testing import Wire
+from support.compacted_topic import CompactedTopic, gauge
 
 MAX_LONG = "9223372036854775807"
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000

@@ -11,10 +11,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
-import client_adapters
 import pytest
-from client_adapters import PYTHON_CLIENTS
-from compacted_topic import CompactedTopic
 
 from kmini import Broker
 from kmini.protocol.errors import NONE, MessageTooLarge
@@ -24,6 +21,9 @@ from kmini.protocol.records.compression import Codec
 from kmini.protocol.records.legacy import build_messages
 from kmini.protocol.records.record import Record
 from kmini.testing import Wire
+from support import client_adapters
+from support.client_adapters import PYTHON_CLIENTS
+from support.compacted_topic import CompactedTopic
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from batches import CODECS, Item, batch
 
 from kmini import Broker
 from kmini.protocol.errors import NONE, InvalidRecord, MessageTooLarge
@@ -27,6 +26,7 @@ from kmini.protocol.records.record import TOMBSTONE_BIT, Record, decode_all
 from kmini.protocol.records.tombstones import FLAG, HEADER, NULL, marked_pieces
 from kmini.records import TOMBSTONE, is_tombstone, tombstone
 from kmini.testing import Wire
+from support.batches import CODECS, Item, batch
 
 DAY = "1d1s"
 NAME = b"kmini.tombstone"

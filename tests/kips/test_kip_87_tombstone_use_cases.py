@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tombstone_clients import CLIENTS, TombstoneClient
 
 from kmini import Broker
 from kmini.records import TOMBSTONE, is_tombstone, tombstone
+from support.tombstone_clients import CLIENTS, TombstoneClient
 
 TOMBSTONES = {"cleanup.policy": "compact", "kmini.tombstone.flag.enable": "true"}
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from java_peer import Finished, JavaPeer, RunTool
-from server_process import ServerProcess
-from transcript import Transcript, differences
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from differences import intention_of, listed_for
+from support.java_peer import Finished, JavaPeer, RunTool
+from support.oracle.differences import intention_of, listed_for
+from support.server_process import ServerProcess
+from support.transcript import Transcript, differences
 
 collect_ignore = [] if os.environ.get("KMINI_SOAK") else ["test_same_answers_old_versions.py"]
 """It compares with a second Apache Kafka, an old one: `make soak` fetches that, and `make test` starts one only."""
@@ -80,7 +77,7 @@ def same_answers(
     against_kafka: bool,
 ) -> Callable[[Script], None]:
     """Run a script of requests against the server under test and Apache Kafka: every answer must be the same, but for
-    what `differences.py` lists."""
+    what `support/oracle/differences.py` lists."""
 
     def compare(script: Script) -> None:
         topic = topic_names("same")

@@ -6,20 +6,12 @@ must have the same error codes here and there. Kafka's own tools set the rules a
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator, Set
 from pathlib import Path
 from typing import Any
 
 import pytest
-from java_peer import Finished, JavaPeer
-from server_process import ServerProcess, kafka_command, kmini_command
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "broker" / "security"))
-
-from access_rules import STANDARD, acl
-from guarded_requests import GROUP, ID, NAMES, REFUSALS, TOPIC, codes, request_for
 
 from kmini.broker.api.registry import registered
 from kmini.broker.security.acls import AclBinding
@@ -28,6 +20,10 @@ from kmini.broker.security.resources import Operation, ResourceType
 from kmini.protocol import messages as m
 from kmini.protocol import scram
 from kmini.testing import ConnectionClosed, Wire
+from support.broker.access_rules import STANDARD, acl
+from support.broker.guarded_requests import GROUP, ID, NAMES, REFUSALS, TOPIC, codes, request_for
+from support.java_peer import Finished, JavaPeer
+from support.server_process import ServerProcess, kafka_command, kmini_command
 
 LINES = [each for each in TABLE if each.scope != SHOWN and (each.api, each.operation.name) != ("Metadata", "CREATE")]
 MUTATING = ("DeleteTopics", "DeleteGroups", "UnregisterBroker")

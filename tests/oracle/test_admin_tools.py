@@ -7,10 +7,11 @@ import re
 import subprocess
 from collections.abc import Callable
 
-import apache_kafka
 import pytest
-from java_peer import RunTool
-from server_process import ServerProcess, StartServer
+
+from support import apache_kafka
+from support.java_peer import RunTool
+from support.server_process import ServerProcess, StartServer
 
 TopicNames = Callable[[str], str]
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from java_peer import Finished, RunTool
 
 from kmini import Cluster
 from kmini.broker.replication.replica_selection import RACK_AWARE
+from support.java_peer import Finished, RunTool
 
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 NODES = {1, 2, 3}

@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from cleaned_logs import Batch, Cleaning, Files, Folder, producers_by_replay, write_folder
-from cleaning_kafka import FEW_KEYS, CleaningKafka, Told, told_by
-from compaction_histories import DAY_MS, History, recently_ms
-from java_peer import RunTool
-from server_process import ServerProcess, kmini_command
-from wire import Wire
 
 from kmini.protocol.records.record import Record
 from kmini.storage.cleaner.cleanable_log import Limits
 from kmini.storage.producers.producer_snapshot import ProducerEntry
+from support.java_peer import RunTool
+from support.oracle.cleaned_logs import Batch, Cleaning, Files, Folder, producers_by_replay, write_folder
+from support.oracle.cleaning_kafka import FEW_KEYS, CleaningKafka, Told, told_by
+from support.oracle.compaction_histories import DAY_MS, History, recently_ms
+from support.server_process import ServerProcess, kmini_command
+from support.wire import Wire
 
 HISTORIES = 300 if os.environ.get("KMINI_SOAK") else 16
 ROUNDS = 3

@@ -8,8 +8,9 @@ import re
 from typing import NamedTuple
 
 import pytest
-from java_peer import Finished, JavaPeer
-from server_process import ServerProcess, StartServer
+
+from support.java_peer import Finished, JavaPeer
+from support.server_process import ServerProcess, StartServer
 
 SLEEP_S = 8
 """Between producing and consuming: enough for a cleaner that is asked to be fast, on a busy machine."""

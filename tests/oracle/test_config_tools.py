@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from java_peer import Finished, RunTool
+
+from support.java_peer import Finished, RunTool
 
 TopicNames = Callable[[str], str]
 Configs = Callable[..., Finished]

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from java_peer import RunTool
+
+from support.java_peer import RunTool
 
 TopicNames = Callable[[str], str]
 

@@ -6,10 +6,9 @@ import os
 import subprocess
 from pathlib import Path
 
-import apache_kafka
-
 from kmini.broker.settings.properties import parse_properties
 from kmini.cli.environment import NOT_SETTINGS, read_environment, variable_of
+from support import apache_kafka
 
 ENVIRONMENT = {
     "KAFKA_NODE_ID": "7",

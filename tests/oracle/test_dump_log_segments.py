@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from client_adapters import CODECS, create_topic
-from java_peer import RunTool
-from server_process import ServerProcess, StartServer
+
+from support.client_adapters import CODECS, create_topic
+from support.java_peer import RunTool
+from support.server_process import ServerProcess, StartServer
 
 Dump = Callable[..., list[str]]
 BATCHES = 60

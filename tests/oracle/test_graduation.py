@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from client_adapters import CODECS, ConfluentKafka, Received, create_topic, make_records
-from graduated import graduate
-from kafka_requests import delete_records, list_offsets, metadata, wait_for_leaders
-from offset_requests import await_coordinator, commit, delete, fetch
-from server_process import ServerProcess, kafka_command, kmini_command
-from transcript import comparable
-from wire import Wire
+
+from support.client_adapters import CODECS, ConfluentKafka, Received, create_topic, make_records
+from support.kafka_requests import delete_records, list_offsets, metadata, wait_for_leaders
+from support.offset_requests import await_coordinator, commit, delete, fetch
+from support.oracle.graduated import graduate
+from support.server_process import ServerProcess, kafka_command, kmini_command
+from support.transcript import comparable
+from support.wire import Wire
 
 TOPIC = "orders"
 RECORDS = 500

@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from client_adapters import ConfluentKafka, Sent
-from graduated import STOCK, apache_kafka_on, complaints, free_ports, graduate
-from java_peer import JavaPeer
-
 from kmini.cluster import Cluster
+from support.client_adapters import ConfluentKafka, Sent
+from support.java_peer import JavaPeer
+from support.oracle.graduated import STOCK, apache_kafka_on, complaints, free_ports, graduate
 
 PARTITIONS = 3
 RECORDS = 800

@@ -14,22 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from client_adapters import CODECS, READ_COMMITTED, ConfluentKafka, make_records
-from graduated import (
-    Held,
-    apache_kafka_on,
-    committed,
-    complaints,
-    eventually,
-    free_ports,
-    graduate,
-    held_by,
-    init_producer_id,
-    offset_of,
-)
-from java_peer import Finished, JavaPeer
-from server_process import ServerProcess
-from transactional_clients import Confluent
 
 from kmini import Broker
 from kmini.protocol import messages as m
@@ -41,6 +25,22 @@ from kmini.protocol.uuids import format_uuid
 from kmini.records import tombstone
 from kmini.storage.log_config import LogConfig
 from kmini.testing import Wire
+from support.client_adapters import CODECS, READ_COMMITTED, ConfluentKafka, make_records
+from support.java_peer import Finished, JavaPeer
+from support.oracle.graduated import (
+    Held,
+    apache_kafka_on,
+    committed,
+    complaints,
+    eventually,
+    free_ports,
+    graduate,
+    held_by,
+    init_producer_id,
+    offset_of,
+)
+from support.server_process import ServerProcess
+from support.transactional_clients import Confluent
 
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 RECORDS = 300

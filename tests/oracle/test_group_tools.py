@@ -11,12 +11,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from batches import Item, batch
-from java_peer import Finished, RunTool
-from kafka_requests import produce
-from offset_requests import await_coordinator, commit, fetch
-from server_process import ServerProcess
-from wire import Wire
+
+from support.batches import Item, batch
+from support.java_peer import Finished, RunTool
+from support.kafka_requests import produce
+from support.offset_requests import await_coordinator, commit, fetch
+from support.server_process import ServerProcess
+from support.wire import Wire
 
 TopicNames = Callable[[str], str]
 

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from client_adapters import create_topic
-from kafka_requests import fetch, list_offsets, wait_for_leaders
-from server_process import ServerProcess, StartServer, kafka_command
-from wire import Wire
 
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.compression import Codec
 from kmini.protocol.records.legacy import build_messages, build_wrapper
 from kmini.protocol.records.record import Record, decode_all
+from support.client_adapters import create_topic
+from support.kafka_requests import fetch, list_offsets, wait_for_leaders
+from support.server_process import ServerProcess, StartServer, kafka_command
+from support.wire import Wire
 
 TOPIC = "old"
 RECORDS = 600

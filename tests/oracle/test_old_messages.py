@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import apache_kafka
-import old_sets
 import pytest
 
 from kmini.protocol.errors import KafkaError, UnknownServerError
@@ -25,6 +23,7 @@ from kmini.storage.log import LogEnvironment
 from kmini.storage.log_config import LogConfig
 from kmini.storage.old_formats.message_set_validation import validate_messages
 from kmini.storage.recovery import load_log
+from support import apache_kafka, message_sets
 
 CODECS = {"none": Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4}
 CREATE_TIME, APPEND_TIME, NO_TIME = "CreateTime", "LogAppendTime", "NoTimestampType"
@@ -165,7 +164,7 @@ FIRST_OFFSET = 5_000
 @pytest.mark.oracle
 @pytest.mark.usefixtures("need_kafka")
 def test_kafkas_validator_makes_the_same_batches_and_finds_the_same_errors(tmp_path: Path) -> None:
-    sets = [*old_sets.sets_that_producers_send(random.Random("sets"), NOW_MS)]
+    sets = [*message_sets.sets_that_producers_send(random.Random("sets"), NOW_MS)]
     for number, data in enumerate(sets):
         for kind in CONFIGS:
             (tmp_path / f"{number}-{kind}.set").write_bytes(data)

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from batches import Item, batch
-from kafka_requests import fetch, produce
-from transcript import Transcript
 
 from kmini.protocol.records.batch import iter_batches
 from kmini.protocol.records.compression import decompress_chunks
 from kmini.protocol.records.record import TOMBSTONE_BIT, records_of
+from support.batches import Item, batch
+from support.kafka_requests import fetch, produce
+from support.transcript import Transcript
 
 SameAnswers = Callable[[Callable[[Transcript], None]], None]
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

@@ -13,14 +13,14 @@ from kafka.protocol.admin import (
     IncrementalAlterConfigsRequest,
     ListConfigResourcesRequest,
 )
-from kafka_requests import create_topics, metadata
-from server_process import ServerProcess
-from transcript import Transcript
 
 from kmini.broker.handlers.describe_configs import CONFIG_TYPE_CODES
 from kmini.broker.settings.broker_config import ALIASES, BROKER_KEYS
 from kmini.broker.settings.ignored_keys import PER_LISTENER, can_be_changed, is_ignored
 from kmini.storage.config_key import READ_ONLY
+from support.kafka_requests import create_topics, metadata
+from support.server_process import ServerProcess
+from support.transcript import Transcript
 
 SameAnswers = Callable[[Callable[[Transcript], None]], None]
 Resource = tuple[int, str, list[Any]]

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from batches import Item, batch
 from kafka.protocol.admin import (
     AlterClientQuotasRequest,
     AlterPartitionReassignmentsRequest,
@@ -27,8 +26,10 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 from kafka.protocol.metadata import ApiVersionsRequest
-from kafka_requests import fetch, init_producer_id, list_offsets, produce
-from transcript import Transcript
+
+from support.batches import Item, batch
+from support.kafka_requests import fetch, init_producer_id, list_offsets, produce
+from support.transcript import Transcript
 
 SameAnswers = Callable[[Callable[[Transcript], None]], None]
 

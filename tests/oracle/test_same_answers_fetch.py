@@ -6,9 +6,10 @@ import uuid
 from collections.abc import Callable
 
 import pytest
-from batches import Item, batch
-from kafka_requests import delete_records, fetch, list_offsets, produce
-from transcript import NONE_EXISTS, Transcript
+
+from support.batches import Item, batch
+from support.kafka_requests import delete_records, fetch, list_offsets, produce
+from support.transcript import NONE_EXISTS, Transcript
 
 SameAnswers = Callable[[Callable[[Transcript], None]], None]
 FETCH_VERSIONS = range(4, 19)

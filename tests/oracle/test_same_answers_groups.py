@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from group_requests import Cast, delete_groups, describe, heartbeat, join, leave, list_groups, sync, wish
-from transcript import Transcript
+from support.group_requests import Cast, delete_groups, describe, heartbeat, join, leave, list_groups, sync, wish
+from support.transcript import Transcript
 
 SameAnswers = Callable[[Callable[[Transcript], None]], None]
 

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from batches import Item, batch
 from kafka.protocol.consumer import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from kafka.protocol.metadata import MetadataRequest
-from kafka_requests import create_topics, delete_topics, metadata, produce
-from offset_requests import (
+
+from support.batches import Item, batch
+from support.kafka_requests import create_topics, delete_topics, metadata, produce
+from support.offset_requests import (
     NO_ID,
     await_coordinator,
     await_transaction_coordinator,
@@ -21,7 +22,7 @@ from offset_requests import (
     fetch,
     find,
 )
-from transcript import NONE_EXISTS, Transcript
+from support.transcript import NONE_EXISTS, Transcript
 
 SameAnswers = Callable[[Callable[[Transcript], None]], None]
 

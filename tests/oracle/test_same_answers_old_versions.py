@@ -12,11 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import apache_kafka
-import old_sets
 import pytest
-from differences import intention_of
-from server_process import ServerProcess, kafka_command
 
 from kmini.protocol.messages.create_topics import CreateTopicsRequest
 from kmini.protocol.messages.fetch import FetchRequest
@@ -25,6 +21,9 @@ from kmini.protocol.messages.produce import ProduceRequest
 from kmini.protocol.records.batch import build_batch, iter_batches
 from kmini.protocol.records.record import Record, decode_all
 from kmini.testing import Wire
+from support import apache_kafka, message_sets
+from support.oracle.differences import intention_of
+from support.server_process import ServerProcess, kafka_command
 
 JARS = Path(os.environ.get("KMINI_KAFKA_39_JARS", apache_kafka.REPOSITORY / ".peers" / "kafka-3.9" / "lib"))
 TOPICS = {
@@ -142,7 +141,7 @@ def test_old_versions_are_answered_as_apache_kafka_3_9_does(wires: list[Wire]) -
 def test_what_is_otherwise_is_meant_so(wires: list[Wire]) -> None:
     now_ms = int(time.time() * 1000)
     for wire in wires:
-        produce(wire, "large", 2, old_sets.message(1, 0, bytes(5_000), timestamp=now_ms))
+        produce(wire, "large", 2, message_sets.message(1, 0, bytes(5_000), timestamp=now_ms))
     for version in range(3):
         cut_off, nothing = (ask_fetch(wire, "large", version, 0, 4_000).records for wire in wires)
         assert (len(cut_off), bytes(nothing)) == (12, b"")
@@ -166,7 +165,7 @@ def is_listed(api: str, what: str, ours: object, theirs: object) -> bool:
 
 def produce_everything(wires: list[Wire], now_ms: int) -> None:
     dice = random.Random("3.9")
-    sets = [*old_sets.sets_that_producers_send(dice, now_ms)]
+    sets = [*message_sets.sets_that_producers_send(dice, now_ms)]
     others = [b"", bytes(5), bytes(26), bytes(100), bytes(build_batch([Record(0, now_ms, b"k", b"v")]))]
     others += [others[-1] * 2, bytes(build_batch([Record(0, now_ms, b"k", b"v" * 50)], codec=4))]
     for number, data in enumerate([*dice.sample(sets, 150), *others]):

@@ -6,11 +6,12 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from batches import Item, batch
 from kafka.protocol.metadata import ApiVersionsRequest
-from kafka_requests import create_topics, delete_records, delete_topics, fetch, list_offsets, metadata, produce
-from transcript import NONE_EXISTS, Transcript
-from wire import Wire
+
+from support.batches import Item, batch
+from support.kafka_requests import create_topics, delete_records, delete_topics, fetch, list_offsets, metadata, produce
+from support.transcript import NONE_EXISTS, Transcript
+from support.wire import Wire
 
 SameAnswers = Callable[[Callable[[Transcript], None]], None]
 

@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 from kafka.protocol.admin import DescribeProducersRequest
 from kafka.record import MemoryRecords
-from kafka_requests import fetch, list_offsets
-from offset_requests import await_coordinator, commit
-from offset_requests import fetch as fetch_offsets
-from transaction_requests import TransactionalProducer, describe, init, list_transactions
-from transcript import Transcript
+
+from support.kafka_requests import fetch, list_offsets
+from support.offset_requests import await_coordinator, commit
+from support.offset_requests import fetch as fetch_offsets
+from support.transaction_requests import TransactionalProducer, describe, init, list_transactions
+from support.transcript import Transcript
 
 SameAnswers = Callable[[Callable[[Transcript], None]], None]
 

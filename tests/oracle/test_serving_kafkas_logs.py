@@ -6,13 +6,13 @@ import shutil
 from pathlib import Path
 
 import pytest
-from server_process import ServerProcess
 
 from kmini import Broker
 from kmini.broker.controller.controller import ControllerError
 from kmini.client import Client, NewTopic
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import CONSUMER_OFFSETS
+from support.server_process import ServerProcess
 
 TOPIC = "served-by-both"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-import apache_kafka
 import pytest
 
 from kmini.protocol.topics import TopicPartition
@@ -15,6 +14,7 @@ from kmini.storage.indexes.offset_index import OffsetIndex
 from kmini.storage.indexes.time_index import TimeIndex
 from kmini.storage.indexes.transaction_index import AbortedTransaction, TransactionIndex
 from kmini.storage.producers.producer_snapshot import CachedBatch, ProducerEntry, write_snapshot
+from support import apache_kafka
 
 TOPIC_ID = bytes(range(16))
 

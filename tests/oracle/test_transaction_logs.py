@@ -10,12 +10,13 @@ from itertools import zip_longest
 from pathlib import Path
 
 import pytest
-from batches import Item, batch
-from kafka_requests import produce
-from offset_requests import await_coordinator, commit
-from server_process import ServerProcess
-from transaction_requests import TransactionalProducer
-from transcript import Transcript
+
+from support.batches import Item, batch
+from support.kafka_requests import produce
+from support.offset_requests import await_coordinator, commit
+from support.server_process import ServerProcess
+from support.transaction_requests import TransactionalProducer
+from support.transcript import Transcript
 
 Dump = Callable[..., list[str]]
 

@@ -11,13 +11,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-import apache_kafka
 import pytest
-from client_adapters import create_topic
-from server_process import ServerProcess, StartServer
-from transactional_clients import read_committed, read_to_end
 
 from kmini import Cluster
+from support import apache_kafka
+from support.client_adapters import create_topic
+from support.server_process import ServerProcess, StartServer
+from support.transactional_clients import read_committed, read_to_end
 
 Served = ServerProcess | Cluster
 

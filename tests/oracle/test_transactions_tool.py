@@ -6,16 +6,17 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from batches import Item, batch
-from client_adapters import create_topic
-from java_peer import Finished, RunTool
 from kafka.record import MemoryRecords
-from kafka_requests import fetch, produce
-from offset_requests import await_transaction_coordinator
-from server_process import ServerProcess, StartServer
-from transaction_requests import TRANSACTIONAL, init
-from transactional_clients import Confluent
-from wire import Wire
+
+from support.batches import Item, batch
+from support.client_adapters import create_topic
+from support.java_peer import Finished, RunTool
+from support.kafka_requests import fetch, produce
+from support.offset_requests import await_transaction_coordinator
+from support.server_process import ServerProcess, StartServer
+from support.transaction_requests import TRANSACTIONAL, init
+from support.transactional_clients import Confluent
+from support.wire import Wire
 
 
 def rows(finished: Finished) -> list[list[str]]:

@@ -29,7 +29,7 @@ import pytest
 pytest.importorskip("pyspark")
 pytest.importorskip("confluent_kafka")
 
-from server_process import ServerProcess, StartServer
+from support.server_process import ServerProcess, StartServer
 
 EXAMPLE = Path(__file__).resolve().parent.parent.parent / "examples" / "sessions"
 GAP = timedelta(minutes=30)

@@ -6,7 +6,8 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from server_process import StartServer
+
+from support.server_process import StartServer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from batches import CODECS, Item, batch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +19,7 @@ from kmini.storage.log_config import LogConfig
 from kmini.storage.old_formats.message_set_validation import validate_messages
 from kmini.storage.tombstone_flag import must_be_flagged
 from kmini.storage.validation import ValidatedRecords, validate
+from support.batches import CODECS, Item, batch
 
 NOW = 1_700_000_000_000
 NAME = b"kmini.tombstone"

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import sqlite_databases
 
 from kmini.broker.controller.controller import (
     PRODUCER_ID_BLOCK,
@@ -26,6 +25,7 @@ from kmini.storage.filesystem import OsFileSystem
 from kmini.storage.filesystem.faults import Faults
 from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 from kmini.storage.log_dir_files import MetaProperties, write_meta_properties
+from support import sqlite_databases
 
 
 @pytest.fixture

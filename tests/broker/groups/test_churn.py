@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from lab import Lab
 
 from kmini.broker.groups.member import JoinResult, SyncResult
 from kmini.protocol.errors import error_name
+from support.broker.group_lab import Lab
 
 PARTITIONS = range(48)
 MEMBERS = 20

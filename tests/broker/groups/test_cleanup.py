@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,10 +22,7 @@ from kmini.broker.groups.group_states import GroupState
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.protocol.errors import NotCoordinator
 from kmini.protocol.topics import CONSUMER_OFFSETS, TopicPartition
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from stored import stored_groups
+from support.broker.stored_groups import stored_groups
 
 StartBroker = Callable[..., Awaitable[Broker]]
 

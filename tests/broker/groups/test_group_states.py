@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-from lab import NONE, SESSION_MS, Lab
 
 from kmini.broker.groups.group import Group
 from kmini.broker.groups.group_coordinator import Leaving
@@ -25,6 +24,7 @@ from kmini.broker.groups.group_states import (
     GroupState,
 )
 from kmini.protocol.errors import KafkaError, NotCoordinator, error_name
+from support.broker.group_lab import NONE, SESSION_MS, Lab
 
 MAY_FOLLOW = {
     (PREPARING, EMPTY),

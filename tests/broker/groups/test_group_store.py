@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,10 +32,7 @@ from kmini.protocol.records.record import Record, decode_all
 from kmini.protocol.topics import CONSUMER_OFFSETS, TopicPartition
 from kmini.storage.producers.producer_state import Origin
 from kmini.storage.validation import ValidatedRecords
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from stored import stored_groups
+from support.broker.stored_groups import stored_groups
 
 StartBroker = Callable[..., Awaitable[Broker]]
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from lab import NONE, REBALANCE_MS, SESSION_MS, Lab
 
 from kmini.broker.groups.committed_offsets import CommittedOffsets
 from kmini.broker.groups.group import Group
@@ -24,6 +23,7 @@ from kmini.protocol.errors import (
     UnknownServerError,
     error_name,
 )
+from support.broker.group_lab import NONE, REBALANCE_MS, SESSION_MS, Lab
 
 NewLab = Callable[..., Lab]
 

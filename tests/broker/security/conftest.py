@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,10 +13,7 @@ from kmini.broker.broker import Broker
 from kmini.broker.security.resources import Principal
 from kmini.protocol.errors import KafkaError
 from kmini.protocol.schema import Request
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from access_rules import HOST, STANDARD
+from support.broker.access_rules import HOST, STANDARD
 
 
 @pytest.fixture

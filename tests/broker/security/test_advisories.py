@@ -9,8 +9,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from access_rules import STANDARD, acl
-from guarded_requests import ID, TOPIC, batch, codes
 
 from kmini.broker.broker import Broker
 from kmini.broker.security.acls import AclFilter
@@ -18,6 +16,8 @@ from kmini.broker.security.resources import Operation, ResourceType
 from kmini.protocol import messages as m
 from kmini.protocol.errors import TopicAuthorizationFailed, TransactionalIdAuthorizationFailed
 from kmini.protocol.topics import TopicPartition
+from support.broker.access_rules import STANDARD, acl
+from support.broker.guarded_requests import ID, TOPIC, batch, codes
 
 Ask = Callable[..., Awaitable[Any]]
 StartBroker = Callable[..., Awaitable[Broker]]

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from access_rules import STANDARD
 
 from kmini.broker.broker import Broker
 from kmini.broker.clock import MovableClock
@@ -32,6 +31,7 @@ from kmini.protocol.errors import (
     UnsupportedSaslMechanism,
 )
 from kmini.testing import ConnectionClosed, Wire
+from support.broker.access_rules import STANDARD
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 PLAIN_USERS = f'{MODULE} required user_admin="admin-secret" user_alice="wonderland";'

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from access_rules import acl
 
 from kmini.broker.security.acls import AclFilter, AclIndex, check_can_be_created
 from kmini.broker.security.authorizer import Authorizer
@@ -15,6 +14,7 @@ from kmini.broker.security.resources import (
     Principal,
     ResourceType,
 )
+from support.broker.access_rules import acl
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
 DENY, PREFIXED, LITERAL = PermissionType.DENY, PatternType.PREFIXED, PatternType.LITERAL

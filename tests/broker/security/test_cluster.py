@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from access_rules import STANDARD, acl
 
 from kmini.broker.controller import topics
 from kmini.broker.local_cluster import LocalCluster
@@ -17,6 +16,7 @@ from kmini.client.produce import record
 from kmini.protocol import messages as m
 from kmini.protocol.errors import TopicAuthorizationFailed
 from kmini.protocol.topics import TopicPartition
+from support.broker.access_rules import STANDARD, acl
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 BROKER = 'username="broker" password="between-us"'

@@ -6,8 +6,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from access_rules import acl
-from guarded_requests import GROUP, ID, NAMES, REFUSALS, TOPIC, batch, codes, request_for
 
 from kmini.broker.api.registry import Handler, registered
 from kmini.broker.broker import Broker
@@ -19,6 +17,8 @@ from kmini.broker.security.resources import Operation, PatternType, PermissionTy
 from kmini.protocol import messages as m
 from kmini.protocol.errors import TopicAuthorizationFailed, UnknownTopicOrPartition
 from kmini.protocol.messages.describe_topic_partitions import Cursor
+from support.broker.access_rules import acl
+from support.broker.guarded_requests import GROUP, ID, NAMES, REFUSALS, TOPIC, batch, codes, request_for
 
 Ask = Callable[..., Awaitable[Any]]
 

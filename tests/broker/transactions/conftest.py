@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from bank import Bank
-
 from kmini.broker.broker import Broker
 from kmini.broker.clock import MovableClock
 from kmini.broker.settings.broker_config import BrokerConfig
+from support.broker.transaction_bank import Bank
 
 OpenBank = Callable[..., Awaitable[Bank]]
 

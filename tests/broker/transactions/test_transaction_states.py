@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 import pytest
-from bank import ORDERS, PARTITIONS, Bank
 
 from kmini.broker.coordinators.coordinator_topic import NOBODY, Producer
 from kmini.broker.transactions.transaction import Transaction
@@ -38,6 +37,7 @@ from kmini.protocol.errors import (
     ProducerFenced,
     TransactionAbortable,
 )
+from support.broker.transaction_bank import ORDERS, PARTITIONS, Bank
 
 MAY_FOLLOW = {
     (EMPTY, EMPTY),

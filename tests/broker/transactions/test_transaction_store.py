@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 
 import pytest
-from bank import Bank
 
 from kmini.broker.transactions.transaction_records import Entry, encode_entry, encode_key
 from kmini.broker.transactions.transaction_states import EMPTY
@@ -14,6 +13,7 @@ from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TRANSACTION_STATE, TopicPartition
 from kmini.storage.producers.producer_state import Origin
 from kmini.storage.validation import ValidatedRecords
+from support.broker.transaction_bank import Bank
 
 VALUE = encode_entry(Entry(5, 0, 60_000, EMPTY), 1)
 

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from bank import ORDERS, PARTITIONS, Bank
 
 from kmini.broker.broker import Broker
 from kmini.broker.controller import topics
@@ -35,6 +34,7 @@ from kmini.protocol.errors import (
     TransactionalIdNotFound,
 )
 from kmini.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
+from support.broker.transaction_bank import ORDERS, PARTITIONS, Bank
 
 OpenBank = Callable[..., Awaitable[Bank]]
 

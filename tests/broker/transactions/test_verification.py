@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 import pytest
-from bank import ORDERS, PARTITIONS, Bank
 
 from kmini.broker.coordinators.coordinator_topic import Producer
 from kmini.broker.transactions import verification
@@ -17,6 +16,7 @@ from kmini.protocol.errors import (
     NotEnoughReplicas,
     TransactionAbortable,
 )
+from support.broker.transaction_bank import ORDERS, PARTITIONS, Bank
 
 OpenBank = Callable[..., Awaitable[Bank]]
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from archives import consume, consume_with_offsets
-from transactional_clients import Confluent
 
 from kmini import Broker
 from kmini.client import Client, record
 from kmini.protocol.records.compression import Codec
 from kmini.records import TOMBSTONE
+from support.archives import consume, consume_with_offsets
+from support.transactional_clients import Confluent
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

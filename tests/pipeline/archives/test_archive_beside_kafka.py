@@ -6,12 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from archives import consume
-from server_process import ServerProcess
-from transactional_clients import Confluent
-
 from kmini import Broker
 from kmini.records import TOMBSTONE
+from support.archives import consume
+from support.server_process import ServerProcess
+from support.transactional_clients import Confluent
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

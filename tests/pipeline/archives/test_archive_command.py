@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from archives import write_archive
 from click.testing import CliRunner
 
 from kmini import Broker
 from kmini.cli import kmini
+from support.archives import write_archive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from archives import consume_with_offsets, write_archive
 
 from kmini import Broker
+from support.archives import consume_with_offsets, write_archive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

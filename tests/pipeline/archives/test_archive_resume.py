@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 pytest.importorskip("pyarrow")
 pytest.importorskip("confluent_kafka")
 
-from archives import write_file
-
 from kmini.pipeline.archives.archive_files import ArchiveError, FilePart, Row, parts_in_order, read_rows
 from kmini.pipeline.archives.partition_replay import Conversion, Outcome, Plan, Seen, convert, replay_partition
+from support.archives import write_file
 
 small = st.one_of(st.none(), st.binary(max_size=2))
 names = st.sampled_from(["a", "é", "", "kmini.tombstone", "n\0l"])

@@ -19,7 +19,7 @@ from kmini.pipeline.logs.log_dir import LogDir
 from .directories import DAY_MS, HOUR_MS, audited, of_kind, violated
 
 if TYPE_CHECKING:
-    from server_process import ServerProcess
+    from support.server_process import ServerProcess
 
 CONFIGS = {"cleanup.policy": "compact", "max.compaction.lag.ms": str(DAY_MS), "delete.retention.ms": "77"}
 

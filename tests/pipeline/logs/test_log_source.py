@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from server_process import ServerProcess, kafka_command, kmini_command
 
 from kmini.pipeline.logs.log_dir import LogDir
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
+from support.server_process import ServerProcess, kafka_command, kmini_command
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

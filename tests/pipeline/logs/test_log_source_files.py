@@ -14,7 +14,6 @@ import pytest
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
-from old_sets import message, wrapper
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
 from kmini.pipeline.log_source import DamagedSegmentError, KminiLogSource, LogReader, SegmentTask
@@ -32,6 +31,7 @@ from kmini.storage.filesystem import OsFileSystem
 from kmini.storage.indexes.transaction_index import AbortedTransaction, TransactionIndex
 from kmini.storage.log_dir_files import write_partition_metadata
 from kmini.storage.producers.producer_snapshot import ProducerEntry, write_snapshot
+from support.message_sets import message, wrapper
 
 DISK = OsFileSystem()
 ORDERS = TopicPartition("orders", 0)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from server_process import StartServer
 
 from kmini.pipeline.stages.spark_checkpoint import (
     CheckpointError,
@@ -20,6 +19,7 @@ from kmini.pipeline.stages.spark_checkpoint import (
     read_planned,
     read_processed,
 )
+from support.server_process import StartServer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

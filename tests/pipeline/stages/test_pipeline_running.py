@@ -15,8 +15,6 @@ import pytest
 pytest.importorskip("pyspark")
 pytest.importorskip("confluent_kafka")
 
-from server_process import StartServer
-
 from kmini import Broker
 from kmini.pipeline import Batches, Files, Kafka, Pipeline, Stage, Topic
 from kmini.pipeline.admin import Admin
@@ -26,6 +24,7 @@ from kmini.pipeline.stages.checkpoint_files import SparkFiles
 from kmini.pipeline.stages.pipeline_progress import lines
 from kmini.pipeline.stages.running_pipeline import PipelineError, Running, reason
 from kmini.pipeline.stages.spark_checkpoint import LocalFiles, last_commit
+from support.server_process import StartServer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,11 +9,11 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import apache_kafka
 import pytest
 
 from kmini.protocol.messages import REQUESTS
 from kmini.protocol.schema import Message, Struct, Type
+from support import apache_kafka
 
 BELOW_4_0 = {
     "AlterReplicaLogDirs": 1,

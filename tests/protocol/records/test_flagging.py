@@ -6,10 +6,10 @@ import random
 from typing import Any
 
 import pytest
-from batches import Item, record
 
 from kmini.protocol.records import load_kernel
 from kmini.protocol.records.record import TOMBSTONE_BIT, TOMBSTONE_HEADER
+from support.batches import Item, record
 
 INTERPRETED = load_kernel.load("flagging", interpreted=True)
 NAME = INTERPRETED.NAME

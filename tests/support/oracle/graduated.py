@@ -13,14 +13,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import apache_kafka
-from client_adapters import READ_COMMITTED, ConfluentKafka, Received
-from server_process import ServerProcess
-
 from kmini.protocol import messages as m
 from kmini.protocol.messages.describe_configs import DYNAMIC_TOPIC_CONFIG, TOPIC
 from kmini.protocol.messages.list_offsets import EARLIEST, LATEST
 from kmini.testing import Wire
+from support import apache_kafka
+from support.client_adapters import READ_COMMITTED, ConfluentKafka, Received
+from support.server_process import ServerProcess
 
 NOT_YET = (5, 6, 14, 15, 16, 51, 78)
 """What a broker answers that has just started: LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, three about coordinators,

@@ -6,9 +6,9 @@ import time
 import uuid
 from typing import Any, NamedTuple
 
-import kafka_requests
-from server_process import ServerProcess
-from wire import Wire
+from support import kafka_requests
+from support.server_process import ServerProcess
+from support.wire import Wire
 
 NONE_EXISTS = uuid.UUID(int=0xDEAD)
 """A topic id that no server gave out."""

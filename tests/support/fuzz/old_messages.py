@@ -6,12 +6,11 @@ import random
 import struct
 from zlib import crc32
 
-from mutations import mutated
-
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.compression import Codec, compress
 from kmini.protocol.records.legacy import build_messages, build_wrapper
 from kmini.protocol.records.record import Record
+from support.fuzz.mutations import mutated
 
 _CODECS = (Codec.GZIP, Codec.SNAPPY, Codec.LZ4)
 

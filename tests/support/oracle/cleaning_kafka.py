@@ -7,18 +7,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from cleaned_logs import Cleaning, read_folder
-from compaction_histories import History
 from kafka.protocol.admin import DescribeProducersRequest, IncrementalAlterConfigsRequest
-from kafka_requests import create_topics, fetch, list_offsets, wait_for_leaders
-from server_process import ServerProcess, kafka_command
-from wire import Wire
 
 from kmini.protocol.records.batch import iter_batches
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.checkpoint_files import read_offsets
 from kmini.storage.filesystem import OsFileSystem
 from kmini.storage.log_config import LogConfig
+from support.kafka_requests import create_topics, fetch, list_offsets, wait_for_leaders
+from support.oracle.cleaned_logs import Cleaning, read_folder
+from support.oracle.compaction_histories import History
+from support.server_process import ServerProcess, kafka_command
+from support.wire import Wire
 
 CONFIG = {
     "log.cleaner.backoff.ms": "20",

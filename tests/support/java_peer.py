@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-import apache_kafka
+from support import apache_kafka
 
 PACKAGES = {
     "ConsoleConsumer": "org.apache.kafka.tools.consumer",

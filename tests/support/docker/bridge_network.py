@@ -13,13 +13,13 @@ import sys
 import threading
 from contextlib import ExitStack
 
-from published_port import forward
+from support.docker.published_port import forward
 
 NETWORK = "172.31.77"
 PORT = 9092
 
 SERVE = """
-from kmini.broker import port_mapping
+from kmini.broker.network import port_mapping
 port_mapping.MARKS = ("/proc",)  # what marks a container
 from kmini.cli import kmini
 kmini(["serve", "--env"])

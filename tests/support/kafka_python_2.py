@@ -1,4 +1,4 @@
-"""kafka-python 2.0, speaking as it did to a broker of old: `old_client.py WHAT SERVERS TOPIC API_VERSION …`.
+"""kafka-python 2.0, speaking as it did to a broker of old: `kafka_python_2.py WHAT SERVERS TOPIC API_VERSION …`.
 
 It runs in a process of its own, because another release of it is installed beside the tests. API_VERSION is what it
 shall take the broker for, such as 0.9. WHAT is

@@ -9,7 +9,8 @@ from typing import Any
 
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
-from wire import Wire
+
+from support.wire import Wire
 
 NO_ID = uuid.UUID(int=0)
 NOT_YET = (14, 15, 16)

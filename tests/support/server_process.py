@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Protocol
 
-import apache_kafka
+from support import apache_kafka
 
 API_VERSIONS_V0 = struct.pack(">ihhih", 10, 18, 0, 7, -1)
 PORT = "{port}"

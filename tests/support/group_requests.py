@@ -10,8 +10,9 @@ from typing import Any
 from kafka.protocol.admin import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
-from transcript import Transcript
-from wire import Wire
+
+from support.transcript import Transcript
+from support.wire import Wire
 
 LATEST = {"JoinGroup": 9, "SyncGroup": 5, "Heartbeat": 4, "LeaveGroup": 5}
 
@@ -153,7 +154,7 @@ class Cast:
 
     def end(self, what: str, *, name: str, quietly: bool = False) -> Any:
         """Take the answer, note it, and return it. A member id that it gives is `name`'s from now on."""
-        from wire import _response_class
+        from support.wire import _response_class
 
         _, request_class, version, api = self._asked.pop(name)
         data = self._wire(name).receive()

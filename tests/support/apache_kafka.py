@@ -16,8 +16,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-PEERS = Path(__file__).resolve().parent
-REPOSITORY = PEERS.parent.parent
+HERE = Path(__file__).resolve().parent
+REPOSITORY = HERE.parents[1]
 CLUSTER_ID = "a21pbmktdGVzdHMtb25lIQ"
 
 ADOPTED_EPOCH = 1000
@@ -63,7 +63,7 @@ def why_unavailable() -> str | None:
 
 def java_command(*options: str) -> list[str]:
     """The start of every Java command line of ours: quick to start, quiet, with Kafka on the class path."""
-    logging = f"-Dlog4j2.configurationFile={PEERS / 'log4j2.properties'}"
+    logging = f"-Dlog4j2.configurationFile={HERE / 'log4j2.properties'}"
     return ["java", "-Djava.awt.headless=true", "-XX:+UseSerialGC", *options, logging, "-cp", f"{jars()}/*"]
 
 
@@ -93,7 +93,7 @@ def format_storage(properties: Path) -> None:
 
 def adopt_logs(log_directory: Path) -> None:
     """Make partition folders that another broker wrote known to this one, before its first start."""
-    arguments = [str(PEERS / "AdoptLogs.java"), str(log_directory), str(ADOPTED_EPOCH), str(FIRST_OWN_PRODUCER_ID)]
+    arguments = [str(HERE / "AdoptLogs.java"), str(log_directory), str(ADOPTED_EPOCH), str(FIRST_OWN_PRODUCER_ID)]
     run([*java_command("-XX:TieredStopAtLevel=1"), *arguments])
 
 

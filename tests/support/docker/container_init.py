@@ -22,7 +22,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from dockerfile import BROKER, ROOT, Instruction, read_stages
+from support.docker.dockerfile import BROKER, ROOT, Instruction, read_stages
 
 BASE_PATH = "/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
 """PATH in python:3.13-slim."""

@@ -17,9 +17,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-from container_init import Spec
+from support.docker.container_init import Spec
 
-HERE = Path(__file__).parent
+TESTS = Path(__file__).resolve().parents[2]
 NAMESPACES = ["unshare", "--mount", "--uts", "--net", "--pid", "--fork"]
 TIMEOUT_S = 60
 """How long a container may take for anything, on a busy machine."""
@@ -51,7 +51,8 @@ class Container:
         reading, writing = os.pipe()
         with open(reading, "rb") as ready:
             process = subprocess.Popen(
-                [*NAMESPACES, sys.executable, str(HERE / "container_init.py"), str(writing)],
+                [*NAMESPACES, sys.executable, "-m", "support.docker.container_init", str(writing)],
+                cwd=TESTS,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -101,8 +102,8 @@ class Container:
         """Publish a port of the container at any free port of 127.0.0.1; return that."""
         with socket.create_server(("127.0.0.1", 0)) as listening:
             number = str(listening.fileno())
-            inside = ["nsenter", "-t", self.pid, "-n", sys.executable, str(HERE / "published_port.py")]
-            proxy = subprocess.Popen([*inside, number, str(port)], pass_fds=[listening.fileno()])
+            inside = ["nsenter", "-t", self.pid, "-n", sys.executable, "-m", "support.docker.published_port"]
+            proxy = subprocess.Popen([*inside, number, str(port)], cwd=TESTS, pass_fds=[listening.fileno()])
             self._stack.enter_context(proxy)
             self._stack.callback(proxy.kill)
             published: int = listening.getsockname()[1]

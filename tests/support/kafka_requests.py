@@ -11,7 +11,8 @@ from kafka.protocol.admin import CreateTopicsRequest, DeleteRecordsRequest, Dele
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
-from wire import Wire
+
+from support.wire import Wire
 
 NO_ID = uuid.UUID(int=0)
 

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from kafka.protocol.producer import WriteTxnMarkersRequest
-from kafka_requests import delete_records, produce
-from wire import Wire
 
 from kmini.protocol.records.batch import build_batch, read_header
 from kmini.protocol.records.legacy import build_messages, build_wrapper
 from kmini.protocol.records.record import Header, Record
 from kmini.protocol.uuids import format_uuid
+from support.kafka_requests import delete_records, produce
+from support.wire import Wire
 
 DAY_MS = 86_400_000
 HOUR_MS = 3_600_000

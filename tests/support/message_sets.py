@@ -7,7 +7,7 @@ import struct
 import zlib
 from collections.abc import Iterator, Sequence
 
-from batches import COMPRESS, batch
+from support.batches import COMPRESS, batch
 
 CODECS = (1, 2, 3)
 """gzip, snappy, lz4."""

@@ -11,7 +11,7 @@ from typing import Any
 from kmini import Cluster
 from kmini.broker.broker import Broker as Core
 from kmini.broker.handlers.delete_records import DelayedDelete
-from kmini.broker.replicas import Replica
+from kmini.broker.replication.replicas import Replica
 from kmini.protocol.errors import NONE
 from kmini.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from kmini.protocol.messages.fetch import FetchRequest, FetchResponse

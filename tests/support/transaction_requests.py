@@ -6,7 +6,6 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from batches import Item, batch
 from kafka.protocol.admin import DescribeTransactionsRequest, ListTransactionsRequest
 from kafka.protocol.producer import (
     AddOffsetsToTxnRequest,
@@ -16,9 +15,11 @@ from kafka.protocol.producer import (
     TxnOffsetCommitRequest,
     WriteTxnMarkersRequest,
 )
-from kafka_requests import produce
-from offset_requests import NOT_YET, await_transaction_coordinator
-from transcript import Transcript
+
+from support.batches import Item, batch
+from support.kafka_requests import produce
+from support.offset_requests import NOT_YET, await_transaction_coordinator
+from support.transcript import Transcript
 
 NOT_DONE = (*NOT_YET, 51)
 """And CONCURRENT_TRANSACTIONS."""

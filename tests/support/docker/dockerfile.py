@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 DOCKER = ROOT / "docker"
 BROKER = "broker"
 """The stage that is the image."""

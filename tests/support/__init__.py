@@ -1,0 +1,1 @@
+"""Helpers that several test files share. pytest puts `tests/` on the path (`pythonpath` in pyproject.toml)."""
