@@ -24,6 +24,7 @@ from .coordinators.loader import Loading
 from .groups.group_coordinator import GroupCoordinator
 from .groups.group_store import GroupStore
 from .groups.transactional_offsets import TransactionalOffsets
+from .handlers import HANDLERS
 from .log_cleaner import LogCleaner
 from .long_work import LongWork
 from .metrics import Metrics
@@ -120,7 +121,7 @@ class Broker:
             await self._recover()
             self._schedule()
             self.cleaner = LogCleaner(self, self.changed)
-            self.server = Server(self)
+            self.server = Server(self, HANDLERS)
             comes_back = self._shared_controller is not None and not self.controller.is_live(self.config.node_id)
             if comes_back:
                 await self.server.start()

@@ -23,10 +23,12 @@ import click
 
 import kmini as public
 from kmini import pytest_plugin
-from kmini.broker.api.registry import Handler, registered
+from kmini.broker.api.registry import Handler
 from kmini.broker.broker import Broker
 from kmini.broker.controller.topics import create
+from kmini.broker.handlers import HANDLERS
 from kmini.broker.metrics import metrics_text
+from kmini.broker.security.permissions import Scope
 from kmini.broker.settings.broker_config import BROKER_KEYS, BrokerConfig, TopicDefault
 from kmini.broker.settings.config_reference import server_properties
 from kmini.broker.settings.ignored_keys import FAMILIES, Family
@@ -58,17 +60,24 @@ def pages() -> dict[str, str]:
 
 
 def apis() -> str:
-    """What is served, in which versions, and what each handler's module says first about itself."""
-    served = registered()
+    """The requests served: versions, the first sentence of each handler's data sheet, and the permissions needed."""
     rows = [
-        (str(key), f"`{API_NAMES[key]}`", _versions(handler), _first_sentence(sys.modules[handler.function.__module__]))
-        for key, handler in sorted(served.items())
+        (
+            str(key),
+            f"`{handler.request.name}`",
+            _versions(handler),
+            _first_sentence(sys.modules[handler.function.__module__]),
+            _needs(handler),
+        )
+        for key, handler in sorted(HANDLERS.items())
     ]
-    others = ", ".join(name for key, name in sorted(API_NAMES.items()) if key not in served)
+    others = ", ".join(name for key, name in sorted(API_NAMES.items()) if key not in HANDLERS)
     return (
         f"{NOTE}# Requests\n\n"
-        f"{len(rows)} requests of Apache Kafka's protocol are served, in the versions that `ApiVersions` tells.\n\n"
-        f"{_table(('key', 'request', 'versions', ''), rows)}\n"
+        f"{len(rows)} requests of Apache Kafka's protocol are served, in the versions that `ApiVersions` tells. Where "
+        "an authorizer is configured ([security](../security.md)), a client needs the permissions in the last "
+        "column.\n\n"
+        f"{_table(('key', 'request', 'versions', '', 'needs'), rows)}\n"
         f"Not served: {others}.\n"
     )
 
@@ -78,6 +87,14 @@ def _versions(handler: Handler) -> str:
     if handler.advertised_min < handler.min_version:
         text += f" (told: from {handler.advertised_min})"
     return text
+
+
+def _needs(handler: Handler) -> str:
+    """The permissions in the order in which they are asked; `or` behind one that makes the next one unnecessary."""
+    text = ""
+    for permission in handler.needs:
+        text += f"{permission}{' or ' if permission.scope is Scope.SUFFICES else ', '}"
+    return text.removesuffix(", ")
 
 
 def _first_sentence(module: ModuleType) -> str:

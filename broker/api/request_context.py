@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from ..broker import Broker
     from ..network.listeners import Listener
     from ..purgatory import Operation
-    from ..security.guards_topics import FetchAccess
+    from ..security.fetch_access import FetchAccess
     from ..security.resources import Principal
     from ..security.sasl import SaslSession
 

@@ -1,9 +1,11 @@
-"""One module per API. Its docstring is the data sheet: versions, behaviour, what differs from Apache Kafka.
+"""One module for each API: data sheet, permissions, guard and handler.
 
-The modules are listed by hand: importing one registers its handler, and a list can be searched.
+A module registers its handler when it is imported. This is the one list of them, kept by hand so that it can be
+searched. The docstring of a module is the data sheet: versions, behaviour, differences from Apache Kafka.
 """
 
-from . import (
+from ..api.registry import registered
+from . import (  # noqa: F401  (importing a module registers its handler)
     add_offsets_to_txn,
     add_partitions_to_txn,
     alter_client_quotas,
@@ -59,58 +61,5 @@ from . import (
     write_txn_markers,
 )
 
-__all__ = [
-    "add_offsets_to_txn",
-    "add_partitions_to_txn",
-    "alter_client_quotas",
-    "alter_configs",
-    "alter_partition_reassignments",
-    "alter_replica_log_dirs",
-    "alter_user_scram_credentials",
-    "api_versions",
-    "create_acls",
-    "create_partitions",
-    "create_topics",
-    "delete_acls",
-    "delete_groups",
-    "delete_records",
-    "delete_topics",
-    "describe_acls",
-    "describe_client_quotas",
-    "describe_cluster",
-    "describe_configs",
-    "describe_groups",
-    "describe_log_dirs",
-    "describe_producers",
-    "describe_quorum",
-    "describe_topic_partitions",
-    "describe_transactions",
-    "describe_user_scram_credentials",
-    "elect_leaders",
-    "end_txn",
-    "fetch",
-    "find_coordinator",
-    "heartbeat",
-    "incremental_alter_configs",
-    "init_producer_id",
-    "join_group",
-    "leave_group",
-    "list_config_resources",
-    "list_groups",
-    "list_offsets",
-    "list_partition_reassignments",
-    "list_transactions",
-    "metadata",
-    "offset_commit",
-    "offset_delete",
-    "offset_fetch",
-    "offset_for_leader_epoch",
-    "produce",
-    "sasl_authenticate",
-    "sasl_handshake",
-    "sync_group",
-    "txn_offset_commit",
-    "unregister_broker",
-    "update_features",
-    "write_txn_markers",
-]
+HANDLERS = registered()
+"""The handler of every API, by API key."""

@@ -10,12 +10,19 @@ from ..api.error_mapping import kafka_error
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..coordinators.coordinator_topic import Producer
+from ..security.guarding import demands
+from ..security.permissions import whole
+from ..security.resources import AclOperation, ResourceType
 from .add_partitions_to_txn import code_for
 
 FENCED_SINCE = 2
 
 
-@handles(AddOffsetsToTxnRequest)
+@handles(
+    AddOffsetsToTxnRequest,
+    needs=[whole(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID), whole(AclOperation.READ, ResourceType.GROUP)],
+    guard=demands("transactional_id", "group_id"),
+)
 async def add_offsets_to_txn(request: AddOffsetsToTxnRequest, context: Context) -> AddOffsetsToTxnResponse:
     """Have the group's partition take part."""
     producer = Producer(request.producer_id, request.producer_epoch)

@@ -8,7 +8,8 @@ epoch is over is told INVALID_PRODUCER_EPOCH before version 2, and PRODUCER_FENC
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from ...protocol.errors import (
     NONE,
@@ -31,6 +32,9 @@ from ..api.registry import handles
 from ..api.request_context import Context
 from ..coordinators.coordinator_topic import Producer
 from ..scheduler import Turn
+from ..security.guarding import Call
+from ..security.permissions import each, whole
+from ..security.resources import AclOperation, ResourceType
 
 BATCHED_SINCE = 4
 FENCED_SINCE = 2
@@ -38,7 +42,58 @@ FENCED_SINCE = 2
 Transaction = AddPartitionsToTxnRequest.Transaction
 
 
-@handles(AddPartitionsToTxnRequest)
+async def guard(call: Call) -> Any:
+    """Add all partitions or none: where one topic is refused the others are not attempted. Only brokers send batches
+    of transactions."""
+    write_id, write_topic, as_broker = call.permissions
+    request = call.request
+    if call.context.version >= BATCHED_SINCE:
+        call.demand(as_broker)
+        return await call.serve()
+    topics = request.v3_and_below_topics
+    if not call.may(write_id, request.v3_and_below_transactional_id):
+        return _not_added(topics, lambda topic, number: write_id.code)
+    _, denied = call.split(write_topic, topics, lambda topic: topic.name)
+    if not denied:
+        return await call.serve()
+    refused = {topic.name for topic in denied}
+    controller = call.context.broker.controller
+
+    def code_of(topic: str, number: int) -> int:
+        if topic in refused:
+            return write_topic.code
+        known = controller.topic(topic)
+        is_known = known is not None and 0 <= number < len(known.partitions)
+        return (OperationNotAttempted if is_known else UnknownTopicOrPartition).code
+
+    return _not_added(topics, code_of)
+
+
+def _not_added(topics: list[Any], code_of: Callable[[str, int], int]) -> AddPartitionsToTxnResponse:
+    Topic = TxnTopicResult
+    return AddPartitionsToTxnResponse(
+        results_by_topic_v3_and_below=[
+            Topic(
+                name=topic.name,
+                results_by_partition=[
+                    Topic.Partition(partition_index=number, partition_error_code=code_of(topic.name, number))
+                    for number in topic.partitions
+                ],
+            )
+            for topic in topics
+        ]
+    )
+
+
+@handles(
+    AddPartitionsToTxnRequest,
+    needs=[
+        whole(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID),
+        each(AclOperation.WRITE, ResourceType.TOPIC),
+        whole(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, when="versions 4 and 5, in place of the others"),
+    ],
+    guard=guard,
+)
 async def add_partitions_to_txn(request: AddPartitionsToTxnRequest, context: Context) -> AddPartitionsToTxnResponse:
     """Add the partitions of each transaction: all of them or none."""
     if context.version < BATCHED_SINCE:

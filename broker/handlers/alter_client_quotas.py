@@ -12,12 +12,32 @@ from ..api.registry import handles
 from ..api.request_context import Context
 from ..network.peer_log import PeerLog
 from ..scheduler import Turn
+from ..security.guarding import on_cluster
+from ..security.permissions import whole
+from ..security.resources import AclOperation, ResourceType
 from ..settings.client_quotas import change_quotas, check_entity, name_of
 
 peer_log = PeerLog(logging.getLogger("kmini.quotas"))
 
 
-@handles(AlterClientQuotasRequest)
+def refused(request: AlterClientQuotasRequest, code: int) -> AlterClientQuotasResponse:
+    """Refuse every entry."""
+    Entry = AlterClientQuotasResponse.Entry
+    entries = [
+        Entry(
+            error_code=code,
+            entity=[Entry.Entity(entity_type=part.entity_type, entity_name=part.entity_name) for part in entry.entity],
+        )
+        for entry in request.entries
+    ]
+    return AlterClientQuotasResponse(entries=entries)
+
+
+@handles(
+    AlterClientQuotasRequest,
+    needs=[whole(AclOperation.ALTER_CONFIGS, ResourceType.CLUSTER)],
+    guard=on_cluster(refused),
+)
 async def alter_client_quotas(request: AlterClientQuotasRequest, context: Context) -> AlterClientQuotasResponse:
     """Change the quotas of each entity, all or none of them. One that is named twice is refused, once."""
     entries = {name_of(_entity(entry)): entry for entry in request.entries}

@@ -14,12 +14,16 @@ from ...protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigs
 from ...protocol.messages.incremental_alter_configs import SET
 from ..api.registry import handles
 from ..api.request_context import Context
+from ..security.config_resources import config_resource_by_resource, on_each_config_resource
+from ..security.resources import AclOperation
 from ..settings.config_changes import Alteration, Change, alter
 
 R = TypeVar("R")
 
 
-@handles(AlterConfigsRequest)
+@handles(
+    AlterConfigsRequest, needs=on_each_config_resource(AclOperation.ALTER_CONFIGS), guard=config_resource_by_resource
+)
 async def alter_configs(request: AlterConfigsRequest, context: Context) -> AlterConfigsResponse:
     """Replace the settings of each resource, or say why not."""
     alterations = [

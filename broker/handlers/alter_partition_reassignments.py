@@ -16,9 +16,23 @@ from ..api.registry import handles
 from ..api.request_context import Context
 from ..controller.reassignments import reassign
 from ..scheduler import Turn
+from ..security.guarding import on_cluster, refused_partitions
+from ..security.permissions import whole
+from ..security.resources import AclOperation, ResourceType
 
 
-@handles(AlterPartitionReassignmentsRequest)
+def refused(request: AlterPartitionReassignmentsRequest, code: int) -> AlterPartitionReassignmentsResponse:
+    """Refuse the request, and every partition that it names."""
+    response = AlterPartitionReassignmentsResponse
+    partitions = refused_partitions(response.Topic)
+    return response(error_code=code, responses=[partitions(topic, code) for topic in request.topics])
+
+
+@handles(
+    AlterPartitionReassignmentsRequest,
+    needs=[whole(AclOperation.ALTER, ResourceType.CLUSTER)],
+    guard=on_cluster(refused),
+)
 async def alter_partition_reassignments(
     request: AlterPartitionReassignmentsRequest, context: Context
 ) -> AlterPartitionReassignmentsResponse:

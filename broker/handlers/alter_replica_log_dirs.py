@@ -11,10 +11,25 @@ from ...protocol.topics import TopicPartition
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..scheduler import Turn
+from ..security.guarding import on_cluster
+from ..security.permissions import whole
+from ..security.resources import AclOperation, ResourceType
 from .describe_log_dirs import told_log_dir
 
 
-@handles(AlterReplicaLogDirsRequest)
+def refused(request: AlterReplicaLogDirsRequest, code: int) -> AlterReplicaLogDirsResponse:
+    """Refuse every partition, by topic."""
+    Topic = AlterReplicaLogDirsResponse.Topic
+    by_topic: dict[str, list[AlterReplicaLogDirsResponse.Topic.Partition]] = {}
+    for directory in request.dirs:
+        for topic in directory.topics:
+            partitions = by_topic.setdefault(topic.name, [])
+            partitions += [Topic.Partition(partition_index=number, error_code=code) for number in topic.partitions]
+    topics = [Topic(topic_name=name, partitions=partitions) for name, partitions in by_topic.items()]
+    return AlterReplicaLogDirsResponse(results=topics)
+
+
+@handles(AlterReplicaLogDirsRequest, needs=[whole(AclOperation.ALTER, ResourceType.CLUSTER)], guard=on_cluster(refused))
 async def alter_replica_log_dirs(request: AlterReplicaLogDirsRequest, context: Context) -> AlterReplicaLogDirsResponse:
     """Look at every move; of several for one partition the last counts."""
     wanted = {

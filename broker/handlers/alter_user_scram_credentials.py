@@ -10,9 +10,23 @@ from ...protocol.messages.alter_user_scram_credentials import (
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..security.credentials import alter
+from ..security.guarding import on_cluster
+from ..security.permissions import whole
+from ..security.resources import AclOperation, ResourceType
 
 
-@handles(AlterUserScramCredentialsRequest)
+def refused(request: AlterUserScramCredentialsRequest, code: int) -> AlterUserScramCredentialsResponse:
+    """Refuse every user that the request names, once."""
+    response = AlterUserScramCredentialsResponse
+    users = dict.fromkeys([*(one.name for one in request.deletions), *(one.name for one in request.upsertions)])
+    return response(results=[response.Result(user=user, error_code=code) for user in users])
+
+
+@handles(
+    AlterUserScramCredentialsRequest,
+    needs=[whole(AclOperation.ALTER, ResourceType.CLUSTER)],
+    guard=on_cluster(refused),
+)
 async def alter_user_scram_credentials(
     request: AlterUserScramCredentialsRequest, context: Context
 ) -> AlterUserScramCredentialsResponse:

@@ -1,18 +1,19 @@
-"""ApiVersions, versions 0 to 4: what the registry holds, or what a release has of it (`kmini.as.version`); no more.
+"""ApiVersions, versions 0 to 4: the requests that are served, all or those of a release (`kmini.as.version`).
 
-A version beyond these is answered in version 0 (KIP-511), by the connection, with `unsupported_version_answer`. Clients
-before version 4 stumble over features that have a level 0, and are not told of them.
+The connection answers a version beyond these in version 0 (KIP-511), with `unsupported_version_answer`. Answers before
+version 4 leave out features whose lowest level is 0: the clients that send these versions fail on one.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
-from ...protocol.errors import InvalidRequest, UnsupportedVersion
+from ...protocol.errors import InvalidRequest
 from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from ..api.registry import Handler, handles
+from ..api.registry import handles
 from ..api.request_context import Context
+from ..api.version_ranges import version_range
+from ..security.permissions import OPEN
 
 _WELL_FORMED = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?", re.ASCII)
 
@@ -20,16 +21,16 @@ LEVEL_0_SINCE = 4
 """The first version in which features may have a level 0 (KIP-1022)."""
 
 
-@handles(ApiVersionsRequest)
+@handles(ApiVersionsRequest, needs=OPEN)
 async def api_versions(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
-    """Tell which requests are served, in which versions, and the cluster's features."""
+    """Answer with the requests served, their versions, and the cluster's features."""
     software = (request.client_software_name, request.client_software_version)
     if context.version >= 3 and not all(map(_WELL_FORMED.fullmatch, software)):
         return ApiVersionsResponse(error_code=InvalidRequest.code, api_keys=[])
     handlers = context.broker.server.handlers
     features = context.broker.features
     return ApiVersionsResponse(
-        api_keys=[_told(api_key, handlers) for api_key in sorted(handlers)],
+        api_keys=[version_range(api_key, handlers) for api_key in sorted(handlers)],
         supported_features=[
             ApiVersionsResponse.SupportedFeature(
                 name=feature.name, min_version=feature.min_level, max_version=feature.max_level
@@ -45,18 +46,4 @@ async def api_versions(request: ApiVersionsRequest, context: Context) -> ApiVers
             for feature in features
             if feature.level > 0
         ],
-    )
-
-
-def unsupported_version_answer(handlers: Mapping[int, Handler]) -> ApiVersionsResponse:
-    """The answer, to be encoded in version 0, to an ApiVersions request of a version we do not have."""
-    return ApiVersionsResponse(
-        error_code=UnsupportedVersion.code, api_keys=[_told(ApiVersionsRequest.api_key, handlers)]
-    )
-
-
-def _told(api_key: int, handlers: Mapping[int, Handler]) -> ApiVersionsResponse.ApiVersion:
-    handler = handlers[api_key]
-    return ApiVersionsResponse.ApiVersion(
-        api_key=api_key, min_version=handler.advertised_min, max_version=handler.max_version
     )

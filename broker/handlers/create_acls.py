@@ -10,6 +10,9 @@ from ...protocol.messages.create_acls import CreateAclsRequest, CreateAclsRespon
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..security.acls import AclBinding, check_can_be_created
+from ..security.guarding import on_cluster
+from ..security.permissions import whole
+from ..security.resources import AclOperation, ResourceType
 from .describe_acls import NO_AUTHORIZER, check_known
 
 MAX_ACLS = 100_000
@@ -18,7 +21,12 @@ MAX_ACLS = 100_000
 Result = CreateAclsResponse.Result
 
 
-@handles(CreateAclsRequest)
+def refused(request: CreateAclsRequest, code: int) -> CreateAclsResponse:
+    """Refuse every rule."""
+    return CreateAclsResponse(results=[Result(error_code=code)] * len(request.creations))
+
+
+@handles(CreateAclsRequest, needs=[whole(AclOperation.ALTER, ResourceType.CLUSTER)], guard=on_cluster(refused))
 async def create_acls(request: CreateAclsRequest, context: Context) -> CreateAclsResponse:
     """Add those that mean something."""
     for rule in request.creations:

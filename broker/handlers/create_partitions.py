@@ -14,9 +14,21 @@ from ..api.registry import handles
 from ..api.request_context import Context
 from ..controller import topic_plans, topics
 from ..scheduler import Turn
+from ..security.guarding import topic_by_topic
+from ..security.permissions import each
+from ..security.resources import AclOperation, ResourceType
 
 
-@handles(CreatePartitionsRequest)
+def refused(topic: CreatePartitionsRequest.Topic, code: int) -> CreatePartitionsResponse.Topic:
+    """Refuse a topic."""
+    return CreatePartitionsResponse.Topic(name=topic.name, error_code=code)
+
+
+@handles(
+    CreatePartitionsRequest,
+    needs=[each(AclOperation.ALTER, ResourceType.TOPIC)],
+    guard=topic_by_topic(refused, answers="results"),
+)
 async def create_partitions(request: CreatePartitionsRequest, context: Context) -> CreatePartitionsResponse:
     """Let each topic grow, or say why not."""
     broker = context.broker

@@ -9,22 +9,56 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from ...protocol.errors import InvalidRequest, KafkaError, TopicAlreadyExists
+from ...protocol.errors import InvalidRequest, KafkaError, TopicAlreadyExists, TopicAuthorizationFailed
 from ...protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..controller import topic_plans, topics
 from ..controller.controller import Topic
+from ..security.guarding import Call
+from ..security.permissions import each, suffices
+from ..security.resources import AclOperation, ResourceType
 from ..settings.setting_descriptions import topic_settings
 
 DESCRIBED_SINCE = 5
 """The first version whose answer tells what the topic became (KIP-525)."""
 
+UNKNOWN_COUNT = -1
+"""The partitions and replicas of a created topic in the answer to a client that may not see its settings."""
+
 _TOPICS_A_TURN = 16
 """Topics planned before other requests get the loop."""
 
 
-@handles(CreateTopicsRequest)
+async def guard(call: Call) -> CreateTopicsResponse:
+    """Refuse each topic that the client may not create; hide the settings of created ones where it may not see them."""
+    create_any, create = call.permissions
+    request = call.request
+    denied: list[CreateTopicsRequest.Topic] = []
+    if not call.may(create_any, tells=False):
+        request.topics, denied = call.split(create, request.topics, lambda topic: topic.name)
+    answer: CreateTopicsResponse = await call.serve()
+    for topic in answer.topics:
+        if not topic.error_code and not call.access.may(
+            AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name, tells=False
+        ):
+            topic.topic_config_error_code = TopicAuthorizationFailed.code
+            topic.num_partitions = topic.replication_factor = UNKNOWN_COUNT
+            topic.configs = []
+    answer.topics += [
+        CreateTopicsResponse.Topic(
+            name=topic.name, error_code=create.code, error_message="Authorization failed.", configs=[]
+        )
+        for topic in denied
+    ]
+    return answer
+
+
+@handles(
+    CreateTopicsRequest,
+    needs=[suffices(AclOperation.CREATE, ResourceType.CLUSTER), each(AclOperation.CREATE, ResourceType.TOPIC)],
+    guard=guard,
+)
 async def create_topics(request: CreateTopicsRequest, context: Context) -> CreateTopicsResponse:
     """Plan every topic, make the planned ones together, answer for each."""
     outcomes = await _plan_all(request, context)

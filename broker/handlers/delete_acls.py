@@ -10,12 +10,21 @@ from ...protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsRespon
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..security.acls import AclBinding, AclFilter
+from ..security.guarding import on_cluster
+from ..security.permissions import whole
+from ..security.resources import AclOperation, ResourceType
 from .describe_acls import NO_AUTHORIZER, check_known
 
 Result = DeleteAclsResponse.FilterResult
 
 
-@handles(DeleteAclsRequest)
+def refused(request: DeleteAclsRequest, code: int) -> DeleteAclsResponse:
+    """Refuse every filter."""
+    result = DeleteAclsResponse.FilterResult(error_code=code)
+    return DeleteAclsResponse(filter_results=[result] * len(request.filters))
+
+
+@handles(DeleteAclsRequest, needs=[whole(AclOperation.ALTER, ResourceType.CLUSTER)], guard=on_cluster(refused))
 async def delete_acls(request: DeleteAclsRequest, context: Context) -> DeleteAclsResponse:
     """Find what each filter matches, then delete it all at once."""
     for f in request.filters:

@@ -8,9 +8,24 @@ from ..api.error_mapping import kafka_error
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..scheduler import Turn
+from ..security.guarding import Call
+from ..security.permissions import each
+from ..security.resources import AclOperation, ResourceType
 
 
-@handles(DeleteGroupsRequest)
+async def guard(call: Call) -> DeleteGroupsResponse:
+    """Refuse each group that the client may not delete."""
+    (delete,) = call.permissions
+    request = call.request
+    request.groups_names, denied = call.split(delete, request.groups_names, lambda group_id: group_id)
+    answer: DeleteGroupsResponse = await call.serve()
+    answer.results += [
+        DeleteGroupsResponse.Result(group_id=group_id, error_code=delete.code) for group_id in dict.fromkeys(denied)
+    ]
+    return answer
+
+
+@handles(DeleteGroupsRequest, needs=[each(AclOperation.DELETE, ResourceType.GROUP)], guard=guard)
 async def delete_groups(request: DeleteGroupsRequest, context: Context) -> DeleteGroupsResponse:
     """Delete each, whatever becomes of the others; one that is named twice, once."""
     results = []

@@ -24,12 +24,19 @@ from ..api.registry import handles
 from ..api.request_context import Context
 from ..purgatory import Operation
 from ..scheduler import Turn
+from ..security.guarding import refused_partitions, topic_by_topic
+from ..security.permissions import each
+from ..security.resources import AclOperation, ResourceType
 
 if TYPE_CHECKING:
     from ..broker import Broker
 
 
-@handles(DeleteRecordsRequest)
+@handles(
+    DeleteRecordsRequest,
+    needs=[each(AclOperation.DELETE, ResourceType.TOPIC)],
+    guard=topic_by_topic(refused_partitions(DeleteRecordsResponse.Topic)),
+)
 async def delete_records(request: DeleteRecordsRequest, context: Context) -> DeleteRecordsResponse:
     """Start every deletion now; answer when none is pending (KIP-107, steps 3 to 8)."""
     wanted = {

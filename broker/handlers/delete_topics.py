@@ -5,7 +5,7 @@ The topic is gone when the answer goes out, and its name is free; its files foll
 
 import asyncio
 from collections import Counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...protocol.errors import (
     NONE,
@@ -21,6 +21,9 @@ from ..api.registry import handles
 from ..api.request_context import Context
 from ..controller import topics
 from ..controller.controller import Controller, Topic
+from ..security.guarding import Call
+from ..security.permissions import each, suffices
+from ..security.resources import AclOperation, ResourceType
 
 IDS_SINCE = 6
 DELETION_DISABLED_SINCE = 3
@@ -37,7 +40,35 @@ class Wish(NamedTuple):
     topic_id: bytes
 
 
-@handles(DeleteTopicsRequest)
+async def guard(call: Call) -> Any:
+    """Refuse each topic that the client may not delete. A topic given by id is named only if the client may describe
+    it."""
+    delete_any, delete = call.permissions
+    if call.may(delete_any, tells=False):
+        return await call.serve()
+    request = call.request
+    Topic = DeleteTopicsResponse.Topic
+    names: list[str] = request.topic_names
+    request.topic_names = [name for name in names if call.may(delete, name)]
+    refused = [Topic(name=name, error_code=delete.code) for name in names if name not in request.topic_names]
+    request.topics, denied = call.split(delete, request.topics, lambda topic: call.topic_name(topic, topic.name))
+    for topic in denied:
+        name = topic.name
+        if name is None:
+            found = call.topic_name(topic, "")
+            is_known = found and call.access.may(AclOperation.DESCRIBE, ResourceType.TOPIC, found, tells=False)
+            name = found if is_known else None
+        refused.append(Topic(name=name, topic_id=topic.topic_id or ZERO_UUID, error_code=delete.code))
+    answer: DeleteTopicsResponse = await call.serve()
+    answer.responses += refused
+    return answer
+
+
+@handles(
+    DeleteTopicsRequest,
+    needs=[suffices(AclOperation.DELETE, ResourceType.CLUSTER), each(AclOperation.DELETE, ResourceType.TOPIC)],
+    guard=guard,
+)
 async def delete_topics(request: DeleteTopicsRequest, context: Context) -> DeleteTopicsResponse:
     """Find every topic, remove the found ones together, answer for each."""
     wishes = _wishes(request, context.version)

@@ -10,6 +10,9 @@ from ...protocol.messages.describe_acls import DescribeAclsRequest, DescribeAcls
 from ..api.registry import handles
 from ..api.request_context import CloseConnection, Context
 from ..security.acls import AclFilter
+from ..security.guarding import on_cluster, refused_by_code
+from ..security.permissions import whole
+from ..security.resources import AclOperation, ResourceType
 
 NO_AUTHORIZER = "no authorizer is configured"
 
@@ -19,7 +22,11 @@ UNKNOWN = 0
 Resource = DescribeAclsResponse.Resource
 
 
-@handles(DescribeAclsRequest)
+@handles(
+    DescribeAclsRequest,
+    needs=[whole(AclOperation.DESCRIBE, ResourceType.CLUSTER)],
+    guard=on_cluster(refused_by_code(DescribeAclsResponse)),
+)
 async def describe_acls(request: DescribeAclsRequest, context: Context) -> DescribeAclsResponse:
     """Tell them, by resource."""
     check_known(request.resource_type_filter, request.pattern_type_filter, request.operation, request.permission_type)

@@ -12,10 +12,20 @@ from ...protocol.messages.describe_cluster import (
 )
 from ..api.registry import handles
 from ..api.request_context import Context
+from ..security.guarding import Call
+from ..security.permissions import OPEN
 from ..security.resources import CLUSTER_OPERATIONS
 
 
-@handles(DescribeClusterRequest)
+async def guard(call: Call) -> DescribeClusterResponse:
+    """Every client may know the brokers; the authorized operations are those of the client."""
+    answer: DescribeClusterResponse = await call.serve()
+    if call.request.include_cluster_authorized_operations:
+        answer.cluster_authorized_operations = call.cluster_operations()
+    return answer
+
+
+@handles(DescribeClusterRequest, needs=OPEN, guard=guard)
 async def describe_cluster(request: DescribeClusterRequest, context: Context) -> DescribeClusterResponse:
     """Tell who is there, at the addresses where this client can reach them."""
     if request.endpoint_type == CONTROLLERS:

@@ -25,6 +25,8 @@ from ...protocol.topics import validate_topic_name
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..scheduler import Turn
+from ..security.config_resources import config_resource_by_resource, on_each_config_resource
+from ..security.resources import AclOperation
 from ..settings.config_changes import check_is_this_broker
 from ..settings.log_levels import levels
 from ..settings.setting_descriptions import Setting, broker_settings, settings_for_all_brokers, topic_settings
@@ -50,7 +52,11 @@ CONFIG_TYPE_CODES = {
 UNKNOWN_CONFIG_TYPE = 0
 
 
-@handles(DescribeConfigsRequest)
+@handles(
+    DescribeConfigsRequest,
+    needs=on_each_config_resource(AclOperation.DESCRIBE_CONFIGS),
+    guard=config_resource_by_resource,
+)
 async def describe_configs(request: DescribeConfigsRequest, context: Context) -> DescribeConfigsResponse:
     """Describe each resource, or say why not. What is asked for again is described once: an answer is some hundred
     times as large as the question."""

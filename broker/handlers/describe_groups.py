@@ -14,14 +14,31 @@ from ..api.request_context import Context
 from ..groups.group import Group
 from ..groups.group_states import GroupState
 from ..scheduler import Turn
-from ..security.resources import GROUP_OPERATIONS
+from ..security.guarding import Call
+from ..security.permissions import each
+from ..security.resources import GROUP_OPERATIONS, AclOperation, ResourceType
 
 NOT_FOUND_SINCE = 6
 
 Description = DescribeGroupsResponse.Group
 
 
-@handles(DescribeGroupsRequest)
+async def guard(call: Call) -> DescribeGroupsResponse:
+    """Describe the groups that the client may describe, and tell what else it may do to them."""
+    (describe,) = call.permissions
+    request = call.request
+    request.groups, denied = call.split(describe, request.groups, lambda group_id: group_id)
+    answer: DescribeGroupsResponse = await call.serve()
+    for group in answer.groups:
+        if group.authorized_operations != NOT_ASKED_FOR:
+            group.authorized_operations = call.access.operations(ResourceType.GROUP, group.group_id)
+    answer.groups += [
+        DescribeGroupsResponse.Group(group_id=group_id, error_code=describe.code) for group_id in dict.fromkeys(denied)
+    ]
+    return answer
+
+
+@handles(DescribeGroupsRequest, needs=[each(AclOperation.DESCRIBE, ResourceType.GROUP)], guard=guard)
 async def describe_groups(request: DescribeGroupsRequest, context: Context) -> DescribeGroupsResponse:
     """Describe each. What is named again is described once: an answer is much larger than the question."""
     described = []

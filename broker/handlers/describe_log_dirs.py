@@ -16,6 +16,9 @@ from ...storage.log import PartitionLog
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..scheduler import Turn, in_thread
+from ..security.guarding import on_cluster
+from ..security.permissions import whole
+from ..security.resources import AclOperation, ResourceType
 
 if TYPE_CHECKING:
     from ..broker import Broker
@@ -24,7 +27,11 @@ UNKNOWN = (-1, -1)
 """Total and usable bytes of a volume that does not tell them."""
 
 
-@handles(DescribeLogDirsRequest)
+@handles(
+    DescribeLogDirsRequest,
+    needs=[whole(AclOperation.DESCRIBE, ResourceType.CLUSTER)],
+    guard=on_cluster(lambda request, code: DescribeLogDirsResponse(error_code=code, results=[])),
+)
 async def describe_log_dirs(request: DescribeLogDirsRequest, context: Context) -> DescribeLogDirsResponse:
     """Tell the sizes of the logs asked for, or of all, and of the volume they are on."""
     broker = context.broker

@@ -14,12 +14,24 @@ from ..api.error_mapping import kafka_error
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..scheduler import Turn
+from ..security.guarding import topic_by_topic
+from ..security.permissions import each
+from ..security.resources import AclOperation, ResourceType
 
 NO_TRANSACTION = -1
 """In place of the offset at which the open transaction began."""
 
 
-@handles(DescribeProducersRequest)
+def refused(topic: DescribeProducersRequest.Topic, code: int) -> DescribeProducersResponse.Topic:
+    """Refuse every partition of a topic."""
+    Topic = DescribeProducersResponse.Topic
+    return Topic(
+        name=topic.name,
+        partitions=[Topic.Partition(partition_index=number, error_code=code) for number in topic.partition_indexes],
+    )
+
+
+@handles(DescribeProducersRequest, needs=[each(AclOperation.READ, ResourceType.TOPIC)], guard=topic_by_topic(refused))
 async def describe_producers(request: DescribeProducersRequest, context: Context) -> DescribeProducersResponse:
     """List the producers that each partition knows; each has its own outcome."""
     turn = Turn()

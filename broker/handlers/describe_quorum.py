@@ -10,12 +10,19 @@ from ...protocol.errors import UnknownTopicOrPartition
 from ...protocol.messages.describe_quorum import METADATA_TOPIC, DescribeQuorumRequest, DescribeQuorumResponse
 from ..api.registry import handles
 from ..api.request_context import Context
+from ..security.guarding import on_cluster, refused_by_code
+from ..security.permissions import whole
+from ..security.resources import AclOperation, ResourceType
 
 EPOCH = 1
 """That of the first leader, who is the last."""
 
 
-@handles(DescribeQuorumRequest)
+@handles(
+    DescribeQuorumRequest,
+    needs=[whole(AclOperation.DESCRIBE, ResourceType.CLUSTER)],
+    guard=on_cluster(refused_by_code(DescribeQuorumResponse)),
+)
 async def describe_quorum(request: DescribeQuorumRequest, context: Context) -> DescribeQuorumResponse:
     """Describe the metadata partition, if the request asks for that and nothing else."""
     asked = [(topic.topic_name, p.partition_index) for topic in request.topics for p in topic.partitions]

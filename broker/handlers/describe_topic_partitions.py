@@ -8,6 +8,7 @@ bring a cursor that stands in one of them; whoever asks for all may bring one wh
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from ...protocol.errors import InvalidRequest
 from ...protocol.messages.describe_topic_partitions import (
@@ -15,16 +16,45 @@ from ...protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
 )
+from ...protocol.messages.metadata import NOT_ASKED_FOR
 from ...protocol.topics import is_internal
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..controller.controller import Controller, PartitionState
 from ..controller.topic_descriptions import described_partition, why_missing
 from ..scheduler import Turn
-from ..security.resources import TOPIC_OPERATIONS
+from ..security.guarding import Call
+from ..security.permissions import each
+from ..security.resources import TOPIC_OPERATIONS, AclOperation, ResourceType
 
 
-@handles(DescribeTopicPartitionsRequest)
+async def guard(call: Call) -> Any:
+    """Refuse each named topic that the client may not describe. A request for all topics becomes one for those that it
+    may describe, so that the end of a page never names another."""
+    (describe,) = call.permissions
+    request = call.request
+    Asked, Topic = DescribeTopicPartitionsRequest.Topic, DescribeTopicPartitionsResponse.Topic
+    denied: list[DescribeTopicPartitionsRequest.Topic] = []
+    if request.topics:
+        request.topics, denied = call.split(describe, request.topics, lambda topic: topic.name)
+    else:
+        turn = Turn()
+        for name in sorted(call.context.broker.controller.topics):
+            if turn.is_over:
+                await turn.next()
+            if call.may(describe, name, tells=False) and (request.cursor is None or name >= request.cursor.topic_name):
+                request.topics.append(Asked(name=name))
+        if request.topics and request.cursor is not None and request.topics[0].name != request.cursor.topic_name:
+            request.cursor = None  # its topic was deleted meanwhile; the topics before it are left out already
+    answer = await call.serve() if request.topics else DescribeTopicPartitionsResponse(topics=[])
+    for described in answer.topics:
+        if described.topic_authorized_operations != NOT_ASKED_FOR:
+            described.topic_authorized_operations = call.access.operations(ResourceType.TOPIC, described.name or "")
+    answer.topics += [Topic(error_code=describe.code, name=name) for name in sorted({topic.name for topic in denied})]
+    return answer
+
+
+@handles(DescribeTopicPartitionsRequest, needs=[each(AclOperation.DESCRIBE, ResourceType.TOPIC)], guard=guard)
 async def describe_topic_partitions(
     request: DescribeTopicPartitionsRequest, context: Context
 ) -> DescribeTopicPartitionsResponse:

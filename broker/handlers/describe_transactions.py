@@ -7,11 +7,43 @@ from ..api.error_mapping import kafka_error
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..scheduler import Turn
+from ..security.guarding import Call
+from ..security.permissions import each, shown
+from ..security.resources import AclOperation, ResourceType
 
 Answer = DescribeTransactionsResponse.TransactionState
 
 
-@handles(DescribeTransactionsRequest)
+async def guard(call: Call) -> DescribeTransactionsResponse:
+    """Refuse each transactional id that the client may not describe; leave out the topics that it may not."""
+    describe, describe_topic = call.permissions
+    request = call.request
+    request.transactional_ids, denied = call.split(describe, request.transactional_ids, lambda name: name)
+    answer: DescribeTransactionsResponse = await call.serve()
+    for state in answer.transaction_states:
+        state.topics = [topic for topic in state.topics if call.may(describe_topic, topic.topic, tells=False)]
+    State = DescribeTransactionsResponse.TransactionState
+    answer.transaction_states += [
+        State(
+            error_code=describe.code,
+            transactional_id=name,
+            transaction_start_time_ms=0,
+            producer_id=0,
+            producer_epoch=0,
+        )
+        for name in dict.fromkeys(denied)
+    ]
+    return answer
+
+
+@handles(
+    DescribeTransactionsRequest,
+    needs=[
+        each(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
+        shown(AclOperation.DESCRIBE, ResourceType.TOPIC),
+    ],
+    guard=guard,
+)
 async def describe_transactions(request: DescribeTransactionsRequest, context: Context) -> DescribeTransactionsResponse:
     """Describe each; each has its own outcome. What is named again is described once: an answer may be much larger than
     the question."""

@@ -11,11 +11,25 @@ from ...protocol.messages.describe_user_scram_credentials import (
 )
 from ..api.registry import handles
 from ..api.request_context import Context
+from ..security.guarding import on_cluster
+from ..security.permissions import whole
+from ..security.resources import AclOperation, ResourceType
 
 Result = DescribeUserScramCredentialsResponse.Result
 
 
-@handles(DescribeUserScramCredentialsRequest)
+def refused(request: DescribeUserScramCredentialsRequest, code: int) -> DescribeUserScramCredentialsResponse:
+    """Refuse the request, and every user that it names."""
+    response = DescribeUserScramCredentialsResponse
+    results = [response.Result(user=user.name, error_code=code) for user in request.users or ()]
+    return response(error_code=code, results=results)
+
+
+@handles(
+    DescribeUserScramCredentialsRequest,
+    needs=[whole(AclOperation.DESCRIBE, ResourceType.CLUSTER)],
+    guard=on_cluster(refused),
+)
 async def describe_user_scram_credentials(
     request: DescribeUserScramCredentialsRequest, context: Context
 ) -> DescribeUserScramCredentialsResponse:

@@ -15,9 +15,27 @@ from ..api.registry import handles
 from ..api.request_context import Context
 from ..controller import elections
 from ..scheduler import Turn
+from ..security.guarding import on_cluster
+from ..security.permissions import whole
+from ..security.resources import AclOperation, ResourceType
 
 
-@handles(ElectLeadersRequest)
+def refused(request: ElectLeadersRequest, code: int) -> ElectLeadersResponse:
+    """Refuse the request, and every partition that it names."""
+    Result = ElectLeadersResponse.ReplicaElectionResult
+    results = [
+        Result(
+            topic=topic.topic,
+            partition_result=[
+                Result.PartitionResult(partition_id=number, error_code=code) for number in topic.partitions
+            ],
+        )
+        for topic in request.topic_partitions or ()
+    ]
+    return ElectLeadersResponse(error_code=code, replica_election_results=results)
+
+
+@handles(ElectLeadersRequest, needs=[whole(AclOperation.ALTER, ResourceType.CLUSTER)], guard=on_cluster(refused))
 async def elect_leaders(request: ElectLeadersRequest, context: Context) -> ElectLeadersResponse:
     """Hold the elections. Of all partitions (null) those that need none are not told, as in Kafka."""
     refusal = _refusal(request)

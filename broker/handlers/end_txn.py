@@ -12,12 +12,20 @@ from ..api.error_mapping import kafka_error
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..coordinators.coordinator_topic import Producer
+from ..security.guarding import demands
+from ..security.permissions import whole
+from ..security.resources import AclOperation, ResourceType
 from .add_partitions_to_txn import code_for
 
 FENCED_SINCE = 2
 
 
-@handles(EndTxnRequest, versions="0-4")
+@handles(
+    EndTxnRequest,
+    versions="0-4",
+    needs=[whole(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID)],
+    guard=demands("transactional_id"),
+)
 async def end_txn(request: EndTxnRequest, context: Context) -> EndTxnResponse:
     """Decide the transaction."""
     producer = Producer(request.producer_id, request.producer_epoch)

@@ -6,6 +6,7 @@ topics are named by id (KIP-516).
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 from ...protocol.errors import (
     KafkaError,
@@ -22,6 +23,10 @@ from ..replication.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION,
 from ..replication.partition import Partition
 from ..replication.replica_selection import LEADER, RACK_AWARE
 from ..scheduler import Turn
+from ..security.fetch_access import FetchAccess
+from ..security.guarding import Call
+from ..security.permissions import each
+from ..security.resources import AclOperation, ResourceType
 
 BATCHES_SINCE = 4
 STORAGE_ERROR_SINCE = 6
@@ -32,7 +37,34 @@ UNKNOWN_TOPICS = (UnknownTopicOrPartition.code, UnknownTopicId.code)
 """With these Apache Kafka answers an empty list of aborted transactions, whoever asks; with other errors none."""
 
 
-@handles(FetchRequest, versions="0-18")
+class GuardedContext(Context):
+    """The context of a fetch whose reader asks for each partition's permission when it is read."""
+
+    __slots__ = ("access",)
+
+    def __init__(self, context: Context, access: FetchAccess) -> None:
+        super().__init__(context.broker, context.connection, context.version, context.client_id)
+        self.access = access
+
+
+async def guard(call: Call) -> Any:
+    """Give the reader the access that it asks (see `FetchAccess`). A session reads partitions that its request does
+    not name, so none can be taken out of the request."""
+    request = call.request
+    replica_id = request.replica_state.replica_id if request.replica_state else request.replica_id
+    access = FetchAccess(call.access, is_follower=replica_id >= 0)
+    return await call.handler(request, GuardedContext(call.context, access))
+
+
+@handles(
+    FetchRequest,
+    versions="0-18",
+    needs=[
+        each(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, when="as a replica", refused_as=ResourceType.TOPIC),
+        each(AclOperation.READ, ResourceType.TOPIC, when="as a consumer"),
+    ],
+    guard=guard,
+)
 async def fetch(request: FetchRequest, context: Context) -> FetchResponse:
     """Answer a request that names all its partitions, or go on with a session."""
     if context.version < BATCHES_SINCE:

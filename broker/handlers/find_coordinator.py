@@ -9,6 +9,8 @@ Share groups (KIP-932) are not served: INVALID_REQUEST, in version 6 too.
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...protocol.errors import NONE, CoordinatorNotAvailable, InvalidRequest, KafkaError
 from ...protocol.messages.find_coordinator import (
     GROUP,
@@ -19,13 +21,38 @@ from ...protocol.messages.find_coordinator import (
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..scheduler import Turn
+from ..security.guarding import Call
+from ..security.permissions import each
+from ..security.resources import AclOperation, ResourceType
 
 BATCHED_SINCE = 4
 
 Coordinator = FindCoordinatorResponse.Coordinator
 
 
-@handles(FindCoordinatorRequest)
+async def guard(call: Call) -> Any:
+    """Ask for DESCRIBE on the group or transactional id of each key."""
+    request = call.request
+    permission = dict(zip((GROUP, TRANSACTION), call.permissions, strict=True)).get(request.key_type)
+    if permission is None:  # there is no such type
+        return await call.serve()
+    if call.context.version < BATCHED_SINCE:
+        call.demand(permission, request.key)
+        return await call.serve()
+    request.coordinator_keys, denied = call.split(permission, request.coordinator_keys, lambda key: key)
+    answer: FindCoordinatorResponse = await call.serve()
+    answer.coordinators += [
+        Coordinator(key=key, node_id=-1, host="", port=-1, error_code=permission.code, error_message=None)
+        for key in denied
+    ]
+    return answer
+
+
+@handles(
+    FindCoordinatorRequest,
+    needs=[each(AclOperation.DESCRIBE, ResourceType.GROUP), each(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)],
+    guard=guard,
+)
 async def find_coordinator(request: FindCoordinatorRequest, context: Context) -> FindCoordinatorResponse:
     """Say who coordinates each key."""
     if context.version < BATCHED_SINCE:

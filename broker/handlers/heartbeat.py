@@ -9,9 +9,12 @@ from ...protocol.errors import NONE, KafkaError
 from ...protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ..api.registry import handles
 from ..api.request_context import Context
+from ..security.guarding import demands
+from ..security.permissions import whole
+from ..security.resources import AclOperation, ResourceType
 
 
-@handles(HeartbeatRequest)
+@handles(HeartbeatRequest, needs=[whole(AclOperation.READ, ResourceType.GROUP)], guard=demands("group_id"))
 async def heartbeat(request: HeartbeatRequest, context: Context) -> HeartbeatResponse:
     """Note it."""
     try:

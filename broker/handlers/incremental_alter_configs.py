@@ -13,11 +13,17 @@ from ...protocol.messages.incremental_alter_configs import (
 )
 from ..api.registry import handles
 from ..api.request_context import Context
+from ..security.config_resources import config_resource_by_resource, on_each_config_resource
+from ..security.resources import AclOperation
 from ..settings.config_changes import Alteration, Change, alter
 from .alter_configs import told
 
 
-@handles(IncrementalAlterConfigsRequest)
+@handles(
+    IncrementalAlterConfigsRequest,
+    needs=on_each_config_resource(AclOperation.ALTER_CONFIGS),
+    guard=config_resource_by_resource,
+)
 async def incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, context: Context
 ) -> IncrementalAlterConfigsResponse:

@@ -7,17 +7,46 @@ first. From version 3 on it may give what it has, to go on after an error (KIP-3
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...protocol.errors import InvalidProducerEpoch, InvalidRequest, ProducerFenced
 from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..coordinators.coordinator_topic import Producer
+from ..security.guarding import Call
+from ..security.permissions import whole
+from ..security.resources import AclOperation, ResourceType
 
 NONE_GIVEN = -1
 FENCED_SINCE = 4
 
 
-@handles(InitProducerIdRequest)
+async def guard(call: Call) -> Any:
+    """Without a transactional id, ask for WRITE on any topic, or for IDEMPOTENT_WRITE (KIP-679)."""
+    write_id, write_idempotently = call.permissions
+    transactional_id = call.request.transactional_id
+    if transactional_id is not None:
+        call.demand(write_id, transactional_id)
+    elif not call.may(write_idempotently, tells=False) and not call.access.may_some(
+        AclOperation.WRITE, ResourceType.TOPIC
+    ):
+        call.demand(write_idempotently)
+    return await call.serve()
+
+
+@handles(
+    InitProducerIdRequest,
+    needs=[
+        whole(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, when="with a transactional id"),
+        whole(
+            AclOperation.IDEMPOTENT_WRITE,
+            ResourceType.CLUSTER,
+            when="without a transactional id and WRITE on any topic",
+        ),
+    ],
+    guard=guard,
+)
 async def init_producer_id(request: InitProducerIdRequest, context: Context) -> InitProducerIdResponse:
     """Give out a producer id and an epoch."""
     if (request.producer_id == NONE_GIVEN) != (request.producer_epoch == NONE_GIVEN):

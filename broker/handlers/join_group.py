@@ -15,6 +15,9 @@ from ...protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..groups.member import Joining, JoinResult
+from ..security.guarding import demands
+from ..security.permissions import whole
+from ..security.resources import AclOperation, ResourceType
 
 REBALANCE_TIMEOUT_SINCE = 1
 MEMBER_ID_REQUIRED_SINCE = 4
@@ -22,7 +25,7 @@ NULL_PROTOCOL_SINCE = 7
 SKIPS_ASSIGNMENT_SINCE = 9
 
 
-@handles(JoinGroupRequest)
+@handles(JoinGroupRequest, needs=[whole(AclOperation.READ, ResourceType.GROUP)], guard=demands("group_id"))
 async def join_group(request: JoinGroupRequest, context: Context) -> JoinGroupResponse:
     """Join, and wait for the others."""
     version = context.version

@@ -12,13 +12,16 @@ from ..api.registry import handles
 from ..api.request_context import Context
 from ..groups.group_coordinator import Leaving
 from ..scheduler import Turn
+from ..security.guarding import demands
+from ..security.permissions import whole
+from ..security.resources import AclOperation, ResourceType
 
 MANY_SINCE = 3
 
 _AT_A_TIME = 500
 
 
-@handles(LeaveGroupRequest)
+@handles(LeaveGroupRequest, needs=[whole(AclOperation.READ, ResourceType.GROUP)], guard=demands("group_id"))
 async def leave_group(request: LeaveGroupRequest, context: Context) -> LeaveGroupResponse:
     """Let them go, wait for the replicas if that was written, and answer for each."""
     answer = await _leave(request, context)

@@ -17,6 +17,9 @@ from ...protocol.messages.list_config_resources import (
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..scheduler import Turn
+from ..security.guarding import on_cluster, refused_by_code
+from ..security.permissions import whole
+from ..security.resources import AclOperation, ResourceType
 
 Resource = ListConfigResourcesResponse.ConfigResource
 
@@ -25,7 +28,11 @@ _TYPES = (GROUP, CLIENT_METRICS, BROKER_LOGGER, BROKER, TOPIC)
 TYPES_SINCE = 1
 
 
-@handles(ListConfigResourcesRequest)
+@handles(
+    ListConfigResourcesRequest,
+    needs=[whole(AclOperation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)],
+    guard=on_cluster(refused_by_code(ListConfigResourcesResponse)),
+)
 async def list_config_resources(request: ListConfigResourcesRequest, context: Context) -> ListConfigResourcesResponse:
     """List the resources of the types that are asked for; by default, of all."""
     wanted = set(request.resource_types or _TYPES) if context.version >= TYPES_SINCE else {CLIENT_METRICS}

@@ -11,11 +11,27 @@ from ...protocol.messages.list_groups import ListGroupsRequest, ListGroupsRespon
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..scheduler import Turn
+from ..security.guarding import Call
+from ..security.permissions import shown, suffices
+from ..security.resources import AclOperation, ResourceType
 
 CLASSIC = "classic"
 
 
-@handles(ListGroupsRequest)
+async def guard(call: Call) -> ListGroupsResponse:
+    """Leave out the groups that the client may not describe."""
+    describe_cluster, describe = call.permissions
+    answer: ListGroupsResponse = await call.serve()
+    if not call.may(describe_cluster, tells=False):
+        answer.groups = [group for group in answer.groups if call.may(describe, group.group_id, tells=False)]
+    return answer
+
+
+@handles(
+    ListGroupsRequest,
+    needs=[suffices(AclOperation.DESCRIBE, ResourceType.CLUSTER), shown(AclOperation.DESCRIBE, ResourceType.GROUP)],
+    guard=guard,
+)
 async def list_groups(request: ListGroupsRequest, context: Context) -> ListGroupsResponse:
     """List those that match both filters; none at all while a partition of groups is being loaded, as in Kafka."""
     try:

@@ -35,6 +35,9 @@ from ..api.request_context import Context
 from ..replication.delayed_fetch import READ_COMMITTED
 from ..replication.partition import Partition
 from ..scheduler import Turn
+from ..security.guarding import refused_partitions, topic_by_topic
+from ..security.permissions import each
+from ..security.resources import AclOperation, ResourceType
 
 SINCE_VERSION = {
     LATEST: 1,
@@ -55,7 +58,12 @@ UNKNOWN = (-1, -1, -1)
 """Timestamp, offset and leader epoch of an answer that found nothing."""
 
 
-@handles(ListOffsetsRequest, versions="0-11")
+@handles(
+    ListOffsetsRequest,
+    versions="0-11",
+    needs=[each(AclOperation.DESCRIBE, ResourceType.TOPIC)],
+    guard=topic_by_topic(refused_partitions(ListOffsetsResponse.Topic)),
+)
 async def list_offsets(request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
     """Look every partition up; each has its own outcome. One that is named twice is refused, once."""
     if context.version < TIMESTAMPS_SINCE:

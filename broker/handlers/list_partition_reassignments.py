@@ -9,9 +9,16 @@ from ...protocol.messages.list_partition_reassignments import (
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..controller.reassignments import under_way
+from ..security.guarding import on_cluster, refused_by_code
+from ..security.permissions import whole
+from ..security.resources import AclOperation, ResourceType
 
 
-@handles(ListPartitionReassignmentsRequest)
+@handles(
+    ListPartitionReassignmentsRequest,
+    needs=[whole(AclOperation.DESCRIBE, ResourceType.CLUSTER)],
+    guard=on_cluster(refused_by_code(ListPartitionReassignmentsResponse)),
+)
 async def list_partition_reassignments(
     request: ListPartitionReassignmentsRequest, context: Context
 ) -> ListPartitionReassignmentsResponse:

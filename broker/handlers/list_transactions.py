@@ -14,6 +14,9 @@ from ...protocol.messages.list_transactions import ListTransactionsRequest, List
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..scheduler import Turn
+from ..security.guarding import Call
+from ..security.permissions import shown
+from ..security.resources import AclOperation, ResourceType
 from ..transactions.transaction import Transaction
 from ..transactions.transaction_states import TransactionState
 
@@ -23,7 +26,17 @@ if TYPE_CHECKING:
 _STATES = {state.wire_name: state for state in TransactionState}
 
 
-@handles(ListTransactionsRequest)
+async def guard(call: Call) -> ListTransactionsResponse:
+    """Leave out the transactions that the client may not describe."""
+    (describe,) = call.permissions
+    answer: ListTransactionsResponse = await call.serve()
+    answer.transaction_states = [
+        state for state in answer.transaction_states if call.may(describe, state.transactional_id, tells=False)
+    ]
+    return answer
+
+
+@handles(ListTransactionsRequest, needs=[shown(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)], guard=guard)
 async def list_transactions(request: ListTransactionsRequest, context: Context) -> ListTransactionsResponse:
     """List what matches; nothing while a partition of transactional ids is being loaded, as in Kafka."""
     try:

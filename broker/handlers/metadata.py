@@ -22,7 +22,9 @@ from ..controller.controller import Topic
 from ..controller.topic_descriptions import described_partition, why_missing
 from ..network.peer_log import PeerLog
 from ..scheduler import Turn
-from ..security.resources import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from ..security.guarding import Call
+from ..security.permissions import each, suffices
+from ..security.resources import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, AclOperation, ResourceType
 
 peer_log = PeerLog(logging.getLogger("kmini.metadata"))
 
@@ -33,7 +35,58 @@ _TOPICS_A_TURN = 100
 """Topics described before other requests get the loop."""
 
 
-@handles(MetadataRequest)
+async def guard(call: Call) -> MetadataResponse:
+    """Refuse each named topic that the client may not describe, or not create; leave such topics out where it asks for
+    all."""
+    request, version = call.request, call.context.version
+    refused: list[MetadataResponse.Topic] = []
+    asks_for_all = request.topics is None or (version == 0 and not request.topics)
+    if not asks_for_all:
+        refused = _take_out_refused(call)
+        if version == 0 and not request.topics:
+            request.topics = [MetadataRequest.Topic(name="")]  # version 0 asks for all topics by naming none
+    answer: MetadataResponse = await call.serve()
+    if asks_for_all:
+        describe = call.permissions[0]
+        answer.topics = [topic for topic in answer.topics if call.may(describe, topic.name or "", tells=False)]
+    elif version == 0 and refused:
+        answer.topics = [topic for topic in answer.topics if topic.name]
+    for described in answer.topics:
+        if described.topic_authorized_operations != NOT_ASKED_FOR and described.name is not None:
+            described.topic_authorized_operations = call.access.operations(ResourceType.TOPIC, described.name)
+    answer.topics += refused
+    if request.include_cluster_authorized_operations:
+        answer.cluster_authorized_operations = call.cluster_operations()
+    return answer
+
+
+def _take_out_refused(call: Call) -> list[MetadataResponse.Topic]:
+    """Take the topics out of the request that the client may not describe, or would create and may not; return their
+    part of the answer."""
+    describe, create_any, create = call.permissions
+    request, broker = call.request, call.context.broker
+    request.topics, denied = call.split(describe, request.topics, lambda topic: call.topic_name(topic, topic.name))
+    refused = [
+        MetadataResponse.Topic(error_code=describe.code, name=topic.name, topic_id=topic.topic_id) for topic in denied
+    ]
+    if request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
+        missing = {topic.name for topic in request.topics if topic.name and not broker.controller.topic(topic.name)}
+        if missing and not call.may(create_any, tells=False):
+            uncreatable = {name for name in missing if not call.may(create, name)}
+            request.topics = [topic for topic in request.topics if topic.name not in uncreatable]
+            refused += [MetadataResponse.Topic(error_code=create.code, name=name) for name in sorted(uncreatable)]
+    return refused
+
+
+@handles(
+    MetadataRequest,
+    needs=[
+        each(AclOperation.DESCRIBE, ResourceType.TOPIC),
+        suffices(AclOperation.CREATE, ResourceType.CLUSTER, when="to create missing topics"),
+        each(AclOperation.CREATE, ResourceType.TOPIC, when="to create it"),
+    ],
+    guard=guard,
+)
 async def metadata(request: MetadataRequest, context: Context) -> MetadataResponse:
     """Describe the cluster and the topics asked for, creating those that are missing where that is allowed."""
     asked = request.topics

@@ -14,6 +14,7 @@ and 1, and 3.9 keeps offsets of version 0 in ZooKeeper; here they are like the o
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from ...protocol.errors import NONE, UnknownTopicId, UnknownTopicOrPartition
 from ...protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
@@ -26,13 +27,46 @@ from ..controller.controller import Topic
 from ..groups.commits import Commit
 from ..groups.committed_offsets import CommittedOffset
 from ..scheduler import Turn
+from ..security.guarding import Call
+from ..security.permissions import each, whole
+from ..security.resources import AclOperation, ResourceType
 
 TOPIC_IDS_SINCE = 10
 
 NO_RETENTION_TIME = -1
 
 
-@handles(OffsetCommitRequest)
+async def guard(call: Call) -> Any:
+    """Refuse everything without the group, else each topic that the client may not read."""
+    read_group, read_topic = call.permissions
+    request = call.request
+    if not call.may(read_group, request.group_id):
+        return OffsetCommitResponse(topics=_not_committed(request.topics, read_group.code))
+    request.topics, denied = call.split(read_topic, request.topics, lambda topic: call.topic_name(topic, topic.name))
+    answer = await call.serve() if request.topics or not denied else OffsetCommitResponse(topics=[])
+    answer.topics += _not_committed(denied, read_topic.code)
+    return answer
+
+
+def _not_committed(topics: list[OffsetCommitRequest.Topic], code: int) -> list[OffsetCommitResponse.Topic]:
+    Topic = OffsetCommitResponse.Topic
+    return [
+        Topic(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partitions=[
+                Topic.Partition(partition_index=part.partition_index, error_code=code) for part in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]
+
+
+@handles(
+    OffsetCommitRequest,
+    needs=[whole(AclOperation.READ, ResourceType.GROUP), each(AclOperation.READ, ResourceType.TOPIC)],
+    guard=guard,
+)
 async def offset_commit(request: OffsetCommitRequest, context: Context) -> OffsetCommitResponse:
     """Sort out what cannot be committed, write the rest together, answer for each."""
     commit = Commit(context.broker, request.group_id)

@@ -21,9 +21,30 @@ from ..api.request_context import Context
 from ..groups.group import Group
 from ..groups.group_store import OffsetChanges
 from ..scheduler import Turn
+from ..security.guarding import Call, refused_partitions
+from ..security.permissions import each, whole
+from ..security.resources import AclOperation, ResourceType
 
 
-@handles(OffsetDeleteRequest)
+async def guard(call: Call) -> OffsetDeleteResponse:
+    """Refuse the request without the group, else each topic that the client may not read."""
+    delete_group, read_topic = call.permissions
+    request = call.request
+    call.demand(delete_group, request.group_id)
+    request.topics, denied = call.split(read_topic, request.topics, lambda topic: topic.name)
+    answer: OffsetDeleteResponse
+    answer = await call.serve() if request.topics or not denied else OffsetDeleteResponse(topics=[])
+    if not answer.error_code:
+        refused = refused_partitions(OffsetDeleteResponse.Topic)
+        answer.topics += [refused(topic, read_topic.code) for topic in denied]
+    return answer
+
+
+@handles(
+    OffsetDeleteRequest,
+    needs=[whole(AclOperation.DELETE, ResourceType.GROUP), each(AclOperation.READ, ResourceType.TOPIC)],
+    guard=guard,
+)
 async def offset_delete(request: OffsetDeleteRequest, context: Context) -> OffsetDeleteResponse:
     """Check the group, then every partition; write the tombstones together. An error of the group is the only answer
     then."""

@@ -13,6 +13,7 @@ Apache Kafka 4 has no version 0, and 3.9 looks into ZooKeeper for it; here it is
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from ...protocol.errors import (
     CoordinatorNotAvailable,
@@ -29,6 +30,9 @@ from ..api.registry import handles
 from ..api.request_context import Context
 from ..groups.committed_offsets import CommittedOffset, CommittedOffsets
 from ..scheduler import Turn
+from ..security.guarding import Call
+from ..security.permissions import each
+from ..security.resources import AclOperation, ResourceType
 
 GROUPS_SINCE = 8
 TOPIC_IDS_SINCE = 10
@@ -45,7 +49,78 @@ Topic = OffsetFetchResponse.Group.Topic
 Partition = OffsetFetchResponse.Group.Topic.Partition
 
 
-@handles(OffsetFetchRequest)
+async def guard(call: Call) -> Any:
+    """Refuse each group, and in it each named topic, that the client may not describe. A group asked for without
+    topics shows only those that it may describe."""
+    if call.context.version < GROUPS_SINCE:
+        return await _guard_one_group(call)
+    describe, describe_topic = call.permissions
+    request = call.request
+    request.groups, denied = call.split(describe, request.groups, lambda group: group.group_id)
+    refused: dict[str, list[Any]] = {}
+    asked_for_all = set()
+    for group in request.groups:
+        if group.topics is None:
+            asked_for_all.add(group.group_id)
+        else:
+            group.topics, refused[group.group_id] = call.split(
+                describe_topic, group.topics, lambda topic: call.topic_name(topic, topic.name)
+            )
+    answer = await call.serve() if request.groups else OffsetFetchResponse(groups=[])
+    Group = OffsetFetchResponse.Group
+    for group in answer.groups:
+        if group.group_id in asked_for_all:
+            group.topics = _shown(call, group.topics)
+        elif not group.error_code:
+            group.topics += _not_fetched(Group.Topic, refused[group.group_id], describe_topic.code)
+    answer.groups += [Group(group_id=group.group_id, topics=[], error_code=describe.code) for group in denied]
+    return answer
+
+
+async def _guard_one_group(call: Call) -> Any:
+    describe, describe_topic = call.permissions
+    request = call.request
+    Topic = OffsetFetchResponse.Topic
+    if not call.may(describe, request.group_id):
+        if call.context.version < GROUP_ERROR_SINCE:
+            return OffsetFetchResponse(topics=_not_fetched(Topic, request.topics or [], describe.code))
+        return OffsetFetchResponse(topics=[], error_code=describe.code)
+    answer: OffsetFetchResponse
+    if request.topics is None:
+        answer = await call.serve()
+        answer.topics = _shown(call, answer.topics)
+        return answer
+    request.topics, denied = call.split(describe_topic, request.topics, lambda topic: topic.name)
+    answer = await call.serve()
+    if not answer.error_code:
+        answer.topics = [*(answer.topics or ()), *_not_fetched(Topic, denied, describe_topic.code)]
+    return answer
+
+
+def _shown(call: Call, topics: list[Any]) -> list[Any]:
+    describe_topic = call.permissions[1]
+    shown = []
+    for topic in topics:
+        name = call.topic_name(topic, topic.name)
+        if name is not None and call.may(describe_topic, name, tells=False):
+            shown.append(topic)
+    return shown
+
+
+def _not_fetched(kind: Any, topics: list[Any], code: int) -> list[Any]:
+    refused = []
+    for topic in topics:
+        partitions = [kind.Partition(partition_index=number, error_code=code) for number in topic.partition_indexes]
+        given = {"topic_id": topic.topic_id} if kind is OffsetFetchResponse.Group.Topic else {}
+        refused.append(kind(name=topic.name, partitions=partitions, **given))
+    return refused
+
+
+@handles(
+    OffsetFetchRequest,
+    needs=[each(AclOperation.DESCRIBE, ResourceType.GROUP), each(AclOperation.DESCRIBE, ResourceType.TOPIC)],
+    guard=guard,
+)
 async def offset_fetch(request: OffsetFetchRequest, context: Context) -> OffsetFetchResponse:
     """Answer for each group, in the form of the newest version; the older ones ask for a single group."""
     reader = Reader(context, require_stable=request.require_stable)

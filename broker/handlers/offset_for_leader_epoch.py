@@ -3,6 +3,8 @@
 An epoch that the log does not know is no error: both answers are -1 then, and the reader starts over by its own rules.
 """
 
+from typing import Any
+
 from ...protocol.errors import NONE
 from ...protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from ...protocol.topics import TopicPartition
@@ -11,9 +13,40 @@ from ..api.error_mapping import kafka_error
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..scheduler import Turn
+from ..security.guarding import Call
+from ..security.permissions import each, suffices
+from ..security.resources import AclOperation, ResourceType
 
 
-@handles(OffsetForLeaderEpochRequest)
+async def guard(call: Call) -> Any:
+    """Serve brokers; refuse other clients each topic that they may not describe."""
+    as_broker, by_topic = call.permissions
+    if call.may(as_broker, tells=False):
+        return await call.serve()
+    request = call.request
+    request.topics, denied = call.split(by_topic, request.topics, lambda topic: topic.topic)
+    answer: OffsetForLeaderEpochResponse = await call.serve()
+    Topic = OffsetForLeaderEpochResponse.Topic
+    answer.topics += [
+        Topic(
+            topic=topic.topic,
+            partitions=[
+                Topic.Partition(partition=part.partition, error_code=by_topic.code) for part in topic.partitions
+            ],
+        )
+        for topic in denied
+    ]
+    return answer
+
+
+@handles(
+    OffsetForLeaderEpochRequest,
+    needs=[
+        suffices(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER),
+        each(AclOperation.DESCRIBE, ResourceType.TOPIC),
+    ],
+    guard=guard,
+)
 async def offset_for_leader_epoch(
     request: OffsetForLeaderEpochRequest, context: Context
 ) -> OffsetForLeaderEpochResponse:

@@ -7,7 +7,7 @@ instead of batches (old_produce.py). From version 13 topics are named by id (KIP
 
 import asyncio
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...protocol.errors import (
     NONE,
@@ -46,6 +46,9 @@ from ..appending import validate_and_append
 from ..purgatory import Operation
 from ..replication.partition import Partition
 from ..scheduler import Turn
+from ..security.guarding import Call
+from ..security.permissions import each, whole
+from ..security.resources import AclOperation, ResourceType
 from .transactional_produce import Transaction, is_transactional, transaction_of
 
 BATCHES_SINCE = 3
@@ -64,7 +67,62 @@ REFUSED_UNSEEN = (CorruptMessage, MessageTooLarge, RecordListTooLarge)
 """Errors with which Apache Kafka tells no log start offset, although it knows one."""
 
 
-@handles(ProduceRequest, versions="0-13")
+async def guard(call: Call) -> Any:
+    """Refuse transactional batches without the transactional id (CVE-2018-17196), else each topic by itself."""
+    by_id, by_topic = call.permissions
+    request = call.request
+    if _has_transactional_batch(request) and not (
+        request.transactional_id is not None and call.may(by_id, request.transactional_id)
+    ):
+        return _unless_unanswered(request, ProduceResponse(responses=_not_produced(request.topic_data, by_id.code)))
+    request.topic_data, denied = call.split(
+        by_topic, request.topic_data, lambda topic: call.topic_name(topic, topic.name)
+    )
+    if not denied:
+        return await call.serve()
+    answer = await call.serve() if request.topic_data else ProduceResponse(responses=[])
+    if answer is not None:
+        answer.responses += _not_produced(denied, by_topic.code)
+    return _unless_unanswered(request, answer)
+
+
+def _has_transactional_batch(request: ProduceRequest) -> bool:
+    return any(
+        is_transactional(partition.records)
+        for topic in request.topic_data
+        for partition in topic.partition_data
+        if partition.records is not None
+    )
+
+
+def _unless_unanswered(request: ProduceRequest, answer: ProduceResponse | None) -> ProduceResponse | None:
+    """Raise CloseConnection where no answer is due: only the closed connection tells the client of a refusal."""
+    if request.acks == 0:
+        raise CloseConnection("a produce without acknowledgements was not authorized")
+    return answer
+
+
+def _not_produced(topics: list[ProduceRequest.Topic], code: int) -> list[ProduceResponse.Topic]:
+    Topic = ProduceResponse.Topic
+    return [
+        Topic(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partition_responses=[Topic.Partition(index=part.index, error_code=code) for part in topic.partition_data],
+        )
+        for topic in topics
+    ]
+
+
+@handles(
+    ProduceRequest,
+    versions="0-13",
+    needs=[
+        whole(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, when="transactional batches"),
+        each(AclOperation.WRITE, ResourceType.TOPIC),
+    ],
+    guard=guard,
+)
 async def produce(request: ProduceRequest, context: Context) -> ProduceResponse | None:
     """Append to every partition; wait for the replicas where that was asked for."""
     try:

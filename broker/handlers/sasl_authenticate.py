@@ -10,11 +10,12 @@ from ...protocol.errors import IllegalSaslState, SaslAuthenticationFailed
 from ...protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from ..api.registry import handles
 from ..api.request_context import Context
+from ..security.permissions import OPEN
 from ..security.sasl import State
 from ..security.sasl_exchange import AuthenticationFailed
 
 
-@handles(SaslAuthenticateRequest)
+@handles(SaslAuthenticateRequest, needs=OPEN)
 async def sasl_authenticate(request: SaslAuthenticateRequest, context: Context) -> SaslAuthenticateResponse:
     """Hand the token to the mechanism."""
     session = context.connection.sasl

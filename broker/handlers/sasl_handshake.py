@@ -10,12 +10,13 @@ from ...protocol.errors import IllegalSaslState, UnsupportedSaslMechanism
 from ...protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from ..api.registry import handles
 from ..api.request_context import Context
+from ..security.permissions import OPEN
 
 BARE_TOKENS = 0
 """The version after which tokens come without requests around them."""
 
 
-@handles(SaslHandshakeRequest)
+@handles(SaslHandshakeRequest, needs=OPEN)
 async def sasl_handshake(request: SaslHandshakeRequest, context: Context) -> SaslHandshakeResponse:
     """Begin to authenticate."""
     session = context.connection.sasl

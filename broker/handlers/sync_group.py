@@ -10,11 +10,14 @@ from ...protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..groups.group_coordinator import Syncing
+from ..security.guarding import demands
+from ..security.permissions import whole
+from ..security.resources import AclOperation, ResourceType
 
 PROTOCOL_SINCE = 5
 
 
-@handles(SyncGroupRequest)
+@handles(SyncGroupRequest, needs=[whole(AclOperation.READ, ResourceType.GROUP)], guard=demands("group_id"))
 async def sync_group(request: SyncGroupRequest, context: Context) -> SyncGroupResponse:
     """Wait for the leader, if this is not the leader itself."""
     if context.version >= PROTOCOL_SINCE and None in (request.protocol_type, request.protocol_name):

@@ -9,6 +9,7 @@ of transactions (KIP-890), which is not offered.
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from ...protocol.errors import (
     CoordinatorLoadInProgress,
@@ -24,6 +25,9 @@ from ..coordinators.coordinator_topic import Producer
 from ..groups.commits import Commit
 from ..groups.committed_offsets import CommittedOffset
 from ..scheduler import Turn
+from ..security.guarding import Call, refused_partitions
+from ..security.permissions import each, whole
+from ..security.resources import AclOperation, ResourceType
 from ..transactions import verification
 
 LOADING_SINCE = 2
@@ -31,7 +35,30 @@ LOADING_SINCE = 2
 ABORTABLE_SINCE = 4
 
 
-@handles(TxnOffsetCommitRequest, versions="0-4")
+async def guard(call: Call) -> Any:
+    """Refuse everything without the transactional id or the group, else each topic that the client may not read."""
+    write_id, read_group, read_topic = call.permissions
+    request = call.request
+    refused = refused_partitions(TxnOffsetCommitResponse.Topic)
+    for permission, name in ((write_id, request.transactional_id), (read_group, request.group_id)):
+        if not call.may(permission, name):
+            return TxnOffsetCommitResponse(topics=[refused(topic, permission.code) for topic in request.topics])
+    request.topics, denied = call.split(read_topic, request.topics, lambda topic: topic.name)
+    answer = await call.serve() if request.topics or not denied else TxnOffsetCommitResponse(topics=[])
+    answer.topics += [refused(topic, read_topic.code) for topic in denied]
+    return answer
+
+
+@handles(
+    TxnOffsetCommitRequest,
+    versions="0-4",
+    needs=[
+        whole(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID),
+        whole(AclOperation.READ, ResourceType.GROUP),
+        each(AclOperation.READ, ResourceType.TOPIC),
+    ],
+    guard=guard,
+)
 async def txn_offset_commit(request: TxnOffsetCommitRequest, context: Context) -> TxnOffsetCommitResponse:
     """Sort out what cannot be committed, write the rest together, answer for each."""
     commit = Commit(context.broker, request.group_id)

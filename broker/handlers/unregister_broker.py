@@ -10,9 +10,16 @@ from ...protocol.errors import BrokerIdNotRegistered, InvalidRequest
 from ...protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from ..api.registry import handles
 from ..api.request_context import Context
+from ..security.guarding import on_cluster, refused_by_code
+from ..security.permissions import whole
+from ..security.resources import AclOperation, ResourceType
 
 
-@handles(UnregisterBrokerRequest)
+@handles(
+    UnregisterBrokerRequest,
+    needs=[whole(AclOperation.ALTER, ResourceType.CLUSTER)],
+    guard=on_cluster(refused_by_code(UnregisterBrokerResponse)),
+)
 async def unregister_broker(request: UnregisterBrokerRequest, context: Context) -> UnregisterBrokerResponse:
     """Refuse: the broker is unknown, or it runs."""
     error: BrokerIdNotRegistered | InvalidRequest

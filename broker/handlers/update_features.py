@@ -23,9 +23,16 @@ from ...protocol.messages.update_features import (
 from ..api.registry import handles
 from ..api.releases import METADATA_VERSION, Feature
 from ..api.request_context import Context
+from ..security.guarding import on_cluster, refused_by_code
+from ..security.permissions import whole
+from ..security.resources import AclOperation, ResourceType
 
 
-@handles(UpdateFeaturesRequest)
+@handles(
+    UpdateFeaturesRequest,
+    needs=[whole(AclOperation.ALTER, ResourceType.CLUSTER)],
+    guard=on_cluster(refused_by_code(UpdateFeaturesResponse)),
+)
 async def update_features(request: UpdateFeaturesRequest, context: Context) -> UpdateFeaturesResponse:
     """Check every update; then make all that change something, unless they are only to be checked."""
     features = context.broker.features

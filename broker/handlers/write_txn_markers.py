@@ -6,18 +6,56 @@ counts as soon as it is in the log; in `__consumer_offsets` the offsets that the
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from ...protocol.topics import TopicPartition
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..coordinators.coordinator_topic import Producer
 from ..scheduler import Turn
+from ..security.guarding import Call
+from ..security.permissions import suffices, whole
+from ..security.resources import AclOperation, ResourceType
 from ..transactions.markers import Marker, write_markers
 
 Answer = WriteTxnMarkersResponse.Marker
 
 
-@handles(WriteTxnMarkersRequest)
+async def guard(call: Call) -> Any:
+    """Serve brokers, and clients that may alter the cluster: they end a transaction that hangs (KIP-664)."""
+    alter, as_broker = call.permissions
+    if call.may(alter, tells=False) or call.may(as_broker):
+        return await call.serve()
+    Marker = WriteTxnMarkersResponse.Marker
+    return WriteTxnMarkersResponse(
+        markers=[
+            Marker(
+                producer_id=marker.producer_id,
+                topics=[
+                    Marker.Topic(
+                        name=topic.name,
+                        partitions=[
+                            Marker.Topic.Partition(partition_index=number, error_code=as_broker.code)
+                            for number in topic.partition_indexes
+                        ],
+                    )
+                    for topic in marker.topics
+                ],
+            )
+            for marker in call.request.markers
+        ]
+    )
+
+
+@handles(
+    WriteTxnMarkersRequest,
+    needs=[
+        suffices(AclOperation.ALTER, ResourceType.CLUSTER),
+        whole(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER),
+    ],
+    guard=guard,
+)
 async def write_txn_markers(request: WriteTxnMarkersRequest, context: Context) -> WriteTxnMarkersResponse:
     """Write each marker into each of its partitions."""
     answers = []

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ...protocol.errors import KafkaError, MalformedMessage, UnknownServerError
 from ..api.error_mapping import error_response
 from ..api.request_context import CloseConnection, Context, RequestConnection
+from ..api.version_ranges import unsupported_version_answer
 from ..scheduler import resume
 from .request_log import LoggedRequest
 from .request_log import log as _request_log
@@ -153,8 +154,6 @@ class Dispatcher:
         self._hints.not_served(self._connection, header, handler)
         if handler is not None and header.api_key == API_VERSIONS:
             # KIP-511: version 0 of the answer, whatever version was asked, tells the client which versions are served.
-            from ..handlers.api_versions import unsupported_version_answer
-
             answer = unsupported_version_answer(self._handlers)
             self._connection.send(header.correlation_id, 0, answer)
             frame.release()

@@ -8,7 +8,7 @@ import socket
 from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
-from ..api.registry import served
+from ..api.registry import Handler, served
 from ..clock import Timer
 from ..security.authorizer import authorizer_of
 from ..security.guarding import guarded
@@ -43,11 +43,11 @@ class ArrivedConnection(Protocol):
 class Server:
     """Accepts connections and holds them to the limits of the configuration."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Broker", handlers: dict[int, Handler]) -> None:
         self.broker = broker
         self.authorizer = authorizer_of(broker.config, broker.controller.acls)
         """Decides which operations clients may do; None where clients may do all."""
-        self.handlers = served(broker.release)
+        self.handlers = served(handlers, broker.release)
         if self.authorizer is not None:
             self.handlers = guarded(self.handlers, self.authorizer)
         self.max_request_bytes: int = broker.config.socket_request_max_bytes

@@ -28,7 +28,7 @@ from .replica_selection import LEADER, RACK_AWARE, preferred_replica
 
 if TYPE_CHECKING:
     from ..broker import Broker
-    from ..security.guards_topics import FetchAccess
+    from ..security.fetch_access import FetchAccess
     from .fetcher_manager import Followed
 
 READ_COMMITTED = 1

@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from .resources import ANY, WILDCARD, WILDCARD_PRINCIPAL, Operation, PatternType, PermissionType, Principal
+from .resources import ANY, WILDCARD, WILDCARD_PRINCIPAL, AclOperation, PatternType, PermissionType, Principal
 
 _ALL = (1 << 32) - 1
 
 _IMPLIED = {
-    Operation.READ: 1 << Operation.DESCRIBE,
-    Operation.WRITE: 1 << Operation.DESCRIBE,
-    Operation.DELETE: 1 << Operation.DESCRIBE,
-    Operation.ALTER: 1 << Operation.DESCRIBE,
-    Operation.ALTER_CONFIGS: 1 << Operation.DESCRIBE_CONFIGS,
+    AclOperation.READ: 1 << AclOperation.DESCRIBE,
+    AclOperation.WRITE: 1 << AclOperation.DESCRIBE,
+    AclOperation.DELETE: 1 << AclOperation.DESCRIBE,
+    AclOperation.ALTER: 1 << AclOperation.DESCRIBE,
+    AclOperation.ALTER_CONFIGS: 1 << AclOperation.DESCRIBE_CONFIGS,
 }
 """The operations, as bits, that an allowed operation allows too. A denied operation implies nothing."""
 
@@ -171,7 +171,7 @@ class AclIndex:
         for acl in self._acls:
             if (
                 acl.resource_type != resource_type
-                or acl.operation not in (operation, Operation.ALL)
+                or acl.operation not in (operation, AclOperation.ALL)
                 or acl.host not in (host, WILDCARD)
                 or acl.principal not in (principal, WILDCARD_PRINCIPAL)
             ):
@@ -192,7 +192,7 @@ class AclIndex:
     def _merge(self, acl: AclBinding) -> None:
         rules = self._patterns(acl.pattern_type).setdefault((acl.resource_type, acl.resource_name), {})
         bits = rules.setdefault((acl.principal, acl.host), [0, 0])
-        covered = _ALL if acl.operation == Operation.ALL else 1 << acl.operation
+        covered = _ALL if acl.operation == AclOperation.ALL else 1 << acl.operation
         if acl.permission_type == PermissionType.ALLOW:
             bits[0] |= covered | _IMPLIED.get(acl.operation, 0)  # type: ignore[call-overload]
         else:
@@ -223,7 +223,7 @@ def check_can_be_created(acl: AclBinding) -> None:
         raise ValueError("a rule is for one type of resource")
     if acl.pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
         raise ValueError("a rule's pattern is literal or prefixed")
-    if acl.operation not in Operation.__members__.values():
+    if acl.operation not in AclOperation.__members__.values():
         raise ValueError("a rule is for one operation, or for ALL")
     if acl.permission_type not in PermissionType.__members__.values():
         raise ValueError("a rule allows or denies")

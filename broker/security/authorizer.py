@@ -15,7 +15,7 @@ from typing import Protocol
 
 from ..network.peer_log import PeerLog
 from .acls import AclIndex
-from .resources import CLUSTER_NAME, OPERATIONS, Operation, Principal, ResourceType
+from .resources import CLUSTER_NAME, OPERATIONS, AclOperation, Principal, ResourceType
 from .security_settings import SecurityConfig, super_users
 
 peer_log = PeerLog(logging.getLogger("kmini.authorizer"))
@@ -78,7 +78,7 @@ class Access:
         self.principal = principal
         self.host = host
 
-    def may(self, operation: Operation, resource_type: ResourceType, name: str, *, tells: bool = True) -> bool:
+    def may(self, operation: AclOperation, resource_type: ResourceType, name: str, *, tells: bool = True) -> bool:
         """Whether the operation is allowed. A denial is logged, unless it refuses no request (`tells` is False)."""
         allowed = self.authorizer.may(self.principal, self.host, operation, resource_type, name)
         if not allowed and tells:
@@ -87,10 +87,10 @@ class Access:
             )
         return allowed
 
-    def may_on_cluster(self, operation: Operation, *, tells: bool = True) -> bool:
+    def may_on_cluster(self, operation: AclOperation, *, tells: bool = True) -> bool:
         return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME, tells=tells)
 
-    def may_some(self, operation: Operation, resource_type: ResourceType) -> bool:
+    def may_some(self, operation: AclOperation, resource_type: ResourceType) -> bool:
         return self.authorizer.may_some(self.principal, self.host, operation, resource_type)
 
     def operations(self, resource_type: ResourceType, name: str) -> int:
@@ -98,6 +98,6 @@ class Access:
         known = OPERATIONS[resource_type]
         return sum(
             1 << operation
-            for operation in Operation
+            for operation in AclOperation
             if known >> operation & 1 and self.may(operation, resource_type, name, tells=False)
         )

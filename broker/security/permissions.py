@@ -1,16 +1,12 @@
-"""The table: which request needs which operation on what, and with which code it is refused (KIP-11 and after).
+"""The permissions that a request needs: an operation on a resource, and what happens without it (KIP-11 and after).
 
-    request     the whole request is refused
-    each        what is asked about each resource is refused by itself, the rest is done
-    shown       what may not be seen is left out of the answer, without a word
-    either      a permission that makes the next one in the row unnecessary
-    as          refused with the code of another kind of resource: Fetch has none for the cluster
-
-`guards*.py` are what keeps to it; a test walks it, and asks for everything with no rights and with each.
+Each handler's module states its own (`@handles(..., needs=...)`) beside the guard that keeps to them. The registry
+collects them for the reference page and for the tests, which ask for everything with no rights and with each.
 """
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import NamedTuple
 
 from ...protocol.errors import (
@@ -20,12 +16,7 @@ from ...protocol.errors import (
     TopicAuthorizationFailed,
     TransactionalIdAuthorizationFailed,
 )
-from .resources import Operation, ResourceType
-
-REQUEST = "request"
-EACH = "each"
-SHOWN = "shown"
-EITHER = "either"
+from .resources import AclOperation, ResourceType
 
 _REFUSALS: dict[ResourceType, type[KafkaError]] = {
     ResourceType.TOPIC: TopicAuthorizationFailed,
@@ -35,15 +26,26 @@ _REFUSALS: dict[ResourceType, type[KafkaError]] = {
 }
 
 
-class Permission(NamedTuple):
-    """One line of the table."""
+class Scope(Enum):
+    """What a client without the permission is refused."""
 
-    api: str
+    WHOLE = "the whole request"
+    EACH = "the part of the request about the resource; the rest is done"
+    SHOWN = "sight of the resource, which the answer leaves out"
+    SUFFICES = "nothing: with this permission the next one is not needed"
+
+
+class Permission(NamedTuple):
+    """The right to do `operation` to a resource."""
+
+    operation: AclOperation
     resource_type: ResourceType
-    operation: Operation
-    scope: str
+    scope: Scope
     refused_as: ResourceType
-    """Of whose kind the error is: of the resource's, but where the whole of something is asked part by part."""
+    """The kind of resource whose error refuses it: its own, except where the request has no place for that error."""
+
+    when: str
+    """The requests that need it, where not all of the API do: for the reference page."""
 
     @property
     def refusal(self) -> type[KafkaError]:
@@ -53,98 +55,42 @@ class Permission(NamedTuple):
     def code(self) -> int:
         return self.refusal.code
 
-
-_LINES = """
-    Produce                        TRANSACTIONAL_ID  WRITE             request
-    Produce                        TOPIC             WRITE             each
-    Fetch                          CLUSTER           CLUSTER_ACTION    each      as TOPIC
-    Fetch                          TOPIC             READ              each
-    ListOffsets                    TOPIC             DESCRIBE          each
-    Metadata                       TOPIC             DESCRIBE          each
-    Metadata                       CLUSTER           CREATE            either
-    Metadata                       TOPIC             CREATE            each
-    OffsetCommit                   GROUP             READ              request
-    OffsetCommit                   TOPIC             READ              each
-    OffsetFetch                    GROUP             DESCRIBE          each
-    OffsetFetch                    TOPIC             DESCRIBE          each
-    FindCoordinator                GROUP             DESCRIBE          each
-    FindCoordinator                TRANSACTIONAL_ID  DESCRIBE          each
-    JoinGroup                      GROUP             READ              request
-    Heartbeat                      GROUP             READ              request
-    LeaveGroup                     GROUP             READ              request
-    SyncGroup                      GROUP             READ              request
-    DescribeGroups                 GROUP             DESCRIBE          each
-    ListGroups                     CLUSTER           DESCRIBE          either
-    ListGroups                     GROUP             DESCRIBE          shown
-    CreateTopics                   CLUSTER           CREATE            either
-    CreateTopics                   TOPIC             CREATE            each
-    DeleteTopics                   CLUSTER           DELETE            either
-    DeleteTopics                   TOPIC             DELETE            each
-    DeleteRecords                  TOPIC             DELETE            each
-    InitProducerId                 TRANSACTIONAL_ID  WRITE             request
-    InitProducerId                 CLUSTER           IDEMPOTENT_WRITE  request
-    OffsetForLeaderEpoch           CLUSTER           CLUSTER_ACTION    either
-    OffsetForLeaderEpoch           TOPIC             DESCRIBE          each
-    AddPartitionsToTxn             TRANSACTIONAL_ID  WRITE             request
-    AddPartitionsToTxn             TOPIC             WRITE             each
-    AddPartitionsToTxn             CLUSTER           CLUSTER_ACTION    request
-    AddOffsetsToTxn                TRANSACTIONAL_ID  WRITE             request
-    AddOffsetsToTxn                GROUP             READ              request
-    EndTxn                         TRANSACTIONAL_ID  WRITE             request
-    WriteTxnMarkers                CLUSTER           ALTER             either
-    WriteTxnMarkers                CLUSTER           CLUSTER_ACTION    request
-    TxnOffsetCommit                TRANSACTIONAL_ID  WRITE             request
-    TxnOffsetCommit                GROUP             READ              request
-    TxnOffsetCommit                TOPIC             READ              each
-    DescribeAcls                   CLUSTER           DESCRIBE          request
-    CreateAcls                     CLUSTER           ALTER             request
-    DeleteAcls                     CLUSTER           ALTER             request
-    DescribeConfigs                TOPIC             DESCRIBE_CONFIGS  each
-    DescribeConfigs                GROUP             DESCRIBE_CONFIGS  each
-    DescribeConfigs                CLUSTER           DESCRIBE_CONFIGS  each
-    AlterConfigs                   TOPIC             ALTER_CONFIGS     each
-    AlterConfigs                   GROUP             ALTER_CONFIGS     each
-    AlterConfigs                   CLUSTER           ALTER_CONFIGS     each
-    AlterReplicaLogDirs            CLUSTER           ALTER             request
-    DescribeLogDirs                CLUSTER           DESCRIBE          request
-    CreatePartitions               TOPIC             ALTER             each
-    DeleteGroups                   GROUP             DELETE            each
-    ElectLeaders                   CLUSTER           ALTER             request
-    IncrementalAlterConfigs        TOPIC             ALTER_CONFIGS     each
-    IncrementalAlterConfigs        GROUP             ALTER_CONFIGS     each
-    IncrementalAlterConfigs        CLUSTER           ALTER_CONFIGS     each
-    AlterPartitionReassignments    CLUSTER           ALTER             request
-    ListPartitionReassignments     CLUSTER           DESCRIBE          request
-    OffsetDelete                   GROUP             DELETE            request
-    OffsetDelete                   TOPIC             READ              each
-    DescribeClientQuotas           CLUSTER           DESCRIBE_CONFIGS  request
-    AlterClientQuotas              CLUSTER           ALTER_CONFIGS     request
-    DescribeUserScramCredentials   CLUSTER           DESCRIBE          request
-    AlterUserScramCredentials      CLUSTER           ALTER             request
-    DescribeQuorum                 CLUSTER           DESCRIBE          request
-    UpdateFeatures                 CLUSTER           ALTER             request
-    DescribeProducers              TOPIC             READ              each
-    UnregisterBroker               CLUSTER           ALTER             request
-    DescribeTransactions           TRANSACTIONAL_ID  DESCRIBE          each
-    DescribeTransactions           TOPIC             DESCRIBE          shown
-    ListTransactions               TRANSACTIONAL_ID  DESCRIBE          shown
-    ListConfigResources            CLUSTER           DESCRIBE_CONFIGS  request
-    DescribeTopicPartitions        TOPIC             DESCRIBE          each
-"""
+    def __str__(self) -> str:
+        kind = self.resource_type.name.lower().replace("_", " ")
+        is_one = self.scope in (Scope.WHOLE, Scope.SUFFICES) or self.resource_type is ResourceType.CLUSTER
+        text = f"{self.operation.name} on {'the' if is_one else 'each'} {kind}"
+        if self.scope is Scope.SHOWN:
+            text += " shown"
+        return f"{text} ({self.when})" if self.when else text
 
 
-def _parse(line: str) -> Permission:
-    api, resource_type, operation, scope, *refused_as = line.split()
-    refused = refused_as[-1] if refused_as else resource_type
-    return Permission(api, ResourceType[resource_type], Operation[operation], scope, ResourceType[refused])
+def whole(operation: AclOperation, resource_type: ResourceType, *, when: str = "") -> Permission:
+    """A permission without which the whole request is refused."""
+    return Permission(operation, resource_type, Scope.WHOLE, resource_type, when)
 
 
-TABLE: tuple[Permission, ...] = tuple(map(_parse, _LINES.strip().splitlines()))
+def each(
+    operation: AclOperation, resource_type: ResourceType, *, when: str = "", refused_as: ResourceType | None = None
+) -> Permission:
+    """A permission asked for each resource that the request names: refused ones do not hinder the others."""
+    return Permission(operation, resource_type, Scope.EACH, refused_as or resource_type, when)
 
-OPEN = ("ApiVersions", "DescribeCluster", "SaslAuthenticate", "SaslHandshake")
-"""Requests that need no permission. What DescribeCluster tells of operations does."""
+
+def shown(operation: AclOperation, resource_type: ResourceType) -> Permission:
+    """A permission without which the answer leaves a resource out, without an error."""
+    return Permission(operation, resource_type, Scope.SHOWN, resource_type, "")
 
 
-def permissions_of(api: str) -> tuple[Permission, ...]:
-    """The lines of one API, in the order in which they are asked."""
-    return tuple(permission for permission in TABLE if permission.api == api)
+def suffices(operation: AclOperation, resource_type: ResourceType, *, when: str = "") -> Permission:
+    """A permission that makes the next one of the request unnecessary."""
+    return Permission(operation, resource_type, Scope.SUFFICES, resource_type, when)
+
+
+class Open(Enum):
+    """The type of OPEN."""
+
+    OPEN = "open"
+
+
+OPEN = Open.OPEN
+"""The `needs` of a request that every client may send."""

@@ -11,7 +11,7 @@ import click
 import pytest
 
 import kmini as public
-from kmini.broker.api.registry import registered
+from kmini.broker.handlers import HANDLERS
 from kmini.broker.settings.broker_config import BROKER_KEYS, TopicDefault
 from kmini.cli import kmini
 from kmini.storage.log_config import LogConfig
@@ -69,7 +69,7 @@ def test_the_page_of_the_api_says_what_raises_what(pages: dict[str, str]) -> Non
 
 def test_every_request_that_is_served_is_listed(pages: dict[str, str]) -> None:
     rows = re.findall(r"^\| (\d+) \| `\w+` \| \d+–\d+", pages["docs/reference/apis.md"], re.MULTILINE)
-    assert [int(key) for key in rows] == sorted(registered())
+    assert [int(key) for key in rows] == sorted(HANDLERS)
 
 
 def test_every_setting_is_listed_once_with_what_it_does(pages: dict[str, str]) -> None:

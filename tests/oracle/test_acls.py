@@ -1,7 +1,7 @@
-"""Who may do what: every line of the table of permissions, against Apache Kafka with StandardAuthorizer.
+"""Every permission that a handler states, against Apache Kafka with StandardAuthorizer.
 
-A user for each line, with all the rights of its API but that one, and another user with all of them: what they ask for
-must have the same error codes here and there. Kafka's own tools set the rules and the passwords.
+One user for each permission has all the rights of its API but that one; another user has all of them. Both brokers
+answer their requests with the same error codes. Kafka's own tools set the rules and the passwords.
 """
 
 from __future__ import annotations
@@ -13,19 +13,34 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.api.registry import registered
+from kmini.broker.handlers import HANDLERS
 from kmini.broker.security.acls import AclBinding
-from kmini.broker.security.permissions import EITHER, SHOWN, TABLE, Permission, permissions_of
-from kmini.broker.security.resources import Operation, ResourceType
+from kmini.broker.security.permissions import Scope
+from kmini.broker.security.resources import AclOperation, ResourceType
 from kmini.protocol import messages as m
 from kmini.protocol import scram
 from kmini.testing import ConnectionClosed, Wire
 from support.broker.access_rules import STANDARD, acl
-from support.broker.guarded_requests import GROUP, ID, NAMES, REFUSALS, TOPIC, codes, request_for
+from support.broker.guarded_requests import (
+    GROUP,
+    ID,
+    NAMES,
+    NEEDS,
+    REFUSALS,
+    TOPIC,
+    Need,
+    codes,
+    permissions_of,
+    request_for,
+)
 from support.java_peer import Finished, JavaPeer
 from support.server_process import ServerProcess, kafka_command, kmini_command
 
-LINES = [each for each in TABLE if each.scope != SHOWN and (each.api, each.operation.name) != ("Metadata", "CREATE")]
+LINES = [
+    need
+    for need in NEEDS
+    if need.permission.scope != Scope.SHOWN and (need.api, need.permission.operation.name) != ("Metadata", "CREATE")
+]
 MUTATING = ("DeleteTopics", "DeleteGroups", "UnregisterBroker")
 """Asked last: they take away what the others are about."""
 
@@ -100,9 +115,9 @@ def creation(rule: AclBinding) -> m.CreateAclsRequest.Creation:
 def rules() -> Iterator[AclBinding]:
     for number, line in enumerate(LINES):
         for permission in permissions_of(line.api):
-            if permission.scope == EITHER and permission != line:
+            if permission.scope == Scope.SUFFICES and permission != line.permission:
                 continue
-            users = [f"with-{number}"] if permission == line else [f"with-{number}", f"without-{number}"]
+            users = [f"with-{number}"] if permission == line.permission else [f"with-{number}", f"without-{number}"]
             for user in users:
                 kind = permission.resource_type
                 yield acl(permission.operation, kind, NAMES[kind], principal=f"User:{user}")
@@ -138,23 +153,25 @@ EVERYTHING = {
 }  # fmt: skip
 
 
-def version_of(line: Permission) -> int | None:
+def version_of(line: Need) -> int | None:
     """The version to ask in: the newest that is served, but where the right is about older ones."""
-    newest = registered()[next(request.api_key for request in m.REQUESTS.values() if request.name == line.api)]
+    newest = next(handler for handler in HANDLERS.values() if handler.request.name == line.api)
     if line.api != "AddPartitionsToTxn":
         return newest.max_version
-    return 3 if line.api == "AddPartitionsToTxn" and line.resource_type is not ResourceType.CLUSTER else None
+    return 3 if line.permission.resource_type is not ResourceType.CLUSTER else None
 
 
-def test_every_line_of_the_table_is_kafkas(servers: dict[str, ServerProcess]) -> None:
+def test_every_permission_is_kafkas(servers: dict[str, ServerProcess]) -> None:
     order = sorted(enumerate(LINES), key=lambda item: item[1].api in MUTATING)
     found: dict[str, dict[str, Any]] = {}
     for name, server in servers.items():
         topic_id = prepare(server)
         for number, line in order:
             for user in (f"without-{number}", f"with-{number}"):
-                request = request_for(line.api, line.resource_type, topic_id)
-                what = f"{line.api} {line.operation.name} on {line.resource_type.name}, {user.partition('-')[0]}"
+                permission = line.permission
+                request = request_for(line.api, permission.resource_type, topic_id)
+                right = f"{permission.operation.name} on {permission.resource_type.name}"
+                what = f"{line.api} {right}, {user.partition('-')[0]}"
                 found.setdefault(what, {})[name] = ask(server, user, request, version_of(line))
     for what in SERVED_OTHERWISE:
         for name, answered in found.pop(f"{what}, with").items():
@@ -248,7 +265,7 @@ def managed() -> Iterator[tuple[str, Any]]:
     User = m.DescribeUserScramCredentialsRequest.User
     for names in (["zoe"], ["zoe", "zoe"], ["nobody"], [""], []):
         yield f"described: {names}", m.DescribeUserScramCredentialsRequest(users=[User(name=name) for name in names])
-    good = acl(Operation.READ, ResourceType.TOPIC, "managed", principal="User:zoe")
+    good = acl(AclOperation.READ, ResourceType.TOPIC, "managed", principal="User:zoe")
     for name, changed in (
         ("good", {}),
         ("again", {}),
@@ -257,7 +274,7 @@ def managed() -> Iterator[tuple[str, Any]]:
         ("another cluster", {"resource_type": 4, "resource_name": "mine"}),
         ("prefix", {"pattern_type": 4}),
         ("unknown type", {"resource_type": 0}),
-        ("operation that a topic does not have", {"operation": int(Operation.CLUSTER_ACTION)}),
+        ("operation that a topic does not have", {"operation": int(AclOperation.CLUSTER_ACTION)}),
         ("a group's pattern", {"resource_type": 3, "resource_name": "*"}),
         ("another kind of principal", {"principal": "Group:zoe"}),
         ("no host", {"host": ""}),

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from kafka.protocol.broker_version_data import BROKER_API_VERSIONS, infer_broker_version_from_api_versions
 
-from kmini.broker.api.registry import registered, served
+from kmini.broker.api.registry import served
 from kmini.broker.api.releases import ADVERTISED_FLOORS, RELEASES, Feature, Release
 from kmini.broker.broker import Broker
+from kmini.broker.handlers import HANDLERS
 from kmini.broker.handlers.api_versions import api_versions
 from kmini.protocol.api_keys import API_KEYS, API_NAMES
 from kmini.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -48,8 +49,8 @@ def test_the_table_is_what_a_real_broker_of_the_release_told_kafka_python(name: 
 
 @pytest.mark.parametrize("name", RELEASES)
 def test_a_release_narrows_what_is_served_and_adds_nothing(name: str) -> None:
-    versions, everything = RELEASES[name].versions, registered()
-    handlers = served(RELEASES[name])
+    versions, everything = RELEASES[name].versions, HANDLERS
+    handlers = served(HANDLERS, RELEASES[name])
     assert handlers.keys() == everything.keys() & versions.keys()
     for api_key, handler in handlers.items():
         assert handler.max_version == min(versions[api_key].max, everything[api_key].max_version), handler
@@ -58,10 +59,10 @@ def test_a_release_narrows_what_is_served_and_adds_nothing(name: str) -> None:
 
 
 def test_an_api_without_a_version_in_common_is_not_served() -> None:
-    fetch = registered()[API_KEYS["Fetch"]]
+    fetch = HANDLERS[API_KEYS["Fetch"]]
     beyond = Release({API_KEYS["Fetch"]: RELEASES["4.3"].versions[API_KEYS["Fetch"]]._replace(min=90, max=91)}, ())
     assert fetch.max_version < 90
-    assert served(beyond) == {}
+    assert served(HANDLERS, beyond) == {}
 
 
 @pytest.mark.parametrize(("name", "inferred"), [(None, (4, 3)), ("4.3", (4, 3)), ("3.9", (3, 9))])

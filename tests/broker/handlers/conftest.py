@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.api.registry import registered
 from kmini.broker.api.request_context import Context
 from kmini.broker.broker import Broker
+from kmini.broker.handlers import HANDLERS
 from kmini.protocol.errors import KafkaError
 from kmini.protocol.schema import Request
 
@@ -34,7 +34,7 @@ def ask() -> Ask:
 
     async def ask(broker: Broker, request: Request, version: int | None = None) -> Any:
         version = request.max_version if version is None else version
-        handler = registered()[request.api_key]
+        handler = HANDLERS[request.api_key]
         connection = SimpleNamespace(
             listener=SimpleNamespace(name="PLAINTEXT", advertised=None),
             arrived_at=("client-side.example", 19092),

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.api.registry import registered
 from kmini.broker.api.releases import NEWEST, RELEASES
+from kmini.broker.api.version_ranges import unsupported_version_answer
 from kmini.broker.broker import Broker
-from kmini.broker.handlers.api_versions import unsupported_version_answer
+from kmini.broker.handlers import HANDLERS
 from kmini.protocol.errors import NONE, InvalidRequest, UnsupportedVersion
 from kmini.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
@@ -23,7 +23,7 @@ CLIENT = ApiVersionsRequest(client_software_name="kmini-tests", client_software_
 async def test_every_registered_api_is_advertised_and_no_other(broker: Broker, ask: Ask, version: int) -> None:
     answer = await ask(broker, CLIENT, version)
     told = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
-    assert told == {key: (handler.advertised_min, handler.max_version) for key, handler in registered().items()}
+    assert told == {key: (handler.advertised_min, handler.max_version) for key, handler in HANDLERS.items()}
     assert answer.error_code == NONE
 
 
@@ -31,7 +31,7 @@ async def test_by_default_the_floors_are_those_of_3_9_and_the_tops_those_of_4_3(
     """So what a client infers from the tops is one real release, and old clients are served. Some floors are higher.
 
     What belongs to `transaction.version` 2, which is not offered, is left out: no client asks for it without that."""
-    for api_key, handler in registered().items():
+    for api_key, handler in HANDLERS.items():
         tops = NEWEST.versions[api_key]
         floors = RELEASES["3.9"].versions.get(api_key, tops)
         assert floors.min <= handler.advertised_min <= handler.min_version, handler
@@ -67,6 +67,6 @@ async def test_features_tell_the_release_and_nothing_that_is_not_served(broker: 
 
 
 def test_an_unknown_version_is_answered_in_version_0_with_the_one_range_that_matters() -> None:
-    answer = ApiVersionsResponse.decode(b"".join(unsupported_version_answer(registered()).encode(0)), 0)
+    answer = ApiVersionsResponse.decode(b"".join(unsupported_version_answer(HANDLERS).encode(0)), 0)
     assert answer.error_code == UnsupportedVersion.code
     assert [(api.api_key, api.min_version, api.max_version) for api in answer.api_keys] == [(18, 0, 4)]

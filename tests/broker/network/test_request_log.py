@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kmini import Broker
-from kmini.broker.api.registry import registered
+from kmini.broker.handlers import HANDLERS
 from kmini.broker.network.request_log import first_error, key_fields
 from kmini.protocol import messages as m
 from kmini.protocol.records.batch import build_batch
@@ -198,7 +198,7 @@ def value_of(type_: Type, name: str, version: int, number: int) -> Any:
 
 FILLED = {
     handler.request.name: handler.request(**filled(handler.request, handler.max_version))
-    for handler in registered().values()
+    for handler in HANDLERS.values()
 }
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from kmini.broker.broker import Broker
 from kmini.broker.security.acls import AclFilter
-from kmini.broker.security.resources import Operation, ResourceType
+from kmini.broker.security.resources import AclOperation, ResourceType
 from kmini.protocol import messages as m
 from kmini.protocol.errors import TopicAuthorizationFailed, TransactionalIdAuthorizationFailed
 from kmini.protocol.topics import TopicPartition
@@ -44,7 +44,7 @@ def produce(records: bytes, transactional_id: str | None = None) -> m.ProduceReq
 @pytest.mark.parametrize("replica_id", [0, 1, 2, 1000])
 async def test_a_client_cannot_pose_as_a_follower(broker: Broker, ask_as: Ask, replica_id: int) -> None:
     """CVE-2018-1288: a hand-made fetch with a replica id interfered with replication."""
-    broker.controller.create_acls([acl(Operation.ALL, ResourceType.TOPIC, "*")])
+    broker.controller.create_acls([acl(AclOperation.ALL, ResourceType.TOPIC, "*")])
     log = broker.partitions[TopicPartition(TOPIC, 0)].log
     before = (log.log_start_offset, log.high_watermark, log.log_end_offset)
     F = m.FetchRequest.Topic
@@ -69,7 +69,10 @@ async def test_a_transactional_produce_needs_its_transactional_id(
 ) -> None:
     """CVE-2018-17196: a hand-made produce got round the check of the transactional id."""
     broker.controller.create_acls(
-        [acl(Operation.WRITE, ResourceType.TOPIC, TOPIC), acl(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "mine")]
+        [
+            acl(AclOperation.WRITE, ResourceType.TOPIC, TOPIC),
+            acl(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, "mine"),
+        ]
     )
     log = broker.partitions[TopicPartition(TOPIC, 0)].log
     end = log.log_end_offset
@@ -83,7 +86,7 @@ async def test_deleting_one_rule_of_several_leaves_the_others_also_on_disk(
     broker: Broker, ask_as: Ask, start_broker: StartBroker
 ) -> None:
     """CVE-2024-27309: with one rule of three deleted, the resource was treated as if it had one."""
-    rules = [acl(Operation.READ, ResourceType.TOPIC, TOPIC, principal=f"User:{name}") for name in ("a", "b", "c")]
+    rules = [acl(AclOperation.READ, ResourceType.TOPIC, TOPIC, principal=f"User:{name}") for name in ("a", "b", "c")]
     broker.controller.create_acls(rules)
     request = m.DeleteAclsRequest(
         filters=[
@@ -92,7 +95,7 @@ async def test_deleting_one_rule_of_several_leaves_the_others_also_on_disk(
                 resource_name_filter=TOPIC,
                 principal_filter="User:b",
                 host_filter=None,
-                operation=Operation.READ,
+                operation=AclOperation.READ,
                 permission_type=3,
             )
         ]

@@ -9,7 +9,7 @@ import pytest
 
 from kmini.broker.controller import topics
 from kmini.broker.local_cluster import LocalCluster
-from kmini.broker.security.resources import Operation, PermissionType, ResourceType
+from kmini.broker.security.resources import AclOperation, PermissionType, ResourceType
 from kmini.broker.settings.broker_config import BrokerConfig, ConfigError
 from kmini.client import Client, Sasl
 from kmini.client.produce import record
@@ -46,7 +46,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[LocalCluster]:
     cluster = LocalCluster(configs(), str(tmp_path), is_temporary=True)
     await cluster.start()
     topics.create(cluster.brokers[1], "t", replication_factor=2)
-    cluster.controller.create_acls([acl(Operation.ALL, ResourceType.TOPIC, "*")])
+    cluster.controller.create_acls([acl(AclOperation.ALL, ResourceType.TOPIC, "*")])
     yield cluster
     await cluster.stop()
 
@@ -98,7 +98,7 @@ async def test_a_client_that_poses_as_the_follower_changes_nothing(cluster: Loca
 async def test_rules_hold_at_every_broker_at_once(cluster: LocalCluster) -> None:
     async with alice(cluster) as client:
         await client.metadata()
-        denial = acl(Operation.DESCRIBE, ResourceType.TOPIC, "t", permission=PermissionType.DENY)
+        denial = acl(AclOperation.DESCRIBE, ResourceType.TOPIC, "t", permission=PermissionType.DENY)
         cluster.controller.create_acls([denial])
         for node_id in cluster.brokers:
             answer = await client.send(node_id, m.MetadataRequest(topics=None))

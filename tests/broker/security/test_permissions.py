@@ -1,4 +1,7 @@
-"""The table is kept to: every request, in every version, without rights and with each of those that it needs."""
+"""Guards keep to the permissions that handlers state.
+
+Every request is sent in every version without rights, and with each of the rights that it needs.
+"""
 
 from __future__ import annotations
 
@@ -7,45 +10,57 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.api.registry import Handler, registered
+from kmini.broker.api.registry import handles
 from kmini.broker.broker import Broker
-from kmini.broker.security.acls import AclIndex
-from kmini.broker.security.authorizer import Authorizer
-from kmini.broker.security.guarding import guarded
-from kmini.broker.security.permissions import EITHER, OPEN, SHOWN, TABLE, Permission, permissions_of
-from kmini.broker.security.resources import Operation, PatternType, PermissionType, ResourceType
+from kmini.broker.handlers import HANDLERS
+from kmini.broker.security.permissions import OPEN, Permission, Scope, each
+from kmini.broker.security.resources import AclOperation, PatternType, PermissionType, ResourceType
 from kmini.protocol import messages as m
 from kmini.protocol.errors import TopicAuthorizationFailed, UnknownTopicOrPartition
 from kmini.protocol.messages.describe_topic_partitions import Cursor
+from kmini.protocol.schema import Request
 from support.broker.access_rules import acl
-from support.broker.guarded_requests import GROUP, ID, NAMES, REFUSALS, TOPIC, batch, codes, request_for
+from support.broker.guarded_requests import (
+    GROUP,
+    ID,
+    NAMES,
+    NEEDS,
+    REFUSALS,
+    TOPIC,
+    Need,
+    batch,
+    codes,
+    permissions_of,
+    request_for,
+)
 
 Ask = Callable[..., Awaitable[Any]]
 
 
-def versions_for(permission: Permission) -> list[int]:
+def versions_for(need: Need) -> list[int]:
     """The versions in which an API needs this permission."""
-    handler = registered()[next(r.api_key for r in m.REQUESTS.values() if r.name == permission.api)]
+    api, permission = need
+    handler = next(handler for handler in HANDLERS.values() if handler.request.name == api)
     versions = [*range(handler.min_version, handler.max_version + 1)]
-    if permission.api == "AddPartitionsToTxn":
+    if api == "AddPartitionsToTxn":
         is_for_brokers = permission.resource_type is ResourceType.CLUSTER
         return [version for version in versions if (version >= 4) == is_for_brokers]
-    if permission.api == "Produce" and permission.resource_type is ResourceType.TRANSACTIONAL_ID:
+    if api == "Produce" and permission.resource_type is ResourceType.TRANSACTIONAL_ID:
         return [version for version in versions if version >= 3]
-    if permission.api == "FindCoordinator" and permission.resource_type is ResourceType.TRANSACTIONAL_ID:
+    if api == "FindCoordinator" and permission.resource_type is ResourceType.TRANSACTIONAL_ID:
         return [version for version in versions if version >= 1]
-    if permission.api == "Metadata" and permission.operation.name == "CREATE":
+    if api == "Metadata" and permission.operation.name == "CREATE":
         return []  # tests below
-    if permission.api == "DescribeLogDirs":
+    if api == "DescribeLogDirs":
         return [version for version in versions if version >= 3]  # before, nothing can be said
     return versions
 
 
-REFUSED = [each for each in TABLE if each.scope not in (EITHER, SHOWN) and versions_for(each)]
+REFUSED = [need for need in NEEDS if need.permission.scope not in (Scope.SUFFICES, Scope.SHOWN) and versions_for(need)]
 
 
-def name_of(permission: Permission) -> str:
-    return f"{permission.api}-{permission.resource_type.name}"
+def name_of(need: Need) -> str:
+    return f"{need.api}-{need.permission.resource_type.name}"
 
 
 @pytest.fixture
@@ -70,73 +85,91 @@ def grant(broker: Broker, *permissions: Permission, user: str) -> None:
     )
 
 
-def test_every_api_is_in_the_table_or_said_to_be_open() -> None:
-    in_table = {permission.api for permission in TABLE}
-    assert in_table.isdisjoint(OPEN)
-    assert in_table | {*OPEN} == {handler.request.name for handler in registered().values()}
-    for permission in TABLE:
-        assert permission.code in REFUSALS
+def test_every_api_needs_permissions_or_is_open_to_every_client() -> None:
+    is_open = {handler.request.name for handler in HANDLERS.values() if not handler.needs}
+    assert is_open == {"ApiVersions", "DescribeCluster", "SaslAuthenticate", "SaslHandshake"}
+    assert all(handler.guard is not None for handler in HANDLERS.values() if handler.needs)
+    for need in NEEDS:
+        assert need.permission.code in REFUSALS
 
 
-def test_a_request_that_nobody_has_thought_of_is_not_open_by_mistake() -> None:
-    class NewRequest:
-        name, api_key = "Newcomer", 999
+class NewcomerRequest(Request):
+    """A request without an api key, so that no table has it."""
 
-    handlers = {999: Handler(NewRequest, None, 0, 0, 0)}  # type: ignore[arg-type]
-    with pytest.raises(LookupError, match="Newcomer"):
-        guarded(handlers, Authorizer(AclIndex()))
+    name, api_key, min_version, max_version = "Newcomer", 999, 0, 0
 
 
-async def test_who_lacks_only_one_right_is_refused_with_its_code_in_every_version(broker: Broker, ask_as: Ask) -> None:
+def test_an_api_that_states_no_permission_cannot_be_registered() -> None:
+    with pytest.raises(TypeError, match="needs"):
+        handles(NewcomerRequest)  # type: ignore[call-arg]
+    with pytest.raises(ValueError, match="Newcomer states no permission"):
+        handles(NewcomerRequest, needs=[])
+
+
+def test_an_api_whose_permissions_no_guard_asks_for_cannot_be_registered() -> None:
+    with pytest.raises(ValueError, match="Newcomer needs permissions and has no guard"):
+        handles(NewcomerRequest, needs=[each(AclOperation.READ, ResourceType.TOPIC)])
+
+
+def test_an_api_cannot_be_handled_twice() -> None:
+    with pytest.raises(ValueError, match="DeleteRecords is handled twice"):
+        handles(m.DeleteRecordsRequest, needs=OPEN)(HANDLERS[m.DeleteRecordsRequest.api_key].function)
+
+
+async def test_a_client_without_one_right_is_refused_with_its_code_in_every_version(
+    broker: Broker, ask_as: Ask
+) -> None:
     wrong = []
-    for number, permission in enumerate(REFUSED):
+    for number, need in enumerate(REFUSED):
+        api, permission = need
         user = f"without-{number}"
-        others = (each for each in permissions_of(permission.api) if each != permission and each.scope != EITHER)
+        others = (one for one in permissions_of(api) if one != permission and one.scope != Scope.SUFFICES)
         grant(broker, *others, user=user)
-        for version in versions_for(permission):
-            request = request_for(permission.api, permission.resource_type, topic_id(broker))
+        for version in versions_for(need):
+            request = request_for(api, permission.resource_type, topic_id(broker))
             found = {*codes(await ask_as(broker, user, request, version))}
             if permission.code not in found:
-                wrong.append((name_of(permission), version, found))
+                wrong.append((name_of(need), version, found))
     assert not wrong
 
 
 @pytest.mark.parametrize("newest", [False, True], ids=["oldest", "newest"])
-async def test_who_has_all_the_rights_in_the_table_is_not_refused(broker: Broker, ask_as: Ask, newest: bool) -> None:
+async def test_a_client_with_all_the_rights_is_not_refused(broker: Broker, ask_as: Ask, newest: bool) -> None:
     wrong = []
-    for permission in sorted(REFUSED, key=lambda each: each.api == "DeleteTopics"):  # the last one takes the topic away
-        grant(broker, *(each for each in permissions_of(permission.api) if each.scope != EITHER), user=permission.api)
-        request = request_for(permission.api, permission.resource_type, topic_id(broker))
-        found = {*codes(await ask_as(broker, permission.api, request, versions_for(permission)[-1 if newest else 0]))}
+    for need in sorted(REFUSED, key=lambda need: need.api == "DeleteTopics"):  # the last one takes the topic away
+        api, permission = need
+        grant(broker, *(one for one in permissions_of(api) if one.scope != Scope.SUFFICES), user=api)
+        request = request_for(api, permission.resource_type, topic_id(broker))
+        found = {*codes(await ask_as(broker, api, request, versions_for(need)[-1 if newest else 0]))}
         if REFUSALS & found:
-            wrong.append((name_of(permission), found))
+            wrong.append((name_of(need), found))
     assert not wrong
 
 
-async def test_without_any_right_everything_is_refused(broker: Broker, ask_as: Ask) -> None:
+async def test_a_client_without_any_right_is_refused_everything(broker: Broker, ask_as: Ask) -> None:
     not_refused = []
-    for permission in TABLE:
-        request = request_for(permission.api, permission.resource_type, topic_id(broker))
-        version = 4 if permission.api == "Fetch" else None
+    for api, permission in NEEDS:
+        request = request_for(api, permission.resource_type, topic_id(broker))
+        version = 4 if api == "Fetch" else None
         if not REFUSALS & {*codes(await ask_as(broker, "nobody", request, version))}:
-            not_refused.append(permission.api)
+            not_refused.append(api)
     assert {*not_refused} == {"ListGroups", "ListTransactions"}, "these list what may be seen, which is nothing"
 
 
 async def test_the_wider_right_makes_the_narrower_one_unnecessary(broker: Broker, ask_as: Ask) -> None:
-    for permission in (each for each in TABLE if each.scope == EITHER):
-        request = request_for(permission.api, permission.resource_type, topic_id(broker))
-        grant(broker, permission, user=permission.api)
-        if permission.api == "Metadata":
-            grant(broker, permissions_of("Metadata")[0], user=permission.api)
-        if permission.api == "DeleteTopics":
+    for api, permission in (need for need in NEEDS if need.permission.scope == Scope.SUFFICES):
+        request = request_for(api, permission.resource_type, topic_id(broker))
+        grant(broker, permission, user=api)
+        if api == "Metadata":
+            grant(broker, permissions_of("Metadata")[0], user=api)
+        if api == "DeleteTopics":
             request.topics[0].name = request.topic_names[0] = "no-such"
-        answer = await ask_as(broker, permission.api, request)
-        assert not REFUSALS & {*codes(answer)}, permission.api
+        answer = await ask_as(broker, api, request)
+        assert not REFUSALS & {*codes(answer)}, api
 
 
 async def test_a_denied_part_does_not_hinder_the_others(broker: Broker, ask_as: Ask) -> None:
-    broker.controller.create_acls([acl(Operation.DELETE, ResourceType.TOPIC, TOPIC)])
+    broker.controller.create_acls([acl(AclOperation.DELETE, ResourceType.TOPIC, TOPIC)])
     T = m.DeleteRecordsRequest.Topic
     topics = [T(name=name, partitions=[T.Partition(partition_index=0, offset=0)]) for name in ("hidden", TOPIC)]
     answer = await ask_as(broker, "alice", m.DeleteRecordsRequest(topics=topics, timeout_ms=100))
@@ -151,7 +184,7 @@ async def test_a_denied_part_does_not_hinder_the_others(broker: Broker, ask_as: 
 
 async def test_all_topics_are_those_that_may_be_described(broker: Broker, ask_as: Ask) -> None:
     assert (await ask_as(broker, "alice", m.MetadataRequest(topics=None))).topics == []
-    broker.controller.create_acls([acl(Operation.READ, ResourceType.TOPIC, TOPIC)])
+    broker.controller.create_acls([acl(AclOperation.READ, ResourceType.TOPIC, TOPIC)])
     for version in range(14):
         everything = m.MetadataRequest(topics=[] if version == 0 else None)
         answer = await ask_as(broker, "alice", everything, version)
@@ -162,7 +195,7 @@ async def test_all_topics_are_those_that_may_be_described(broker: Broker, ask_as
 
 async def test_version_0_of_metadata_does_not_take_a_refused_name_for_all_names(broker: Broker, ask_as: Ask) -> None:
     asked = m.MetadataRequest(topics=[m.MetadataRequest.Topic(name="secret")])
-    broker.controller.create_acls([acl(Operation.DESCRIBE, ResourceType.TOPIC, TOPIC)])
+    broker.controller.create_acls([acl(AclOperation.DESCRIBE, ResourceType.TOPIC, TOPIC)])
     answer = await ask_as(broker, "alice", asked, 0)
     assert [(topic.name, topic.error_code) for topic in answer.topics] == [("secret", TopicAuthorizationFailed.code)]
 
@@ -170,11 +203,13 @@ async def test_version_0_of_metadata_does_not_take_a_refused_name_for_all_names(
 @pytest.mark.parametrize("wide", [True, False])
 async def test_a_topic_is_created_by_asking_for_it_only_by_who_may(broker: Broker, ask_as: Ask, wide: bool) -> None:
     asked = m.MetadataRequest(topics=[m.MetadataRequest.Topic(name="new")])
-    broker.controller.create_acls([acl(Operation.DESCRIBE, ResourceType.TOPIC, "new")])
+    broker.controller.create_acls([acl(AclOperation.DESCRIBE, ResourceType.TOPIC, "new")])
     answer = await ask_as(broker, "alice", asked)
     assert [topic.error_code for topic in answer.topics] == [TopicAuthorizationFailed.code]
     assert broker.controller.topic("new") is None
-    right = acl(Operation.CREATE, ResourceType.CLUSTER) if wide else acl(Operation.CREATE, ResourceType.TOPIC, "new")
+    right = (
+        acl(AclOperation.CREATE, ResourceType.CLUSTER) if wide else acl(AclOperation.CREATE, ResourceType.TOPIC, "new")
+    )
     broker.controller.create_acls([right])
     answer = await ask_as(broker, "alice", asked)
     assert [topic.error_code for topic in answer.topics] == [0]
@@ -196,10 +231,10 @@ async def test_groups_are_listed_to_who_may_describe_them(broker: Broker, ask_as
     commit.topics[0].partitions[0].committed_offset = 0
     assert not any(codes(await ask_as(broker, "admin", commit)))
     assert (await ask_as(broker, "alice", m.ListGroupsRequest())).groups == []
-    broker.controller.create_acls([acl(Operation.DESCRIBE, ResourceType.GROUP, GROUP)])
+    broker.controller.create_acls([acl(AclOperation.DESCRIBE, ResourceType.GROUP, GROUP)])
     assert [group.group_id for group in (await ask_as(broker, "alice", m.ListGroupsRequest())).groups] == [GROUP]
     assert (await ask_as(broker, "bob", m.ListGroupsRequest())).groups == []
-    broker.controller.create_acls([acl(Operation.DESCRIBE, ResourceType.CLUSTER, principal="User:bob")])
+    broker.controller.create_acls([acl(AclOperation.DESCRIBE, ResourceType.CLUSTER, principal="User:bob")])
     assert [group.group_id for group in (await ask_as(broker, "bob", m.ListGroupsRequest())).groups] == [GROUP]
 
 
@@ -209,10 +244,10 @@ async def test_all_offsets_are_those_of_topics_that_may_be_described(broker: Bro
     await ask_as(broker, "admin", commit)
     G = m.OffsetFetchRequest.Group
     everything = m.OffsetFetchRequest(group_id=GROUP, topics=None, groups=[G(group_id=GROUP, topics=None)])
-    broker.controller.create_acls([acl(Operation.READ, ResourceType.GROUP, GROUP)])
+    broker.controller.create_acls([acl(AclOperation.READ, ResourceType.GROUP, GROUP)])
     answer = await ask_as(broker, "alice", everything, version)
     assert (answer.groups[0] if version >= 8 else answer).topics == []
-    broker.controller.create_acls([acl(Operation.DESCRIBE, ResourceType.TOPIC, TOPIC)])
+    broker.controller.create_acls([acl(AclOperation.DESCRIBE, ResourceType.TOPIC, TOPIC)])
     answer = await ask_as(broker, "alice", everything, version)
     assert len((answer.groups[0] if version >= 8 else answer).topics) == 1
 
@@ -222,7 +257,7 @@ async def test_transactions_are_listed_to_who_may_describe_them(broker: Broker, 
     assert (await ask_as(broker, "admin", begin)).error_code == 0
     everything = m.ListTransactionsRequest(state_filters=[], producer_id_filters=[])
     assert (await ask_as(broker, "alice", everything)).transaction_states == []
-    broker.controller.create_acls([acl(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, ID)])
+    broker.controller.create_acls([acl(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, ID)])
     listed = (await ask_as(broker, "alice", everything)).transaction_states
     assert [state.transactional_id for state in listed] == [ID]
 
@@ -235,8 +270,8 @@ async def test_pages_of_topics_do_not_name_the_next_one_to_who_may_not_know_it(b
     await ask_as(broker, "admin", m.CreateTopicsRequest(topics=creations, timeout_ms=1000))
     broker.controller.create_acls(
         [
-            acl(Operation.DESCRIBE, ResourceType.TOPIC, "p-", pattern=PatternType.PREFIXED),
-            acl(Operation.DESCRIBE, ResourceType.TOPIC, "z"),
+            acl(AclOperation.DESCRIBE, ResourceType.TOPIC, "p-", pattern=PatternType.PREFIXED),
+            acl(AclOperation.DESCRIBE, ResourceType.TOPIC, "z"),
         ]
     )
     seen, cursor = [], None
@@ -260,9 +295,9 @@ async def test_pages_of_topics_do_not_name_the_next_one_to_who_may_not_know_it(b
 async def test_authorized_operations_are_those_that_are_allowed(broker: Broker, ask_as: Ask) -> None:
     broker.controller.create_acls(
         [
-            acl(Operation.READ, ResourceType.TOPIC, TOPIC),
-            acl(Operation.DELETE, ResourceType.GROUP, GROUP),
-            acl(Operation.ALTER, ResourceType.CLUSTER),
+            acl(AclOperation.READ, ResourceType.TOPIC, TOPIC),
+            acl(AclOperation.DELETE, ResourceType.GROUP, GROUP),
+            acl(AclOperation.ALTER, ResourceType.CLUSTER),
         ]
     )
     asked = m.MetadataRequest(
@@ -271,15 +306,15 @@ async def test_authorized_operations_are_those_that_are_allowed(broker: Broker, 
         include_cluster_authorized_operations=True,
     )
     answer = await ask_as(broker, "alice", asked, 10)
-    assert answer.topics[0].topic_authorized_operations == 1 << Operation.READ | 1 << Operation.DESCRIBE
-    assert answer.cluster_authorized_operations == 1 << Operation.ALTER | 1 << Operation.DESCRIBE
+    assert answer.topics[0].topic_authorized_operations == 1 << AclOperation.READ | 1 << AclOperation.DESCRIBE
+    assert answer.cluster_authorized_operations == 1 << AclOperation.ALTER | 1 << AclOperation.DESCRIBE
     answer = await ask_as(broker, "alice", m.DescribeClusterRequest(include_cluster_authorized_operations=True))
-    assert answer.cluster_authorized_operations == 1 << Operation.ALTER | 1 << Operation.DESCRIBE
+    assert answer.cluster_authorized_operations == 1 << AclOperation.ALTER | 1 << AclOperation.DESCRIBE
     answer = await ask_as(broker, "bob", m.DescribeClusterRequest(include_cluster_authorized_operations=True))
     assert answer.cluster_authorized_operations == 0
     asked = m.DescribeGroupsRequest(groups=[GROUP], include_authorized_operations=True)
     answer = await ask_as(broker, "alice", asked, 5)
-    assert answer.groups[0].authorized_operations == 1 << Operation.DELETE | 1 << Operation.DESCRIBE
+    assert answer.groups[0].authorized_operations == 1 << AclOperation.DELETE | 1 << AclOperation.DESCRIBE
 
 
 # --- fetch sessions
@@ -288,7 +323,7 @@ async def test_authorized_operations_are_those_that_are_allowed(broker: Broker, 
 async def test_a_session_obeys_rules_that_change_while_it_lasts(broker: Broker, ask_as: Ask) -> None:
     produce = request_for("Produce", ResourceType.TOPIC, topic_id(broker))
     assert not any(codes(await ask_as(broker, "admin", produce)))
-    right = acl(Operation.READ, ResourceType.TOPIC, TOPIC)
+    right = acl(AclOperation.READ, ResourceType.TOPIC, TOPIC)
     broker.controller.create_acls([right])
     fetch = request_for("Fetch", ResourceType.TOPIC, topic_id(broker))
     fetch.session_epoch = 0
@@ -344,8 +379,8 @@ async def test_a_produce_that_nobody_waits_for_ends_the_connection_if_it_is_refu
 async def test_deny_is_stronger_than_allow(broker: Broker, ask_as: Ask) -> None:
     broker.controller.create_acls(
         [
-            acl(Operation.ALL, ResourceType.TOPIC, "*"),
-            acl(Operation.DELETE, ResourceType.TOPIC, TOPIC, permission=PermissionType.DENY),
+            acl(AclOperation.ALL, ResourceType.TOPIC, "*"),
+            acl(AclOperation.DELETE, ResourceType.TOPIC, TOPIC, permission=PermissionType.DENY),
         ]
     )
     request = request_for("DeleteRecords", ResourceType.TOPIC, topic_id(broker))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from kmini.broker.security.acls import AclBinding
-from kmini.broker.security.resources import CLUSTER_NAME, Operation, PatternType, PermissionType, ResourceType
+from kmini.broker.security.resources import CLUSTER_NAME, AclOperation, PatternType, PermissionType, ResourceType
 
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 HOST = "192.0.2.7"
 
 
 def acl(
-    operation: Operation,
+    operation: AclOperation,
     resource_type: ResourceType = ResourceType.TOPIC,
     name: str | None = None,
     *,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
+from kmini.broker.handlers import HANDLERS
+from kmini.broker.security.permissions import Permission
 from kmini.broker.security.resources import CLUSTER_NAME, ResourceType
 from kmini.protocol import messages as m
 from kmini.protocol.errors import (
@@ -34,6 +36,24 @@ REFUSALS = {
     )
 }
 ALTER_CONFIG_TYPES = {ResourceType.TOPIC: (2, TOPIC), ResourceType.GROUP: (32, GROUP), ResourceType.CLUSTER: (4, "1")}
+
+
+class Need(NamedTuple):
+    """A permission that an API's handler states."""
+
+    api: str
+    permission: Permission
+
+
+NEEDS = [
+    Need(handler.request.name, permission) for _, handler in sorted(HANDLERS.items()) for permission in handler.needs
+]
+"""Every permission of every API, by API key and in the order in which guards ask."""
+
+
+def permissions_of(api: str) -> tuple[Permission, ...]:
+    """The permissions of one API."""
+    return next(handler.needs for handler in HANDLERS.values() if handler.request.name == api)
 
 
 def batch(*, transactional: bool = False) -> bytes:
