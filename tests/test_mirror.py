@@ -1,0 +1,206 @@
+"""A module's test is where one looks: `tests/<package>/test_<module>.py`, or in the file that a table here names."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.source_tree import ROOT, Module, imported_by, modules, syntax, text
+
+SMALL_LINES = 60
+"""Lines up to which a module needs no test file of its name: the tests of its callers hold it."""
+
+STANDS_FOR = {
+    "protocol/messages/": "tests/protocol/messages/test_messages.py",
+}
+"""Test files that stand for a module, or for all modules of a folder whose name ends in a slash."""
+
+NO_TEST_YET = {
+    "protocol/decoder_source.py",
+    "protocol/encoder_source.py",
+    "protocol/explain.py",
+    "protocol/function_source.py",
+    "protocol/records/load_kernel.py",
+    "protocol/records/tombstones.py",
+    "protocol/records/varints.py",
+    "protocol/scram.py",
+    "storage/background_work.py",
+    "storage/cleaner/block.py",
+    "storage/cleaner/cleanable_log.py",
+    "storage/cleaner/cleaned_segment.py",
+    "storage/cleaner/cleaned_transactions.py",
+    "storage/cleaner/cleaner_checkpoint.py",
+    "storage/cleaner/key_mapper.py",
+    "storage/cleaner/rewrite.py",
+    "storage/cleaner/segment_reader.py",
+    "storage/cleaner/stats.py",
+    "storage/config_key.py",
+    "storage/filesystem/faults.py",
+    "storage/filesystem/interface.py",
+    "storage/filesystem/memory_nodes.py",
+    "storage/flush.py",
+    "storage/indexes/index_file.py",
+    "storage/inspect/dump_index.py",
+    "storage/inspect/dump_log.py",
+    "storage/inspect/dump_report.py",
+    "storage/inspect/dump_small_files.py",
+    "storage/log_file.py",
+    "storage/producers/producer_replay.py",
+    "storage/segments.py",
+    "storage/timestamp_search.py",
+    "client/client.py",
+    "client/sasl.py",
+    "client/topics.py",
+    "client/transactions.py",
+    "broker/api/registry.py",
+    "broker/api/request_context.py",
+    "broker/broker.py",
+    "broker/controller/database.py",
+    "broker/controller/database_entries.py",
+    "broker/controller/reassignments.py",
+    "broker/controller/sqlite_database.py",
+    "broker/controller/topic_plans.py",
+    "broker/coordinators/coordinator_topic.py",
+    "broker/coordinators/internal_records.py",
+    "broker/groups/commits.py",
+    "broker/groups/group.py",
+    "broker/groups/group_coordinator.py",
+    "broker/groups/joins.py",
+    "broker/groups/loading.py",
+    "broker/groups/member.py",
+    "broker/groups/transactional_offsets.py",
+    "broker/handlers/add_partitions_to_txn.py",
+    "broker/handlers/delete_records.py",
+    "broker/handlers/describe_acls.py",
+    "broker/handlers/describe_client_quotas.py",
+    "broker/handlers/describe_groups.py",
+    "broker/handlers/join_group.py",
+    "broker/handlers/leave_group.py",
+    "broker/handlers/list_transactions.py",
+    "broker/handlers/old_fetch.py",
+    "broker/handlers/old_list_offsets.py",
+    "broker/handlers/txn_offset_commit.py",
+    "broker/network/authentication_gate.py",
+    "broker/network/dispatch.py",
+    "broker/network/listeners.py",
+    "broker/network/socket_server.py",
+    "broker/replication/delayed_fetch.py",
+    "broker/replication/fetch_sessions.py",
+    "broker/replication/fetcher_manager.py",
+    "broker/replication/partition.py",
+    "broker/security/acls.py",
+    "broker/security/credentials.py",
+    "broker/security/guarding.py",
+    "broker/security/guards_cluster.py",
+    "broker/security/guards_groups.py",
+    "broker/security/guards_topics.py",
+    "broker/security/guards_transactions.py",
+    "broker/security/resources.py",
+    "broker/security/sasl.py",
+    "broker/security/sasl_scram.py",
+    "broker/security/security_settings.py",
+    "broker/settings/client_quotas.py",
+    "broker/settings/config_changes.py",
+    "broker/settings/ignored_keys.py",
+    "broker/settings/properties.py",
+    "broker/settings/setting_descriptions.py",
+    "broker/transactions/markers.py",
+    "broker/transactions/transaction.py",
+    "broker/transactions/transaction_coordinator.py",
+    "graduation/metadata.py",
+    "graduation/partition_files.py",
+    "graduation/source.py",
+    "pipeline/admin.py",
+    "pipeline/archives/archive_files.py",
+    "pipeline/archives/cluster_topics.py",
+    "pipeline/archives/java_writer.py",
+    "pipeline/archives/partition_replay.py",
+    "pipeline/archives/replay.py",
+    "pipeline/audit/age_charts.py",
+    "pipeline/audit/assessment.py",
+    "pipeline/audit/audit_plan.py",
+    "pipeline/audit/buckets.py",
+    "pipeline/audit/local_audit.py",
+    "pipeline/audit/rendering.py",
+    "pipeline/audit/report.py",
+    "pipeline/audit/segment_facts.py",
+    "pipeline/audit/segment_headers.py",
+    "pipeline/audit/spark_audit.py",
+    "pipeline/audit/tally.py",
+    "pipeline/audit/transaction_outcomes.py",
+    "pipeline/clients.py",
+    "pipeline/log_source.py",
+    "pipeline/logs/arrow_columns.py",
+    "pipeline/logs/log_dir.py",
+    "pipeline/logs/options.py",
+    "pipeline/logs/readable.py",
+    "pipeline/logs/rows.py",
+    "pipeline/logs/segment_bytes.py",
+    "pipeline/logs/segment_scan.py",
+    "pipeline/stages/checkpoint_files.py",
+    "pipeline/stages/declaration.py",
+    "pipeline/stages/durable.py",
+    "pipeline/stages/pipeline_progress.py",
+    "pipeline/stages/running_pipeline.py",
+    "pipeline/stages/spark_checkpoint.py",
+    "pipeline/stages/topic_frames.py",
+    "embed/arguments.py",
+    "embed/cli/archive.py",
+    "embed/cli/arguments.py",
+    "embed/cli/asking.py",
+    "embed/cli/audit.py",
+    "embed/cli/audit_policies.py",
+    "embed/cli/consume.py",
+    "embed/cli/graduate.py",
+    "embed/cli/group_progress.py",
+    "embed/cli/group_reset.py",
+    "embed/cli/line_input.py",
+    "embed/cli/line_sender.py",
+    "embed/cli/log.py",
+    "embed/cli/pipeline.py",
+    "embed/cli/produce.py",
+    "embed/cli/record_text.py",
+    "embed/contents.py",
+    "embed/handle.py",
+    "embed/host.py",
+    "embed/loop_thread.py",
+    "embed/operations.py",
+    "embed/shared_operations.py",
+    "embed/testing.py",
+}
+"""Modules that have neither. This list only shrinks."""
+
+
+def mirrored(path: str) -> str:
+    """The test file of a module: "tests/broker/test_purgatory.py" for "broker/purgatory.py"."""
+    folder, _, name = path.removeprefix("embed/cli/").rpartition("/")
+    folder = "cli" if path.startswith("embed/cli/") else folder
+    return f"tests/{folder}/test_{name}"
+
+
+def stands_for(path: str) -> str | None:
+    """The test file that the table names for a module, or for its folder."""
+    return STANDS_FOR.get(path, STANDS_FOR.get(path.rpartition("/")[0] + "/"))
+
+
+def test_every_module_over_60_lines_has_its_test_where_one_looks() -> None:
+    needed = [each.path for each in modules() if each.lines > SMALL_LINES and not each.is_package]
+    without = [path for path in needed if not (ROOT / mirrored(path)).exists() and stands_for(path) is None]
+    assert [path for path in without if path not in NO_TEST_YET] == []
+
+
+def test_no_line_of_the_tables_is_stale() -> None:
+    """A module that is gone, has shrunk, or has a test file of its name by now needs no line."""
+    needed = {each.path for each in modules() if each.lines > SMALL_LINES}
+    missing = {path for path in needed if not (ROOT / mirrored(path)).exists()}
+    assert sorted(NO_TEST_YET - missing) == []
+    assert sorted(NO_TEST_YET & STANDS_FOR.keys()) == []
+    assert sorted({path for path in STANDS_FOR if not path.endswith("/")} - missing) == []
+    assert [path for path in STANDS_FOR if path.endswith("/") and not (ROOT / path).is_dir()] == []
+
+
+@pytest.mark.parametrize("path", sorted(STANDS_FOR))
+def test_a_test_file_that_stands_for_a_module_imports_or_names_it(path: str) -> None:
+    test = STANDS_FOR[path]
+    module = path.removesuffix(".py").removeprefix("embed/").rstrip("/").replace("/", ".")
+    imported = imported_by(Module("", test, is_package=False), syntax(test), {f"kmini.{module}"})
+    assert imported or f"kmini.{module}" in text(test) or path in text(test), f"{test} says nothing of {path}"
