@@ -1,8 +1,8 @@
 """Makes one specialised function for each (message, version): what a version has is decided once, not at every field.
 
-The functions are made as source text on first use. `python -m kmini.protocol.compile DeleteRecordsRequest 2` prints it.
-Neighbouring fields of fixed size become one call of a prepared `struct.Struct`; arrays become loops, so that nothing
-recurses, and a message costs no more calls than it has parts of variable length.
+The functions are made as source text on first use; `python -m kmini.protocol.messages DeleteRecordsRequest 2` prints
+it. Neighbouring fields of fixed size become one call of a prepared `struct.Struct`; arrays become loops, so that
+nothing recurses, and a message costs no more calls than it has parts of variable length.
 """
 
 from __future__ import annotations
@@ -35,22 +35,3 @@ def compile_encoder(cls: type[Message], version: int) -> Callable[[Any], list[Bu
 def source_of(cls: type[Message], version: int) -> str:
     """Both functions as text, for reading."""
     return f"{DecoderSource(cls, version).text}\n\n{EncoderSource(cls, version).text}"
-
-
-def _main(arguments: list[str]) -> int:
-    from . import messages
-
-    try:
-        cls, version = getattr(messages, arguments[0]), int(arguments[1])
-        cls.check_version(version)
-    except (IndexError, AttributeError, ValueError) as error:
-        print(f"usage: python -m kmini.protocol.compile <message class> <version>   ({error})")
-        return 2
-    print(source_of(cls, version), end="")
-    return 0
-
-
-if __name__ == "__main__":
-    import sys
-
-    sys.exit(_main(sys.argv[1:]))

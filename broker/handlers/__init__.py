@@ -5,7 +5,7 @@ searched. The docstring of a module is the data sheet: versions, behaviour, diff
 """
 
 from ..api.registry import registered
-from . import (  # noqa: F401  (importing a module registers its handler)
+from . import (
     add_offsets_to_txn,
     add_partitions_to_txn,
     alter_client_quotas,

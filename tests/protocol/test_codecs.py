@@ -2,10 +2,9 @@
 
 import pytest
 
-from kmini.protocol.compile import _main as print_source
 from kmini.protocol.compile import source_of
 from kmini.protocol.errors import MalformedMessage
-from kmini.protocol.messages import DeleteRecordsRequest, FetchResponse, ProduceRequest
+from kmini.protocol.messages import FetchResponse, ProduceRequest
 from kmini.protocol.primitives import (
     Array,
     Boolean,
@@ -214,14 +213,3 @@ def test_the_source_of_a_codec_is_python_to_read() -> None:
     assert "def encode_ProduceRequest_v9(message):" in source
     assert "for partition in partition_data:" in source or "partition_data[" in source
     compile(source, "<source>", "exec")
-
-
-def test_the_source_can_be_printed_by_name_and_version(capsys: pytest.CaptureFixture[str]) -> None:
-    assert print_source(["DeleteRecordsRequest", "2"]) == 0
-    assert capsys.readouterr().out == source_of(DeleteRecordsRequest, 2)
-
-
-@pytest.mark.parametrize("arguments", [[], ["DeleteRecordsRequest"], ["Nothing", "1"], ["DeleteRecordsRequest", "9"]])
-def test_what_cannot_be_printed_is_one_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert print_source(arguments) == 2
-    assert len(capsys.readouterr().out.splitlines()) == 1

@@ -6,7 +6,7 @@ import pytest
 
 from kmini.protocol import messages
 from kmini.protocol.messages import REQUESTS
-from kmini.protocol.schema import Request, structs_of
+from kmini.protocol.schema import Message, Request, structs_of
 
 RANGES = {
     "Produce": (0, 13),
@@ -72,10 +72,16 @@ def test_versions_span_from_kafka_3_9_to_4_3() -> None:
 
 def test_every_module_of_messages_is_listed() -> None:
     folder = pathlib.Path(messages.__file__).parent
-    modules = {path.stem for path in folder.glob("*.py")} - {"__init__", "headers"}
+    modules = {path.stem for path in folder.glob("*.py")} - {"__init__", "__main__", "headers"}
     listed = {cls.__module__.rpartition(".")[2] for cls in REQUESTS.values()}
     assert modules == listed
-    assert {"REQUESTS", *(c.__name__ for r in REQUESTS.values() for c in (r, r.response))} == set(messages.__all__)
+    listed_classes = {cls for cls in vars(messages).values() if isinstance(cls, type) and issubclass(cls, Message)}
+    assert listed_classes - {Request} == {cls for request in REQUESTS.values() for cls in (request, request.response)}
+
+
+def test_no_two_requests_have_the_same_api_key() -> None:
+    requests = {cls for cls in vars(messages).values() if isinstance(cls, type) and issubclass(cls, Request)}
+    assert requests - {Request} == {*REQUESTS.values()}
 
 
 @pytest.mark.parametrize("request_class", REQUESTS.values(), ids=lambda cls: cls.name)
