@@ -199,7 +199,7 @@ def test_a_log_that_ends_below_its_high_watermark_has_lost_records_and_a_row_say
     log.high_watermark(9)
     rows = read(reader(log.log_dir))
     assert offsets(rows) == [*range(5)]
-    assert errors(rows) == [f"{path}: the log ends at offset 5, and what is below 9 was committed"]
+    assert errors(rows) == [f"{path}: the log ends at offset 5, and records below 9 were committed"]
 
 
 def test_damage_fails_the_query_where_that_is_asked_or_no_column_can_tell_it(log: Log) -> None:
