@@ -9,7 +9,7 @@ from functools import partial
 
 from ..protocol.errors import KafkaStorageError, NotLeaderOrFollower, UnknownTopicId, UnknownTopicOrPartition
 from ..protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition, is_internal
-from ..storage import filenames
+from ..storage import filenames, retention
 from ..storage.background_work import BackgroundWork
 from ..storage.checkpoint_files import write_offsets
 from ..storage.filesystem import FileSystem, OsFileSystem
@@ -545,7 +545,7 @@ class Broker:
                 await asyncio.sleep(0)
 
     def _next_retention_ms(self) -> int | None:
-        times = (partition.log.next_retention_ms() for partition in self.partitions.values())
+        times = (retention.next_retention_ms(partition.log) for partition in self.partitions.values())
         return min((time for time in times if time is not None), default=None)
 
     def settings_changed(self) -> None:
@@ -555,7 +555,7 @@ class Broker:
 
     def retain(self, partition: Partition) -> bool:
         """Delete the segments of one partition whose time is over; says whether there were any. KafkaStorageError."""
-        deleted = partition.log.apply_retention(self.clock.now_ms())
+        deleted = retention.apply_retention(partition.log, self.clock.now_ms())
         if deleted:
             self.changed(partition.topic_partition)
         return deleted > 0

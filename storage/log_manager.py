@@ -18,8 +18,9 @@ from .checkpoint_files import CorruptCheckpoint
 from .filenames import partition_directory
 from .filesystem import FileSystem, make_directory_durable
 from .filesystem import Lock as FileLock
-from .log import LogEnvironment, PartitionLog
+from .log import PartitionLog
 from .log_config import LogConfig
+from .log_creation import create_log
 from .log_dir_files import (
     CorruptMetadata,
     LaterMetadata,
@@ -31,8 +32,10 @@ from .log_dir_files import (
     write_meta_properties,
     write_partition_metadata,
 )
+from .log_environment import LogEnvironment
 from .producers.producer_state import DEFAULT_EXPIRATION_MS
 from .recovery import load_log
+from .retention import apply_retention
 
 logger = logging.getLogger("kmini.storage")
 
@@ -205,7 +208,7 @@ class LogManager:
                 if file.size:  # left by an attempt that failed
                     file.truncate(0)
                 file.append(encode_partition_metadata(topic_id))
-            log = PartitionLog.create(self.environment, path, topic_partition, topic_id, config)
+            log = create_log(self.environment, path, topic_partition, topic_id, config)
         except OSError as error:
             self._half_made.add(topic_partition)
             with contextlib.suppress(KafkaStorageError):
@@ -286,7 +289,7 @@ class LogManager:
         changed = []
         for topic_partition, log in self.logs.items():
             try:
-                if log.apply_retention(now_ms):
+                if apply_retention(log, now_ms):
                     changed.append(topic_partition)
             except KafkaStorageError as error:
                 logger.error("retention: %s", error)

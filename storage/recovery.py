@@ -31,9 +31,10 @@ from .filesystem import FileSystem
 from .flush import DiskState
 from .indexes.index_file import CorruptIndex
 from .leader_epochs import EpochEntry, LeaderEpochs
-from .log import LogEnvironment, PartitionLog
+from .log import PartitionLog
 from .log_config import LogConfig
 from .log_dir_files import CorruptMetadata, read_partition_metadata
+from .log_environment import LogEnvironment
 from .log_file import read_headers
 from .producers.producer_replay import replay, replay_batch, take_snapshot
 from .producers.producer_snapshot import remove_stray_snapshots

@@ -26,6 +26,7 @@ from kmini.protocol.messages.list_offsets import (
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
+from kmini.storage.deletion import without_checkpoint
 from kmini.storage.validation import validate
 
 Asked = ListOffsetsRequest.Topic.Partition
@@ -73,7 +74,7 @@ async def test_a_timestamp_finds_the_first_record_at_or_after_it(filled: Broker,
 
 
 async def test_what_was_deleted_is_not_found(filled: Broker, ask) -> None:
-    filled.leader_of(TopicPartition("t", 0)).delete_records(2)
+    filled.leader_of(TopicPartition("t", 0)).delete_records(2, without_checkpoint)
     answer = of(await ask(filled, request(101)))
     assert (answer.timestamp, answer.offset) == (200, 2)
     assert of(await ask(filled, request(EARLIEST))).offset == 2
