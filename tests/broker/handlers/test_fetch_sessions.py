@@ -23,6 +23,7 @@ from kmini.protocol.messages.fetch import FetchRequest, FetchResponse
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record, decode_all
 from kmini.protocol.topics import TopicPartition
+from kmini.storage.deletion import without_checkpoint
 from kmini.storage.validation import validate
 
 Asked = FetchRequest.Topic.Partition
@@ -166,7 +167,7 @@ async def test_who_gave_records_is_last_the_next_time(broker: Broker, fetch: Fet
 async def test_a_log_start_offset_that_moved_is_told(broker: Broker, fetch: Fetch) -> None:
     append(broker, 0, b"a")
     session = (await fetch({0: 1, 1: 0}, session=0, epoch=0)).session_id
-    broker.leader_of(TopicPartition("t", 0)).delete_records(1)
+    broker.leader_of(TopicPartition("t", 0)).delete_records(1, without_checkpoint)
     answer = await fetch({}, session=session, epoch=1)
     (partition,) = answer.responses[0].partitions
     assert (partition.partition_index, partition.log_start_offset) == (0, 1)
