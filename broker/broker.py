@@ -11,11 +11,11 @@ from ..protocol.errors import KafkaStorageError, NotLeaderOrFollower, UnknownTop
 from ..protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition, is_internal
 from ..storage import filenames, retention
 from ..storage.background_work import BackgroundWork
-from ..storage.checkpoint_files import write_offsets
 from ..storage.filesystem import FileSystem, OsFileSystem
 from ..storage.log import PartitionLog
 from ..storage.log_config import LogConfig
 from ..storage.log_manager import LogManager
+from ..storage.offset_checkpoint_file import write_offsets
 from .api.releases import NEWEST, RELEASES, Feature
 from .clock import Clock
 from .controller import elections, topics

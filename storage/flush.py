@@ -13,12 +13,12 @@ from threading import Lock
 from typing import NamedTuple
 
 from ..protocol.errors import KafkaStorageError
-from .checkpoint_files import write_epochs
 from .config_key import MAX_LONG
 from .filenames import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
 from .filesystem import FileSystem
 from .leader_epochs import EpochEntry
 from .log_config import LogConfig
+from .offset_checkpoint_file import write_epochs
 from .segment import Segment
 from .segments import Segments
 

@@ -10,9 +10,9 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from ...protocol.topics import TopicPartition
-from ...storage.checkpoint_files import CorruptCheckpoint, read_offsets
 from ...storage.filenames import CLEANER_CHECKPOINT
 from ...storage.filesystem import OsFileSystem
+from ...storage.offset_checkpoint_file import CorruptCheckpoint, read_offsets
 from ..logs.log_dir import LIVE, LogDir, PartitionFolder
 from .segment_headers import FileHeaders
 from .topic_policy import TopicPolicy

@@ -13,10 +13,10 @@ from typing import NamedTuple, TypeVar
 
 from ...protocol.topics import TopicPartition
 from ...storage import filenames
-from ...storage.checkpoint_files import CorruptCheckpoint, read_log_start_offsets, read_offsets
 from ...storage.filenames import parse_broker_directory, parse_partition_directory, parse_segment_file
 from ...storage.filesystem import OsFileSystem
 from ...storage.log_dir_files import CorruptMetadata, read_partition_metadata
+from ...storage.offset_checkpoint_file import CorruptCheckpoint, read_log_start_offsets, read_offsets
 
 LIVE, DELETED, CLEANED, SWAP = "live", "deleted", "cleaned", "swap"
 

@@ -25,11 +25,11 @@ from kmini.protocol.records.control import EndTransactionMarker, build_end_trans
 from kmini.protocol.records.record import Record, decode_all
 from kmini.protocol.topics import TopicPartition
 from kmini.storage import filenames
-from kmini.storage.checkpoint_files import write_log_start_offsets, write_offsets
 from kmini.storage.filenames import segment_path
 from kmini.storage.filesystem import OsFileSystem
 from kmini.storage.indexes.transaction_index import AbortedTransaction, TransactionIndex
 from kmini.storage.log_dir_files import write_partition_metadata
+from kmini.storage.offset_checkpoint_file import write_log_start_offsets, write_offsets
 from kmini.storage.producers.producer_snapshot import ProducerEntry, write_snapshot
 from support.message_sets import message, wrapper
 
