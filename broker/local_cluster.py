@@ -126,14 +126,13 @@ class LocalCluster:
     # --- one of them
 
     async def _start(self, node_id: int) -> Broker:
-        broker = Broker(
+        broker = await Broker.start(
             self._configs[node_id],
             self.data_dir,
             clock=self.clock,
             is_temporary=self._is_temporary,
             controller=self.controller,
         )
-        await broker.start()
         self.brokers[node_id] = broker
         bound = broker.server.listeners
         listeners = tuple(
@@ -205,10 +204,10 @@ class LocalCluster:
 
     async def _lose(self, node_id: int) -> None:
         broker = self.brokers[node_id]
-        broker.is_cut_off = True
-        await broker.replication.hang_up()
+        broker.peers.is_cut_off = True
+        await broker.fetcher_manager.hang_up()
         for other in self.brokers.values():
-            await other.replication.hang_up(node_id)
+            await other.fetcher_manager.hang_up(node_id)
         timeout_ms = broker.config.broker_session_timeout_ms
         self._fences[node_id] = self.clock.call_later(timeout_ms, partial(self._fence, node_id), liveness=True)
 
@@ -222,9 +221,9 @@ class LocalCluster:
             raise ValueError(f"broker {node_id} is neither cut off nor paused")
         self._fences.pop(node_id).cancel()
         broker = self.brokers[node_id]
-        broker.is_cut_off = False
+        broker.peers.is_cut_off = False
         if self.controller.is_live(node_id):
-            broker.catch_up()
+            broker.replica_manager.catch_up()
         else:
             broker.come_back()
         broker.server.resume()

@@ -16,8 +16,13 @@ from typing import TYPE_CHECKING, TypeVar
 from ..protocol.errors import KafkaError, KafkaStorageError
 from ..protocol.topics import TopicPartition
 from ..storage.cleaner.cleaning_states import State
+from ..storage.filesystem import FileSystem
 from ..storage.log import PartitionLog
+from ..storage.log_manager import LogManager
+from .clock import Clock
+from .log_maintenance import LogMaintenance
 from .scheduler import Deferred
+from .settings.dynamic_config import DynamicBrokerConfig
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +32,6 @@ if TYPE_CHECKING:
     from ..storage.cleaner.schedule import Job, Schedule
     from ..storage.cleaner.stats import PassReport, Standing
     from ..storage.cleaner.throttle import Throttle
-    from .broker import Broker
 
 T = TypeVar("T")
 
@@ -37,23 +41,37 @@ log = logging.getLogger("kmini.cleaner")
 class LogCleaner:
     """Cleans the compacted logs of a broker. For its loop; made once the logs are loaded."""
 
-    def __init__(self, broker: Broker, changed: Callable[[TopicPartition], None]) -> None:
-        """`changed` is told of every partition whose log has left something to be done elsewhere."""
-        self._broker = broker
-        self._changed = changed
+    def __init__(
+        self,
+        config: DynamicBrokerConfig,
+        clock: Clock,
+        filesystem: FileSystem,
+        log_dir: str,
+        logs: LogManager,
+        maintenance: LogMaintenance,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._filesystem = filesystem
+        self._log_dir = log_dir
+        self._logs = logs
+        self._changed = maintenance.offsets_changed
+        """To be called with every partition whose log has left something to be done elsewhere."""
         self._threads = 0
         self._executor: ThreadPoolExecutor | None = None
         """Of so many threads."""
-        self._look = Deferred(broker.clock, "compaction", self.look)
+        self._look = Deferred(clock, "compaction", self.look)
         self._will_look = False
+        """Whether a look is at most a back-off away. (One that waits for a delete horizon may be a week away.)"""
         self._is_stopping = False
         self._under_way = 0
         self._ended = asyncio.Condition()
         """Notified whenever one of the passes under way has ended, checkpoint and all, or a pause."""
-        self.last_look_ms = broker.clock.now_ms()
+        self.last_look_ms = clock.now_ms()
         """When it last looked for something to clean; at first, when it was made."""
         self.dead_threads = 0
         """How many threads an error that is not of one log has ended in the last look. The next one begins afresh."""
+        maintenance.on_change(self._log_changed)
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -61,19 +79,18 @@ class LogCleaner:
         from ..storage.cleaner.cleaner_checkpoint import CleanerCheckpoint
         from ..storage.cleaner.schedule import Schedule
 
-        broker = self._broker
-        checkpoint = CleanerCheckpoint(broker.filesystem, broker.log_dir)
-        return Schedule(checkpoint, backoff_ms=broker.config.log_cleaner_backoff_ms)
+        checkpoint = CleanerCheckpoint(self._filesystem, self._log_dir)
+        return Schedule(checkpoint, backoff_ms=self._config.current.log_cleaner_backoff_ms)
 
     @cached_property
     def _throttle(self) -> Throttle:
         from ..storage.cleaner.throttle import Throttle
 
-        return Throttle(self._broker.config.log_cleaner_io_max_bytes_per_second)
+        return Throttle(self._config.current.log_cleaner_io_max_bytes_per_second)
 
     @property
     def is_enabled(self) -> bool:
-        return self._broker.config.log_cleaner_enable
+        return self._config.current.log_cleaner_enable
 
     def may_touch(self, partition: TopicPartition) -> bool:
         """Whether no pass reads the sealed segments of this partition: retention waits for those that do."""
@@ -84,17 +101,16 @@ class LogCleaner:
         async with self._ended:
             await self._ended.wait_for(partial(self.schedule.states.is_idle, partition))
 
-    @property
-    def will_look(self) -> bool:
-        """Whether a look is at most a back-off away: what changes need not ask for one. (One that waits for a horizon
-        may be a week away.)"""
-        return self._will_look
+    def _log_changed(self) -> None:
+        """A log changed: look in a back-off, unless that is due already."""
+        if not self._will_look:
+            self.ask()
 
     def ask(self, delay_ms: int | None = None) -> None:
         """Something may have to be cleaned: look in a back-off, or in `delay_ms`, or sooner if that was asked for."""
         if self.is_enabled and not self._is_stopping:
             self._will_look = self._will_look or delay_ms is None
-            self._look.ask(self._broker.config.log_cleaner_backoff_ms if delay_ms is None else delay_ms)
+            self._look.ask(self._config.current.log_cleaner_backoff_ms if delay_ms is None else delay_ms)
 
     async def stop(self) -> None:
         """End the passes under way; what they have swapped in stays."""
@@ -109,9 +125,9 @@ class LogCleaner:
 
     async def look(self) -> None:
         """Roll what must be, clean what can be, and see when to look again."""
-        self.last_look_ms = self._broker.clock.now_ms()
+        self.last_look_ms = self._clock.now_ms()
         self._will_look = False
-        if not any(partition_log.config.is_compacted for partition_log in self._broker.logs.logs.values()):
+        if not any(partition_log.config.is_compacted for partition_log in self._logs.logs.values()):
             return
         try:
             await self._look_at_all()
@@ -121,7 +137,7 @@ class LogCleaner:
             raise
 
     async def _look_at_all(self) -> None:
-        logs, config = self._broker.logs.logs, self._broker.config
+        logs, config = self._logs.logs, self._config.current
         threads = config.log_cleaner_threads
         self.schedule.backoff_ms, self.schedule.threads = config.log_cleaner_backoff_ms, threads
         self._throttle.bytes_per_second = config.log_cleaner_io_max_bytes_per_second
@@ -133,16 +149,16 @@ class LogCleaner:
         self.dead_threads = len(errors)
         if errors:
             raise errors[0]
-        due_ms = self.schedule.next_due_ms(logs, self._broker.clock.now_ms())
+        due_ms = self.schedule.next_due_ms(logs, self._clock.now_ms())
         if due_ms is not None:
-            self.ask(max(due_ms - self._broker.clock.now_ms(), self.schedule.backoff_ms))
+            self.ask(max(due_ms - self._clock.now_ms(), self.schedule.backoff_ms))
 
     def _roll_what_is_due(self) -> None:
         """KIP-354: only sealed segments are cleaned, and nobody may be appending."""
         from ..storage.cleaner.dirtiness import must_roll
 
-        now_ms = self._broker.clock.now_ms()
-        for partition, partition_log in list(self._broker.logs.logs.items()):
+        now_ms = self._clock.now_ms()
+        for partition, partition_log in list(self._logs.logs.items()):
             if partition_log.config.is_compacted:
                 try:
                     if must_roll(partition_log, now_ms):
@@ -151,13 +167,13 @@ class LogCleaner:
                     log.error("%s cannot be rolled: %s", partition, error)
 
     def _roll(self, partition: TopicPartition, partition_log: PartitionLog) -> None:
-        partition_log.roll(self._broker.clock.now_ms())
+        partition_log.roll(self._clock.now_ms())
         self._changed(partition)
 
     async def _find_horizons(self) -> None:
         from ..storage.cleaner.dirtiness import delete_horizons
 
-        logs = self._broker.logs.logs
+        logs = self._logs.logs
         for partition in self.schedule.without_horizon(logs):
             if self._is_stopping or partition not in logs:
                 continue
@@ -173,7 +189,7 @@ class LogCleaner:
 
     async def _clean_all(self) -> None:
         while not self._is_stopping:
-            job = self.schedule.pick(self._broker.logs.logs, self._broker.clock.now_ms())
+            job = self.schedule.pick(self._logs.logs, self._clock.now_ms())
             if self.schedule.checkpoint.is_corrected:
                 await self._write_checkpoint()
             if job is None:
@@ -187,12 +203,12 @@ class LogCleaner:
         """
         from ..storage.cleaner.dirtiness import delete_horizons
 
-        partition_log = self._broker.logs.logs[partition]
+        partition_log = self._logs.logs[partition]
         self._roll(partition, partition_log)
         reports: list[PassReport] = []
         while True:
             await self.until_idle(partition)
-            job = self.schedule.pick_this(partition, partition_log, self._broker.clock.now_ms())
+            job = self.schedule.pick_this(partition, partition_log, self._clock.now_ms())
             report = None if job is None else await self._clean(job)
             if job is None or report is None:
                 reason = self.schedule.failures().get(partition, "its cleaning was stopped")
@@ -242,7 +258,7 @@ class LogCleaner:
         """Drop what is at or beyond `offset`, as a follower that parted from its leader must; `fully`: drop all, and go
         on there. Nothing happens unless it `is_wanted` when the cleaner has let go of the log. KafkaStorageError."""
         async with self.paused(partition):
-            partition_log = self._broker.logs.get(partition)
+            partition_log = self._logs.get(partition)
             if partition_log is None or (is_wanted is not None and not is_wanted()):
                 return
             if fully:
@@ -257,7 +273,7 @@ class LogCleaner:
 
     def standing(self) -> Standing:
         """How it stands with all compacted logs now."""
-        return self.schedule.standing(self._broker.logs.logs, self._broker.clock.now_ms())
+        return self.schedule.standing(self._logs.logs, self._clock.now_ms())
 
     # Cleaning
 
@@ -266,7 +282,7 @@ class LogCleaner:
         from ..storage.cleaner.cleanable_log import CleaningAborted
         from ..storage.cleaner.worker import CleaningWork, swap_in
 
-        broker, loop = self._broker, asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
 
         def is_stopped() -> bool:
             return self._is_stopping or self.schedule.states.is_aborted(job.partition)
@@ -280,13 +296,13 @@ class LogCleaner:
         def swap(group: CleanedGroup) -> None:
             asyncio.run_coroutine_threadsafe(swap_on_loop(group), loop).result()
 
-        work = CleaningWork(job, broker.clock.now_ms(), self._limits(), self._throttle, is_stopped)
+        work = CleaningWork(job, self._clock.now_ms(), self._limits(), self._throttle, is_stopped)
         self._under_way += 1
         try:
             await self._in_thread(partial(work.run, swap))
         finally:
             error = None if is_stopped() else work.error
-            has_moved = self.schedule.ended(job, work.report, error, broker.clock.now_ms())
+            has_moved = self.schedule.ended(job, work.report, error, self._clock.now_ms())
             if has_moved:
                 await self._write_checkpoint()
             self._under_way -= 1
@@ -297,14 +313,14 @@ class LogCleaner:
     async def _write_checkpoint(self) -> None:
         checkpoint = self.schedule.checkpoint
         try:
-            await self._in_thread(partial(checkpoint.write, checkpoint.snapshot(self._broker.logs.logs.keys())))
+            await self._in_thread(partial(checkpoint.write, checkpoint.snapshot(self._logs.logs.keys())))
         except OSError as error:
             log.error("the cleaner checkpoint cannot be written: %s", error)
 
     def _limits(self) -> Limits:
         from ..storage.cleaner.cleanable_log import Limits
 
-        config = self._broker.config
+        config = self._config.current
         threads = max(config.log_cleaner_threads, 1)
         return Limits(
             map_bytes=config.log_cleaner_dedupe_buffer_size // threads,
@@ -315,7 +331,7 @@ class LogCleaner:
 
     async def _in_thread(self, function: Callable[[], T]) -> T:
         """Not in one of the broker's worker threads: a pass takes minutes, and others wait for those."""
-        threads = max(self._broker.config.log_cleaner_threads, 1)
+        threads = max(self._config.current.log_cleaner_threads, 1)
         if self._executor is None or threads != self._threads:
             from concurrent.futures import ThreadPoolExecutor
 

@@ -203,8 +203,9 @@ def metrics() -> str:
 
 async def _busy_metrics() -> str:
     with tempfile.TemporaryDirectory() as directory:
-        broker = Broker(BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0"}), directory, is_temporary=True)
-        await broker.start()
+        broker = await Broker.start(
+            BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0"}), directory, is_temporary=True
+        )
         try:
             create(broker, "orders", partitions=1)
             broker.metrics.produced("orders", 1, 100)

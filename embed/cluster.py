@@ -181,16 +181,16 @@ class ClusterOperations(SharedOperations):
 
     async def hold(self, broker: int) -> None:
         """Have one fetch nothing, as a follower that lags, until `release`. Raises BrokerNotRunning."""
-        await self.broker(broker).replication.hold()
+        await self.broker(broker).fetcher_manager.hold()
 
     async def release(self, broker: int) -> None:
         """End `hold`. Raises BrokerNotRunning."""
-        self.broker(broker).replication.release()
+        self.broker(broker).fetcher_manager.release()
 
     async def limit_fetch_version(self, broker: int, version: int | None) -> None:
         """Have one follow with Fetch of this version at most, as one of an older release does; None ends it. Below
         version 5 a follower does not tell where its log starts (KIP-107). Raises BrokerNotRunning."""
-        await self.broker(broker).replication.limit_fetch_version(version)
+        await self.broker(broker).fetcher_manager.limit_fetch_version(version)
 
 
 class _Change(Operation):

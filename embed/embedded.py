@@ -62,8 +62,13 @@ class Broker(Host[Operations, "AsyncBroker"]):
     # --- life
 
     async def _begin(self, data_dir: str, *, is_temporary: bool) -> Operations:
-        core = Core(self._config, data_dir, clock=MovableClock(self._ahead_ms), is_temporary=is_temporary)
-        await core.start(before_open=lambda: Operations(core).create_missing(self._topics))
+        core = await Core.start(
+            self._config,
+            data_dir,
+            clock=MovableClock(self._ahead_ms),
+            is_temporary=is_temporary,
+            before_open=lambda core: Operations(core).create_missing(self._topics),
+        )
         self._address = core.address
         # Started again, it comes back to the port that its clients know.
         bound = tuple(Endpoint(listener.name, listener.host, listener.port) for listener in core.server.listeners)

@@ -46,7 +46,7 @@ class Operations(SharedOperations):
 
     async def apply_retention(self) -> None:
         """Do now what retention would do at its next check, with every topic."""
-        await self.core.apply_retention()
+        await self.core.housekeeping.apply_retention()
 
     async def compact(self, topic: str, partition: int | None = None) -> "list[PassReport]":
         """As `topic(topic).compact(partition)`. Raises UnknownTopicOrPartition, PolicyViolation, KafkaStorageError."""
@@ -85,13 +85,13 @@ class TopicOperations:
         Raises UnknownTopicOrPartition, KafkaStorageError.
         """
         for led in self._partitions(partition):
-            self._core.roll(led)
+            self._core.replica_manager.roll(led)
 
     async def apply_retention(self, partition: int | None = None) -> None:
         """Do now what retention would do at its next check. Raises UnknownTopicOrPartition, KafkaStorageError."""
         for led in self._partitions(partition):
             await self._core.cleaner.until_idle(led.topic_partition)
-            self._core.retain(led)
+            self._core.replica_manager.retain(led)
 
     def _partitions(self, partition: int | None) -> list[Partition]:
         return self._operations.led(self._name, partition)

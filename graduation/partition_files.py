@@ -17,7 +17,6 @@ from ..storage.cleaner.cleaned_segment import CleanedSegment
 from ..storage.filenames import parse_segment_file
 from ..storage.filesystem import FileSystem
 from ..storage.log_config import LogConfig
-from ..storage.segments import rename_segment
 from .source import Refused
 from .tombstones import converted, holds_flagged_values
 
@@ -128,7 +127,7 @@ class Copier:
                     f"{error.message}: a flagged tombstone may stand behind it; kmini log dump {path} shows the damage"
                 ) from error
             segment = new.finish(modified_ms)
-            rename_segment(self._filesystem, segment, "")
+            segment.rename("")
             segment.close()
             return count
 

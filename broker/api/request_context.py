@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ..security.fetch_access import FetchAccess
     from ..security.resources import Principal
     from ..security.sasl import SaslSession
+    from ..services import Services
 
 T = TypeVar("T")
 
@@ -44,13 +45,15 @@ class RequestConnection(Protocol):
 class Context:
     """The circumstances of one request."""
 
-    __slots__ = ("broker", "client_id", "connection", "version")
+    __slots__ = ("broker", "client_id", "connection", "services", "version")
 
     access: FetchAccess | None = None
     """The partitions that a fetch may read; None for all."""
 
     def __init__(self, broker: Broker, connection: RequestConnection, version: int, client_id: str | None) -> None:
         self.broker = broker
+        self.services: Services = broker.services
+        """The parts of the broker that serves the request."""
         self.connection = connection
         self.version = version
         self.client_id = client_id

@@ -48,7 +48,7 @@ def leave(controller: Controller, node_id: int, is_unclean_allowed: IsUncleanAll
     settle(controller, is_unclean_allowed)
     for broker in controller.brokers:
         if broker.host is not None:
-            broker.host.broker_left(node_id)
+            broker.host.replica_manager.broker_left(node_id)
 
 
 def join(controller: Controller, broker: BrokerRegistration, is_unclean_allowed: IsUncleanAllowed = never) -> None:

@@ -106,7 +106,7 @@ async def _take_back(broker: Broker, grown: Topic, count: int) -> None:
     broker.controller.take_back_partitions(current, count)
     for number in range(count, len(grown.partitions)):
         for host in live(broker):
-            host.drop(TopicPartition(grown.name, number))
+            host.replica_manager.drop(TopicPartition(grown.name, number))
 
 
 def delete(broker: Broker, name: str) -> None:
@@ -245,7 +245,7 @@ def _host(
         broker.logs.assign_topic_id(topic_partition, topic_id)
     elif present is not None and present.topic_id != topic_id:
         raise InconsistentTopicId(f"its folder belongs to another topic of that name, {format_uuid(present.topic_id)}")
-    broker.host(topic_partition, topic_id, config, state)
+    broker.replica_manager.host(topic_partition, topic_id, config, state)
 
 
 def _drop_all(broker: Broker, topics: Sequence[Topic]) -> Iterator[None]:
@@ -259,7 +259,7 @@ def _drop_all(broker: Broker, topics: Sequence[Topic]) -> Iterator[None]:
         for topic in topics:
             try:
                 for number in range(len(topic.partitions)):
-                    host.drop(TopicPartition(topic.name, number))
+                    host.replica_manager.drop(TopicPartition(topic.name, number))
                     yield
                 host.metrics.forget(topic.name)
                 gone.append(topic.id)

@@ -92,7 +92,7 @@ class Deletion:
                 delete_files()
         except Exception as error:
             self.error = kafka_error(error, f"the deletion in {self.topic_partition}")
-        self._broker.changed(self.topic_partition)
+        self._broker.replica_manager.offsets_changed(self.topic_partition)
 
     def is_pending(self) -> bool:
         """Whether it has neither failed nor reached every live replica (step 4). What it has come to then stays its
@@ -139,7 +139,7 @@ async def persist(broker: "Broker", deletions: list[Deletion]) -> None:
     """Have the new offsets in the checkpoint before anyone is told of them; requests at the same time share the
     write."""
     try:
-        await broker.log_start_checkpoint.written()
+        await broker.services.log_start_checkpoint.written()
     except OSError as error:
         for deletion in deletions:
             if deletion.error is None:

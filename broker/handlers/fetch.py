@@ -146,7 +146,7 @@ async def resolve(request: FetchRequest, reader: Reader, context: Context) -> li
             if turn.is_over:
                 await turn.next()
             key = (topic.topic, topic.topic_id, partition.partition)
-            wanted[key] = Wanted(context.broker, topic, partition, reader)
+            wanted[key] = Wanted(context.services.replica_manager, topic, partition, reader)
     return list(wanted.values())
 
 

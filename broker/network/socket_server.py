@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from ..api.registry import Handler, served
 from ..clock import Timer
-from ..security.authorizer import authorizer_of
 from ..security.guarding import guarded
 from ..security.security_settings import sasl_settings
 from .client_hints import ClientHints
@@ -45,7 +44,7 @@ class Server:
 
     def __init__(self, broker: "Broker", handlers: dict[int, Handler]) -> None:
         self.broker = broker
-        self.authorizer = authorizer_of(broker.config, broker.controller.acls)
+        self.authorizer = broker.services.authorizer
         """Decides which operations clients may do; None where clients may do all."""
         self.handlers = served(handlers, broker.release)
         if self.authorizer is not None:

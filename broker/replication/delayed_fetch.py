@@ -15,7 +15,7 @@ from ...protocol.errors import (
     TopicAuthorizationFailed,
     UnknownLeaderEpoch,
 )
-from ...protocol.messages.fetch import READ_COMMITTED, FetchRequest
+from ...protocol.messages.fetch import FetchRequest
 from ...protocol.records.batch import MAGIC, MAGIC_AT, end_offset_of
 from ...protocol.topics import TopicPartition
 from ...storage.config_key import MAX_LONG
@@ -27,9 +27,12 @@ from .partition import NO_EPOCH, Partition
 from .replica_selection import LEADER, RACK_AWARE, preferred_replica
 
 if TYPE_CHECKING:
-    from ..broker import Broker
     from ..security.fetch_access import FetchAccess
     from .fetcher_manager import Followed
+    from .replica_manager import ReplicaManager
+
+READ_COMMITTED = 1
+"""The isolation level of readers who want only what is decided."""
 
 _LARGEST_READ = 8 * 1024 * 1024
 """Bytes read from a partition at once. A larger limit of the client is met by its next fetch: a read holds the loop."""
@@ -74,7 +77,7 @@ class Wanted:
     """One partition of a fetch: what is asked for it, and what that resolved to."""
 
     __slots__ = (
-        "_broker",
+        "_replica_manager",
         "asked",
         "error",
         "partition",
@@ -88,7 +91,7 @@ class Wanted:
 
     def __init__(
         self,
-        broker: "Broker",
+        replica_manager: "ReplicaManager",
         topic: FetchRequest.Topic,
         asked: FetchRequest.Topic.Partition,
         reader: Reader,
@@ -99,7 +102,7 @@ class Wanted:
         """None for a topic id that there is not."""
         self.sent_high_watermark = self.sent_log_start_offset = -1
         """What a session's client was told last."""
-        self._broker = broker
+        self._replica_manager = replica_manager
         self.ask(asked, reader)
 
     def ask(self, asked: FetchRequest.Topic.Partition, reader: Reader) -> None:
@@ -112,14 +115,16 @@ class Wanted:
         """Find the partition as it is now."""
         self.error: KafkaError | None = None
         self.partition: Partition | Followed | None = None
-        broker = self._broker
+        manager = self._replica_manager
         try:
-            name = broker.topic_name(self.topic_id) if self.reader.names_topics_by_id else self.topic
+            name = manager.topic_name(self.topic_id) if self.reader.names_topics_by_id else self.topic
             self.topic_partition = TopicPartition(name, self.asked.partition)
-            followed = broker.replication.followed.get(self.topic_partition) if self.reader.may_read_followers else None
+            followed = None
+            if self.reader.may_read_followers:
+                followed = manager.fetcher_manager.followed.get(self.topic_partition)
             if followed is not None and not followed.knows_log_start:
                 raise NotLeaderOrFollower("this replica does not know yet what has been deleted while it was away")
-            partition = followed or broker.leader_of(self.topic_partition)
+            partition = followed or manager.leader_of(self.topic_partition)
             # Here, and here only, any negative number stands for none.
             partition.check_leader_epoch(max(self.asked.current_leader_epoch, NO_EPOCH))
             if self.reader.is_follower:
@@ -146,16 +151,16 @@ class Wanted:
 
     def is_served_here(self) -> bool:
         """Whether the partition that was found is still what this broker leads, or follows for this reader."""
-        partition, broker = self.partition, self._broker
+        partition, manager = self.partition, self._replica_manager
         if isinstance(partition, Partition):
-            return broker.is_led_here(partition)
-        return partition is not None and broker.replication.followed.get(partition.topic_partition) is partition
+            return manager.is_led_here(partition)
+        return partition is not None and manager.fetcher_manager.followed.get(partition.topic_partition) is partition
 
     def _preferred_replica(self) -> int:
         partition = self.partition
         if not isinstance(partition, Partition) or not partition.replicas:
             return LEADER
-        return preferred_replica(self._broker, partition, self.asked.fetch_offset, self.reader.rack)
+        return preferred_replica(self._replica_manager, partition, self.asked.fetch_offset, self.reader.rack)
 
     def read(self, max_bytes: int, *, whole_first_batch: bool) -> "Answer":
         """What the partition has for this reader now."""
@@ -187,7 +192,7 @@ class Wanted:
     def is_behind_high_watermark(self) -> bool:
         """Whether this is a follower that has to hear of the high watermark at once, because consumers may read there
         (KAFKA-9731)."""
-        if not self.reader.is_follower or self._broker.config.replica_selector_class != RACK_AWARE:
+        if not self.reader.is_follower or self._replica_manager.config.current.replica_selector_class != RACK_AWARE:
             return False
         assert self.partition is not None
         known = self.sent_high_watermark if self.sent_high_watermark >= 0 else self.asked.high_watermark

@@ -27,7 +27,7 @@ from ..clock import Clock
 from .delayed_fetch import Answer, Reader, Wanted
 
 if TYPE_CHECKING:
-    from ..broker import Broker
+    from .replica_manager import ReplicaManager
 
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
@@ -53,14 +53,14 @@ class FetchSession:
     """What a reader asked for, and which of it may have news."""
 
     def __init__(
-        self, broker: "Broker", session_id: int, wanted: Iterable[Wanted], reader: Reader, now_ms: int
+        self, replica_manager: "ReplicaManager", session_id: int, wanted: Iterable[Wanted], reader: Reader, now_ms: int
     ) -> None:
         self.id = session_id
         self.epoch = next_epoch(INITIAL_EPOCH)
         """Of the request that is expected next."""
         self.reader = reader
         self.created_ms = self.used_ms = now_ms
-        self._broker = broker
+        self._replica_manager = replica_manager
         self._wanted: dict[Key, Wanted] = {}
         self._by_partition: dict[Hashable, Wanted] = {}
         self.pending: dict[Wanted, None] = {}
@@ -82,7 +82,7 @@ class FetchSession:
         wanted = self._by_partition.get(key)
         if wanted is not None:
             self.pending[wanted] = None
-            self._broker.purgatory.check(self)
+            self._replica_manager.purgatory.check(self)
 
     # --- what a request says
 
@@ -97,7 +97,7 @@ class FetchSession:
             for asked in topic.partitions:
                 wanted = self._wanted.get((topic.topic, topic.topic_id, asked.partition))
                 if wanted is None:
-                    self._add(Wanted(self._broker, topic, asked, reader))
+                    self._add(Wanted(self._replica_manager, topic, asked, reader))
                 else:
                     self._quiet(wanted)
                     wanted.ask(asked, reader)
@@ -122,7 +122,7 @@ class FetchSession:
     def _quiet(self, wanted: Wanted) -> None:
         """Stop listening for news of it."""
         if wanted.topic_partition is not None:
-            self._broker.purgatory.ignore(wanted.topic_partition, self)
+            self._replica_manager.purgatory.ignore(wanted.topic_partition, self)
             self._by_partition.pop(wanted.topic_partition, None)
 
     def _wake(self, wanted: Wanted) -> None:
@@ -169,7 +169,7 @@ class FetchSession:
             self.pending[wanted] = None
         elif not answer.is_urgent and _is_at_rest(wanted):
             del self.pending[wanted]
-            self._broker.purgatory.listen(wanted.topic_partition, self)
+            self._replica_manager.purgatory.listen(wanted.topic_partition, self)
 
     def remember(self, read: Iterable[Wanted], answers: Iterable[Answer]) -> None:
         """The partitions were answered in full, as a session's first request is."""
@@ -213,8 +213,8 @@ def _is_at_rest(wanted: Wanted) -> bool:
 class FetchSessions:
     """The sessions of a broker."""
 
-    def __init__(self, broker: "Broker", slots: int, clock: Clock) -> None:
-        self._broker = broker
+    def __init__(self, replica_manager: "ReplicaManager", slots: int, clock: Clock) -> None:
+        self._replica_manager = replica_manager
         self._slots = slots
         self._clock = clock
         self._sessions: dict[int, FetchSession] = {}
@@ -265,7 +265,7 @@ class FetchSessions:
         session_id = _random_id()
         while session_id == NO_SESSION or session_id in self._sessions:
             session_id = _random_id()
-        session = self._sessions[session_id] = FetchSession(self._broker, session_id, wanted, reader, now_ms)
+        session = self._sessions[session_id] = FetchSession(self._replica_manager, session_id, wanted, reader, now_ms)
         return session
 
     def close(self, session_id: int) -> None:

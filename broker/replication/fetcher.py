@@ -34,8 +34,7 @@ from .fetch_sessions import INITIAL_EPOCH, NO_SESSION, next_epoch
 
 if TYPE_CHECKING:
     from ...storage.log import PartitionLog
-    from ..broker import Broker
-    from .fetcher_manager import Followed, Replication
+    from .fetcher_manager import FetcherManager, Followed
 
 log = logging.getLogger("kmini.replication")
 
@@ -50,9 +49,9 @@ OLDEST_WITH_LOG_START = 5
 class Fetcher:
     """Fetches all that is followed from one leader."""
 
-    def __init__(self, broker: Broker, replication: Replication, leader: int) -> None:
-        self._broker = broker
-        self._replication = replication
+    def __init__(self, manager: FetcherManager, leader: int) -> None:
+        self._manager = manager
+        self._config, self._clock = manager.config, manager.clock
         self._leader = leader
         self._partitions: dict[TopicPartition, Followed] = {}
         self._forgotten: list[tuple[bytes, TopicPartition]] = []
@@ -110,10 +109,10 @@ class Fetcher:
     async def _pause(self) -> None:
         """Wait for `replica.fetch.backoff.ms`, or until something is different."""
         self._changed.clear()
-        await self._sleep(self._broker.config.replica_fetch_backoff_ms)
+        await self._sleep(self._config.current.replica_fetch_backoff_ms)
 
     async def _sleep(self, delay_ms: int) -> None:
-        timer = self._broker.clock.call_later(delay_ms, self._changed.set, liveness=True)
+        timer = self._clock.call_later(delay_ms, self._changed.set, liveness=True)
         self._is_pausing = True
         try:
             await self._changed.wait()
@@ -123,7 +122,7 @@ class Fetcher:
 
     async def _fetch_once(self) -> None:
         self._changed.clear()
-        now_ms = self._broker.clock.liveness_ms()
+        now_ms = self._clock.liveness_ms()
         ready = [one for one in self._partitions.values() if one.paused_until_ms <= now_ms]
         if not ready:
             if not self._partitions:
@@ -152,7 +151,7 @@ class Fetcher:
     async def _connected(self) -> Connection:
         if self._connection is None or not self._connection.is_open:
             await self._disconnect()
-            config = self._broker.config
+            config = self._config.current
             settings = inter_broker_connection(config, f"broker-{config.node_id}-fetcher-0")
             connection = await Connection.open(self._address(), settings)
             if self._is_stopped:  # wait_for of Python 3.11 forgets a cancellation that comes with what it waits for
@@ -167,7 +166,7 @@ class Fetcher:
         return self._connection
 
     def _address(self) -> Address:
-        leader = self._broker.peer(self._leader)
+        leader = self._manager.peers.get(self._leader)
         address = None if leader is None else leader.address_for_brokers
         if address is None:
             raise Disconnected(f"broker {self._leader} is not there")
@@ -187,7 +186,7 @@ class Fetcher:
             followed.told = None
 
     def _version(self, connection: Connection) -> int:
-        newest = self._replication.max_fetch_version
+        newest = self._manager.max_fetch_version
         version = connection.version_for(FetchRequest)
         return version if newest is None else min(version, newest)
 
@@ -195,7 +194,7 @@ class Fetcher:
 
     def _request(self, ready: Iterable[Followed], connection: Connection) -> FetchRequest:
         """Name what has changed since the leader was last told; everything in a session's first request."""
-        config, version = self._broker.config, self._version(connection)
+        config, version = self._config.current, self._version(connection)
         topics: dict[str, FetchRequest.Topic] = {}
         for followed in ready:
             place = followed.place
@@ -245,7 +244,7 @@ class Fetcher:
             return
         self._session_id = response.session_id
         self._session_epoch = next_epoch(self._session_epoch) if response.session_id != NO_SESSION else INITIAL_EPOCH
-        controller = self._broker.controller
+        controller = self._manager.controller
         by_partition = {followed.topic_partition: followed for followed in asked}
         has_deleted = False
         deletions: list[tuple[Followed, Callable[[], object]]] = []
@@ -264,20 +263,20 @@ class Fetcher:
                     self._delay(followed, error)
                 has_deleted = has_deleted or followed.log.log_start_offset > start
         if has_deleted:  # the next fetch tells the leader of it, and after that it must stay so
-            await self._broker.log_start_checkpoint.written()
+            await self._manager.maintenance.log_start_checkpoint.written()
         for followed, delete_files in deletions:
             if self._partitions.get(followed.topic_partition) is followed:
                 try:
                     delete_files()
                 except KafkaError as error:
                     self._delay(followed, error)
-                self._broker.changed(followed.topic_partition)
+                self._manager.maintenance.offsets_changed(followed.topic_partition)
 
     def _delay(self, followed: Followed, error: Exception) -> None:
         level = logging.INFO if isinstance(error, (FencedLeaderEpoch, UnknownLeaderEpoch)) else logging.WARNING
         log.log(level, "following %s at broker %d: %s", followed.topic_partition, self._leader, error)
-        now_ms = self._broker.clock.liveness_ms()
-        followed.paused_until_ms = now_ms + self._broker.config.replica_fetch_backoff_ms
+        now_ms = self._clock.liveness_ms()
+        followed.paused_until_ms = now_ms + self._config.current.replica_fetch_backoff_ms
         if followed.told is not None:  # else the leader would send the same again at once
             self._forgotten.append((followed.log.topic_id, followed.topic_partition))
         followed.told = None
@@ -299,14 +298,14 @@ class Fetcher:
         if partition.diverging_epoch is not None:
             await self._cut_back(followed, partition.diverging_epoch.epoch, partition.diverging_epoch.end_offset)
             return
-        partition_log, broker = followed.log, self._broker
+        partition_log = followed.log
         start = max(partition.log_start_offset, partition_log.log_start_offset)
         if partition.records:
             self._begin_where_batch_does(partition_log, partition.records, partition.log_start_offset)
             partition_log.append_as_follower(
-                partition.records, now_ms=broker.clock.now_ms(), leader_epoch=followed.leader_epoch
+                partition.records, now_ms=self._clock.now_ms(), leader_epoch=followed.leader_epoch
             )
-            broker.metrics.replication_bytes_in += len(partition.records)
+            self._manager.metrics.replication_bytes_in += len(partition.records)
         followed.lag = max(partition.high_watermark - partition_log.log_end_offset, 0)
         partition_log.update_high_watermark(partition.high_watermark)
         if start > partition_log.log_start_offset:
@@ -316,7 +315,7 @@ class Fetcher:
                 lambda delete_files: deletions.append((followed, delete_files)),
             )
         followed.knows_log_start = partition_log.log_start_offset >= start
-        broker.changed(followed.topic_partition)
+        self._manager.maintenance.offsets_changed(followed.topic_partition)
 
     def _begin_where_batch_does(self, partition_log: PartitionLog, records: Buffer, leader_start: int) -> None:
         """A log that ends within a batch of the leader's takes it as a whole (KIP-107), and begins with it for now.
@@ -356,14 +355,14 @@ class Fetcher:
         def is_wanted() -> bool:
             return self._partitions.get(followed.topic_partition) is followed
 
-        await self._broker.cleaner.truncate(followed.topic_partition, offset, is_wanted=is_wanted, fully=fully)
+        await self._manager.cleaner.truncate(followed.topic_partition, offset, is_wanted=is_wanted, fully=fully)
 
     async def _leader_offset(self, followed: Followed, landmark: int) -> int:
         connection = await self._connected()
         name, number = followed.topic_partition
         Topic = ListOffsetsRequest.Topic
         request = ListOffsetsRequest(
-            replica_id=self._broker.config.node_id,
+            replica_id=self._config.current.node_id,
             topics=[
                 Topic(
                     name=name,

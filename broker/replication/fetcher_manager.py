@@ -15,12 +15,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...protocol.topics import TopicPartition
-from ..controller.controller import NO_LEADER
+from ..clock import Clock
+from ..controller.controller import Controller
+from ..controller.peers import Peers
+from ..controller.topology import NO_LEADER
+from ..log_cleaner import LogCleaner
+from ..log_maintenance import LogMaintenance
+from ..settings.dynamic_config import DynamicBrokerConfig
 from .partition import check_leader_epoch
 
 if TYPE_CHECKING:
     from ...storage.log import PartitionLog
-    from ..broker import Broker
+    from ..metrics import Metrics
     from .fetcher import Fetcher
 
 
@@ -61,11 +67,26 @@ class Followed:
         return _Place(log.log_end_offset, log.log_start_offset, self.leader_epoch, log.leader_epochs.latest_epoch)
 
 
-class Replication:
-    """All that a broker follows."""
+class FetcherManager:
+    """The partitions that one broker follows, and a fetcher for each of their leaders."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        config: DynamicBrokerConfig,
+        clock: Clock,
+        controller: Controller,
+        peers: Peers,
+        cleaner: LogCleaner,
+        maintenance: LogMaintenance,
+        metrics: Metrics,
+    ) -> None:
+        self.config = config
+        self.clock = clock
+        self.controller = controller
+        self.peers = peers
+        self.cleaner = cleaner
+        self.maintenance = maintenance
+        self.metrics = metrics
         self.followed: dict[TopicPartition, Followed] = {}
         self._fetchers: dict[int, Fetcher] = {}
         self._is_running = False
@@ -130,8 +151,9 @@ class Replication:
         self.followed[followed.topic_partition] = followed
         self._begin(followed)
 
-    def doubt(self) -> None:
-        """Somebody may have deleted records without this broker, which did not count as live."""
+    def forget_log_starts(self) -> None:
+        """Records may have been deleted while the broker did not count as live: serve no consumer from a followed
+        partition until its leader has told where its log starts (KIP-107)."""
         for followed in self.followed.values():
             followed.knows_log_start = False
 
@@ -140,7 +162,7 @@ class Replication:
             if followed.leader not in self._fetchers:
                 from .fetcher import Fetcher  # see there
 
-                self._fetchers[followed.leader] = Fetcher(self._broker, self, followed.leader)
+                self._fetchers[followed.leader] = Fetcher(self, followed.leader)
             self._fetchers[followed.leader].add(followed)
 
     def unfollow(self, topic_partition: TopicPartition) -> None:

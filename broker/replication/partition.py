@@ -3,7 +3,7 @@
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ...protocol.errors import (
     FencedLeaderEpoch,
@@ -13,24 +13,31 @@ from ...protocol.errors import (
     PolicyViolation,
     UnknownLeaderEpoch,
 )
-from ...protocol.messages.delete_records import HIGH_WATERMARK
+from ...protocol.topics import TopicPartition
 from ...storage.deletion import delete_records_below
 from ...storage.log import AppendInfo, PartitionLog
 from ...storage.producers.producer_state import Origin
+from ..clock import Clock
 from ..controller import elections
+from ..controller.controller import Controller
+from ..controller.peers import Peers
 from ..scheduler import in_thread
+from ..settings.dynamic_config import DynamicBrokerConfig
 from .replicas import UNKNOWN, Replica, Replicas
 
 if TYPE_CHECKING:
     from ...storage.deletion import AfterCheckpoint
     from ...storage.validation import ValidatedRecords
-    from ..broker import Broker
-    from ..controller.controller import PartitionState
+    from ..controller.topology import PartitionState
+    from ..metrics import Metrics
 
 log = logging.getLogger("kmini.replication")
 
 NO_EPOCH = -1
 """In place of the leader epoch of a client that does not know one."""
+
+HIGH_WATERMARK = -1
+"""The offset that stands for the high watermark in a DeleteRecords request."""
 
 
 def check_leader_epoch(epoch: int, current: int) -> None:
@@ -42,6 +49,23 @@ def check_leader_epoch(epoch: int, current: int) -> None:
     raise UnknownLeaderEpoch(f"leader epoch {epoch} has not begun; it is {current}")
 
 
+class PartitionHost(Protocol):
+    """The broker of a partition, as the partition uses it: `ReplicaManager`."""
+
+    node_id: int
+    config: DynamicBrokerConfig
+    clock: Clock
+    controller: Controller
+    peers: Peers
+    metrics: "Metrics"
+
+    def offsets_changed(self, topic_partition: TopicPartition) -> None:
+        """Complete the operations that wait for a change of the partition's offsets, and do what follows from it."""
+
+    def check_is_led_here(self, partition: "Partition") -> None:
+        """Raise NotLeaderOrFollower, or UnknownTopicOrPartition, unless the broker still leads `partition`."""
+
+
 class Partition:
     """The leader's view of a partition: its log, its followers, and what all of them have.
 
@@ -49,22 +73,22 @@ class Partition:
     start offset of the live ones. Of a partition with one replica both are the log's own.
     """
 
-    def __init__(self, broker: "Broker", log: PartitionLog, state: "PartitionState") -> None:
-        """`state` names this broker as the leader."""
+    def __init__(self, host: PartitionHost, log: PartitionLog, state: "PartitionState") -> None:
+        """`state` names the broker `host` as the leader."""
         self.log = log
         self.topic_partition = log.topic_partition
         self.state = state
         """As the controller has it."""
         self.leader_epoch = state.leader_epoch
-        self.replicas = Replicas(self._followers(broker, state), state.isr, broker.clock.liveness_ms())
-        self._broker = broker
+        self.replicas = Replicas(self._followers(host, state), state.isr, host.clock.liveness_ms())
+        self._host = host
         self._epoch_start_offset = 0
         self._unreplicated: deque[tuple[int, Callable[[], None]]] = deque()
         """Callbacks of `when_replicated`, with the offset that each waits for, in the order of the log."""
 
     @staticmethod
-    def _followers(broker: "Broker", state: "PartitionState") -> list[int]:
-        return [node_id for node_id in state.replicas if node_id != broker.config.node_id]
+    def _followers(host: PartitionHost, state: "PartitionState") -> list[int]:
+        return [node_id for node_id in state.replicas if node_id != host.node_id]
 
     def become_leader(self) -> None:
         """Start this leader epoch at the log end, before any append; what is in the only replica is committed."""
@@ -74,12 +98,12 @@ class Partition:
 
     def update(self, state: "PartitionState") -> None:
         """The controller has changed who replicates the partition, or who is in sync; the leader and its epoch stay."""
-        is_live = self._broker.controller.is_live
+        is_live = self._host.controller.is_live
         died = [node_id for node_id in self.state.isr if node_id not in state.isr and not is_live(node_id)]
         self.state = state
-        self.replicas.assign(self._followers(self._broker, state), died=died)
+        self.replicas.assign(self._followers(self._host, state), died=died)
         self._advance_high_watermark()
-        self._broker.changed(self.topic_partition)
+        self._host.offsets_changed(self.topic_partition)
 
     def check_leader_epoch(self, epoch: int) -> None:
         """Refuse a client whose idea of the leader is older or newer than ours; -1 means that it has none.
@@ -109,12 +133,12 @@ class Partition:
     def append(self, validated: "ValidatedRecords", now_ms: int, origin: Origin = Origin.CLIENT) -> AppendInfo:
         """Append as the leader, move the high watermark, and wake whoever waits for either. Raises KafkaError, and
         NotLeaderOrFollower where somebody else has become the leader since this was looked up."""
-        self._broker.check_is_led_here(self)
+        self._host.check_is_led_here(self)
         if self.replicas:
-            self.replicas.leader_moves_on(self.log.log_end_offset, self._broker.clock.liveness_ms())
+            self.replicas.leader_moves_on(self.log.log_end_offset, self._host.clock.liveness_ms())
         appended = self.log.append_as_leader(validated, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin)
         self._advance_high_watermark()
-        self._broker.changed(self.topic_partition)
+        self._host.offsets_changed(self.topic_partition)
         return appended
 
     async def flush(self) -> None:
@@ -137,7 +161,7 @@ class Partition:
         if not 0 <= target <= self.log.high_watermark:
             raise OffsetOutOfRange(f"offset {offset} is not between 0 and the high watermark {self.log.high_watermark}")
         if delete_records_below(self.log, target, after_checkpoint):
-            self._broker.changed(self.topic_partition)
+            self._host.offsets_changed(self.topic_partition)
         return target
 
     # --- followers
@@ -176,7 +200,7 @@ class Partition:
             return self._raise_high_watermark(end)
         if len(self.state.isr) < self._effective_min_isr:
             return False
-        now_ms = self._broker.clock.liveness_ms()
+        now_ms = self._host.clock.liveness_ms()
         for replica in self.replicas:
             if replica.node_id in self.state.isr or self._is_about_to_join(replica, now_ms):
                 end = min(end, replica.log_end_offset)
@@ -189,8 +213,8 @@ class Partition:
         return has_moved
 
     def _is_about_to_join(self, replica: Replica, now_ms: int) -> bool:
-        max_lag_ms = self._broker.config.replica_lag_time_max_ms
-        return self._broker.controller.is_live(replica.node_id) and replica.is_caught_up(
+        max_lag_ms = self._host.config.current.replica_lag_time_max_ms
+        return self._host.controller.is_live(replica.node_id) and replica.is_caught_up(
             self.log.log_end_offset, now_ms, max_lag_ms
         )
 
@@ -200,30 +224,30 @@ class Partition:
         if replica is None:
             return
         started_at = replica.log_start_offset
-        replica.fetched(offset, log_start_offset, self.log.log_end_offset, self._broker.clock.liveness_ms())
+        replica.fetched(offset, log_start_offset, self.log.log_end_offset, self._host.clock.liveness_ms())
         # With records that were deleted here it may not lead: it would show them again (KIP-107).
         has_deleted = log_start_offset == UNKNOWN or log_start_offset >= self.log.log_start_offset
         if (
             node_id not in self.state.isr
             and offset >= max(self.log.high_watermark, self._epoch_start_offset)
             and has_deleted
-            and self._broker.controller.is_live(node_id)
+            and self._host.controller.is_live(node_id)
         ):
             self._alter_isr((*self.state.isr, node_id))
         has_moved = self._advance_high_watermark()
         if has_moved or log_start_offset != started_at:
-            self._broker.changed(self.topic_partition)
+            self._host.offsets_changed(self.topic_partition)
 
     def follower_left(self, node_id: int) -> None:
         """A follower is live no more; that the controller has also changed who is in sync is not said."""
         self.replicas.forget(node_id)
         self._advance_high_watermark()
-        self._broker.changed(self.topic_partition)
+        self._host.offsets_changed(self.topic_partition)
 
     def shrink_isr(self) -> None:
         """Leave out the followers that have not kept up (replica.lag.time.max.ms)."""
-        now_ms, end = self._broker.clock.liveness_ms(), self.log.log_end_offset
-        max_lag_ms = self._broker.config.replica_lag_time_max_ms
+        now_ms, end = self._host.clock.liveness_ms(), self.log.log_end_offset
+        max_lag_ms = self._host.config.current.replica_lag_time_max_ms
         lagging = {
             replica.node_id
             for replica in self.replicas
@@ -234,11 +258,11 @@ class Partition:
 
     def _alter_isr(self, isr: tuple[int, ...]) -> None:
         """Have the controller change who is in sync; `update` follows before this returns."""
-        if self._broker.is_cut_off:
+        if self._host.peers.is_cut_off:
             return
-        grows, metrics = len(isr) > len(self.state.isr), self._broker.metrics
+        grows, metrics = len(isr) > len(self.state.isr), self._host.metrics
         try:
-            elections.alter_isr(self._broker.controller, self.topic_partition, self.leader_epoch, isr)
+            elections.alter_isr(self._host.controller, self.topic_partition, self.leader_epoch, isr)
         except KafkaError as error:  # the next fetch, or the next look, tries again
             metrics.failed_isr_updates += 1
             log.error("the replicas in sync of %s cannot be changed: %s", self.topic_partition, error.message)
@@ -256,5 +280,5 @@ class Partition:
         yield self.log.log_start_offset
         for replica in self.replicas:
             # Who is cut off does not hear of deaths either, and must not take itself for the last one.
-            if self._broker.is_cut_off or self._broker.controller.is_live(replica.node_id):
+            if self._host.peers.is_cut_off or self._host.controller.is_live(replica.node_id):
                 yield replica.log_start_offset

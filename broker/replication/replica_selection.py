@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..broker import Broker
-    from .partition import Partition
+    from .partition import Partition, PartitionHost
 
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 LEADER_ONLY = "org.apache.kafka.common.replica.LeaderSelector"
@@ -20,11 +19,11 @@ LEADER = -1
 """In place of a follower's number: read on here."""
 
 
-def preferred_replica(broker: Broker, partition: Partition, offset: int, rack: str) -> int:
+def preferred_replica(host: PartitionHost, partition: Partition, offset: int, rack: str) -> int:
     """The follower that a consumer in `rack` should read from `offset` on; LEADER for none."""
-    if rack == broker.config.broker_rack:
+    if rack == host.config.current.broker_rack:
         return LEADER
-    racks = {registered.node_id: registered.rack for registered in broker.controller.brokers}
+    racks = {registered.node_id: registered.rack for registered in host.controller.brokers}
     near = [
         replica
         for replica in partition.replicas

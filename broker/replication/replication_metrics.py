@@ -50,7 +50,7 @@ def _as_leader(broker: Broker) -> Iterator[Reading]:
     led = list(broker.partitions.values())
     metrics = broker.metrics
     for name, about, value in (
-        ("PartitionCount", "Partitions of this broker.", len(led) + len(broker.replication.followed)),
+        ("PartitionCount", "Partitions of this broker.", len(led) + len(broker.fetcher_manager.followed)),
         ("LeaderCount", "Partitions it leads.", len(led)),
         (
             "UnderReplicatedPartitions",
@@ -84,6 +84,6 @@ def _as_follower(broker: Broker) -> Iterator[Reading]:
     yield Reading(
         "kafka.server:type=ReplicaFetcherManager,name=MaxLag",
         "Committed records that it lacks of the partition it is furthest behind with, as its leader told last.",
-        max((followed.lag for followed in broker.replication.followed.values()), default=0),
+        max((followed.lag for followed in broker.fetcher_manager.followed.values()), default=0),
         {"clientId": "Replica"},
     )

@@ -253,7 +253,7 @@ def _alter_broker(broker: Broker, name: str, changes: Sequence[Change], *, repla
     if not validate_only:
         controller.set_broker_configs(name, configs)
         for host in [broker] if name else live(broker):
-            host.config = config if host is broker else stored_config(host.config, controller)
+            host.dynamic_config.current = config if host is broker else stored_config(host.config, controller)
             host.logs.set_producer_id_expiration_ms(host.config.producer_id_expiration_ms)
             host.settings_changed()
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import gc
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -155,12 +155,14 @@ class _Served:
         is_temporary = not configs[0].data_dir
         self.brokers: list[Broker] = []
         """By node id; none before `start`."""
-        self._one: Broker | None = None
         self._several: LocalCluster | None = None
+        self._start_one: Callable[[Callable[[Broker], None]], Awaitable[Broker]] | None = None
         if len(configs) == 1:
             from kmini.broker.broker import Broker
 
-            self._one = Broker(configs[0], directory, is_temporary=is_temporary, cluster_id=cluster_id)
+            self._start_one = lambda prepare: Broker.start(
+                configs[0], directory, is_temporary=is_temporary, cluster_id=cluster_id, before_open=prepare
+            )
         else:
             from kmini.broker.local_cluster import LocalCluster
 
@@ -169,10 +171,8 @@ class _Served:
     async def start(self, prepare: Callable[[Broker], None]) -> None:
         """Start all, or none, and call `prepare` with one of them before anybody is told where they are. Raises what a
         broker's start does."""
-        if self._one is not None:
-            one = self._one
-            await one.start(before_open=lambda: prepare(one))
-            self.brokers = [one]
+        if self._start_one is not None:
+            self.brokers = [await self._start_one(prepare)]
         elif self._several is not None:
             several = self._several
             await several.start(before_open=lambda: prepare(next(iter(several.brokers.values()))))
@@ -180,10 +180,11 @@ class _Served:
 
     async def stop(self) -> None:
         """Stop all."""
-        if self._one is not None:
-            await self._one.stop()
-        elif self._several is not None:
+        if self._several is not None:
             await self._several.stop()
+        else:
+            for broker in self.brokers:
+                await broker.stop()
 
 
 async def _serve(

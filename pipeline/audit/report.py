@@ -1,4 +1,4 @@
-"""The report of an audit: logs, violations, and requested keys."""
+"""What an audit says: of each log, of each violation, of each key that was asked for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 
 class Kind(str, enum.Enum):
-    """The kind of a finding."""
+    """What a finding is about."""
 
     SUPERSEDED = "superseded"
     """A value whose key has had a later value for longer than the bound."""
@@ -18,17 +18,17 @@ class Kind(str, enum.Enum):
     ABORTED = "aborted"
     """A value whose transaction was aborted longer ago than the bound."""
     UNCOMPACTED = "uncompacted"
-    """Records that have waited for their compaction longer than the bound, dead or not."""
+    """Records wait for their compaction longer than the bound, dead or not."""
     TOMBSTONE = "tombstone"
     """A tombstone past its delete horizon."""
     MARKER = "marker"
-    """A transaction marker past its delete horizon."""
+    """The end of a transaction past its delete horizon."""
     BELOW_START = "below-start"
-    """Deleted records (DeleteRecords, retention) in a file that is deleted as a whole later. Never a violation."""
+    """Deleted records (DeleteRecords, retention) in a file that goes when all of it is. Never a violation."""
     LEFT_OVER = "left-over"
     """A file that is no part of a log, past `file.delete.delay.ms`."""
     ERASED_KEY = "erased-key"
-    """A value of a requested key."""
+    """A value of a key that must not be there."""
     DAMAGED = "damaged"
     """A part of a file that could not be read."""
     UNPROVEN = "unproven"
@@ -36,7 +36,7 @@ class Kind(str, enum.Enum):
 
 
 class Finding(NamedTuple):
-    """A violation, or another fact that a reader should know."""
+    """Something that is not as it was promised, or, where it is no violation, that should be known."""
 
     kind: Kind
     is_violation: bool
@@ -48,17 +48,17 @@ class Finding(NamedTuple):
     position: int | None
     """Byte of the file."""
     key: str | None
-    """The requested key, as text."""
+    """The key that was asked for, as text."""
     written_ms: int | None
     since_ms: int | None
-    """Time of the value's death, of the horizon, or since when records wait."""
+    """When the value died; the horizon; since when records wait."""
     overdue_ms: int | None
-    """Milliseconds by which a bound or horizon is exceeded; grace is not subtracted."""
+    """By how much a bound or horizon is exceeded; grace is not taken off."""
     records: int
-    """Number of records; the one named here is the oldest."""
+    """What this is about, of which the one named is the oldest."""
     size_bytes: int
     detail: str
-    """The finding in words."""
+    """All this in words."""
 
 
 @dataclass(kw_only=True)
@@ -110,37 +110,37 @@ class PartitionReport(RecordTotals):
     partition: int
     path: str
     mark: str
-    """Empty, `delete`, `future` or `stray` (`PartitionFolder.mark`)."""
+    """Nothing, or `delete`, `future`, `stray` (`PartitionFolder.mark`)."""
     is_compacted: bool
     is_read: bool
-    """Whether the audit read the records."""
+    """Its records were read."""
     bound_ms: int | None
-    """`max.compaction.lag.ms`; None without one."""
+    """`max.compaction.lag.ms`, if there is one."""
     segments: int
-    """Number of files, left-over ones included."""
+    """Files of the log, and beside it."""
     size_bytes: int
     records: int = 0
     log_start_offset: int = 0
     first_dirty_offset: int | None = None
     end_offset: int | None = None
-    """The offset at which a cleaning pass would end now."""
+    """Where a pass that began now would end."""
     clean_bytes: int = 0
     cleanable_bytes: int = 0
     dirty_ratio: float | None = None
     uncompacted_since_ms: int | None = None
-    """Time of the first record in the dirty part, as the cleaner estimates it: from the first record of each file."""
+    """The time of the first record in the dirty part, as the cleaner estimates it: by the first one of each file."""
     compaction_delay_ms: int = 0
     """By how much `uncompacted_since_ms` exceeds the bound: Kafka's metric max-compaction-delay-secs."""
     oldest_dead_offset: int | None = None
     oldest_dead_written_ms: int | None = None
     oldest_dead_since_ms: int | None = None
-    """Time of death of the value that has been dead for longest."""
+    """Death of the value that has been dead for longest."""
     left_over_files: int = 0
     left_over_bytes: int = 0
     damages: int = 0
     violations: int = 0
     uncompacted_by_age: list[int] = field(default_factory=list)
-    """Bytes by age, in the bins of `tally.bins_of`."""
+    """Bytes, by the bins of `tally.bins_of`."""
     dead_by_age: list[int] = field(default_factory=list)
 
     @property
@@ -150,29 +150,29 @@ class PartitionReport(RecordTotals):
 
 class KeyStatus(str, enum.Enum):
     LEFT = "left"
-    """A value is left."""
+    """A value is there."""
     TOMBSTONE = "tombstone"
-    """Only tombstones are left."""
+    """Only tombstones are."""
     GONE = "gone"
 
 
 @dataclass
 class KeyReport:
-    """The report of one requested key."""
+    """Of a key that was asked for."""
 
     key: bytes
     status: KeyStatus
     is_proven: bool
-    """Whether everything was read; otherwise the key may be in an unread part."""
+    """Everything was read. Otherwise it may be in what was not."""
     values: int = 0
     tombstones: int = 0
     files: list[str] = field(default_factory=list)
-    """Files with a record of the key."""
+    """Those that it was found in."""
 
 
 @dataclass
 class AuditReport:
-    """The report of an audit."""
+    """All of it."""
 
     path: str
     now_ms: int
@@ -181,12 +181,12 @@ class AuditReport:
     """`local` or `spark`."""
     partitions: list[PartitionReport]
     findings: list[Finding]
-    """Violations first; of each kind, the longest overdue first."""
+    """Violations first, the longest overdue first among those of a kind."""
     keys: list[KeyReport]
     notes: list[str]
-    """Further notes, for example about unreadable checkpoints."""
+    """What else is to be known: of checkpoints that could not be read, say."""
     records: int
-    """Number of records read."""
+    """Read."""
     bytes_read: int
     seconds: float
 
@@ -199,19 +199,19 @@ class AuditReport:
         return not self.violations
 
     def as_dict(self) -> dict[str, Any]:
-        """The report as JSON takes it; keys are texts of `text_of`."""
+        """As JSON takes it; keys that are no text are as in `text_of`."""
         whole = dataclasses.asdict(self)
         whole["findings"] = [finding._asdict() for finding in self.findings]
         for key in whole["keys"]:
             key["key"] = text_of(key["key"])
-        whole["partitions"] = [  # the topic comes first
+        whole["partitions"] = [  # the topic comes first, for a person that reads the JSON
             {name: one[name] for name in sorted(one, key=lambda name: name in _TOTALS)} for one in whole["partitions"]
         ]
         return {"is_clean": self.is_clean, "violations": len(self.violations), **whole}
 
 
 def text_of(key: bytes) -> str:
-    """A key as text: UTF-8, or `0x…` if it is not UTF-8 or not printable."""
+    """A key for people: UTF-8, or `0x…` for what is none, or cannot be printed."""
     try:
         text = key.decode()
     except UnicodeDecodeError:

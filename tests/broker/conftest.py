@@ -7,18 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kmini.broker import scheduler
 from kmini.broker.broker import Broker
 from kmini.broker.settings.broker_config import BrokerConfig
 
 StartBroker = Callable[..., Awaitable[Broker]]
-
-
-@pytest.fixture(autouse=True)
-def long_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work that takes microseconds ends in one turn of the loop, also where the machine stops this process meanwhile;
-    tests of turns give them a length of their own."""
-    monkeypatch.setattr(scheduler, "_TURN_S", 60.0)
 
 
 @pytest.fixture
@@ -28,8 +20,9 @@ async def start_broker(tmp_path: Path) -> AsyncIterator[StartBroker]:
 
     async def start(**settings: object) -> Broker:
         properties = {name.replace("_", "."): str(value) for name, value in settings.items()}
-        broker = Broker(BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0", **properties}), str(tmp_path))
-        await broker.start()
+        broker = await Broker.start(
+            BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0", **properties}), str(tmp_path)
+        )
         started.append(broker)
         return broker
 

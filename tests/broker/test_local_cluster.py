@@ -208,7 +208,7 @@ async def test_a_reassignment_that_cannot_end_is_called_off(cluster: LocalCluste
     before = cluster.state(T0)
     (old,) = before.replicas
     new = min({1, 2, 3} - {old})
-    await cluster.brokers[new].replication.hold()
+    await cluster.brokers[new].fetcher_manager.hold()
     reassign(cluster.controller, T0, [new])
     assert (cluster.state(T0).adding, cluster.state(T0).removing) == ((new,), (old,))
     reassign(cluster.controller, T0, None)
@@ -283,7 +283,7 @@ async def test_a_follower_that_lags_for_too_long_leaves_the_isr_and_returns_when
     late, other = sorted({1, 2, 3} - {leader(cluster).config.node_id})
     async with client(cluster) as ours:
         await ours.produce("t", 0, [record(b"1")])
-        await cluster.brokers[late].replication.hold()
+        await cluster.brokers[late].fetcher_manager.hold()
         writing = asyncio.ensure_future(ours.produce("t", 0, [record(b"2")]))
         await until(lambda: sorted(ends(cluster)) == [1, 2, 2])
         replica = leader(cluster).partitions[T0].replicas.get(other)
@@ -293,5 +293,5 @@ async def test_a_follower_that_lags_for_too_long_leaves_the_isr_and_returns_when
         await clock.advance(1_500, liveness=True)
         await writing
         assert isr(cluster) == {1, 2, 3} - {late}
-        cluster.brokers[late].replication.release()
+        cluster.brokers[late].fetcher_manager.release()
         await until(lambda: isr(cluster) == {1, 2, 3})

@@ -30,6 +30,8 @@ from kmini.storage.log_config import LogConfig
 from kmini.storage.validation import ValidatedRecords
 
 P = TopicPartition("profiles", 0)
+COMPACTED = LogConfig(cleanup_policy=("compact",))
+LED_BY_1 = PartitionState((1,), (1,), 1)
 OTHER = TopicPartition("other", 0)
 WEEK_MS = 7 * 86_400_000
 StartBroker = Callable[..., Awaitable[Broker]]
@@ -42,10 +44,9 @@ async def start(tmp_path: Path) -> Any:
 
     async def make(**topic: Any) -> Broker:
         config = BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0"})
-        broker = Broker(config, str(tmp_path), clock=MovableClock())
-        await broker.start()
+        broker = await Broker.start(config, str(tmp_path), clock=MovableClock())
         started.append(broker)
-        broker.host(P, bytes(range(16)), LogConfig(cleanup_policy=("compact",), **topic), PartitionState((1,), (1,), 1))
+        broker.replica_manager.host(P, bytes(range(16)), LogConfig(cleanup_policy=("compact",), **topic), LED_BY_1)
         return broker
 
     yield make
@@ -102,7 +103,7 @@ async def test_an_idle_log_keeps_the_bound(start: Any) -> None:
 async def test_a_log_that_is_idle_since_a_moment_after_a_look_keeps_the_bound(start: Any) -> None:
     """The other tasks that changes ask for are under way already, on behalf of another topic."""
     broker = await start(max_compaction_lag_ms=3_600_000)
-    broker.host(OTHER, bytes(range(1, 17)), LogConfig(), PartitionState((1,), (1,), 1))
+    broker.replica_manager.host(OTHER, bytes(range(1, 17)), LogConfig(), PartitionState((1,), (1,), 1))
     await broker.clock.advance(12_000)
     record = Record(0, broker.clock.now_ms(), b"a", b"1")
     broker.partitions[OTHER].append(ValidatedRecords.of(build_batch([record])), broker.clock.now_ms())
@@ -125,7 +126,7 @@ async def test_a_topic_that_is_deleted_meanwhile_is_no_failure(start: Any) -> No
     broker = await start()
     put(broker, ("a", "1"), ("a", "2"))
     broker.partitions[P].log.roll(broker.clock.now_ms())
-    broker.drop(P)
+    broker.replica_manager.drop(P)
     await broker.cleaner.look()
     assert broker.cleaner.schedule.failures() == {}
 
@@ -153,15 +154,13 @@ async def test_a_broker_that_stops_ends_its_passes(start: Any) -> None:
 async def test_horizons_are_found_again_after_a_start(tmp_path: Path) -> None:
     configs = {"listeners": "PLAINTEXT://127.0.0.1:0"}
     clock = MovableClock()
-    first = Broker(BrokerConfig.parse(configs), str(tmp_path), clock=clock)
-    await first.start()
+    first = await Broker.start(BrokerConfig.parse(configs), str(tmp_path), clock=clock)
     topics.create(first, "profiles", configs={"cleanup.policy": "compact", "delete.retention.ms": "3600000"})
     put(first, ("a", None), ("b", "1"))
     (report,) = await first.cleaner.compact(P)
     assert report.tombstones_waiting == 1
     await first.stop()
-    second = Broker(BrokerConfig.parse(configs), str(tmp_path), clock=clock)
-    await second.start()
+    second = await Broker.start(BrokerConfig.parse(configs), str(tmp_path), clock=clock)
     assert keys(second) == ["a", "b"]
     await clock.advance(3_700_000)
     assert keys(second) == ["b"]
@@ -213,7 +212,7 @@ async def test_a_pass_over_a_topic_that_is_deleted_is_aborted(start: Any, held: 
     await held.begun()
     states = broker.cleaner.schedule.states
     assert states[P] is State.IN_PROGRESS
-    broker.drop(P)
+    broker.replica_manager.drop(P)
     assert states[P] is State.ABORTED
     held.may_go_on.set()
     await looking
@@ -226,8 +225,8 @@ async def test_a_topic_of_the_same_name_is_cleaned_when_the_pass_over_the_old_on
     broker = await start()
     looking = clean_up(broker)
     await held.begun()
-    broker.drop(P)
-    broker.host(P, bytes(range(1, 17)), LogConfig(cleanup_policy=("compact",)), PartitionState((1,), (1,), 1))
+    broker.replica_manager.drop(P)
+    broker.replica_manager.host(P, bytes(range(1, 17)), COMPACTED, LED_BY_1)
     put(broker, ("b", "1"), ("b", "2"))
     compacting = asyncio.ensure_future(broker.cleaner.compact(P))
     await asyncio.sleep(0)
@@ -245,7 +244,7 @@ async def test_a_pass_over_a_topic_that_is_no_longer_compacted_is_aborted(start:
     for value in (b"1", b"2"):
         validated = ValidatedRecords.of(build_batch([Record(0, broker.clock.now_ms(), b"a", value)]))
         broker.partitions[partition].append(validated, broker.clock.now_ms())
-    broker.roll(broker.partitions[partition])
+    broker.replica_manager.roll(broker.partitions[partition])
     looking = asyncio.ensure_future(broker.cleaner.look())
     await held.begun()
     topic = broker.controller.topic("t")
@@ -301,12 +300,12 @@ async def test_a_damaged_segment_costs_its_partition_and_says_where(
     """File and position in the log line, the partition in the gauges; all others go on."""
     broker = await start()
     other = TopicPartition("other", 0)
-    broker.host(other, bytes(range(1, 17)), LogConfig(cleanup_policy=("compact",)), PartitionState((1,), (1,), 1))
+    broker.replica_manager.host(other, bytes(range(1, 17)), COMPACTED, LED_BY_1)
     for partition in (P, other):
         for value in (b"1", b"2"):
             validated = ValidatedRecords.of(build_batch([Record(0, broker.clock.now_ms(), b"a", value)]))
             broker.partitions[partition].append(validated, broker.clock.now_ms())
-        broker.roll(broker.partitions[partition])
+        broker.replica_manager.roll(broker.partitions[partition])
     log = broker.partitions[P].log
     second = next(iter(log.segments)).size // 2
     log.segments.oldest.log.write_at(second + 65, b"\xff")
@@ -324,7 +323,7 @@ async def test_a_damaged_segment_costs_its_partition_and_says_where(
 async def test_what_is_damaged_so_that_its_age_cannot_be_told_costs_its_partition_only(start: Any) -> None:
     broker = await start(max_compaction_lag_ms=3_600_000)
     put(broker, ("a", "1"))
-    broker.roll(broker.partitions[P])
+    broker.replica_manager.roll(broker.partitions[P])
     broker.partitions[P].log.segments.oldest.log.write_at(16, b"\x09")
     await broker.cleaner.look()
     assert P in broker.cleaner.schedule.failures()
@@ -347,9 +346,8 @@ async def test_a_damaged_horizon_after_a_start_makes_its_partition_uncleanable(s
 
 async def test_a_map_without_room_for_a_key_is_an_error_that_names_the_setting(tmp_path: Path) -> None:
     settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.cleaner.dedupe.buffer.size": "20"}
-    broker = Broker(BrokerConfig.parse(settings), str(tmp_path), clock=MovableClock())
-    await broker.start()
-    broker.host(P, bytes(range(16)), LogConfig(cleanup_policy=("compact",)), PartitionState((1,), (1,), 1))
+    broker = await Broker.start(BrokerConfig.parse(settings), str(tmp_path), clock=MovableClock())
+    broker.replica_manager.host(P, bytes(range(16)), COMPACTED, LED_BY_1)
     put(broker, ("a", "1"))
     with pytest.raises(KafkaStorageError, match=r"raise log\.cleaner\.dedupe\.buffer\.size"):
         await broker.cleaner.compact(P)
@@ -358,9 +356,8 @@ async def test_a_map_without_room_for_a_key_is_an_error_that_names_the_setting(t
 
 async def test_a_map_too_small_for_a_segment_takes_more_passes(tmp_path: Path) -> None:
     settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.cleaner.dedupe.buffer.size": "120"}
-    broker = Broker(BrokerConfig.parse(settings), str(tmp_path), clock=MovableClock())
-    await broker.start()
-    broker.host(P, bytes(range(16)), LogConfig(cleanup_policy=("compact",)), PartitionState((1,), (1,), 1))
+    broker = await Broker.start(BrokerConfig.parse(settings), str(tmp_path), clock=MovableClock())
+    broker.replica_manager.host(P, bytes(range(16)), COMPACTED, LED_BY_1)
     put(broker, *[(f"{number % 6}", "1") for number in range(24)])
     reports = await broker.cleaner.compact(P)
     assert len(reports) > 1
@@ -381,7 +378,7 @@ async def test_a_checkpoint_that_cannot_be_right_is_corrected_on_the_disk_at_onc
 async def test_a_look_that_fails_is_followed_by_another(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     broker = await start()
     put(broker, ("a", "1"), ("a", "2"))
-    broker.roll(broker.partitions[P])
+    broker.replica_manager.roll(broker.partitions[P])
     schedule = broker.cleaner.schedule
     with monkeypatch.context() as patched:
         patched.setattr(schedule, "pick", lambda *_: 1 / 0)
@@ -457,7 +454,7 @@ async def test_how_dirty_the_dirtiest_log_is_is_told_as_it_is_now(start: Any) ->
     put(broker, ("a", "1"))
     await broker.cleaner.compact(P)
     put(broker, ("a", "2"))
-    broker.roll(broker.partitions[P])
+    broker.replica_manager.roll(broker.partitions[P])
     assert gauges(broker)["max_dirty_percent"] == 50
 
 

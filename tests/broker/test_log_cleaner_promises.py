@@ -125,8 +125,7 @@ class World:
 
     async def start(self) -> None:
         config = BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0", "log.cleaner.backoff.ms": str(BACKOFF_MS)})
-        self.broker = Broker(config, self.data_dir, clock=self.clock, filesystem=self.filesystem)
-        await self.broker.start()
+        self.broker = await Broker.start(config, self.data_dir, clock=self.clock, filesystem=self.filesystem)
         if P not in self.broker.partitions:
             topics.create(self.broker, P.topic, configs=self.configs)
             self.reader = Reader(self.clock.now_ms())

@@ -23,8 +23,7 @@ from kmini.storage.validation import ValidatedRecords
 
 @pytest.fixture
 async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
-    broker = Broker(BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0"}), str(tmp_path))
-    await broker.start()
+    broker = await Broker.start(BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0"}), str(tmp_path))
     yield broker
     await broker.stop()
 

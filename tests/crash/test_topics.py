@@ -36,8 +36,9 @@ STEPS: list[tuple[Step, Told]] = [
 
 
 async def start(filesystem: MemoryFileSystem) -> Broker:
-    broker = Broker(BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0"}), "/data", filesystem=filesystem)
-    await broker.start()
+    broker = await Broker.start(
+        BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0"}), "/data", filesystem=filesystem
+    )
     return broker
 
 

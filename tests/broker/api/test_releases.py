@@ -92,7 +92,7 @@ async def test_the_feature_told_is_the_releases(start_broker: Any, name: str | N
 async def test_features_with_a_level_0_are_told_from_version_4_on_and_finalized_above_0(start_broker: Any) -> None:
     broker = await start_broker()
     features = (Feature("at.rest", 0, 2, 0), Feature("in.force", 0, 2, 1), Feature("always", 1, 2, 2))
-    broker.release = Release({}, features)
+    broker.services.release = Release({}, features)
     for version, supported in ((3, ["always"]), (4, ["at.rest", "in.force", "always"])):
         answer = await tell(broker, version)
         assert [feature.name for feature in answer.supported_features] == supported

@@ -89,7 +89,9 @@ async def test_a_deletion_that_a_kill_interrupted_is_finished(
 ) -> None:
     broker = await start_broker()
     topics.create(broker, "t", partitions=3)
-    monkeypatch.setattr(broker, "drop", lambda topic_partition: (_ for _ in ()).throw(KafkaStorageError("killed")))
+    monkeypatch.setattr(
+        broker.replica_manager, "drop", lambda topic_partition: (_ for _ in ()).throw(KafkaStorageError("killed"))
+    )
     topics.delete(broker, "t")
     await broker.stop()
     assert (log_directory / "t-2").exists()

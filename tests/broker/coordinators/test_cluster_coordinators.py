@@ -85,11 +85,11 @@ class Coordinators:
 
     async def hold(self) -> None:
         for follower in self.followers:
-            await follower.replication.hold()
+            await follower.fetcher_manager.hold()
 
     def release(self) -> None:
         for broker in self.cluster.brokers.values():
-            broker.replication.release()
+            broker.fetcher_manager.release()
 
     async def ask(self, request: Any, version: int | None = None) -> Any:
         """The coordinator's answer, in a version that names topics by name. A connection serves one request after the
@@ -508,10 +508,10 @@ async def test_a_new_coordinator_tells_nothing_that_may_be_lost_again(start: Sta
     member_id = await world.stable_member()
     first, behind = world.leader, world.followers[1]
     log = world.followers[0].logs.logs[OFFSETS]
-    await behind.replication.hold()
+    await behind.fetcher_manager.hold()
     answer = await world.appended(commit_of(member_id, 2))
     await until(lambda: log.log_end_offset == first.partitions[OFFSETS].log.log_end_offset)
-    await world.followers[0].replication.hold()
+    await world.followers[0].fetcher_manager.hold()
     world.cluster.move_leader(OFFSETS, world.followers[0].config.node_id)
     assert code(await answer) == "NOT_COORDINATOR"
     loading = "COORDINATOR_LOAD_IN_PROGRESS"

@@ -168,7 +168,7 @@ async def test_segments_may_be_replaced_between_the_steps(
     for number in range(60):
         append(partition, range(number % 5, number % 5 + 1), offset=number)
         if number % 10 == 9:
-            broker.roll(partition)
+            broker.replica_manager.roll(partition)
     steps = broker.groups.load(partition)
     for _ in range(7):
         next(steps)

@@ -39,8 +39,7 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
         "offsets.retention.minutes": "10",
         "offsets.retention.check.interval.ms": str(MINUTE_MS),
     }
-    broker = Broker(BrokerConfig.parse(properties), str(tmp_path), clock=MovableClock())
-    await broker.start()
+    broker = await Broker.start(BrokerConfig.parse(properties), str(tmp_path), clock=MovableClock())
     topics.create_missing(broker, CONSUMER_OFFSETS)
     yield broker
     await broker.stop()
@@ -263,7 +262,7 @@ async def test_offsets_that_expire_while_the_offsets_topic_is_being_deleted_leav
 async def test_a_partition_of_the_offsets_topic_takes_its_groups_with_it_at_once(broker: Broker) -> None:
     await commit(broker, "g", ("a", 0))
     number = broker.groups.store.partition_of("g")
-    broker.drop(TopicPartition(CONSUMER_OFFSETS, number))
+    broker.replica_manager.drop(TopicPartition(CONSUMER_OFFSETS, number))
     assert broker.groups.groups == {}
 
 

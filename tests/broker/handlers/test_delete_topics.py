@@ -122,7 +122,7 @@ async def test_while_folders_are_put_away_nothing_of_the_topic_is_served(
 ) -> None:
     topics.create(broker, "t", partitions=20)
     seen: list[type[KafkaError]] = []
-    drop = broker.drop
+    drop = broker.replica_manager.drop
 
     def look_and_drop(topic_partition: TopicPartition) -> None:
         for number in range(20):
@@ -132,6 +132,6 @@ async def test_while_folders_are_put_away_nothing_of_the_topic_is_served(
                 seen.append(type(error))
         drop(topic_partition)
 
-    monkeypatch.setattr(broker, "drop", look_and_drop)
+    monkeypatch.setattr(broker.replica_manager, "drop", look_and_drop)
     await ask(broker, by_name("t"))
     assert set(seen) == {UnknownTopicOrPartition}

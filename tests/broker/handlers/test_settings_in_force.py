@@ -201,8 +201,7 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
             await started.pop().stop()
         properties = {name.replace("_", "."): str(value) for name, value in settings.items()}
         config = BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0", **properties})
-        broker = Broker(config, str(tmp_path), clock=MovableClock())
-        await broker.start()
+        broker = await Broker.start(config, str(tmp_path), clock=MovableClock())
         started.append(broker)
         return broker
 
@@ -244,7 +243,7 @@ class Three:
 
     def fetcher(self, broker: Broker) -> Any:
         """How a follower follows the leader."""
-        return broker.replication._fetchers[self.leader]
+        return broker.fetcher_manager._fetchers[self.leader]
 
 
 T0 = TopicPartition("t", 0)
@@ -428,11 +427,11 @@ async def index_entries_lie_so_far_apart(bench: Bench) -> None:
 @claim("retention.ms")
 async def old_segments_go(bench: Bench) -> None:
     bench.append()
-    await bench.broker.apply_retention()
+    await bench.broker.housekeeping.apply_retention()
     assert bench.log.log_start_offset == 0
     await bench.set("retention.ms", 1_000)
     await bench.clock.advance(2_000)
-    await bench.broker.apply_retention()
+    await bench.broker.housekeeping.apply_retention()
     assert bench.log.log_start_offset == 1
 
 
@@ -442,7 +441,7 @@ async def superfluous_segments_go(bench: Bench) -> None:
     bench.log.roll(bench.clock.now_ms())
     bench.append()
     await bench.set("retention.bytes", size)
-    await bench.broker.apply_retention()
+    await bench.broker.housekeeping.apply_retention()
     assert bench.log.log_start_offset == 1
 
 
@@ -452,7 +451,7 @@ async def deleted_files_stay_so_long(bench: Bench) -> None:
     await bench.set("retention.ms", 0)
     await bench.set("file.delete.delay.ms", 7_000)
     await bench.clock.advance(10)
-    await bench.broker.apply_retention()
+    await bench.broker.housekeeping.apply_retention()
     due_ms = bench.broker.logs.next_deletion_ms
     assert due_ms is not None
     assert 0 < due_ms - bench.clock.now_ms() <= 7_000
@@ -719,7 +718,7 @@ async def followers_that_lag_for_so_long_leave_the_isr(start: StartCluster, ask:
     late = three.followers[0]
     await three.append()
     await until(lambda: three.end(late) == 1)
-    await late.replication.hold()
+    await late.fetcher_manager.hold()
     await three.append()
     await three.clock.advance(30_000, liveness=True)
     assert late.config.node_id in three.cluster.state(T0).isr
@@ -792,15 +791,15 @@ async def batches_a_fetch(three: Three, partitions: int, appends: int) -> list[i
         await take(self, *arguments)
 
     (late, other) = three.followers
-    await other.replication.hold()
-    await late.replication.hold()
+    await other.fetcher_manager.hold()
+    await late.fetcher_manager.hold()
     for number in range(partitions):
         for _ in range(appends):
             await three.append(number=number)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(PartitionLog, "append_as_follower", counting)
         patch.setattr(Fetcher, "_take", beginning)
-        late.replication.release()
+        late.fetcher_manager.release()
         logs = [late.logs.logs[TopicPartition("t", number)] for number in range(partitions)]
         await until(lambda: [log.log_end_offset for log in logs] == [appends] * partitions)
     return [count for count in brought if count]
@@ -838,7 +837,7 @@ async def coordinators_wait_so_long_for_replicas(start: StartCluster, ask: Ask) 
     found = await ask(three.cluster.brokers[1], FindCoordinatorRequest(key="mine", key_type=1), 3)
     coordinator = three.cluster.brokers[found.node_id]
     for broker in three.cluster.brokers.values():
-        await broker.replication.hold()
+        await broker.fetcher_manager.hold()
     request = InitProducerIdRequest(transactional_id="mine", transaction_timeout_ms=60_000)
     waiting = asyncio.ensure_future(ask(coordinator, request, 4))
     await until(lambda: len(coordinator.purgatory) > 0)

@@ -91,7 +91,7 @@ async def test_a_replica_whose_few_records_are_all_deleted_takes_the_batch_that_
 ) -> None:
     """What it has parted from its leader's log, and nobody can tell any more: the leader has deleted it."""
     away = min({1, 2, 3} - {cluster.state(T0).leader})
-    await cluster.brokers[away].replication.hold()
+    await cluster.brokers[away].fetcher_manager.hold()
     for offset in range(3):
         batch = build_batch([Record(0, 0, None, b"lost")], base_offset=offset, leader_epoch=0)
         cluster.brokers[away].logs.logs[T0].append_as_follower(bytes(batch), now_ms=0)
@@ -132,7 +132,7 @@ async def test_a_follower_is_read_on_while_the_leader_moves(cluster: LocalCluste
         await ours.produce("t", 0, [record(b"value")])
     old = cluster.state(T0).leader
     follower, new = sorted({1, 2, 3} - {old})
-    await cluster.brokers[follower].replication.hold()
+    await cluster.brokers[follower].fetcher_manager.hold()
     cluster.move_leader(T0, new)
     assert await fetch_code(cluster.brokers[follower], 0) == 0
     assert await fetch_code(cluster.brokers[old], 0) == 0
@@ -153,7 +153,7 @@ async def test_a_follower_is_in_sync_only_with_all_that_the_leader_was_elected_w
     """A new leader may hold records above the high watermark that were acknowledged; a replica without them must not be
     elected after it."""
     for broker in cluster.brokers.values():
-        await broker.replication.hold()
+        await broker.fetcher_manager.hold()
     old = cluster.state(T0).leader
     new, behind = sorted({1, 2, 3} - {old})
     for offset in range(2):

@@ -152,7 +152,7 @@ async def test_without_a_selector_the_leader_serves_everybody(tmp_path: Path) ->
 
 async def test_a_replica_without_the_offset_is_not_named(cluster: LocalCluster) -> None:
     await produce(cluster, b"1")
-    await cluster.brokers[2].replication.hold()
+    await cluster.brokers[2].fetcher_manager.hold()
     await produce(cluster, b"2", acks=1)
     await until(lambda: cluster.replica_offsets(T0)[3].log_end_offset == 2)
     assert (await send(cluster.brokers[1], fetch(1, rack="b"), 12)).preferred_read_replica == 2
@@ -195,7 +195,7 @@ async def test_a_session_is_told_again_as_long_as_it_asks_the_leader(cluster: Lo
 async def test_a_follower_serves_consumers_up_to_its_high_watermark(cluster: LocalCluster) -> None:
     await produce(cluster, b"1", b"2")
     await until(lambda: high_watermark(cluster, 2) == 2)
-    await cluster.brokers[3].replication.hold()
+    await cluster.brokers[3].fetcher_manager.hold()
     await produce(cluster, b"3", acks=1)  # which is on one follower, and not committed
     await until(lambda: cluster.replica_offsets(T0)[2].log_end_offset == 3)
     answer = await send(cluster.brokers[2], fetch(0, rack="b"), 12)

@@ -60,8 +60,7 @@ async def serve(tmp_path: Path) -> Any:
 
     async def start(clock: MovableClock | None = None, **changed: str) -> Served:
         settings = {**SETTINGS, **{name.replace("_", "."): value for name, value in changed.items()}}
-        broker = Broker(BrokerConfig.parse(settings), str(tmp_path), clock=clock)
-        await broker.start()
+        broker = await Broker.start(BrokerConfig.parse(settings), str(tmp_path), clock=clock)
         started.append(broker)
         return Served(broker)
 

@@ -24,8 +24,7 @@ async def open_bank(tmp_path: Path) -> AsyncIterator[OpenBank]:
     async def start(**settings: object) -> Bank:
         properties = {name.replace("_", "."): str(value) for name, value in settings.items()}
         config = BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0", **properties})
-        broker = Broker(config, str(tmp_path), clock=MovableClock())
-        await broker.start()
+        broker = await Broker.start(config, str(tmp_path), clock=MovableClock())
         banks.append(Bank(broker))
         return banks[-1]
 

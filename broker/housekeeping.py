@@ -1,0 +1,152 @@
+"""What a broker does at intervals: retention, expiry, time-outs, shrinking of the in-sync replicas, closing of idle
+files.
+
+A task skips the runs in which it can have no effect, so a test may move the clock by a month.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+
+from ..protocol.errors import KafkaStorageError
+from ..storage.filesystem import FileSystem
+from ..storage.log_manager import LogManager
+from .clock import Clock
+from .groups.group_coordinator import GroupCoordinator
+from .log_cleaner import LogCleaner
+from .log_maintenance import LogMaintenance
+from .replication.replica_manager import ReplicaManager
+from .scheduler import Periodic
+from .settings.dynamic_config import DynamicBrokerConfig
+from .transactions.transaction_coordinator import TransactionCoordinator
+
+log = logging.getLogger("kmini.broker")
+
+IDLE_FILE_MS = 60_000
+"""Milliseconds between two looks for idle files: a file that is neither read nor written from one look to the next
+gives its descriptor back."""
+
+
+class Housekeeping:
+    """The periodic tasks of a broker. Belongs to the broker's loop."""
+
+    def __init__(
+        self,
+        config: DynamicBrokerConfig,
+        clock: Clock,
+        filesystem: FileSystem,
+        logs: LogManager,
+        maintenance: LogMaintenance,
+        cleaner: LogCleaner,
+        replica_manager: ReplicaManager,
+        groups: GroupCoordinator,
+        transactions: TransactionCoordinator,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._filesystem = filesystem
+        self._logs = logs
+        self._maintenance = maintenance
+        self._cleaner = cleaner
+        self._replica_manager = replica_manager
+        self._groups = groups
+        self._transactions = transactions
+        self._tasks: list[Periodic] = []
+
+    def start(self) -> None:
+        """Begin to run the tasks."""
+        self._tasks = [*self._log_tasks(), *self._coordinator_tasks(), *self._liveness_tasks()]
+        self._maintenance.ask_for_deletion()
+
+    def stop(self) -> None:
+        """Run no task any more."""
+        for task in self._tasks:
+            task.cancel()
+        self._tasks.clear()
+
+    def _log_tasks(self) -> list[Periodic]:
+        config = self._config.current
+        every = partial(
+            Periodic, self._clock, delay_ms=config.log_initial_task_delay_ms, naps=self._maintenance.paused_tasks
+        )
+        return [
+            every(
+                "retention",
+                self.apply_retention,
+                interval_ms=config.log_retention_check_interval_ms,
+                next_effect_ms=self._next_retention_ms,
+            ),
+            every(
+                "expiry of producer ids",
+                self._expire_producers,
+                interval_ms=config.producer_id_expiration_check_interval_ms,
+                next_effect_ms=self._next_producer_expiry_ms,
+            ),
+        ]
+
+    def _coordinator_tasks(self) -> list[Periodic]:
+        config = self._config.current
+        every = partial(Periodic, self._clock, naps=self._maintenance.paused_tasks)
+        return [
+            every(
+                "expiry of offsets",
+                self._groups.expire_offsets,
+                interval_ms=config.offsets_retention_check_interval_ms,
+                next_effect_ms=self._groups.next_expiry_ms,
+            ),
+            every(
+                "abort of transactions that take too long",
+                self._transactions.abort_timed_out,
+                interval_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+                liveness=True,
+                next_effect_ms=self._transactions.next_time_out_ms,
+            ),
+            every(
+                "expiry of transactional ids",
+                self._transactions.expire_ids,
+                interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
+                next_effect_ms=self._transactions.next_id_expiry_ms,
+            ),
+        ]
+
+    def _liveness_tasks(self) -> list[Periodic]:
+        config = self._config.current
+        every = partial(Periodic, self._clock, liveness=True)
+        return [
+            every(
+                "shrinking of the replicas in sync",
+                self._replica_manager.shrink_isrs,
+                interval_ms=max(config.replica_lag_time_max_ms // 2, 1),
+            ),
+            every("closing of idle files", self._close_idle_files, interval_ms=IDLE_FILE_MS),
+        ]
+
+    async def apply_retention(self) -> None:
+        """Delete the segments that are too old, too many, or below the log start offset."""
+        for partition in list(self._replica_manager.partitions.values()):
+            if not self._cleaner.may_touch(partition.topic_partition):
+                continue  # a pass reads its segments; the next round deletes them
+            try:
+                deleted = self._replica_manager.retain(partition)
+            except KafkaStorageError as error:
+                log.error("retention: %s", error)
+                continue
+            if deleted:
+                await asyncio.sleep(0)
+
+    def _next_retention_ms(self) -> int | None:
+        times = (partition.log.next_retention_ms() for partition in self._replica_manager.partitions.values())
+        return min((time for time in times if time is not None), default=None)
+
+    async def _expire_producers(self) -> None:
+        for partition_log in list(self._logs.logs.values()):
+            partition_log.producers.expire(self._clock.now_ms())
+
+    def _next_producer_expiry_ms(self) -> int | None:
+        times = (partition_log.producers.next_expiry_ms() for partition_log in self._logs.logs.values())
+        return min((time for time in times if time is not None), default=None)
+
+    async def _close_idle_files(self) -> None:
+        self._filesystem.close_idle()

@@ -1,0 +1,128 @@
+"""What a change of a log leaves to be done: operations to complete, checkpoints to write, segments to flush, files to
+delete.
+
+It is done some time after the first change, once for all changes until then; a broker in which nothing changes does
+none of it. What runs at intervals is in `housekeeping.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from functools import partial
+
+from ..protocol.errors import KafkaStorageError
+from ..protocol.topics import TopicPartition
+from ..storage import filenames
+from ..storage.background_work import BackgroundWork
+from ..storage.checkpoint_files import write_offsets
+from ..storage.filesystem import FileSystem
+from ..storage.log_manager import LogManager
+from .clock import Clock
+from .purgatory import Purgatory
+from .scheduler import Deferred, Naps, SharedWrite, in_thread
+from .settings.dynamic_config import DynamicBrokerConfig
+
+log = logging.getLogger("kmini.broker")
+
+
+class LogMaintenance:
+    """Follows the changes of a broker's logs. Belongs to the broker's loop."""
+
+    def __init__(
+        self,
+        config: DynamicBrokerConfig,
+        clock: Clock,
+        filesystem: FileSystem,
+        log_dir: str,
+        logs: LogManager,
+        purgatory: Purgatory,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._filesystem = filesystem
+        self._log_dir = log_dir
+        self._logs = logs
+        self._purgatory = purgatory
+        self.paused_tasks = Naps()
+        """The tasks of `housekeeping.py` that skip their runs until something changes."""
+        self.log_start_checkpoint = SharedWrite(logs.log_start_offsets, logs.write_log_start_offsets)
+        """The checkpoint of log start offsets: DeleteRecords is answered when it is written."""
+        later = partial(Deferred, clock)
+        self._high_watermarks = later("the high watermark checkpoint", self._write_high_watermarks)
+        self._recovery_points = later("the recovery point checkpoint", self._write_recovery_points)
+        self._start_offsets = later("the log start offset checkpoint", self.log_start_checkpoint.written)
+        self._deletions = later("the deletion of files", self._delete_files)
+        self._listeners: list[Callable[[], None]] = []
+        self._working: set[asyncio.Task[None]] = set()
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after every change of a log; it must be quick."""
+        self._listeners.append(listener)
+
+    def offsets_changed(self, topic_partition: TopicPartition) -> None:
+        """The offsets of a partition changed: complete the operations that wait for that, and see to what its log left
+        to be done."""
+        self._purgatory.check(topic_partition)
+        if self.paused_tasks:
+            self.paused_tasks.end()
+        if not self._high_watermarks.is_asked_for:
+            self._ask_for_checkpoints()
+        for listener in self._listeners:
+            listener()
+        environment = self._logs.environment
+        if environment.background:
+            self._start_background_work()
+        if environment.deletions:
+            self.ask_for_deletion()
+
+    def _ask_for_checkpoints(self) -> None:
+        config = self._config.current
+        self._high_watermarks.ask(config.replica_high_watermark_checkpoint_interval_ms)
+        self._recovery_points.ask(config.log_flush_offset_checkpoint_interval_ms)
+        self._start_offsets.ask(config.log_flush_start_offset_checkpoint_interval_ms)
+
+    def ask_for_deletion(self) -> None:
+        """Delete the files that are marked for deletion when `file.delete.delay.ms` has passed."""
+        due_ms = self._logs.next_deletion_ms
+        if due_ms is not None:
+            self._deletions.ask(max(due_ms - self._clock.now_ms(), 0))
+
+    def _start_background_work(self) -> None:
+        for work in self._logs.take_background_work():
+            task = asyncio.ensure_future(_do(work))
+            self._working.add(task)
+            task.add_done_callback(self._working.discard)
+
+    def cancel(self) -> None:
+        """Write and delete nothing more; `finish` follows."""
+        for deferred in (self._high_watermarks, self._recovery_points, self._start_offsets, self._deletions):
+            deferred.cancel()
+
+    async def finish(self) -> None:
+        """Return when the background work of the logs has ended."""
+        while self._working:
+            await asyncio.wait(self._working)
+
+    async def _write_recovery_points(self) -> None:
+        await self._write_checkpoint(filenames.RECOVERY_POINT_CHECKPOINT, self._logs.recovery_points)
+
+    async def _write_high_watermarks(self) -> None:
+        await self._write_checkpoint(filenames.HIGH_WATERMARK_CHECKPOINT, self._logs.high_watermarks)
+
+    async def _write_checkpoint(self, name: str, snapshot: Callable[[], dict[TopicPartition, int]]) -> None:
+        await in_thread(write_offsets, self._filesystem, os.path.join(self._log_dir, name), snapshot())
+
+    async def _delete_files(self) -> None:
+        await in_thread(self._logs.delete_due_files, self._clock.now_ms())
+        self.ask_for_deletion()
+
+
+async def _do(work: BackgroundWork) -> None:
+    await in_thread(work.run)
+    try:
+        work.finish()
+    except KafkaStorageError as error:
+        log.error("%s", error)

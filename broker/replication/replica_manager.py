@@ -1,0 +1,245 @@
+"""The replicas of one broker: which partitions it leads and which it follows, as the controller says.
+
+A partition of which the broker has a replica has its log here. The broker serves it as the leader (`partition.py`), or
+fetches from the leader (`fetcher_manager.py`). A change of leadership is told to the listeners: the coordinators load
+and unload the groups and transactions that a partition holds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from typing import Protocol
+
+from ...protocol.errors import KafkaStorageError, NotLeaderOrFollower, UnknownTopicId, UnknownTopicOrPartition
+from ...protocol.topics import TopicPartition
+from ...storage.log import PartitionLog
+from ...storage.log_config import LogConfig
+from ...storage.log_manager import LogManager
+from ..clock import Clock
+from ..controller.controller import Controller
+from ..controller.peers import Peers
+from ..controller.topics import log_config
+from ..controller.topology import PartitionState, Topic
+from ..log_cleaner import LogCleaner
+from ..log_maintenance import LogMaintenance
+from ..metrics import Metrics
+from ..purgatory import Purgatory
+from ..settings.dynamic_config import DynamicBrokerConfig
+from .fetcher_manager import FetcherManager
+from .partition import Partition
+
+log = logging.getLogger("kmini.broker")
+
+
+class LeadershipListener(Protocol):
+    """Learns which partitions the broker leads."""
+
+    def became_leader(self, partition: Partition) -> None:
+        """The broker leads the partition from now on, in a new leader epoch."""
+
+    def resigned(self, topic_partition: TopicPartition) -> None:
+        """The broker no longer leads the partition."""
+
+
+class ReplicaManager:
+    """The partitions of which one broker has a replica. Belongs to the broker's loop."""
+
+    def __init__(
+        self,
+        node_id: int,
+        config: DynamicBrokerConfig,
+        clock: Clock,
+        controller: Controller,
+        peers: Peers,
+        logs: LogManager,
+        maintenance: LogMaintenance,
+        cleaner: LogCleaner,
+        fetcher_manager: FetcherManager,
+        purgatory: Purgatory,
+        metrics: Metrics,
+    ) -> None:
+        self.node_id = node_id
+        self.config = config
+        self.clock = clock
+        self.controller = controller
+        self.peers = peers
+        self.logs = logs
+        self.purgatory = purgatory
+        self.metrics = metrics
+        self.fetcher_manager = fetcher_manager
+        self.partitions: dict[TopicPartition, Partition] = {}
+        """The partitions that this broker leads."""
+        self.offsets_changed = maintenance.offsets_changed
+        """To be called when the offsets of a partition changed: completes the operations that wait for that, and more
+        (`LogMaintenance.offsets_changed`)."""
+        self._maintenance = maintenance
+        self._cleaner = cleaner
+        self._listeners: list[LeadershipListener] = []
+        self._is_member = self._is_rejoining = False
+
+    def add_listener(self, listener: LeadershipListener) -> None:
+        """Tell `listener` of every change of leadership from now on."""
+        self._listeners.append(listener)
+
+    # --- membership
+
+    def join(self) -> None:
+        """Follow the controller's changes from now on."""
+        self._is_member = True
+
+    @contextlib.contextmanager
+    def rejoining(self) -> Iterator[None]:
+        """The broker did not count as live, and does from now on. Within this, what it led before may have lost records
+        to DeleteRecords without this broker's knowledge."""
+        self._is_rejoining = True
+        self.fetcher_manager.forget_log_starts()
+        try:
+            yield
+        finally:
+            self._is_rejoining = False
+
+    def catch_up(self) -> None:
+        """Bring every partition to the controller's state: changes may have been missed."""
+        for topic in list(self.controller.topics.values()):
+            for number in range(len(topic.partitions)):
+                self.partition_changed(topic, number)
+
+    def resign(self) -> None:
+        """Lead no partition any more; operations that wait for one fail with NOT_LEADER_OR_FOLLOWER. The listeners are
+        not told."""
+        self._is_member = False
+        led = list(self.partitions)
+        self.partitions.clear()
+        for topic_partition in led:
+            self.purgatory.check(topic_partition)
+
+    def partition_changed(self, topic: Topic, number: int) -> None:
+        """The replicas, the ISR or the leader of a partition changed."""
+        if not self._is_member or self.peers.is_cut_off:
+            return
+        topic_partition, state = TopicPartition(topic.name, number), topic.partitions[number]
+        partition_log = self.logs.get(topic_partition)
+        if self.node_id not in state.replicas:
+            if partition_log is not None:
+                self.drop(topic_partition)
+        elif partition_log is not None:
+            self._serve(partition_log, state)
+        else:
+            try:
+                self.host(topic_partition, topic.id, log_config(topic, self.config.current.log_config), state)
+            except KafkaStorageError as error:
+                log.error("%s cannot be held: %s", topic_partition, error)
+
+    def broker_left(self, node_id: int) -> None:
+        """A broker is no longer live: the partitions led here no longer wait for its replicas."""
+        if self.peers.is_cut_off:
+            return
+        for partition in list(self.partitions.values()):
+            if partition.replicas.get(node_id) is not None:
+                partition.follower_left(node_id)
+
+    # --- replicas
+
+    def host(self, topic_partition: TopicPartition, topic_id: bytes, config: LogConfig, state: PartitionState) -> None:
+        """Hold a replica of a partition, as its leader or as a follower: open its log, creating it if it is missing.
+        Raises KafkaStorageError."""
+        partition_log = self.logs.get(topic_partition)
+        if partition_log is None:
+            partition_log = self.logs.create(topic_partition, topic_id, config)
+        self._serve(partition_log, state)
+        self._maintenance.paused_tasks.end()  # it may hold what expires
+        self.purgatory.check(topic_partition.topic)
+
+    def _serve(self, partition_log: PartitionLog, state: PartitionState) -> None:
+        """Lead or follow, as the controller says."""
+        topic_partition = partition_log.topic_partition
+        led = self.partitions.get(topic_partition)
+        if state.leader != self.node_id:
+            self._stop_leading(topic_partition)
+            knows_log_start = led is not None and not self._is_rejoining
+            self.fetcher_manager.follow(
+                partition_log, state.leader, state.leader_epoch, knows_log_start=knows_log_start
+            )
+        elif led is not None and led.leader_epoch == state.leader_epoch:
+            led.update(state)
+        else:
+            self.fetcher_manager.unfollow(topic_partition)
+            partition = self.partitions[topic_partition] = Partition(self, partition_log, state)
+            partition.become_leader()
+            for listener in self._listeners:
+                listener.became_leader(partition)
+        self.purgatory.check(topic_partition)
+
+    def _stop_leading(self, topic_partition: TopicPartition) -> None:
+        if self.partitions.pop(topic_partition, None) is not None:
+            for listener in self._listeners:
+                listener.resigned(topic_partition)
+
+    def drop(self, topic_partition: TopicPartition) -> None:
+        """Give up the replica of a partition and put its folder away for deletion; operations that wait for the
+        partition are completed. Raises KafkaStorageError."""
+        self._stop_leading(topic_partition)
+        self.fetcher_manager.unfollow(topic_partition)
+        if self.logs.get(topic_partition) is not None:
+            self._cleaner.abort(topic_partition)
+            self.logs.delete(topic_partition)
+            self._maintenance.ask_for_deletion()
+        else:
+            self.logs.remove_half_made(topic_partition)
+        self.purgatory.check(topic_partition)
+
+    # --- partitions that are led here
+
+    def leader_of(self, topic_partition: TopicPartition) -> Partition:
+        """The partition, if this broker leads it. Raises UnknownTopicOrPartition or NotLeaderOrFollower."""
+        partition = self.partitions.get(topic_partition)
+        if partition is None:
+            self.check_partition_exists(topic_partition)
+            raise NotLeaderOrFollower(f"{topic_partition} is not led by node {self.node_id}")
+        return partition
+
+    def check_partition_exists(self, topic_partition: TopicPartition) -> None:
+        """Raise UnknownTopicOrPartition unless the cluster has the partition, wherever it is led."""
+        if topic_partition in self.partitions:
+            return
+        topic = self.controller.topic(topic_partition.topic)
+        if topic is None or not 0 <= topic_partition.partition < len(topic.partitions):
+            raise UnknownTopicOrPartition(f"there is no partition {topic_partition}")
+
+    def topic_name(self, topic_id: bytes) -> str:
+        """The name of the topic with this id. Raises UnknownTopicId."""
+        topic = self.controller.topic_by_id(topic_id)
+        if topic is None:
+            raise UnknownTopicId("there is no topic of this id")
+        return topic.name
+
+    def is_led_here(self, partition: Partition) -> bool:
+        """Whether `partition`, looked up earlier, is still the one this broker leads."""
+        return self.partitions.get(partition.topic_partition) is partition
+
+    def check_is_led_here(self, partition: Partition) -> None:
+        """Raise NotLeaderOrFollower, or UnknownTopicOrPartition, unless `is_led_here`."""
+        if not self.is_led_here(partition):
+            self.check_partition_exists(partition.topic_partition)
+            raise NotLeaderOrFollower(f"{partition.topic_partition} moved while the request was worked on")
+
+    def retain(self, partition: Partition) -> bool:
+        """Delete the segments of one partition that retention deletes; return whether there were any. Raises
+        KafkaStorageError."""
+        deleted = partition.log.apply_retention(self.clock.now_ms())
+        if deleted:
+            self.offsets_changed(partition.topic_partition)
+        return deleted > 0
+
+    def roll(self, partition: Partition) -> None:
+        """Seal the active segment of a partition, if it holds anything. Raises KafkaStorageError."""
+        partition.log.roll(self.clock.now_ms())
+        self.offsets_changed(partition.topic_partition)
+
+    async def shrink_isrs(self) -> None:
+        """Leave out the followers that have not kept up, in every partition (replica.lag.time.max.ms)."""
+        for partition in list(self.partitions.values()):
+            if partition.replicas:
+                partition.shrink_isr()
