@@ -1,14 +1,14 @@
-"""A log directory for Apache Kafka, of a data directory of kmini: what `kmini graduate` does.
+"""Make a log directory of Apache Kafka from a data directory of kmini: the work of `kmini graduate`.
 
-    OUT/meta.properties                     whose it is; written last: without it Kafka does not start on OUT
+    OUT/meta.properties                     names cluster and node; written last: Kafka does not start without it
         bootstrap.checkpoint                the metadata that Kafka's controller begins with
-        __cluster_metadata-0/…0.checkpoint  that this node is the quorum
+        __cluster_metadata-0/…0.checkpoint  makes this node the quorum
         server.properties                   settings to start Kafka with
-        .kafka_cleanshutdown                nothing has to be recovered
+        .kafka_cleanshutdown                marks a clean shutdown: no log needs recovery
         <four offset checkpoints>
         orders-0/ …                         the logs
 
-Nothing in the data directory is changed. What fails takes back what it wrote.
+The data directory is not changed. A graduation that fails removes its output.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from ..storage.filesystem import FileSystem, OsFileSystem, write_atomically
 from ..storage.log_config import LogConfig
 from ..storage.log_dir_files import MetaProperties, write_clean_shutdown, write_meta_properties
 from ..storage.producers.producer_snapshot import SnapshotCorrupt, decode_snapshot
-from .internal_topics import internal_state
-from .metadata import BROKER_EPOCH, KafkaSettings, Node, metadata_records, quorum_records, settings_of
+from .internal_state import internal_state
+from .kafka_settings import ChangedSetting
+from .metadata_log import BROKER_EPOCH, KafkaSettings, Node, metadata_records, quorum_records, settings_of
 from .partition_files import CopiedFolder, Copier, remove_contents
 from .server_properties import server_properties
-from .settings import ChangedSetting
 from .snapshot_file import write_snapshot
-from .source import Refused, Source, Taken, opened
+from .source import Refused, Source, SourcePartition, opened
 
 _BOOTSTRAP = "bootstrap.checkpoint"
 _METADATA_LOG = "__cluster_metadata-0"
@@ -46,28 +46,28 @@ SERVER_PROPERTIES = "server.properties"
 
 
 class Progress(NamedTuple):
-    """How far the copying is, in bytes of batches."""
+    """The progress of copying, in bytes of batches."""
 
     done: int
     total: int
 
 
 class TopicReport(NamedTuple):
-    """What became of a topic."""
+    """The result for one topic."""
 
     name: str
     partitions: int
     offsets: int
-    """From the log start offsets to the ends of the logs, of all partitions."""
+    """Number of offsets from the log start to the log end, over all partitions."""
     copied_bytes: int
-    """Of batches, those of segments that were converted included."""
+    """Bytes of copied batches, converted segments included."""
     linked_bytes: int
     tombstones: int
-    """Flagged tombstones that lost their value."""
+    """Flagged tombstones whose value was removed."""
 
 
 class Report(NamedTuple):
-    """What was done."""
+    """The result of a graduation."""
 
     out: str
     cluster_id: str
@@ -75,18 +75,18 @@ class Report(NamedTuple):
     topics: list[TopicReport]
     groups: int
     committed_offsets: int
-    """Of all groups."""
+    """Committed offsets of all groups."""
     transactional_ids: int
     acls: int
     scram_credentials: int
     quotas: int
-    """Entities that have some."""
+    """Number of entities with quotas."""
     changed_settings: list[ChangedSetting]
-    """What is not as it was, and cannot be."""
+    """Settings that cannot be kept."""
     open_transactions: list[TopicPartition]
-    """Partitions in which a transaction was open."""
+    """Partitions with an open transaction."""
     from_followers: list[TopicPartition]
-    """Partitions of which a follower's log was taken, because the leader's is not there."""
+    """Partitions whose log is a follower's, because the leader's is missing."""
     left_behind: list[str]
     """Folders that belong to no topic."""
 
@@ -101,11 +101,12 @@ def graduate(
     configured: Mapping[str, str] | None = None,
     on_progress: Callable[[Progress], None] = lambda _: None,
 ) -> Report:
-    """Make the directory `out`, which is empty or not there, of `data_dir`. On the disk when it returns. Blocks.
+    """Make the directory `out`, which is empty or missing, from `data_dir`. Everything is on the disk when this
+    returns. Blocks.
 
-    With `link`, sealed segments are hard links. `configured` are the settings of the broker, as in its
-    server.properties, if they shall be those of Kafka. The new node has the number `node_id`, else that of
-    `configured`, else 1. Raises Refused, whose message says what to do, and OSError.
+    With `link`, sealed segments are hard links. `configured` are the broker's settings, as in its server.properties, if
+    Kafka shall have them. The new node's id is `node_id`, else that of `configured`, else 1. Raises Refused, whose
+    message says what to do, and OSError.
     """
     filesystem = OsFileSystem(max_open_files=64)
     try:
@@ -142,7 +143,9 @@ def graduate(
         changed_settings=[*settings.changed, *properties.changed],
         open_transactions=producers.open_transactions,
         from_followers=[
-            taken.topic_partition for taken in source.partitions if taken.replica.node_id != taken.state.leader
+            partition.topic_partition
+            for partition in source.partitions
+            if partition.replica.node_id != partition.state.leader
         ],
         left_behind=source.left_behind,
     )
@@ -150,9 +153,9 @@ def graduate(
 
 @contextmanager
 def _empty_directory(out: str, *, outside_of: str) -> Iterator[None]:
-    """Make the directory; whatever fails inside leaves it as it was."""
+    """Make the directory; restore its former state after an exception."""
     if Path(out).resolve().is_relative_to(Path(outside_of).resolve()):
-        raise Refused(f"{out} lies in {outside_of}, of which nothing is changed: name a directory outside of it")
+        raise Refused(f"{out} lies in {outside_of}, which is not changed: name a directory outside of it")
     if "," in os.path.abspath(out):
         raise Refused(f"{out} has a comma in its name, which Kafka would take for two directories")
     was_there = os.path.isdir(out)
@@ -173,8 +176,8 @@ def _empty_directory(out: str, *, outside_of: str) -> Iterator[None]:
 def _copy(
     filesystem: FileSystem, source: Source, out: str, *, link: bool, on_progress: Callable[[Progress], None]
 ) -> list[CopiedFolder]:
-    """What became of each partition."""
-    total = sum(_log_bytes(filesystem, taken.replica.path) for taken in source.partitions)
+    """Copy the logs of all partitions."""
+    total = sum(_log_bytes(filesystem, partition.replica.path) for partition in source.partitions)
     done = 0
 
     def on_bytes(count: int) -> None:
@@ -185,11 +188,11 @@ def _copy(
     with Copier.open(filesystem, link=link, on_bytes=on_bytes) as copier:
         return [
             copier.copy_partition(
-                taken.replica.path,
-                os.path.join(out, partition_directory(taken.topic_partition)),
-                converts=_has_tombstone_flag(taken.topic),
+                partition.replica.path,
+                os.path.join(out, partition_directory(partition.topic_partition)),
+                converts=_has_tombstone_flag(partition.topic),
             )
-            for taken in source.partitions
+            for partition in source.partitions
         ]
 
 
@@ -208,25 +211,25 @@ def _log_bytes(filesystem: FileSystem, folder: str) -> int:
 
 
 class _Producers:
-    """What the logs know of producers."""
+    """The producers in the logs."""
 
     def __init__(self, filesystem: FileSystem, source: Source) -> None:
-        """Reads the newest snapshot of every partition: after a shutdown in order it is of the end of the log."""
+        """Reads the newest producer snapshot of each partition; after a clean shutdown it is at the end of the log."""
         self.next_id = source.stored.next_producer_id
-        """Above every id that was given out. The database says so; unless somebody moved an older one away."""
+        """A producer id above all that were given out. The database has it, unless it was replaced by an older one."""
         self.open_transactions: list[TopicPartition] = []
-        for taken in source.partitions:
-            files = map(parse_segment_file, filesystem.list(taken.replica.path))
+        for partition in source.partitions:
+            files = map(parse_segment_file, filesystem.list(partition.replica.path))
             snapshots = [file for file in files if file is not None and file.kind == PRODUCER_SNAPSHOT]
             if not snapshots:
                 continue
             try:
-                entries = decode_snapshot(filesystem.read(segment_path(taken.replica.path, *max(snapshots))))
+                entries = decode_snapshot(filesystem.read(segment_path(partition.replica.path, *max(snapshots))))
             except SnapshotCorrupt:
-                continue  # Kafka goes by the batches then, as kmini would
+                continue  # Kafka rebuilds it from the batches, as kmini does
             self.next_id = max(self.next_id, 1 + max((one.producer_id for one in entries), default=NO_PRODUCER_ID))
             if any(one.transaction_first_offset is not None for one in entries):
-                self.open_transactions.append(taken.topic_partition)
+                self.open_transactions.append(partition.topic_partition)
 
 
 def _write_metadata(
@@ -257,8 +260,9 @@ def _write_metadata(
 
 
 def _write_checkpoints(filesystem: FileSystem, source: Source, out: str) -> None:
-    """With one replica everything is committed, so the high watermarks are where the logs end."""
-    replicas = {taken.topic_partition: taken.replica for taken in source.partitions}
+    """Write the offset checkpoints. With one replica everything is committed, so the high watermarks are the log
+    ends."""
+    replicas = {partition.topic_partition: partition.replica for partition in source.partitions}
     ends = {name: replica.log_end_offset for name, replica in replicas.items()}
     starts = {name: replica.log_start_offset for name, replica in replicas.items() if replica.log_start_offset}
     cleaned = {name: one.cleaned_offset for name, one in replicas.items() if one.cleaned_offset is not None}
@@ -272,14 +276,16 @@ def _write_checkpoints(filesystem: FileSystem, source: Source, out: str) -> None
 
 
 def _topic_reports(source: Source, folders: list[CopiedFolder]) -> Iterator[TopicReport]:
-    pairs: Iterator[tuple[Taken, CopiedFolder]] = zip(source.partitions, folders, strict=True)
+    pairs: Iterator[tuple[SourcePartition, CopiedFolder]] = zip(source.partitions, folders, strict=True)
     for name, group in groupby(pairs, key=lambda pair: pair[0].topic.name):
-        its = list(group)
+        pairs_of_topic = list(group)
         yield TopicReport(
             name,
-            len(its),
-            sum(taken.replica.log_end_offset - taken.replica.log_start_offset for taken, _ in its),
-            sum(folder.copied_bytes + folder.converted_bytes for _, folder in its),
-            sum(folder.linked_bytes for _, folder in its),
-            sum(folder.tombstones for _, folder in its),
+            len(pairs_of_topic),
+            sum(
+                partition.replica.log_end_offset - partition.replica.log_start_offset for partition, _ in pairs_of_topic
+            ),
+            sum(folder.copied_bytes + folder.converted_bytes for _, folder in pairs_of_topic),
+            sum(folder.linked_bytes for _, folder in pairs_of_topic),
+            sum(folder.tombstones for _, folder in pairs_of_topic),
         )

@@ -1,4 +1,4 @@
-"""The folder of a partition in the new directory: the segments, and what else Kafka keeps beside them."""
+"""The folder of a partition in the new directory: its segments and Kafka's files beside them."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ from ..storage.filenames import parse_segment_file
 from ..storage.filesystem import FileSystem
 from ..storage.log_config import LogConfig
 from .source import Refused
-from .tombstones import converted, holds_flagged_values
+from .tombstone_conversion import converted, holds_flagged_values
 
 _CHUNK_BYTES = 8 * 1024 * 1024
 _BUFFER_BYTES = 1024 * 1024
 _CONFIG = LogConfig()
 
 _KEPT = (filenames.PARTITION_METADATA, filenames.LEADER_EPOCH_CHECKPOINT)
-"""What is taken over besides the files of segments and snapshots."""
+"""Files that are copied beside segments and snapshots."""
 
 OnBytes = Callable[[int], None]
 
 
 class CopiedFolder(NamedTuple):
-    """What became of a partition's folder, or of a segment. Sizes are of batches, in bytes."""
+    """The result for a partition or a segment. Sizes are bytes of batches."""
 
     copied_bytes: int
     linked_bytes: int
     converted_bytes: int
-    """As they were before."""
+    """Bytes before the conversion."""
     tombstones: int
-    """How many flagged tombstones lost their value."""
+    """Flagged tombstones whose value was removed."""
 
 
 class Copier:
-    """Copies files, and has them on the disk when it is closed: a thread syncs what others copy meanwhile."""
+    """Copies files; all are on the disk when it is closed. Threads sync one file while others are copied."""
 
     def __init__(self, filesystem: FileSystem, *, link: bool, on_bytes: OnBytes = lambda _: None) -> None:
-        """With `link`, sealed segments get a second name instead of a copy. `on_bytes` hears of progress."""
+        """With `link`, sealed segments are linked and not copied. `on_bytes` is called with the bytes of each step."""
         self._filesystem = filesystem
         self._link = link
         self._on_bytes = on_bytes
@@ -55,7 +55,7 @@ class Copier:
     @classmethod
     @contextmanager
     def open(cls, filesystem: FileSystem, *, link: bool, on_bytes: OnBytes) -> Iterator[Copier]:
-        """OSError, at the end too, if the disk refuses."""
+        """Open a copier. OSError, also at its end, if the disk refuses."""
         copier = cls(filesystem, link=link, on_bytes=on_bytes)
         try:
             yield copier
@@ -64,9 +64,9 @@ class Copier:
             copier._executor.shutdown(cancel_futures=True)
 
     def copy_partition(self, source: str, target: str, *, converts: bool) -> CopiedFolder:
-        """Make the folder `target` of the folder `source`; `converts` flagged tombstones.
+        """Make the folder `target` from the folder `source`; with `converts`, convert flagged tombstones.
 
-        Refused for a folder that a crash left, and for damage where records must be looked into.
+        Refused for an unfinished cleaning, and for damage in a segment whose records must be read.
         """
         self._filesystem.make_directory(target)
         names = self._filesystem.list(source)
@@ -75,21 +75,21 @@ class Copier:
             raise Refused(f"{source} holds an unfinished cleaning: let kmini start and stop once on it, and try again")
         files = [file for file in files if not file.suffix]
         bases = sorted(file.base_offset for file in files if file.kind == filenames.LOG)
-        become = {base: self._copy_log(source, target, base, base == bases[-1], converts) for base in bases}
+        copied = {base: self._copy_log(source, target, base, base == bases[-1], converts) for base in bases}
         for file in files:
             is_index = file.kind in (filenames.OFFSET_INDEX, filenames.TIME_INDEX)
-            is_made_anew = is_index and file.base_offset in become and become[file.base_offset].tombstones
-            if file.kind != filenames.LOG and not is_made_anew:
+            is_rewritten = is_index and file.base_offset in copied and copied[file.base_offset].tombstones
+            if file.kind != filenames.LOG and not is_rewritten:
                 self._copy(filenames.segment_path(source, *file), filenames.segment_path(target, *file))
         for name in _KEPT:
             if name in names:
                 self._copy(os.path.join(source, name), os.path.join(target, name))
         self._complete_indexes(target, bases)
         self._sync(target)
-        return CopiedFolder(*map(sum, zip(*become.values(), strict=True))) if become else CopiedFolder(0, 0, 0, 0)
+        return CopiedFolder(*map(sum, zip(*copied.values(), strict=True))) if copied else CopiedFolder(0, 0, 0, 0)
 
     def _copy_log(self, source: str, target: str, base: int, is_active: bool, converts: bool) -> CopiedFolder:
-        """One segment, without its indexes; what became of it."""
+        """Copy one segment without its indexes."""
         path, new = (filenames.segment_path(folder, base, filenames.LOG) for folder in (source, target))
         size = os.stat(path).st_size
         tombstones = self._convert(path, target, base) if converts else 0
@@ -104,14 +104,14 @@ class Copier:
         return CopiedFolder(size, 0, 0, 0)
 
     def _complete_indexes(self, target: str, bases: list[int]) -> None:
-        """An empty log need not have index files in kmini; Kafka complains of one that has none."""
+        """Create the index files of empty segments: kmini may omit them, and Kafka requires them."""
         for base in bases:
             if not os.stat(filenames.segment_path(target, base, filenames.LOG)).st_size:
                 for kind in (filenames.OFFSET_INDEX, filenames.TIME_INDEX):
                     self._filesystem.open(filenames.segment_path(target, base, kind), create=True).close()
 
     def _convert(self, path: str, target: str, base_offset: int) -> int:
-        """Write a segment anew, with its indexes, if it holds flagged tombstones with values; returns how many."""
+        """Write a segment again, with its indexes, if it holds flagged tombstones with values; return their number."""
         with closing(self._filesystem.open(path)) as log:
             try:
                 if not holds_flagged_values(log):
@@ -135,7 +135,7 @@ class Copier:
         with open(source, "rb") as read, open(target, "xb") as written:
             _copy_bytes(read.fileno(), written.fileno(), on_bytes)
             stat = os.fstat(read.fileno())
-        os.utime(target, ns=(stat.st_mtime_ns, stat.st_mtime_ns))  # retention goes by it where records have no time
+        os.utime(target, ns=(stat.st_mtime_ns, stat.st_mtime_ns))  # retention uses it where records have no timestamp
         self._sync(target)
 
     def _sync(self, path: str) -> None:
@@ -143,13 +143,13 @@ class Copier:
         self._wait(64)
 
     def _wait(self, left: int) -> None:
-        """Until at most so many are being synced."""
+        """Wait until at most `left` files are being synced."""
         while len(self._syncing) > left:
             self._syncing.pop(0).result()
 
 
 def _copy_bytes(source: int, target: int, on_bytes: OnBytes) -> None:
-    """All of one descriptor to another, by the system itself where it can: some file systems then share the blocks."""
+    """Copy one descriptor to another, by the kernel where it can: some file systems then share the blocks."""
     if hasattr(os, "copy_file_range"):
         try:
             while copied := os.copy_file_range(source, target, _CHUNK_BYTES):
@@ -185,7 +185,7 @@ def _link(source: str, target: str) -> None:
 
 
 def remove_contents(directory: str) -> None:
-    """Take back what was written into a directory that was empty."""
+    """Remove everything in a directory."""
     with os.scandir(directory) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):

@@ -1,8 +1,9 @@
-"""`server.properties` for the new directory: what comes with Kafka, or what a broker of kmini was given, made Kafka's.
+"""`server.properties` for the new directory: Kafka's stock file, or the settings of kmini's broker, converted for
+Kafka.
 
-Kafka 4 is its own controller, which it reaches over a listener; it also reaches itself as a broker over one. Where
-clients need no password, the second is theirs. Where they do, both have a listener on the loopback address, and a user
-with a random password that stands in this file alone.
+Kafka 4 is its own controller, which it reaches over a listener; as a broker it also reaches itself over a listener. If
+clients need no password, the second one is theirs. If they do, both are listeners on the loopback address, with a user
+whose random password is in this file only.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from ..broker.settings.broker_config import BrokerConfig, ConfigError
 from ..protocol import scram
 from ..protocol.jaas import PLAIN_MODULE, SCRAM_MODULE, quoted
 from ..storage.config_key import split_list
-from .metadata import CONTROLLER_LISTENER
-from .settings import ChangedSetting, for_kafka
+from .kafka_settings import ChangedSetting, for_kafka
+from .metadata_log import CONTROLLER_LISTENER
 from .source import Refused
 
 STOCK_NODE_ID = 1
 CONTROLLER_PORT = 9093
-"""What the file that comes with Kafka says."""
+"""Port of the controller in Kafka's stock file."""
 
 _NODE_LISTENER = "NODE"
-"""Where the node reaches itself as a broker; a digit follows while clients have a listener of that name."""
+"""Name of the node's own listener; a digit follows if clients have a listener of that name."""
 _LOOPBACK = "localhost"
 _EVERY_ADDRESS = ("", "0.0.0.0", "::")
 
@@ -38,7 +39,7 @@ _ONE_NODE = {
     "share.coordinator.state.topic.min.isr": "1",
     "default.replication.factor": "1",
 }
-"""kmini caps them at the number of brokers; Kafka does not."""
+"""Replication settings of a cluster with one node. kmini caps them at the number of brokers; Kafka does not."""
 
 _REPLACED = (
     "process.roles",
@@ -59,7 +60,7 @@ _REPLACED = (
     "sasl.mechanism.controller.protocol",
     "sasl.jaas.config",
 )
-"""Settings that follow from what the new cluster is."""
+"""Settings that the new cluster determines."""
 
 
 class ServerProperties(NamedTuple):
@@ -67,13 +68,13 @@ class ServerProperties(NamedTuple):
     node_id: int
     controller_port: int
     changed: list[ChangedSetting]
-    """What is not as it was, and cannot be."""
+    """Settings that cannot be kept."""
     holds_secrets: bool
 
 
 def server_properties(out: str, node_id: int | None, configured: Mapping[str, str] | None) -> ServerProperties:
-    """The file for a log directory `out`; `configured` is what the broker of kmini was given, if that is known. Without
-    a `node_id` the number of that broker counts.
+    """Make the file for a log directory `out`; `configured` are the settings of kmini's broker, if they are known.
+    Without a `node_id`, that broker's id counts.
 
     Refused for settings that no broker of kmini starts with.
     """
@@ -110,17 +111,17 @@ def server_properties(out: str, node_id: int | None, configured: Mapping[str, st
 
 
 class _Listening:
-    """Where clients, controller and broker meet."""
+    """The listeners of clients, controller and broker."""
 
     def __init__(self, config: BrokerConfig, configured: Mapping[str, str]) -> None:
         self._config = config
         self._clients = config.listeners if configured.get("listeners") else (Endpoint("PLAINTEXT", "", 9092),)
         self._protocols = {one.name: config.listener_security_protocol_map[one.name] for one in self._clients}
         self.has_authorizer = bool(config.authorizer_class_name)
-        """Whether access rules are in force."""
+        """Whether an authorizer is configured."""
         is_secured = self.has_authorizer or any(protocol in SASL_PROTOCOLS for protocol in self._protocols.values())
         self.user = f"kafka-{secrets.token_hex(4)}" if is_secured else ""
-        """As whom the node reaches itself; empty where it needs no name. Nobody else's name: it may do everything."""
+        """User of the node itself; empty if it needs none. The name is random, because this user may do everything."""
         ports = {one.port for one in self._clients}
         controllers = _controllers(configured)
         first = controllers[0].port if controllers else CONTROLLER_PORT
@@ -134,7 +135,7 @@ class _Listening:
         self._node_listener = next(name for name in numbered if name not in names)
 
     def settings(self) -> dict[str, str]:
-        """All that has to do with listeners."""
+        """The settings about listeners."""
         controller = Endpoint(CONTROLLER_LISTENER, _LOOPBACK, self.controller_port)
         listeners = [*self._clients]
         advertised = [self._advertised(one) for one in self._clients]
@@ -164,7 +165,7 @@ class _Listening:
         return settings
 
     def _advertised(self, listener: Endpoint) -> Endpoint:
-        """kmini tells clients the address that they came by; Kafka has to be told one."""
+        """The advertised address. kmini can give clients the address they connected to; Kafka needs one address."""
         host, port = self._config.advertised_listeners.get(listener.name, (listener.host, listener.port))
         return Endpoint(listener.name, _LOOPBACK if host in _EVERY_ADDRESS else host, port)
 
@@ -179,8 +180,8 @@ class _Listening:
         return settings
 
     def _logins_of_clients(self, listener: Endpoint) -> dict[str, str]:
-        """What Kafka asks for at a listener with passwords, and kmini does without: its mechanisms, and a login module
-        for each."""
+        """The mechanisms of a listener with passwords, and a login module for each, which Kafka needs and kmini does
+        not."""
         sasl = sasl_settings(self._config, listener.name)
         if sasl is None:
             return {}
@@ -197,7 +198,7 @@ class _Listening:
 
 
 def _controllers(configured: Mapping[str, str]) -> list[Endpoint]:
-    """The listeners of a controller, which a file made for Kafka may have, and kmini leaves out."""
+    """The controller's listeners in a file made for Kafka; kmini ignores them."""
     names = {name.upper() for name in split_list(configured.get("controller.listener.names", ""))}
     listeners = map(parse_endpoint, split_endpoints(configured.get("listeners", "")))
     return [listener for listener in listeners if listener.name in names and listener.port]
@@ -208,7 +209,7 @@ def _joined(endpoints: Iterable[Endpoint]) -> str:
 
 
 def _escaped(text: str, separators: str = "") -> str:
-    r"""As a key or value of a properties file: what Java would take for something else is written as \uXXXX."""
+    r"""Escape a key or a value of a properties file: characters that Java interprets are written as \uXXXX."""
     out = []
     for at, character in enumerate(text):
         is_plain = " " <= character <= "~" and character != "\\" and character not in separators

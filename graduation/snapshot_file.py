@@ -1,8 +1,8 @@
-"""Files that hold metadata records: a snapshot in Kafka's format (KIP-630), which is also that of bootstrap.checkpoint.
+"""Write files of metadata records: snapshots in Kafka's format (KIP-630), which is also that of bootstrap.checkpoint.
 
-Record batches of magic 2, back to back, with offsets from 0 on, all of leader epoch 0:
+Record batches of magic 2, back to back, with offsets from 0, all of leader epoch 0:
 
-    control batch   SnapshotHeader, and whatever the quorum says of itself
+    control batch   SnapshotHeader, and the quorum's own records
     batches         the metadata records, each the value of a record without a key
     control batch   SnapshotFooter
 """
@@ -21,7 +21,7 @@ from ..storage.filesystem import File, FileSystem
 
 _CONTROL_KEY = struct.Struct(">hh")
 _BATCH_BYTES = 64 * 1024
-"""About what a batch of metadata records has."""
+"""Bytes of metadata records after which a new batch begins."""
 
 ControlRecord = tuple[ControlType, Message]
 
@@ -35,7 +35,7 @@ def write_snapshot(
     control_records: Sequence[ControlRecord] = (),
     last_contained_log_timestamp_ms: int = 0,
 ) -> int:
-    """Write a new file, on the disk when it returns; how many metadata records it holds. Blocks.
+    """Write a new file, which is on the disk when this returns; return the number of metadata records. Blocks.
 
     `control_records` follow the header. Holds one batch at a time. OSError if the disk refuses.
     """
@@ -53,7 +53,7 @@ def write_snapshot(
 
 
 class _Writer:
-    """Gives offsets."""
+    """Appends batches and assigns offsets."""
 
     def __init__(self, file: File, now_ms: int) -> None:
         self._file = file
@@ -61,12 +61,12 @@ class _Writer:
         self._next_offset = 0
 
     def append_control(self, records: Sequence[ControlRecord]) -> None:
-        """One batch."""
+        """Append one batch of control records."""
         pairs = [(_CONTROL_KEY.pack(0, kind), b"".join(record.encode(0))) for kind, record in records]
         self._append(pairs, is_control=True)
 
     def append_all(self, records: Iterable[MetadataRecord]) -> int:
-        """As many batches as it takes; returns how many records they were."""
+        """Append records in batches; return the number of records."""
         count = size = 0
         values: list[tuple[None, bytes]] = []
         for record in records:

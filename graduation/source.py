@@ -1,4 +1,4 @@
-"""What is graduated: a data directory that no broker is running on, looked at without changing anything in it."""
+"""The source of a graduation: a data directory without a running broker. It is read, and not changed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..storage.log_dir_files import CorruptMetadata, read_meta_properties, read_
 
 
 class Refused(Exception):
-    """The directory cannot be graduated as it is. The message says why, and what to do, in one sentence."""
+    """The directory cannot be graduated; the message gives the reason and the remedy in one sentence."""
 
 
 class LogDirectory(NamedTuple):
@@ -28,25 +28,25 @@ class LogDirectory(NamedTuple):
     path: str
     log_start_offsets: Mapping[TopicPartition, int]
     log_end_offsets: Mapping[TopicPartition, int]
-    """The recovery points: after a shutdown in order they are where the logs end."""
+    """The recovery points: the log ends after a clean shutdown."""
     cleaned_offsets: Mapping[TopicPartition, int]
 
 
 class Replica(NamedTuple):
-    """The log that is taken for a partition."""
+    """The log that is selected for a partition."""
 
     node_id: int
     path: str
     log_start_offset: int
     log_end_offset: int
     cleaned_offset: int | None
-    """Up to where it was compacted; None if it never was."""
+    """The first dirty offset; None if the log was never compacted."""
     last_epoch: int
-    """The latest leader epoch that its batches may carry; -1 if there is none."""
+    """The latest leader epoch of its batches; -1 without one."""
 
 
-class Taken(NamedTuple):
-    """A partition, and the replica that is taken for it."""
+class SourcePartition(NamedTuple):
+    """A partition and the replica that is selected for it."""
 
     topic: Topic
     number: int
@@ -62,19 +62,19 @@ class Taken(NamedTuple):
 
 
 class Source(NamedTuple):
-    """An open data directory: no broker can start on it meanwhile."""
+    """A locked data directory: no broker can start on it meanwhile."""
 
     path: str
     stored: Stored
-    partitions: list[Taken]
-    """By topic and number."""
+    partitions: list[SourcePartition]
+    """Partitions by topic and number."""
     left_behind: list[str]
     """Folders that belong to no topic."""
 
 
 @contextmanager
 def opened(filesystem: FileSystem, data_dir: str) -> Iterator[Source]:
-    """Lock a data directory and read what is known of it. Raises Refused, OSError if the disk refuses."""
+    """Lock a data directory and read its metadata. Raises Refused, and OSError if the disk refuses."""
     if not filesystem.exists(os.path.join(data_dir, filenames.DATABASE)):
         foreign = find_foreign(filesystem, data_dir)
         found = foreign.found if foreign else f"{data_dir} holds no {filenames.DATABASE}"
@@ -108,11 +108,11 @@ def opened(filesystem: FileSystem, data_dir: str) -> Iterator[Source]:
         directories = {node_id: _read_log_directory(filesystem, node_id, path) for node_id, path in paths.items()}
         _check_owner(filesystem, directories.values(), stored.cluster_id)
         partitions = [
-            Taken(topic, number, _replica(filesystem, directories, topic, number))
+            SourcePartition(topic, number, _replica(filesystem, directories, topic, number))
             for topic in sorted(stored.topics)
             for number in range(len(topic.partitions))
         ]
-        left_behind = list(_left_behind(filesystem, directories.values(), stored))
+        left_behind = list(_folders_without_topic(filesystem, directories.values(), stored))
         yield Source(data_dir, stored, partitions, left_behind)
 
 
@@ -143,7 +143,8 @@ def _check_owner(filesystem: FileSystem, directories: Iterable[LogDirectory], cl
 
 
 def _replica(filesystem: FileSystem, directories: Mapping[int, LogDirectory], topic: Topic, number: int) -> Replica:
-    """The most complete replica: the leader's, else that one in the ISR, or at all, whose log has come furthest."""
+    """Select the most complete replica: the leader's; else, of those in the ISR, or of all, the one with the longest
+    log."""
     state = topic.partitions[number]
     found = {
         node_id: replica
@@ -162,7 +163,7 @@ def _replica(filesystem: FileSystem, directories: Mapping[int, LogDirectory], to
 
 
 def _log_of(filesystem: FileSystem, directory: LogDirectory, topic: Topic, number: int) -> Replica | None:
-    """What a broker has of a partition; None if it has no folder of this topic."""
+    """A broker's replica of a partition; None without a folder of this topic."""
     topic_partition = TopicPartition(topic.name, number)
     path = os.path.join(directory.path, filenames.partition_directory(topic_partition))
     if not filesystem.is_directory(path):
@@ -183,7 +184,9 @@ def _log_of(filesystem: FileSystem, directory: LogDirectory, topic: Topic, numbe
     )
 
 
-def _left_behind(filesystem: FileSystem, directories: Iterable[LogDirectory], stored: Stored) -> Iterator[str]:
+def _folders_without_topic(
+    filesystem: FileSystem, directories: Iterable[LogDirectory], stored: Stored
+) -> Iterator[str]:
     ids = {topic.name: topic.id for topic in stored.topics}
     for directory in directories:
         for name in filesystem.list(directory.path):

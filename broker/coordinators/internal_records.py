@@ -9,6 +9,7 @@ The meaning of keys and values belongs to the coordinators: `groups.loading`, `t
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Iterator
 from typing import Protocol
 
@@ -64,6 +65,14 @@ class LastValues:
 
     def decide(self, producer_id: int, *, is_commit: bool) -> None:
         """Nothing is pending."""
+
+
+def last_values(partition_log: PartitionLog) -> dict[bytes, bytes]:
+    """Read the last value of every key of a partition that no transaction writes to. Blocks; unreadable records are
+    logged and skipped."""
+    latest = LastValues()
+    deque(replayed(partition_log, latest), maxlen=0)
+    return latest.values
 
 
 def replayed(partition_log: PartitionLog, replay: Replay) -> Iterator[None]:

@@ -39,8 +39,8 @@ class LoadedGroup(NamedTuple):
     offsets: CommittedOffsets
 
 
-def replay(partition_log: PartitionLog) -> dict[str, LoadedGroup]:
-    """The groups of one partition, by id. Blocks; what cannot be read is logged and left out."""
+def read_groups(partition_log: PartitionLog) -> dict[str, LoadedGroup]:
+    """Read the groups of one partition, by id. Blocks; unreadable records are logged and skipped."""
     groups: dict[str, LoadedGroup] = {}
     deque(replay_in_steps(partition_log, groups), maxlen=0)
     return groups

@@ -15,7 +15,7 @@ from kmini.broker.controller.database_entries import NEXT_PRODUCER_ID
 from kmini.broker.security.acls import AclBinding
 from kmini.cluster import Cluster
 from kmini.graduation.graduate import Report, graduate
-from kmini.graduation.settings import ChangedSetting
+from kmini.graduation.kafka_settings import ChangedSetting
 from kmini.protocol.metadata_records import (
     AccessControlEntryRecord,
     ClientQuotaRecord,

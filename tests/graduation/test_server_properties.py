@@ -5,8 +5,8 @@ from __future__ import annotations
 from kmini.broker.security.security_settings import sasl_settings
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.broker.settings.properties import parse_properties
+from kmini.graduation.kafka_settings import ChangedSetting, for_kafka
 from kmini.graduation.server_properties import server_properties
-from kmini.graduation.settings import ChangedSetting, for_kafka
 
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"

@@ -402,9 +402,9 @@ def test_a_corrupt_record_is_left_out_and_the_others_are_read(
 
 def _replay(store: GroupStore, group_id: str) -> dict[str, LoadedGroup]:
     """Of the group's partition, with groups that do not belong there."""
-    from kmini.broker.groups.loading import replay
+    from kmini.broker.groups.loading import read_groups
 
-    return replay(store._broker.partitions[TopicPartition(CONSUMER_OFFSETS, store.partition_of(group_id))].log)
+    return read_groups(store._broker.partitions[TopicPartition(CONSUMER_OFFSETS, store.partition_of(group_id))].log)
 
 
 def test_a_group_in_a_partition_where_it_does_not_belong_is_left_out(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kmini.graduation.tombstones import converted, holds_flagged_values
+from kmini.graduation.tombstone_conversion import converted, holds_flagged_values
 from kmini.protocol.errors import CorruptMessage
 from kmini.protocol.records.batch import HEADER_SIZE, build_batch, iter_batches, read_header, rewrite_header
 from kmini.protocol.records.compression import Codec, compress, compress_chunks
@@ -125,7 +125,7 @@ def test_damage_in_a_batch_that_would_be_rebuilt_is_named(tmp_path: Path, codec:
 
 def test_a_torn_tail_is_named(tmp_path: Path) -> None:
     data = flagged_batch([a_record(0, is_flagged=True)])
-    with pytest.raises(CorruptMessage, match=rf"position {len(data)}: there is something that is no batch"):
+    with pytest.raises(CorruptMessage, match=rf"position {len(data)}: these bytes are no batch"):
         convert(tmp_path / "00000000000000000000.log", data + data[:30])
 
 

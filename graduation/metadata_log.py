@@ -1,9 +1,9 @@
-"""What a cluster of kmini has agreed on, in the records that Apache Kafka keeps it in.
+"""The state of kmini's controller as records of Apache Kafka's metadata log.
 
-The new cluster has one node, which is the only replica of every partition. It stands there as one that was shut down in
-order, as Kafka itself leaves it: fenced, without leaders, but eligible (KIP-966). When it starts it is elected, with
-leader epochs above all that the batches carry: readers notice (KIP-320), and markers of transactions are not taken for
-those of an older coordinator. Producer ids go on above all that were given out.
+The new cluster has one node, the only replica of every partition. The records describe a node after a clean shutdown,
+as Kafka itself leaves it: fenced, without leaders, but eligible (KIP-966). When the node starts it is elected. Its
+leader epochs are above those in the batches, so that consumers notice (KIP-320) and transaction markers are not taken
+for those of an older coordinator. Producer ids continue above all that were given out.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from ..protocol.metadata_records import (
 )
 from ..protocol.records.control import ControlType
 from ..protocol.uuids import random_uuid
-from .settings import ChangedSetting, for_kafka
+from .kafka_settings import ChangedSetting, for_kafka
 from .snapshot_file import ControlRecord
-from .source import Taken
+from .source import SourcePartition
 
 FEATURES = {
     "metadata.version": 30,
@@ -43,13 +43,13 @@ FEATURES = {
     "streams.version": 1,
     "transaction.version": 2,
 }
-"""The levels that Apache Kafka 4.3 begins with; 30 is 4.3-IV0. Later releases start with them too."""
+"""Feature levels of Apache Kafka 4.3; 30 is 4.3-IV0. Later releases start with them too."""
 
 CONTROLLER_LISTENER = "CONTROLLER"
 
 BROKER_EPOCH = 0
-"""Of the node before its first start. Its clean shutdown marker says the same: if nobody knew the node, Kafka would
-take it for one that has lost records, and elect it for want of another (KIP-966)."""
+"""Broker epoch of the node before its first start; its clean shutdown marker has the same one. Kafka takes a node
+without a registration for one that has lost records (KIP-966)."""
 
 
 class Node(NamedTuple):
@@ -58,22 +58,21 @@ class Node(NamedTuple):
     id: int
     directory_id: bytes
     controller_port: int = 9093
-    """Where the stock server.properties has the controller listen, on localhost."""
+    """Port of the controller on localhost, as in Kafka's stock server.properties."""
 
 
 class KafkaSettings(NamedTuple):
-    """The settings that the new cluster begins with."""
+    """The dynamic settings of the new cluster."""
 
     topics: Mapping[str, Mapping[str, str]]
     brokers: Mapping[str, Mapping[str, str]]
-    """By node id as text; empty: for all."""
+    """By node id as text; the empty text: for all brokers."""
     changed: list[ChangedSetting]
-    """What is not as it was."""
+    """The differences from kmini's settings."""
 
 
 def settings_of(stored: Stored, node: Node) -> KafkaSettings:
-    """What was set while brokers ran. The settings of single brokers are those of the one node if it has the number of
-    theirs."""
+    """Convert the dynamic settings. The settings of one broker are kept if the new node has its id."""
     changed: list[ChangedSetting] = []
     topics, brokers = {}, {}
     for topic in sorted(stored.topics):
@@ -91,24 +90,24 @@ def settings_of(stored: Stored, node: Node) -> KafkaSettings:
 
 
 def metadata_records(
-    stored: Stored, partitions: Iterable[Taken], settings: KafkaSettings, node: Node, *, next_producer_id: int
+    stored: Stored, partitions: Iterable[SourcePartition], settings: KafkaSettings, node: Node, *, next_producer_id: int
 ) -> Iterator[MetadataRecord]:
-    """All of it, in an order in which Kafka can read it. `partitions` by topic."""
+    """Yield all metadata records, in an order in which Kafka can read them. `partitions` are sorted by topic."""
     for name, level in FEATURES.items():
         yield FeatureLevelRecord(name=name, feature_level=level)
     yield _registration(node)
     topic_id = b""
-    for taken in partitions:
-        if taken.topic.id != topic_id:
-            topic_id = taken.topic.id
-            yield TopicRecord(name=taken.topic.name, topic_id=topic_id)
+    for partition in partitions:
+        if partition.topic.id != topic_id:
+            topic_id = partition.topic.id
+            yield TopicRecord(name=partition.topic.name, topic_id=topic_id)
         yield PartitionRecord(
-            partition_id=taken.number,
+            partition_id=partition.number,
             topic_id=topic_id,
             replicas=[node.id],
             isr=[],
             leader=NO_LEADER,
-            leader_epoch=max(taken.state.leader_epoch, taken.replica.last_epoch),
+            leader_epoch=max(partition.state.leader_epoch, partition.replica.last_epoch),
             partition_epoch=0,
             eligible_leader_replicas=[node.id],
             last_known_elr=[node.id],
@@ -127,7 +126,7 @@ def metadata_records(
 
 
 def _registration(node: Node) -> RegisterBrokerRecord:
-    """The node as one that was shut down in order. It says all of it anew when it starts."""
+    """The registration of the node after a clean shutdown; it registers again when it starts."""
     return RegisterBrokerRecord(
         broker_id=node.id,
         incarnation_id=random_uuid(),
@@ -153,7 +152,8 @@ def _quotas(stored: Stored) -> Iterator[MetadataRecord]:
 
 
 def quorum_records(node: Node) -> list[ControlRecord]:
-    """That the node is the one voter of the quorum (KIP-853), as `kafka-storage format --standalone` writes it."""
+    """The records that make the node the only voter of the quorum (KIP-853), as `kafka-storage format --standalone`
+    writes them."""
     voter = KRaftVoters.Voter(
         voter_id=node.id,
         voter_directory_id=node.directory_id,

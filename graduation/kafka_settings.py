@@ -1,8 +1,8 @@
-"""What becomes of settings that were made while brokers ran: Apache Kafka must be able to start with them.
+"""Convert dynamic settings so that Apache Kafka can start with them.
 
-A broker of Kafka refuses the whole metadata for one topic setting that it does not know or whose value breaks its rule.
-Its table of topic settings is kmini's (`storage/log_config.py`) but for the keys that begin with `kmini.`, and for the
-smallest segments: Kafka 4 asks for 1 MiB.
+A broker of Kafka refuses the whole metadata for one topic setting that is unknown or has an invalid value. Kafka's
+topic settings are kmini's (`storage/log_config.py`) without the keys that begin with `kmini.`, and with larger smallest
+segments: Kafka 4 requires 1 MiB.
 """
 
 from __future__ import annotations
@@ -13,24 +13,25 @@ from typing import NamedTuple
 from ..storage.config_key import OWN_PREFIX
 
 MIN_SEGMENT_BYTES = 1024 * 1024
+"""Bytes of the smallest segment that Kafka 4 allows."""
 
 _SEGMENT_BYTES = ("segment.bytes", "log.segment.bytes")
 
 
 class ChangedSetting(NamedTuple):
-    """A setting that is not taken over as it was."""
+    """A setting that is changed or left out."""
 
     resource: str
     """`topic orders`, `broker 1`, `all brokers`, or the name of a file."""
     name: str
     value: str
     becomes: str | None
-    """None: left out."""
+    """The new value; None: left out."""
     reason: str
 
 
 def for_kafka(resource: str, settings: Mapping[str, str]) -> tuple[dict[str, str], list[ChangedSetting]]:
-    """The settings of a resource as Kafka can have them, and what is different."""
+    """Convert the settings of a resource for Kafka; return them and the differences."""
     kept, changed = {}, []
     for name, value in settings.items():
         if name.startswith(OWN_PREFIX):

@@ -1,8 +1,9 @@
-"""Flagged tombstones (KIP-87) as tombstones that Apache Kafka knows: a null value, the headers as they are.
+"""Convert flagged tombstones (KIP-87) to tombstones that Apache Kafka knows: the value becomes null, the headers stay.
 
-To Kafka a flagged record with a value is a record with a value. Its cleaner would keep it, and clear the flag where it
-builds a batch anew: what was deleted would be back. So the value goes. Key, headers, offset and timestamp stay, and of
-the batch everything but its size and checksum, its delete horizon too: Kafka goes on counting where we stopped.
+To Kafka a flagged record with a value is an ordinary record. Its cleaner would keep the record, and clear the flag when
+it rewrites the batch: the deletion would be undone. So the value is removed. Key, headers, offset and timestamp stay,
+and so does the batch except for its size and checksum; its delete horizon stays too, so that Kafka continues the
+retention.
 """
 
 from __future__ import annotations
@@ -21,35 +22,35 @@ from ..storage.log_file import read_batches
 
 _LIMIT = DEFAULT_LIMIT * BATCH_FACTOR
 _OTHERS = bytes(mark for mark in range(16) if not mark & FLAG or mark & NULL)
-"""Marks of records that stay as they are."""
+"""Marks of records that are not converted."""
 _NULL = b"\x01"
-"""The varint -1: the length of a value that is null."""
+"""The varint -1: the length of a null value."""
 
 
 class Converted(NamedTuple):
-    """A batch as it goes to Kafka."""
+    """A batch as Kafka gets it."""
 
     header: BatchHeader
     batch: Buffer
     values_dropped: int
-    """How many of its records were flagged and had a value; 0: the batch is as it was."""
+    """Number of flagged records whose value was removed; 0: the batch is unchanged."""
 
 
 def holds_flagged_values(log: File) -> bool:
-    """Whether there is anything to convert in a segment. CorruptMessage, naming file and position, for a damaged
-    batch."""
+    """Whether a segment holds records to convert. CorruptMessage, with file and position, for a damaged batch."""
     return any(_count(batch, header, f"{log.path} at position {at}") for at, header, batch in _whole_batches(log))
 
 
 def converted(log: File) -> Iterator[Converted]:
-    """Every batch of a segment. Holds one of them, and a piece of it decompressed. Raises CorruptMessage."""
+    """Yield every batch of a segment, converted. Holds one batch and a decompressed piece of it. Raises
+    CorruptMessage."""
     for position, header, batch in _whole_batches(log):
         place = f"{log.path} at position {position}"
         count = _count(batch, header, place)
         if not count:
             yield Converted(header, batch, 0)
             continue
-        if not is_crc_valid(batch, 0, header):  # it gets a new checksum: what is damaged must not become believable
+        if not is_crc_valid(batch, 0, header):  # the new checksum must not hide damage
             raise CorruptMessage(f"{place}: the checksum of a batch is wrong")
         pieces = (without_values(piece, marks) for piece, marks in marked_pieces(batch, 0, header, _LIMIT))
         changed = bytearray(HEADER_SIZE)
@@ -60,7 +61,7 @@ def converted(log: File) -> Iterator[Converted]:
 
 
 def without_values(piece: Buffer, marks: bytearray) -> bytes:
-    """The records that `marks` are of, one after the other; those that are flagged have no value and no attribute."""
+    """The records of a piece, whose marks are `marks`; flagged ones without value and attributes."""
     out = []
     run = at = 0
     for mark in marks:
@@ -76,7 +77,7 @@ def without_values(piece: Buffer, marks: bytearray) -> bytes:
 
 
 def _tombstone(piece: Buffer, body: int, end: int) -> bytes:
-    """The record whose attributes stand at `body`, with its length."""
+    """The record whose attributes are at `body`, with its length and a null value."""
     at = body + 1
     for _ in range(2):  # the deltas of timestamp, which may have 64 bits, and offset
         while piece[at] & 0x80:
@@ -91,13 +92,13 @@ def _tombstone(piece: Buffer, body: int, end: int) -> bytes:
 
 
 def _number(piece: Buffer, at: int) -> tuple[int, int]:
-    """The varint at `at`, and where it ends."""
+    """The varint at `at`, and its end."""
     raw, at = read_unsigned_varint(piece, at)  # type: ignore[arg-type]
     return raw >> 1 ^ -(raw & 1), at
 
 
 def _count(batch: Buffer, header: BatchHeader, place: str) -> int:
-    """How many records of a batch are flagged and have a value."""
+    """The number of flagged records with a value in a batch."""
     if header.magic < MAGIC or header.is_control or not header.record_count:
         return 0
     try:
@@ -107,10 +108,10 @@ def _count(batch: Buffer, header: BatchHeader, place: str) -> int:
 
 
 def _whole_batches(log: File) -> Iterator[tuple[int, BatchHeader, Buffer]]:
-    """Position, header and bytes of every batch. CorruptMessage where the file does not end with a whole one."""
+    """Yield position, header and bytes of every batch. CorruptMessage if the file does not end with a whole batch."""
     end = 0
     for position, header, batch in read_batches(log):
         end = position + header.size
         yield position, header, batch
     if end != log.size:
-        raise CorruptMessage(f"{log.path} at position {end}: there is something that is no batch")
+        raise CorruptMessage(f"{log.path} at position {end}: these bytes are no batch")
