@@ -42,8 +42,9 @@ from kmini.storage.cleaner.stats import PassReport
 from kmini.storage.cleaner.throttle import Throttle
 from kmini.storage.cleaner.worker import CleaningWork, swap_in
 from kmini.storage.filesystem import OsFileSystem
-from kmini.storage.log import LogEnvironment, PartitionLog
 from kmini.storage.log_config import LogConfig
+from kmini.storage.log_creation import create_log
+from kmini.storage.log_environment import LogEnvironment
 from kmini.storage.recovery import load_log
 from kmini.storage.validation import ValidatedRecords
 
@@ -92,7 +93,7 @@ def make_log(
     digits = f"{{:0{len(str(count))}d}}"
     text = chance.randbytes(MB // 2).hex().encode()  # with the dots, it compresses to about a third
     config = CONFIG.replace(segment_bytes=segment_bytes)
-    log = PartitionLog.create(environment(OsFileSystem()), str(directory), ANY, chance.randbytes(16), config)
+    log = create_log(environment(OsFileSystem()), str(directory), ANY, chance.randbytes(16), config)
     keys, records, at_ms = set(), [], now_ms() - count // 50
     in_batch = max(BATCH_BYTES // (value_bytes + 20), 1)
     for number in range(count):

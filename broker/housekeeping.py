@@ -11,6 +11,7 @@ import logging
 from functools import partial
 
 from ..protocol.errors import KafkaStorageError
+from ..storage import retention
 from ..storage.filesystem import FileSystem
 from ..storage.log_manager import LogManager
 from .clock import Clock
@@ -137,7 +138,7 @@ class Housekeeping:
                 await asyncio.sleep(0)
 
     def _next_retention_ms(self) -> int | None:
-        times = (partition.log.next_retention_ms() for partition in self._replica_manager.partitions.values())
+        times = (retention.next_retention_ms(partition.log) for partition in self._replica_manager.partitions.values())
         return min((time for time in times if time is not None), default=None)
 
     async def _expire_producers(self) -> None:

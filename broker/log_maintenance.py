@@ -17,9 +17,9 @@ from ..protocol.errors import KafkaStorageError
 from ..protocol.topics import TopicPartition
 from ..storage import filenames
 from ..storage.background_work import BackgroundWork
-from ..storage.checkpoint_files import write_offsets
 from ..storage.filesystem import FileSystem
 from ..storage.log_manager import LogManager
+from ..storage.offset_checkpoint_file import write_offsets
 from .clock import Clock
 from .purgatory import Purgatory
 from .scheduler import Deferred, Naps, SharedWrite, in_thread

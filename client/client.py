@@ -8,8 +8,10 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from ..protocol.errors import KafkaError
+from ..protocol.messages.fetch import READ_UNCOMMITTED
 from ..protocol.messages.list_offsets import EARLIEST, LATEST
 from ..protocol.messages.metadata import MetadataResponse
+from ..protocol.messages.produce import ALL_IN_SYNC
 from ..protocol.primitives import Buffer
 from ..protocol.records.compression import Codec
 from ..protocol.records.record import Record
@@ -19,7 +21,7 @@ from .address import Address, parse_addresses
 from .cluster_connections import ClusterConnections
 from .configs import ConfigEntry, ConfigResource, alter_configs, describe_configs
 from .connection import Connection, ConnectionSettings
-from .consume import READ_UNCOMMITTED, ConsumedRecord, Consumption, Fetched, fetch
+from .consume import ConsumedRecord, Consumption, Fetched, fetch
 from .deadline import Deadline
 from .delete_records import DeleteRecordsResult, delete_records_before
 from .groups import (
@@ -34,7 +36,7 @@ from .groups import (
     list_groups,
 )
 from .list_offsets import OffsetAndTimestamp, list_offset
-from .produce import ALL_IN_SYNC, ProduceResult, produce, produce_batch
+from .produce import ProduceResult, produce, produce_batch
 from .sasl import Sasl
 from .topics import NewTopic, Outcomes, create_partitions, create_topics, delete_topics
 from .transactions import (

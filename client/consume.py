@@ -14,7 +14,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from ..protocol.errors import CorruptMessage, KafkaError, UnknownServerError
-from ..protocol.messages.fetch import FetchRequest, FetchResponse
+from ..protocol.messages.fetch import READ_UNCOMMITTED, FetchRequest, FetchResponse
 from ..protocol.primitives import Buffer
 from ..protocol.records.batch import BatchHeader, is_crc_valid, iter_batches
 from ..protocol.records.control import parse_end_transaction_marker
@@ -25,15 +25,11 @@ from .connection import Connection
 from .deadline import Backoff, Deadline
 from .errors import check, error_of
 
-READ_UNCOMMITTED = 0
-READ_COMMITTED = 1
-"""Isolation levels: up to the high watermark, or up to the last stable offset and without aborted transactions."""
-
 MAX_WAIT_MS = 500
 MAX_BYTES = 8 * 1024 * 1024
 PARTITION_MAX_BYTES = 1024 * 1024
 MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
-"""What a batch may become; a broker that sends more is not believed."""
+"""Bytes that the records of a fetched batch may have when decompressed; a larger batch is taken for damaged."""
 
 Headers = tuple[tuple[str, "bytes | None"], ...]
 

@@ -14,9 +14,6 @@ from .connection import Connection
 from .deadline import LONGEST_PAUSE_MS, Deadline
 from .errors import Disconnected, NoBrokerAnswers, error_of
 
-HIGH_WATERMARK = -1
-"""As an offset: everything that is committed when the leader receives the request."""
-
 _TELLS_EARLIER_MS = 100
 """So much before we stop listening a leader is asked to answer: it can then say what became of its other partitions."""
 

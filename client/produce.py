@@ -22,7 +22,7 @@ from ..protocol.errors import (
     UnknownTopicOrPartition,
     error_for,
 )
-from ..protocol.messages.produce import ProduceRequest, ProduceResponse
+from ..protocol.messages.produce import ALL_IN_SYNC, ProduceRequest, ProduceResponse
 from ..protocol.primitives import Buffer
 from ..protocol.records.batch import build_batch
 from ..protocol.records.compression import Codec
@@ -32,9 +32,6 @@ from .cluster_connections import ClusterConnections
 from .connection import Connection
 from .deadline import Deadline
 from .errors import check
-
-ALL_IN_SYNC = -1
-"""Acknowledged when every in-sync replica has the records; 1 is the leader alone, 0 nobody."""
 
 NOTHING_WRITTEN = (
     KafkaStorageError,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kmini import Broker
-from kmini.pipeline.audit.age_charts import draw_topic
+from kmini.pipeline.audit.age_charts import draw_chart
 from kmini.pipeline.audit.audit_plan import Scope
 from kmini.pipeline.audit.local_audit import audit_directory
 from kmini.pipeline.audit.report import AuditReport
@@ -47,4 +47,4 @@ def run() -> AuditReport:
 
 if __name__ == "__main__":
     report = run()
-    draw_topic("profiles", report.partitions, report.now_ms, str(FILE))
+    draw_chart("profiles", report.partitions, report.now_ms, str(FILE))

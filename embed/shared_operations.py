@@ -19,7 +19,7 @@ from kmini.broker.controller.controller import Controller, Topic
 from kmini.broker.controller.topic_plans import DEFAULT
 from kmini.broker.handlers.delete_records import DelayedDelete, Deletion, persist
 from kmini.broker.purgatory import Operation, Unattended
-from kmini.broker.replication.partition import HIGH_WATERMARK, Partition
+from kmini.broker.replication.partition import Partition
 from kmini.contents import Isolation, Record, hidden, shown
 from kmini.handle import waits_for_clients
 from kmini.protocol.errors import (
@@ -29,6 +29,7 @@ from kmini.protocol.errors import (
     UnknownTopicOrPartition,
     error_for,
 )
+from kmini.protocol.messages.delete_records import HIGH_WATERMARK
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record as NewRecord
 from kmini.protocol.topics import TopicPartition, is_internal

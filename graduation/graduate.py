@@ -25,11 +25,11 @@ from ..protocol.records.batch import NO_PRODUCER_ID
 from ..protocol.topics import TopicPartition
 from ..protocol.uuids import random_uuid
 from ..storage import filenames
-from ..storage.checkpoint_files import write_offsets
 from ..storage.filenames import PRODUCER_SNAPSHOT, parse_segment_file, partition_directory, segment_path
 from ..storage.filesystem import FileSystem, OsFileSystem, write_atomically
 from ..storage.log_config import LogConfig
 from ..storage.log_dir_files import MetaProperties, write_clean_shutdown, write_meta_properties
+from ..storage.offset_checkpoint_file import write_offsets
 from ..storage.producers.producer_snapshot import SnapshotCorrupt, decode_snapshot
 from .internal_state import internal_state
 from .kafka_settings import ChangedSetting

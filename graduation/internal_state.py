@@ -12,8 +12,8 @@ from ..protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ..storage.background_work import Deletions
 from ..storage.filenames import partition_directory
 from ..storage.filesystem import FileSystem
-from ..storage.log import LogEnvironment
 from ..storage.log_config import LogConfig
+from ..storage.log_environment import LogEnvironment
 from ..storage.recovery import load_log
 from .source import SourcePartition
 

@@ -17,6 +17,7 @@ from ..storage.cleaner.cleaned_segment import CleanedSegment
 from ..storage.filenames import parse_segment_file
 from ..storage.filesystem import FileSystem
 from ..storage.log_config import LogConfig
+from ..storage.segments import rename_segment
 from .source import Refused
 from .tombstone_conversion import converted, holds_flagged_values
 
@@ -127,7 +128,7 @@ class Copier:
                     f"{error.message}: a flagged tombstone may stand behind it; kmini log dump {path} shows the damage"
                 ) from error
             segment = new.finish(modified_ms)
-            segment.rename("")
+            rename_segment(self._filesystem, segment, "")
             segment.close()
             return count
 

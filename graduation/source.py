@@ -11,10 +11,10 @@ from ..broker.controller.database import ControllerError, Stored, read_database
 from ..broker.controller.topology import PartitionState, Topic
 from ..protocol.topics import TopicPartition
 from ..storage import filenames
-from ..storage.checkpoint_files import CorruptCheckpoint, read_epochs, read_log_start_offsets, read_offsets
 from ..storage.data_directory import find_foreign
 from ..storage.filesystem import FileSystem, LockHeld
 from ..storage.log_dir_files import CorruptMetadata, read_meta_properties, read_partition_metadata
+from ..storage.offset_checkpoint_file import CorruptCheckpoint, read_epochs, read_log_start_offsets, read_offsets
 
 
 class Refused(Exception):

@@ -4,8 +4,8 @@
     spark.dataSource.register(KminiLogSource)
     spark.read.format("kmini-log").option("subscribe", "orders").load(log_dir)
 
-One task for each segment. What is read is what a consumer with read_committed reads: docs/log-source.md says how, and
-what happens when a broker is at work meanwhile.
+One task reads one segment. The rows are the records that a consumer with read_committed gets. docs/log-source.md says
+how they are found, and what happens while a broker is running.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from ..storage.indexes.transaction_index import AbortedTransaction
 from ..storage.log_dir_files import CorruptMetadata, read_partition_metadata
 from .logs.log_dir import LIVE, LogDir, PartitionFolder, SegmentFile, list_segments
 from .logs.options import EARLIEST, LATEST, LogOptions, parse_options
-from .logs.readable import LogChanged, aborted_within, readable
+from .logs.readable_range import LogChanged, aborted_within, readable_range
 from .logs.rows import COLUMNS, LogRows
 from .logs.segment_bytes import SegmentBytes
 from .logs.segment_scan import ScanEnd, scan_segment
 
 
 class DamagedSegmentError(Exception):
-    """A segment is damaged, and rows cannot say so, or may not. The message names file, position and reason."""
+    """A segment is damaged, and the rows have no column for it. The message names file, position and reason."""
 
 
 MAX_ROWS = 1 << 15
@@ -43,7 +43,7 @@ _TRIES = 5
 
 @dataclass
 class SegmentTask(InputPartition):
-    """A segment, or what is to be said instead of one."""
+    """A segment to read, or problems to report."""
 
     folder: str = ""
     topic: str | None = None
@@ -53,9 +53,9 @@ class SegmentTask(InputPartition):
     start_offset: int = 0
     end_offset: int | None = None
     is_last: bool = False
-    """Whether the log has to reach `end_offset` in it."""
+    """Whether the log must reach `end_offset` in this segment."""
     inode: int | None = None
-    """Of the file, if it has nothing but what is to be read."""
+    """Inode of the file, if all of its records are read; else None."""
     aborted: tuple[AbortedTransaction, ...] = ()
     problems: tuple[str, ...] = ()
 
@@ -83,8 +83,8 @@ class KminiLogSource(DataSource):
 
 
 class LogReader(DataSourceReader):
-    """Plans the tasks, in the driver, and reads, in the executors. ValueError for columns that do not exist, or that
-    have another type."""
+    """Plans the tasks in the driver, and reads segments in the executors. ValueError for a column that does not exist
+    or has another type."""
 
     def __init__(self, options: LogOptions, schema: StructType) -> None:
         self._options = options
@@ -92,9 +92,9 @@ class LogReader(DataSourceReader):
         for field in schema.fields:
             if field.name not in COLUMNS:
                 raise ValueError(f"there is no column {field.name}")
-            wanted, given = COLUMNS[field.name].type.simpleString(), field.dataType.simpleString()
-            if wanted != given:
-                raise ValueError(f"the column {field.name} is of type {wanted}, not {given}")
+            expected, given = COLUMNS[field.name].type.simpleString(), field.dataType.simpleString()
+            if expected != given:
+                raise ValueError(f"the column {field.name} is of type {expected}, not {given}")
         self._fails_at_damage = options.fails_at_damage or "error" not in self._names
 
     # Planning
@@ -126,7 +126,9 @@ class LogReader(DataSourceReader):
         starting = self._options.starting_offsets.get(at, EARLIEST)
         if ending == EARLIEST or starting == LATEST:
             return
-        found = readable(folder, committed=self._options.is_committed, end_offset=None if ending == LATEST else ending)
+        found = readable_range(
+            folder, committed=self._options.is_committed, end_offset=None if ending == LATEST else ending
+        )
         task = SegmentTask(folder.path, folder.topic, folder.partition, folder.topic_id)
         if found.problems:
             yield replace(task, problems=found.problems)
@@ -185,34 +187,34 @@ class LogReader(DataSourceReader):
                 yield rows.of(batch, file.path)
             else:
                 is_damaged = True
-                (told,) = batch.to_pylist()
-                problem = f"{file.path} at byte {told['position']}: {told['error']}"
-                yield self._damage(rows, problem, file.path, told)
-        problem = "" if is_damaged else _what_is_missing(task, file, end)
+                (row,) = batch.to_pylist()
+                problem = f"{file.path} at byte {row['position']}: {row['error']}"
+                yield self._damage(rows, problem, file.path, row)
+        problem = "" if is_damaged else _end_problem(task, file, end)
         if problem:
             yield self._damage(rows, f"{file.path}{problem}", file.path)
 
     def _damage(
-        self, rows: LogRows, problem: str, file: str | None = None, told: Mapping[str, Any] | None = None
+        self, rows: LogRows, problem: str, file: str | None = None, row: Mapping[str, Any] | None = None
     ) -> pa.RecordBatch:
         if self._fails_at_damage:
             raise DamagedSegmentError(problem)
-        return rows.damage(problem, file, told)
+        return rows.damage(problem, file, row)
 
 
-def _what_is_missing(task: SegmentTask, file: SegmentBytes, end: ScanEnd) -> str:
-    """What is to be said of a file whose batches are whole, and which nevertheless does not end where it must."""
+def _end_problem(task: SegmentTask, file: SegmentBytes, end: ScanEnd) -> str:
+    """The problem of a file with whole batches that does not end at the expected offset; empty without one."""
     if task.inode is None and task.end_offset is not None and task.is_last and end.next_offset < task.end_offset:
-        return f": the log ends at offset {end.next_offset}, and what is below {task.end_offset} was committed"
+        return f": the log ends at offset {end.next_offset}, and records below {task.end_offset} were committed"
     if file.inode == task.inode and end.position < file.size:
         return f" at byte {end.position}: the offset of a batch is beyond {task.end_offset}, where the segment ends"
     return ""
 
 
 def open_segments(task: SegmentTask) -> Iterator[SegmentBytes | str]:
-    """The files that hold what was planned, to be closed by who gets them, or what there is to say instead.
+    """Yield the files that hold the planned records, to be closed by the caller, or problems.
 
-    The segment itself, although it may have left the log meanwhile; else those that have taken its place.
+    The segment itself is read even if it has left the log meanwhile; else the segments that have replaced it.
     """
     for _ in range(_TRIES):
         for path in (task.path, task.path + DELETED):
@@ -250,7 +252,7 @@ def open_segments(task: SegmentTask) -> Iterator[SegmentBytes | str]:
 
 
 def _covering(task: SegmentTask) -> list[SegmentFile]:
-    """The live segments that may have something of what was planned."""
+    """The live segments that may hold planned records."""
     return [
         segment
         for segment in list_segments(task.folder)

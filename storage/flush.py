@@ -13,10 +13,12 @@ from threading import Lock
 from typing import NamedTuple
 
 from ..protocol.errors import KafkaStorageError
-from .checkpoint_files import write_epochs
+from .config_key import MAX_LONG
 from .filenames import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
 from .filesystem import FileSystem
 from .leader_epochs import EpochEntry
+from .log_config import LogConfig
+from .offset_checkpoint_file import write_epochs
 from .segment import Segment
 from .segments import Segments
 
@@ -75,6 +77,14 @@ class DiskState:
     @error.setter
     def error(self, error: Exception) -> None:
         self._progress.error = error
+
+    def flush_is_due(self, log_end_offset: int, config: LogConfig) -> bool:
+        """See PartitionLog.flush_is_due."""
+        unflushed = log_end_offset - self.recovery_point
+        if unflushed >= config.flush_messages:
+            return True
+        flush_ms = config.flush_ms
+        return flush_ms < MAX_LONG and unflushed > 0 and self._now_ms() - self.last_flush_ms >= flush_ms
 
     def on_new_name(self) -> None:
         """A file was created or renamed: the next flush syncs the directory."""

@@ -167,6 +167,15 @@ class LogConfig(Settings):
         no_effect=NO_QUOTAS)
     # fmt: on
 
+    def random_segment_jitter_ms(self) -> int:
+        """How much earlier a new segment rolls, so that the logs of a broker do not all roll at once."""
+        limit = min(self.segment_jitter_ms, self.segment_ms)
+        if not limit:
+            return 0
+        import random  # few configurations come here
+
+        return random.randrange(limit)
+
     @property
     def is_compacted(self) -> bool:
         return "compact" in self.cleanup_policy

@@ -12,14 +12,14 @@ from threading import Lock
 from ..protocol.errors import KafkaStorageError
 from ..protocol.topics import TopicPartition
 from ..protocol.uuids import random_uuid
-from . import checkpoint_files, filenames
+from . import filenames, offset_checkpoint_file
 from .background_work import BackgroundWork, Deletions
-from .checkpoint_files import CorruptCheckpoint
 from .filenames import partition_directory
 from .filesystem import FileSystem, make_directory_durable
 from .filesystem import Lock as FileLock
-from .log import LogEnvironment, PartitionLog
+from .log import PartitionLog
 from .log_config import LogConfig
+from .log_creation import create_log
 from .log_dir_files import (
     CorruptMetadata,
     LaterMetadata,
@@ -31,8 +31,11 @@ from .log_dir_files import (
     write_meta_properties,
     write_partition_metadata,
 )
+from .log_environment import LogEnvironment
+from .offset_checkpoint_file import CorruptCheckpoint
 from .producers.producer_state import DEFAULT_EXPIRATION_MS
 from .recovery import load_log
+from .retention import apply_retention
 
 logger = logging.getLogger("kmini.storage")
 
@@ -160,7 +163,7 @@ class LogManager:
     def _read(self, name: str) -> dict[TopicPartition, int]:
         """A checkpoint; nothing if it cannot be read, which costs time and no data."""
         try:
-            return checkpoint_files.read_offsets(self.filesystem, os.path.join(self.directory, name))
+            return offset_checkpoint_file.read_offsets(self.filesystem, os.path.join(self.directory, name))
         except (CorruptCheckpoint, OSError) as error:
             logger.error("%s; doing without", error)
             return {}
@@ -169,12 +172,12 @@ class LogManager:
         """The log start offsets, under one of their names. OSError if both are there and cannot be read: going on would
         bring deleted records back."""
         try:
-            return checkpoint_files.read_log_start_offsets(self.filesystem, self.directory)
+            return offset_checkpoint_file.read_log_start_offsets(self.filesystem, self.directory)
         except (CorruptCheckpoint, OSError) as error:
             logger.error("%s; taking %s", error, filenames.LOG_BEGIN_OFFSET_CHECKPOINT)
         path = os.path.join(self.directory, filenames.LOG_BEGIN_OFFSET_CHECKPOINT)
         try:
-            return checkpoint_files.read_offsets(self.filesystem, path)
+            return offset_checkpoint_file.read_offsets(self.filesystem, path)
         except CorruptCheckpoint as error:
             logger.error("%s; logs start where their files do", error)
             return {}
@@ -205,7 +208,7 @@ class LogManager:
                 if file.size:  # left by an attempt that failed
                     file.truncate(0)
                 file.append(encode_partition_metadata(topic_id))
-            log = PartitionLog.create(self.environment, path, topic_partition, topic_id, config)
+            log = create_log(self.environment, path, topic_partition, topic_id, config)
         except OSError as error:
             self._half_made.add(topic_partition)
             with contextlib.suppress(KafkaStorageError):
@@ -286,7 +289,7 @@ class LogManager:
         changed = []
         for topic_partition, log in self.logs.items():
             try:
-                if log.apply_retention(now_ms):
+                if apply_retention(log, now_ms):
                     changed.append(topic_partition)
             except KafkaStorageError as error:
                 logger.error("retention: %s", error)
@@ -301,7 +304,7 @@ class LogManager:
         """Remove the files and directories whose delay has passed; returns how many. Blocks; for any thread."""
         return self.environment.deletions.delete_due(now_ms)
 
-    # Checkpoints: taken on the loop, written by checkpoint_files.write_offsets in a thread
+    # Checkpoints: taken on the loop, written by offset_checkpoint_file.write_offsets in a thread
 
     def recovery_points(self) -> dict[TopicPartition, int]:
         return {name: log.recovery_point for name, log in self.logs.items()}
@@ -326,7 +329,7 @@ class LogManager:
             self._maybe_in_checkpoint |= offsets.keys()  # first: whoever creates a log from here on will wait for us
             current = self.log_start_offsets()
             valid = {name: offset for name, offset in offsets.items() if offset <= current.get(name, 0)}
-            checkpoint_files.write_log_start_offsets(self.filesystem, self.directory, valid)
+            offset_checkpoint_file.write_log_start_offsets(self.filesystem, self.directory, valid)
             self._maybe_in_checkpoint = set(valid)
 
     # The end
@@ -338,7 +341,7 @@ class LogManager:
         """
         try:
             if clean and self._close_logs():
-                write = partial(checkpoint_files.write_offsets, self.filesystem)
+                write = partial(offset_checkpoint_file.write_offsets, self.filesystem)
                 write(os.path.join(self.directory, filenames.RECOVERY_POINT_CHECKPOINT), self.recovery_points())
                 write(os.path.join(self.directory, filenames.HIGH_WATERMARK_CHECKPOINT), self.high_watermarks())
                 self.write_log_start_offsets(self.log_start_offsets())

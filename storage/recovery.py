@@ -25,16 +25,17 @@ from ..protocol.records.batch import BatchHeader
 from ..protocol.topics import TopicPartition
 from ..protocol.uuids import ZERO_UUID
 from . import filenames
-from .checkpoint_files import CorruptCheckpoint, read_epochs
 from .filenames import SegmentFile, parse_segment_file, segment_path
 from .filesystem import FileSystem
 from .flush import DiskState
 from .indexes.index_file import CorruptIndex
 from .leader_epochs import EpochEntry, LeaderEpochs
-from .log import LogEnvironment, PartitionLog
+from .log import PartitionLog
 from .log_config import LogConfig
 from .log_dir_files import CorruptMetadata, read_partition_metadata
+from .log_environment import LogEnvironment
 from .log_file import read_headers
+from .offset_checkpoint_file import CorruptCheckpoint, read_epochs
 from .producers.producer_replay import replay, replay_batch, take_snapshot
 from .producers.producer_snapshot import remove_stray_snapshots
 from .producers.producer_state import ProducerStates

@@ -1,64 +1,67 @@
-"""Which segments have had their time: by log start offset, by size, by age (in this order).
+"""Retention: which of the oldest segments a log may lose, and taking them out.
 
-Nothing here changes anything. A log asks how many of its oldest segments go, and removes them itself.
-
-Rules that hold for all three: segments go from the oldest on, up to the first that must stay; a segment goes only when
-everything in it is below the high watermark; the last one goes only if it holds something (the log then rolls first, so
-that it always has a segment to append to). A log that is only compacted, or that has no policy at all, loses segments
-by its start offset only.
+Three rules in this order: log start offset, size (`retention.bytes`), age (`retention.ms`). For all of them: segments
+go from the oldest on, up to the first that must stay; a segment goes only when everything in it is below the high
+watermark; the last one goes only if it holds something (the log rolls first, so that it has a segment to append to). A
+log whose `cleanup.policy` lacks delete loses segments by its log start offset only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from itertools import islice, takewhile
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
-from .log_config import LogConfig
-
-if TYPE_CHECKING:
-    from .segment import Segment
+from .deletion import delete_records_below, without_checkpoint
+from .log import PartitionLog
+from .segment import Segment
 
 
-def expired_segments(
-    segments: Iterable[Segment], config: LogConfig, log_start_offset: int, high_watermark: int, now_ms: int
-) -> int:
-    """How many of the oldest segments retention removes now; all of them is a possible answer."""
-    row = list(segments)
-    count = below_start_offset(row, log_start_offset)
-    if config.is_deletable:
-        count += beyond_size(row[count:], config.retention_bytes, high_watermark)
-        count += beyond_age(row[count:], config.retention_ms, high_watermark, now_ms)
+def apply_retention(log: PartitionLog, now_ms: int) -> int:
+    """Take the segments whose retention is over out of the log; return how many.
+
+    Raises KafkaStorageError if the disk refuses to roll, or to say how old a file is.
+    """
+    with log.disk_errors():
+        count = expired_segments(log, now_ms)
+    if count == len(log.segments):
+        log.roll(now_ms)
+    if count:
+        first_kept = [*log.segments][count]
+        delete_records_below(log, first_kept.base_offset, without_checkpoint)
     return count
 
 
-def next_expiry_ms(
-    segments: Iterable[Segment], config: LogConfig, log_start_offset: int, high_watermark: int
-) -> int | None:
-    """When there will be segments to remove if nothing changes but the time; 0 if there are; None if there will be
-    none."""
-    row = list(segments)
-    if below_start_offset(row, log_start_offset):
+def expired_segments(log: PartitionLog, now_ms: int) -> int:
+    """How many of the oldest segments retention removes now; all of them is a possible answer."""
+    row, config = [*log.segments], log.config
+    count = log.segments.count_below(log.log_start_offset)
+    if config.is_deletable:
+        count += beyond_size(row[count:], config.retention_bytes, log.high_watermark)
+        count += beyond_age(row[count:], config.retention_ms, log.high_watermark, now_ms)
+    return count
+
+
+def next_retention_ms(log: PartitionLog) -> int | None:
+    """When `apply_retention` will next have an effect if nothing changes but the time; 0 for now, None for never.
+
+    Raises KafkaStorageError as `apply_retention` does.
+    """
+    row, config = [*log.segments], log.config
+    if log.segments.count_below(log.log_start_offset):
         return 0
     if not config.is_deletable:
         return None
-    if beyond_size(row, config.retention_bytes, high_watermark):
+    if beyond_size(row, config.retention_bytes, log.high_watermark):
         return 0
-    if config.retention_ms < 0 or not _oldest_while(lambda segment: segment is row[0], row, high_watermark):
+    if config.retention_ms < 0 or not _oldest_while(lambda segment: segment is row[0], row, log.high_watermark):
         return None
-    return row[0].largest_timestamp + config.retention_ms + 1
-
-
-def below_start_offset(segments: Iterable[Segment], log_start_offset: int) -> int:
-    """How many of the oldest segments no reader may see: those whose successor begins at or below the log start offset.
-
-    The last one has no successor and stays. (All these are below the high watermark, as the log start offset is.)
-    """
-    return sum(1 for _ in takewhile(lambda segment: segment.base_offset <= log_start_offset, islice(segments, 1, None)))
+    with log.disk_errors():
+        expires_ms: int = row[0].largest_timestamp + config.retention_ms
+    return expires_ms + 1
 
 
 def beyond_size(segments: Sequence[Segment], retention_bytes: int, high_watermark: int) -> int:
-    """How many of the oldest segments the log can lose and keep at least `retention.bytes`; negative: no limit."""
+    """How many of the oldest segments the log can lose and keep at least `retention.bytes`; a negative one sets no
+    limit."""
     if retention_bytes < 0:
         return 0
     excess = sum(segment.size for segment in segments) - retention_bytes
@@ -72,7 +75,10 @@ def beyond_size(segments: Sequence[Segment], retention_bytes: int, high_watermar
 
 
 def beyond_age(segments: Sequence[Segment], retention_ms: int, high_watermark: int, now_ms: int) -> int:
-    """How many of the oldest segments have no timestamp within `retention.ms` of now; negative: no limit."""
+    """How many of the oldest segments have no timestamp within `retention.ms` of now; a negative one sets no limit.
+
+    A segment without timestamps is as old as its file.
+    """
     if retention_ms < 0:
         return 0
     return _oldest_while(lambda segment: now_ms - segment.largest_timestamp > retention_ms, segments, high_watermark)

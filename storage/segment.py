@@ -14,12 +14,12 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 
 from ..protocol.errors import CorruptMessage
-from ..protocol.records.batch import BatchHeader, is_crc_valid
-from . import filenames
+from ..protocol.records.batch import NO_TIMESTAMP, BatchHeader, is_crc_valid
+from .filenames import SEGMENT_KINDS, segment_path
 from .filesystem import Buffer, FileSystem
 from .indexes.index_file import CorruptIndex
 from .indexes.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
-from .indexes.time_index import NO_TIMESTAMP, TimeIndex
+from .indexes.time_index import TimeIndex
 from .indexes.transaction_index import TransactionIndex
 from .log_config import LogConfig
 from .log_file import read_batches, read_headers
@@ -86,7 +86,7 @@ class Segment:
         suffix: str = "",
     ) -> None:
         """The segment's files, created if asked (then whatever lay there under its names is gone). They carry `suffix`
-        until `rename`.
+        until `Segments.replace`.
 
         One that exists is usable as a sealed segment at once, if `next_offset` tells where the next one begins, and as
         the active one after `walk_tail`.
@@ -98,13 +98,15 @@ class Segment:
         self.created_ms = now_ms
         self.is_deleted = False
         self.indexes_are_on_disk = not create
-        self.roll_jitter_ms = _roll_jitter(config)
+        self.roll_jitter_ms = config.random_segment_jitter_ms()
         self._index_interval = config.index_interval_bytes
         self._bytes_since_index_entry = 0
         self._first_timestamp: int | None = None
         self._max_timestamp: int | None = None
         self._max_timestamp_offset = base_offset
-        log, offset_index, time_index, transaction_index = self._paths(suffix)
+        log, offset_index, time_index, transaction_index = (
+            segment_path(directory, base_offset, kind, suffix) for kind in SEGMENT_KINDS
+        )
         self.log = filesystem.open(log, create=create)
         index_bytes = config.segment_index_bytes
         self.offset_index = OffsetIndex(filesystem, offset_index, base_offset, index_bytes)
@@ -120,12 +122,8 @@ class Segment:
     def __repr__(self) -> str:
         return f"Segment({self.base_offset}..{self.next_offset}, {self.size} bytes)"
 
-    def _paths(self, suffix: str) -> list[str]:
-        """Of the log and the indexes, in the order of `_indexes`."""
-        return [filenames.segment_path(self.directory, self.base_offset, k, suffix) for k in filenames.SEGMENT_KINDS]
-
     @property
-    def _indexes(self) -> tuple[OffsetIndex, TimeIndex, TransactionIndex]:
+    def indexes(self) -> tuple[OffsetIndex, TimeIndex, TransactionIndex]:
         return self.offset_index, self.time_index, self.transaction_index
 
     @property
@@ -268,12 +266,12 @@ class Segment:
 
     def write_indexes(self) -> None:
         """Make the index files equal to the entries. Only for a segment that is sealed, or closing."""
-        for index in self._indexes:
+        for index in self.indexes:
             index.flush()
 
     def sync_indexes(self) -> None:
         """Return when what `write_indexes` wrote is on the disk. Blocks."""
-        for index in self._indexes:
+        for index in self.indexes:
             index.sync()
 
     # Reading
@@ -368,7 +366,7 @@ class Segment:
         self.seal()
 
     def _reset_indexes(self) -> None:
-        for index in self._indexes:
+        for index in self.indexes:
             index.reset()
         self.indexes_are_on_disk = False
         self.indexes_are_full = self.offset_index.is_full or self.time_index.is_full
@@ -435,7 +433,7 @@ class Segment:
         """Drop the batch that contains `offset` and all after it, and be the active segment."""
         located = self.locate(offset)
         if located is not None:
-            for index in self._indexes:
+            for index in self.indexes:
                 index.truncate_to(offset)
             self.log.truncate(located[0])
         self.indexes_are_on_disk = False
@@ -447,48 +445,5 @@ class Segment:
             self.log.truncate(end)
         return excess
 
-    def rename(self, suffix: str) -> None:
-        """Give the files their names with `suffix`, or without any; the log first, so that its name tells how far this
-        got at least. OSError if the disk refuses."""
-        log, *indexes = self._paths(suffix)
-        self._filesystem.rename(self.log.path, log)
-        for index, path in zip(self._indexes, indexes, strict=True):
-            with contextlib.suppress(FileNotFoundError):  # a transaction index without entries has no file
-                self._filesystem.rename(index.path, path)
-            index.path = path
-
-    def mark_deleted(self) -> list[str]:
-        """Give the files their `.deleted` names; returns what is to be removed later. Who reads them may go on.
-
-        What cannot be renamed is returned under its own name.
-        """
-        self.is_deleted = True
-        marked = [self._mark_deleted(self.log.path)]
-        for index in self._indexes:
-            index.path = self._mark_deleted(index.path)  # a flush under way then writes what is removed with the rest
-            marked.append(index.path)
-        return marked
-
-    def _mark_deleted(self, path: str) -> str:
-        target = path + filenames.DELETED
-        try:
-            self._filesystem.rename(path, target)
-        except FileNotFoundError:
-            return target  # an index that was never written
-        except OSError as error:
-            logger.warning("could not rename %s: %s", path, error)
-            return path
-        return target
-
     def close(self) -> None:
         self.log.close()
-
-
-def _roll_jitter(config: LogConfig) -> int:
-    """How much earlier than the others this segment rolls, so that a broker's logs do not all roll at once."""
-    limit = min(config.segment_jitter_ms, config.segment_ms)
-    if not limit:
-        return 0
-    import random  # few configurations come here
-
-    return random.randrange(limit)

@@ -6,18 +6,19 @@ import contextlib
 import logging
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, takewhile
 from operator import attrgetter
 
 from .background_work import Deletions
-from .filenames import DELETED, PRODUCER_SNAPSHOT, SWAP, segment_path
+from .config_key import MAX_LONG
+from .filenames import DELETED, PRODUCER_SNAPSHOT, SEGMENT_KINDS, SWAP, segment_path
 from .filesystem import FileSystem
 from .indexes.transaction_index import AbortedTransaction
 from .log_config import LogConfig
 from .segment import Segment
 
-ANOTHER_SEGMENT = 2**63 - 1
-"""More bytes than anyone waits for: what there is to read goes on beyond the segment where it begins."""
+ANOTHER_SEGMENT = MAX_LONG
+"""Returned by `bytes_between` when the range crosses a segment: satisfies any `min_bytes` of a fetch."""
 
 logger = logging.getLogger("kmini.storage")
 
@@ -34,6 +35,19 @@ def aborted_transactions(segments: Iterable[Segment], offset: int, end_offset: i
         if is_all:
             break
     return found
+
+
+def rename_segment(filesystem: FileSystem, segment: Segment, suffix: str) -> None:
+    """Give the files of a segment their names with `suffix`, or without any. OSError if the disk refuses.
+
+    The log comes first, so that its name shows how far this got at least.
+    """
+    log, *indexes = (segment_path(segment.directory, segment.base_offset, kind, suffix) for kind in SEGMENT_KINDS)
+    filesystem.rename(segment.log.path, log)
+    for index, path in zip(segment.indexes, indexes, strict=True):
+        with contextlib.suppress(FileNotFoundError):  # a transaction index without entries has no file
+            filesystem.rename(index.path, path)
+        index.path = path
 
 
 class Segments:
@@ -102,6 +116,12 @@ class Segments:
         their markers. A marker may lie in a later segment, also beyond `end_offset`."""
         return aborted_transactions(self.since(offset), offset, end_offset)
 
+    def count_below(self, log_start_offset: int) -> int:
+        """How many of the oldest segments lie below the log start as a whole: those whose successor begins at it or
+        below. The last one has no successor and stays."""
+        following = islice(self._row, 1, None)
+        return sum(1 for _ in takewhile(lambda segment: segment.base_offset <= log_start_offset, following))
+
     # Coming
 
     def roll(self, base_offset: int, config: LogConfig, now_ms: int) -> None:
@@ -126,15 +146,15 @@ class Segments:
         old files carry `.deleted` names until `due_ms`. After an OSError only a restart knows which of them counts.
         """
         first = self._row.index(old[0])
-        new.rename(SWAP)
+        rename_segment(self._filesystem, new, SWAP)
         for segment in old:
-            paths = segment.mark_deleted()
+            paths = self._mark_deleted(segment)
             self._deletions.add(paths, due_ms)
             if not all(path.endswith(DELETED) for path in paths):
                 raise OSError(f"{segment.log.path} could not be renamed, to make room for what it was compacted to")
         for segment in old[1:]:
             self._discard_snapshot(segment, due_ms)
-        new.rename("")
+        rename_segment(self._filesystem, new, "")
         self._row[first : first + len(old)] = [new]
 
     def delete_newest(self, count: int, due_ms: int) -> None:
@@ -158,8 +178,31 @@ class Segments:
 
     def _discard(self, segments: Sequence[Segment], due_ms: int) -> None:
         for segment in segments:
-            self._deletions.add(segment.mark_deleted(), due_ms)
+            self._deletions.add(self._mark_deleted(segment), due_ms)
             self._discard_snapshot(segment, due_ms)
+
+    def _mark_deleted(self, segment: Segment) -> list[str]:
+        """Give the files of a segment their `.deleted` names; return the paths to remove later. Readers go on reading.
+
+        A file that cannot be renamed is returned under its own name.
+        """
+        segment.is_deleted = True
+        marked = [self._mark_file_deleted(segment.log.path)]
+        for index in segment.indexes:
+            index.path = self._mark_file_deleted(index.path)  # a flush under way writes to a file that goes as well
+            marked.append(index.path)
+        return marked
+
+    def _mark_file_deleted(self, path: str) -> str:
+        target = path + DELETED
+        try:
+            self._filesystem.rename(path, target)
+        except FileNotFoundError:
+            return target  # an index that was never written
+        except OSError as error:
+            logger.warning("could not rename %s: %s", path, error)
+            return path
+        return target
 
     def _discard_snapshot(self, segment: Segment, due_ms: int) -> None:
         snapshot = segment_path(self._directory, segment.base_offset, PRODUCER_SNAPSHOT)

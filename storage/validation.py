@@ -48,6 +48,7 @@ from ..protocol.records.batch import (
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
     MAGIC,
+    NO_TIMESTAMP,
     TRANSACTIONAL,
     BatchHeader,
     build_batch,
@@ -58,13 +59,10 @@ from ..protocol.records.batch import (
 )
 from ..protocol.records.compression import Codec, compress_chunks
 from ..protocol.records.load_kernel import IS_COMPILED
-from ..protocol.records.record import RecordFacts, check_records, decode_records, suspect_records
+from ..protocol.records.record import DEFAULT_LIMIT, RecordFacts, check_records, decode_records, suspect_records
 from .filesystem import Buffer
 from .log_config import LogConfig
 from .refused_records import MAX_NAMED_RECORDS, refusal
-
-NO_TIMESTAMP = -1
-MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
 
 _CHEAP_BYTES = 1280 * 1024 if IS_COMPILED else 32 * 1024
 """Uncompressed: a batch of the default max.message.bytes is checked in a fraction of a millisecond, and in a few where
@@ -124,7 +122,7 @@ def validate(
     config: LogConfig,
     now_ms: int,
     *,
-    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
+    max_decompressed_bytes: int = DEFAULT_LIMIT,
 ) -> ValidatedRecords:
     """The batch in `records`, fit to be appended to a log with these settings; see the table above for what it raises.
 

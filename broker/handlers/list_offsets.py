@@ -15,6 +15,7 @@ from ...protocol.errors import (
     OffsetNotAvailable,
     UnsupportedVersion,
 )
+from ...protocol.messages.fetch import READ_COMMITTED
 from ...protocol.messages.list_offsets import (
     EARLIEST,
     EARLIEST_LOCAL,
@@ -28,11 +29,10 @@ from ...protocol.messages.list_offsets import (
 from ...protocol.records.compression import Codec
 from ...protocol.topics import TopicPartition
 from ...storage.log import PartitionLog
-from ...storage.timestamp_search import StoredBatch, TimestampedOffset
+from ...storage.timestamp_search import StoredBatch, TimestampedOffset, batches_since, newest_batch
 from ..api.error_mapping import kafka_error
 from ..api.registry import handles
 from ..api.request_context import Context
-from ..replication.delayed_fetch import READ_COMMITTED
 from ..replication.partition import Partition
 from ..scheduler import Turn
 from ..security.guarding import refused_partitions, topic_by_topic
@@ -132,11 +132,11 @@ async def look_up(
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return UNKNOWN
     if timestamp == MAX_TIMESTAMP:
-        newest = log.newest_batch()
+        newest = newest_batch(log)
         found = newest and await _search(newest, newest.header.max_timestamp, 0, context)
     else:
         found = None
-        for batch in log.batches_since(timestamp):
+        for batch in batches_since(log, timestamp):
             found = await _search(batch, timestamp, log.log_start_offset, context)
             if found is not None:
                 break

@@ -9,6 +9,7 @@ from ...protocol.errors import NONE, InvalidRequest, UnsupportedVersion
 from ...protocol.messages.list_offsets import EARLIEST, LATEST, ListOffsetsRequest, ListOffsetsResponse
 from ...protocol.topics import TopicPartition
 from ...storage.config_key import MAX_LONG
+from ...storage.timestamp_search import segment_starts_before
 from ..api.error_mapping import kafka_error
 from ..api.request_context import Context
 from ..replication.partition import Partition
@@ -57,7 +58,7 @@ def _starts(partition: Partition, timestamp: int, now_ms: int) -> list[int]:
     """Newest first."""
     if timestamp == EARLIEST:
         return [partition.log.log_start_offset]
-    return partition.log.segment_starts_before(MAX_LONG if timestamp == LATEST else timestamp, now_ms)
+    return segment_starts_before(partition.log, MAX_LONG if timestamp == LATEST else timestamp, now_ms)
 
 
 def _seen_by_consumers(starts: list[int], high_watermark: int) -> list[int]:

@@ -23,7 +23,7 @@ from ...protocol.errors import (
     RequestTimedOut,
     UnsupportedCompressionType,
 )
-from ...protocol.messages.produce import ProduceRequest, ProduceResponse
+from ...protocol.messages.produce import ALL_IN_SYNC, ProduceRequest, ProduceResponse
 from ...protocol.primitives import Buffer
 from ...protocol.records.batch import (
     ATTRIBUTES_AT,
@@ -56,8 +56,6 @@ TOPIC_IDS_SINCE = 13
 ZSTD_SINCE = 7
 ADMIN_CLIENT_ID = "__admin_client"
 """The one client id that may write to internal topics, as in Apache Kafka."""
-
-ALL_IN_SYNC = -1
 
 SERVED_FIRST = 4
 """So many readers that waited for these records get them before the producer gets its answer: the answer is then late

@@ -15,7 +15,7 @@ from ...protocol.errors import (
     TopicAuthorizationFailed,
     UnknownLeaderEpoch,
 )
-from ...protocol.messages.fetch import FetchRequest
+from ...protocol.messages.fetch import READ_COMMITTED, FetchRequest
 from ...protocol.records.batch import MAGIC, MAGIC_AT, end_offset_of
 from ...protocol.topics import TopicPartition
 from ...storage.config_key import MAX_LONG
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from ..security.fetch_access import FetchAccess
     from .fetcher_manager import Followed
     from .replica_manager import ReplicaManager
-
-READ_COMMITTED = 1
-"""The isolation level of readers who want only what is decided."""
 
 _LARGEST_READ = 8 * 1024 * 1024
 """Bytes read from a partition at once. A larger limit of the client is met by its next fetch: a read holds the loop."""

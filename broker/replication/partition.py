@@ -13,6 +13,7 @@ from ...protocol.errors import (
     PolicyViolation,
     UnknownLeaderEpoch,
 )
+from ...protocol.messages.delete_records import HIGH_WATERMARK
 from ...protocol.topics import TopicPartition
 from ...storage.deletion import delete_records_below
 from ...storage.log import AppendInfo, PartitionLog
@@ -35,9 +36,6 @@ log = logging.getLogger("kmini.replication")
 
 NO_EPOCH = -1
 """In place of the leader epoch of a client that does not know one."""
-
-HIGH_WATERMARK = -1
-"""The offset that stands for the high watermark in a DeleteRecords request."""
 
 
 def check_leader_epoch(epoch: int, current: int) -> None:

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from ...protocol.errors import KafkaStorageError, NotLeaderOrFollower, UnknownTopicId, UnknownTopicOrPartition
 from ...protocol.topics import TopicPartition
+from ...storage import retention
 from ...storage.log import PartitionLog
 from ...storage.log_config import LogConfig
 from ...storage.log_manager import LogManager
@@ -228,7 +229,7 @@ class ReplicaManager:
     def retain(self, partition: Partition) -> bool:
         """Delete the segments of one partition that retention deletes; return whether there were any. Raises
         KafkaStorageError."""
-        deleted = partition.log.apply_retention(self.clock.now_ms())
+        deleted = retention.apply_retention(partition.log, self.clock.now_ms())
         if deleted:
             self.offsets_changed(partition.topic_partition)
         return deleted > 0

@@ -331,9 +331,9 @@ def _written(folder: str, write: Callable[[], object]) -> None:
 
 
 def _draw(report: AuditReport, folder: str, kind: str) -> None:
-    from kmini.pipeline.audit.age_charts import draw_pictures
+    from kmini.pipeline.audit.age_charts import draw_charts
 
-    _written(folder, lambda: draw_pictures(report, folder, kind))
+    _written(folder, lambda: draw_charts(report, folder, kind))
 
 
 def _print(report: AuditReport, output: str, each_partition: bool) -> None:

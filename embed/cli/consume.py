@@ -94,7 +94,7 @@ def consume(
     printing = Printing(output == "json", separator, null_marker.encode(), timestamps, headers, sys.stdout.isatty())
 
     async def work(client: Client) -> None:
-        from kmini.client.consume import READ_COMMITTED, READ_UNCOMMITTED
+        from kmini.protocol.messages.fetch import READ_COMMITTED, READ_UNCOMMITTED
         from kmini.protocol.topics import TopicPartition
 
         isolation = READ_COMMITTED if isolation_level == "read_committed" else READ_UNCOMMITTED

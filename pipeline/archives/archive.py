@@ -1,4 +1,4 @@
-"""Topics into Parquet files: everything a consumer sees of a record, and what the topic was.
+"""Archive topics as Parquet files: all that a consumer sees of a record, and the topic's properties.
 
     from kmini.pipeline.archives.archive import archive_topic, read_archive
     from kmini.pipeline.clients import Kafka
@@ -8,9 +8,9 @@
     print(archive_topic(spark, "orders", "backup", Kafka("localhost:9092")).new_records)
     read_archive(spark, "backup", "orders").groupBy("partition").count().show()
 
-Read by Spark's Kafka source up to where the topic ended when it began, written by Spark's file sink, each file counted
-exactly once whenever a run was killed (the sink's own log says which files count; `read_archive` asks it). The next run
-appends what is new. `pipeline/archives/archive_files.py` says what lies where; docs/archive.md is for users.
+Spark's Kafka source reads up to the topic's end at the begin of the run, and Spark's file sink writes. Each file counts
+exactly once, even if a run is killed: the sink's log lists the files that count, and `read_archive` follows it. The
+next run appends new records. `pipeline/archives/archive_files.py` describes the files; docs/archive.md is for users.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 RECORDS_PER_BATCH = 5_000_000
-"""What a run that is killed has to read again at most."""
+"""Most records that a run reads again after it was killed."""
 
 READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
 
@@ -70,15 +70,15 @@ _PARTITION = re.compile(r"/partition=(\d+)/[^/]+$")
 
 
 class Archived(NamedTuple):
-    """What a run has done for one topic."""
+    """The result of a run for one topic."""
 
     topic: str
     partitions: int
     new_records: int
     records: int
-    """In the archive now."""
+    """Number of records in the archive."""
     damaged: int = 0
-    """Places in a log directory that could not be read."""
+    """Unreadable places in a log directory."""
 
 
 def archive_topic(
@@ -92,13 +92,13 @@ def archive_topic(
     codec: str = "zstd",
     records_per_batch: int = RECORDS_PER_BATCH,
 ) -> Archived:
-    """Append to the archive what the topic has beyond it; the first time, everything.
+    """Append the topic's new records to the archive; the first time, all records.
 
-    `codec` is one of Parquet's: none, snappy, gzip, lz4, zstd. Where records were deleted before they were archived
-    (retention, DeleteRecords), the run fails, unless `allow_loss`: then it goes on behind them.
+    `codec` is one of Parquet's: none, snappy, gzip, lz4, zstd. If records were deleted before they were archived
+    (retention, DeleteRecords), the run fails; with `allow_loss` it continues after them.
 
-    Raises ArchiveError: no such topic, another topic of that name than was archived, records lost, the archive is of
-    another kind, or what Spark says.
+    Raises ArchiveError: the topic does not exist, or is another one than was archived, records are lost, the archive is
+    of another kind, or Spark fails.
     """
     found = Topics(kafka).get(topic)
     before = read_description(archive, topic)
@@ -164,13 +164,13 @@ def archive_log_dir(
     allow_loss: bool = False,
     codec: str = "zstd",
 ) -> Archived:
-    """The same from the files of a log directory, kmini's or Apache Kafka's, whether a broker runs on it or not: once
-    and as a whole. The executors must see the directory.
+    """Archive a topic from the files of a log directory of kmini or Apache Kafka, running or stopped: once and as a
+    whole. The executors must see the directory.
 
-    What settings the topic has is asked of `kafka`; without it they are not known. Damage fails the run, unless
-    `allow_loss`: then what is damaged is left out, and counted.
+    `kafka` gives the topic's settings; without it they are unknown. Damage fails the run; with `allow_loss` it is
+    skipped and counted.
 
-    Raises ArchiveError: no such topic there, only some of its partitions, damage, or an archive of it that exists.
+    Raises ArchiveError: the directory lacks the topic or some of its partitions, is damaged, or the archive exists.
     """
     from ..log_source import KminiLogSource
 
@@ -218,7 +218,7 @@ def archive_log_dir(
 
 
 def _folders(log_dir: str, topic: str) -> dict[int, bytes | None]:
-    """The topic ids in the folders of a topic's partitions."""
+    """The topic ids of a topic's partitions, by partition."""
     from ..logs.log_dir import LogDir
 
     try:
@@ -232,7 +232,7 @@ def _folders(log_dir: str, topic: str) -> dict[int, bytes | None]:
 
 
 def _check_same(before: Description, now: Description) -> None:
-    """Go on only with what was begun."""
+    """Raise ArchiveError unless the archive was begun with the same topic and options."""
     if before.source != now.source:
         raise ArchiveError(f"{now.topic}: the archive was taken from {_named(before.source)}: take a new one elsewhere")
     if None not in (before.topic_id, now.topic_id) and before.topic_id != now.topic_id:
@@ -256,7 +256,7 @@ def _named(source: str) -> str:
 
 
 def _reason(error: PySparkException, allow_loss: bool) -> str:
-    """What Spark says, on one line; where records are lost, what can be done."""
+    """Spark's error on one line; for lost records, the remedy."""
     text = str(error)
     if not allow_loss and ("failOnDataLoss" in text or "KAFKA_DATA_LOSS" in text):
         return (
@@ -267,7 +267,7 @@ def _reason(error: PySparkException, allow_loss: bool) -> str:
 
 
 def _cause(text: str) -> str:
-    """The innermost of what Spark, Java and Python say, on one line."""
+    """The innermost cause in an error of Spark, Java and Python, on one line."""
     if "java.lang.ArithmeticException: long overflow" in text:
         return f"a timestamp {_TOO_FAR}"
     causes = re.findall(r"(?:^|\s)(?:[\w$]+\.)+[\w$]*(?:Error|Exception): ([^\n]+)", text)
@@ -279,8 +279,8 @@ def _cause(text: str) -> str:
 
 
 def read_archive(spark: SparkSession, archive: str, topic: str) -> DataFrame:
-    """The archived records of a topic, with the columns of Spark's Kafka source, `headers` included, and of the same
-    types: what is written for one works on the other. Raises NotAnArchive."""
+    """Read the archived records of a topic, with the columns and types of Spark's Kafka source, `headers` included:
+    code for one works with the other. Raises NotAnArchive."""
     description = get_description(archive, topic)
     uris = [part.uri for parts in archived_parts(archive, description).values() for part in parts]
     rows = spark.createDataFrame([], SCHEMA_DDL)
@@ -300,12 +300,13 @@ def read_archive(spark: SparkSession, archive: str, topic: str) -> DataFrame:
 
 
 def _no_pattern(path: str) -> str:
-    """A path as Hadoop takes it where it would take a pattern."""
+    """Escape a path where Hadoop takes a pattern."""
     return re.sub(r"([\\*?\[\]{}])", r"\\\1", path)
 
 
 def get_description(archive: str, topic: str) -> Description:
-    """What the topic was. Raises NotAnArchive if it was not archived, ArchiveError if not to the end."""
+    """The description of an archived topic. Raises NotAnArchive if it was not archived, ArchiveError if its first run
+    did not finish."""
     description = read_description(archive, topic)
     if description is None:
         topics = ", ".join(archived_topics(archive))
@@ -316,7 +317,7 @@ def get_description(archive: str, topic: str) -> Description:
 
 
 def archived_parts(archive: str, description: Description) -> dict[int, list[FilePart]]:
-    """The files of each partition, in the order of their offsets; of those that have any."""
+    """The files of each partition that has any, in the order of offsets."""
     by_partition: dict[int, list[str]] = {}
     for uri in counted_files(archive, description.topic):
         if (match := _PARTITION.search(uri)) is None or int(match[1]) >= description.partitions:

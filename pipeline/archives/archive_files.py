@@ -1,9 +1,9 @@
-"""What an archive is made of, and its records in order. Needs no Spark.
+"""The files of an archive, and its records in order. Needs no Spark.
 
-    ARCHIVE/topic=orders/_topic.json                what the topic was: `Description`
+    ARCHIVE/topic=orders/_topic.json                the topic's properties: `Description`
     ARCHIVE/topic=orders/partition=0/*.parquet      its records, columns as in `COLUMNS`
-    ARCHIVE/topic=orders/_spark_metadata/           which of these files count (Spark's file sink writes it)
-    ARCHIVE/_checkpoints/topic=orders/              how far it has come
+    ARCHIVE/topic=orders/_spark_metadata/           the list of files that count (Spark's file sink writes it)
+    ARCHIVE/_checkpoints/topic=orders/              the progress of archiving
 
 ARCHIVE is a path, or a URI of a file system that Arrow knows.
 """
@@ -29,8 +29,8 @@ SINK_LOG = "_spark_metadata"
 TOPIC_FOLDER = "topic="
 
 COLUMNS = ("offset", "timestamp_ms", "timestamp_type", "key", "value", "headers")
-"""BIGINT, BIGINT (ms since the epoch, -1 if it has none), INT (0 create time, 1 log append time, -1 none), BINARY,
-BINARY, ARRAY<STRUCT<key: STRING, value: BINARY>> (null if there are none); the folder says which partition."""
+"""BIGINT, BIGINT (ms since the epoch, -1 without one), INT (0 create time, 1 log append time, -1 none), BINARY, BINARY,
+ARRAY<STRUCT<key: STRING, value: BINARY>> (null without headers); the folder names the partition."""
 
 SCHEMA_DDL = (
     "offset BIGINT, timestamp_ms BIGINT, timestamp_type INT, key BINARY, value BINARY,"
@@ -43,29 +43,29 @@ BUFFER_BYTES = 1 << 20
 
 
 class ArchiveError(Exception):
-    """Archive or replay cannot go on; the message says why, on one line."""
+    """An archive or a replay cannot continue; the message gives the reason on one line."""
 
 
 class NotAnArchive(ArchiveError):
-    """What was given as an archive is none, or has nothing of that topic."""
+    """The path is no archive, or has no archive of this topic."""
 
 
 @dataclass(frozen=True)
 class Description:
-    """What a topic was when it was archived, as far as its records do not say."""
+    """The properties of a topic at the time of its archiving that its records do not show."""
 
     topic: str
     partitions: int
     configs: dict[str, str] | None = field(default_factory=dict)
-    """Settings of its own; those that it had from its brokers are not among them. None: not known."""
+    """The topic's own settings, without those of its brokers. None: unknown."""
     topic_id: str | None = None
     source: str = "kafka"
-    """"kafka", or "log-dir" for one read from files."""
+    """"kafka", or "log-dir" for an archive of files."""
     isolation_level: str = "read_committed"
     is_complete: bool = False
     """False until the first run has ended."""
     archived_at_ms: int = 0
-    """When the last run ended."""
+    """Time of the end of the last run, in ms since the epoch."""
 
 
 class Row(NamedTuple):
@@ -77,7 +77,7 @@ class Row(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: list[tuple[str, bytes | None]] | None
-    """None if there are none."""
+    """None without headers."""
 
 
 class FilePart(NamedTuple):
@@ -89,7 +89,7 @@ class FilePart(NamedTuple):
     rows: int
 
 
-# --- places
+# --- locations
 
 
 def topic_folder(archive: str, topic: str) -> str:
@@ -101,12 +101,12 @@ def checkpoint_folder(archive: str, topic: str) -> str:
 
 
 def _absolute(place: str) -> str:
-    """A path that also means the same to a JVM and to executors, which have working directories of their own."""
+    """An absolute path, because the JVM and the executors have working directories of their own."""
     return place.rstrip("/") if _is_uri(place) else os.path.abspath(place).rstrip("/")
 
 
 def for_spark(place: str) -> str:
-    """A place as Spark is told of it: a path is on this file system, whatever is Spark's default one."""
+    """A location as Spark takes it. A path is on this machine's file system, whatever Spark's default is."""
     return place if _is_uri(place) else f"file://{place}"
 
 
@@ -115,17 +115,17 @@ def _is_uri(place: str) -> bool:
 
 
 def file_system(uri: str) -> tuple[fs.FileSystem, str]:
-    """Where a URI or path leads: Arrow's file system, and the path in it."""
+    """Arrow's file system for a URI or path, and the path in it."""
     if not _is_uri(uri):
         return fs.LocalFileSystem(), uri
     if uri.startswith("s3a://"):
-        uri = "s3" + uri[3:]  # Hadoop's name for the same
+        uri = "s3" + uri[3:]  # Hadoop's name for S3
     filesystem, path = fs.FileSystem.from_uri(uri)
     return filesystem, path
 
 
 def archived_topics(archive: str) -> list[str]:
-    """The topics of an archive by name; NotAnArchive if there are none."""
+    """The topics of an archive, sorted. NotAnArchive without any."""
     filesystem, path = file_system(archive)
     try:
         entries = filesystem.get_file_info(fs.FileSelector(path))
@@ -139,15 +139,15 @@ def archived_topics(archive: str) -> list[str]:
 
 
 def read_description(archive: str, topic: str) -> Description | None:
-    """None where the archive has nothing of this topic; ArchiveError where it is not to be understood."""
+    """Read a topic's description; None without one. ArchiveError if it is malformed."""
     filesystem, folder = file_system(topic_folder(archive, topic))
     path = f"{folder}/{DESCRIPTION_FILE}"
     try:
         with filesystem.open_input_stream(path) as file:
-            told = json.loads(file.read())
-        if told.pop("format") != FORMAT:
+            content = json.loads(file.read())
+        if content.pop("format") != FORMAT:
             raise ValueError("it is of another format")
-        return Description(**told)
+        return Description(**content)
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -155,7 +155,7 @@ def read_description(archive: str, topic: str) -> Description | None:
 
 
 def write_description(archive: str, description: Description) -> None:
-    """Put it in its place, all of it or nothing."""
+    """Write a description, all of it or nothing."""
     filesystem, folder = file_system(topic_folder(archive, description.topic))
     filesystem.create_dir(folder, recursive=True)
     new = f"{folder}/{DESCRIPTION_FILE}.new"
@@ -165,14 +165,14 @@ def write_description(archive: str, description: Description) -> None:
 
 
 def check_free(archive: str, topic: str) -> None:
-    """ArchiveError if there is something of somebody else's where a topic's archive is to begin."""
+    """Raise ArchiveError if files of another origin lie where a topic's archive is to begin."""
     filesystem, folder = file_system(topic_folder(archive, topic))
     if filesystem.get_file_info(fs.FileSelector(folder, allow_not_found=True)):
         raise ArchiveError(f"{topic}: {folder} is there, and is no archive: give another directory")
 
 
 def remove_files(archive: str, topic: str) -> None:
-    """Remove what a run that did not end has left behind."""
+    """Remove the files of a run that did not end."""
     for uri in counted_files(archive, topic):
         filesystem, path = file_system(uri)
         filesystem.delete_file(path)
@@ -186,10 +186,10 @@ def _reason(error: OSError) -> str:
 
 
 def counted_files(archive: str, topic: str) -> list[str]:
-    """The Parquet files that count: those that Spark's file sink has listed in its log; without such a log, all.
+    """List the Parquet files that count: those in the log of Spark's file sink; without such a log, all.
 
-    Spark itself goes by the paths in the log, which are those of when they were written. Here they are looked for where
-    the topic's folder is now, so that an archive may be moved. ArchiveError for a log that cannot be understood.
+    Spark itself follows the absolute paths in the log. Here the files are looked up in the topic's current folder, so
+    an archive may be moved. ArchiveError for a malformed log.
     """
     folder = topic_folder(archive, topic)
     filesystem, path = file_system(folder)
@@ -204,8 +204,8 @@ def counted_files(archive: str, topic: str) -> list[str]:
 
 
 def _listed(filesystem: fs.FileSystem, log: Sequence[fs.FileInfo]) -> list[str]:
-    """A file a batch, named by its number; N.compact stands for those up to N. After a line with the version, each line
-    is a file that was added or deleted."""
+    """Read the sink's log: one file for each batch, named by its number; N.compact replaces those up to N. After the
+    version line, each line is an added or deleted file."""
     batches = {int(entry.base_name): entry.path for entry in log if entry.base_name.isdigit()}
     compacted = [entry for entry in log if re.fullmatch(r"\d+\.compact", entry.base_name)]
     last = max(compacted, key=lambda entry: int(entry.base_name.partition(".")[0]), default=None)
@@ -218,18 +218,18 @@ def _listed(filesystem: fs.FileSystem, log: Sequence[fs.FileInfo]) -> list[str]:
             version, *lines = file.read().decode().splitlines()
         if version != "v1":
             raise ArchiveError(f"{path} is of version {version} of Spark's sink, and v1 is known")
-        for told in map(json.loads, lines):
-            if told["action"] == "add":
-                files[told["path"]] = None
+        for entry in map(json.loads, lines):
+            if entry["action"] == "add":
+                files[entry["path"]] = None
             else:
-                files.pop(told["path"], None)
+                files.pop(entry["path"], None)
     return list(files)
 
 
 def parts_in_order(uris: Sequence[str]) -> list[FilePart]:
-    """The files of one partition in the order of their offsets, by their footers.
+    """Order the files of one partition by their offsets, read from their footers.
 
-    ArchiveError for files whose offsets overlap: somebody has written them anew, or twice.
+    ArchiveError for files with overlapping offsets, which were written again, or twice.
     """
     parts = sorted((part for part in map(_part, uris) if part.rows), key=lambda part: part.first_offset)
     for one, next_one in pairwise(parts):
@@ -242,7 +242,7 @@ def parts_in_order(uris: Sequence[str]) -> list[FilePart]:
 
 
 def count_rows(uri: str) -> int:
-    """The records in a file, by its footer."""
+    """The number of records in a file, from its footer."""
     count: int = _footer(uri).num_rows
     return count
 
@@ -270,9 +270,9 @@ def _part(uri: str) -> FilePart:
 
 
 def read_rows(parts: Sequence[FilePart], skip: int = 0) -> Iterator[Row]:
-    """The records of a partition in the order of their offsets, without the first `skip`.
+    """Yield the records of a partition in the order of their offsets, without the first `skip`.
 
-    Holds a row group of a file at most. ArchiveError for a damaged file, and where offsets do not ascend.
+    Holds at most one row group of a file. ArchiveError for a damaged file, and for offsets that do not ascend.
     """
     last = -1
     for part in parts:
@@ -289,7 +289,7 @@ def read_rows(parts: Sequence[FilePart], skip: int = 0) -> Iterator[Row]:
 def _batches(part: FilePart, skip: int) -> Iterator[pa.RecordBatch]:
     filesystem, path = file_system(part.uri)
     try:
-        # Column chunks are read piece by piece, not whole: with many columns of large values that is what takes memory.
+        # Column chunks are read piece by piece: whole ones of large values would take much memory.
         with pq.ParquetFile(path, filesystem=filesystem, pre_buffer=False, buffer_size=BUFFER_BYTES) as file:
             for number in range(file.metadata.num_row_groups):
                 group = file.metadata.row_group(number)

@@ -1,7 +1,8 @@
-"""What librdkafka cannot write as it is: timestamp 0 (which it takes for none), names of headers with a NUL.
+"""Write the records that librdkafka cannot: those with timestamp 0 (librdkafka takes it for none) or a NUL in a header
+name.
 
-Java's producer can. It lives in the JVM of the driver, with Spark's connector; each record waits for the one before it,
-so that nothing is left out when one is refused. That is slow, and made for few records.
+Java's producer can. It lives in the JVM of the driver, with Spark's connector. Each record waits for the one before it,
+so that a refused record leaves no gap. That is slow, and meant for few records.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class JavaWriter:
-    """Writes single records to the partition of a plan. The same rules as in partition_replay.py."""
+    """Writes single records to the partition of a plan, by the rules of partition_replay.py."""
 
     def __init__(self, spark: SparkSession, plan: Plan, settings: Mapping[str, str]) -> None:
         self._plan = plan
@@ -27,7 +28,7 @@ class JavaWriter:
         clients = self._jvm.org.apache.kafka.clients.producer
         properties = self._jvm.java.util.Properties()
         serializer = "org.apache.kafka.common.serialization.ByteArraySerializer"
-        told = {
+        config = {
             **settings,
             "bootstrap.servers": plan.librdkafka["bootstrap.servers"],
             "acks": "all",
@@ -40,7 +41,7 @@ class JavaWriter:
             "delivery.timeout.ms": str(max(plan.stall_ms, 30_001)),
             "linger.ms": "0",
         }
-        for key, value in told.items():
+        for key, value in config.items():
             properties.setProperty(key, value)
         self._record = clients.ProducerRecord
         self._header = self._jvm.org.apache.kafka.common.header.internals.RecordHeader

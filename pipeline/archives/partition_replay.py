@@ -1,10 +1,10 @@
-"""One partition of an archive, written to a topic: the part of a replay that runs in an executor. Needs no Spark.
+"""Write one partition of an archive to a topic: the part of a replay that runs in an executor. Needs no Spark.
 
-**The rule.** Rows are written in the order of their offsets, into a partition in which nobody else writes, by an
-idempotent producer that leaves no gaps. So at any moment, whatever was killed, the partition holds a prefix of the
-rows: row n of the archive is at offset n. Who begins (a first run, one after a kill, Spark's second attempt) asks for
-the end offset E, makes sure that the record at E-1 is row E-1, and goes on with row E. Where that does not hold, it
-writes nothing. In the end the end offset must be the number of rows.
+**The rule.** An idempotent producer that leaves no gaps writes the rows in the order of their offsets, into a partition
+without other writers. So at any moment, whatever was killed, the partition holds a prefix of the rows: row n of the
+archive is at offset n. Every run (the first, one after a kill, Spark's second attempt) begins by reading the end offset
+E, checks that the record at E-1 is row E-1, and continues with row E. If the check fails, it writes nothing. At the
+end, the end offset must be the number of rows.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from ..admin import describe_error
 from .archive_files import ArchiveError, FilePart, Row, read_rows
 
 OFFSET_HEADER = "kmini.offset"
-"""Carries the original offset as decimal digits, where that is asked for."""
+"""Header that carries the original offset as decimal digits, if requested."""
 
 CHECK_EVERY = 1_000_000
-"""Rows after which the end offset is compared with what was written."""
+"""Rows after which the end offset is compared with the number of written rows."""
 
 QUEUED_KBYTES = 128 << 10
 QUEUED_MESSAGES = 100_000
@@ -44,12 +44,12 @@ _NO = (b"0", b"false", b"\0")
 
 
 class ReplayError(ArchiveError):
-    """A replay cannot go on; the message says why, on one line."""
+    """A replay cannot continue; the message gives the reason on one line."""
 
 
 @dataclass(frozen=True)
 class Conversion:
-    """What is done to records on their way."""
+    """Changes to records on their way."""
 
     with_offsets: bool = False
     """Add the header `kmini.offset`."""
@@ -59,7 +59,7 @@ class Conversion:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a task writes, and how."""
+    """The work of a task."""
 
     topic: str
     partition: int
@@ -69,7 +69,7 @@ class Plan:
     compression: str = "lz4"
     batch_bytes: int = 1_000_000
     stall_ms: int = 60_000
-    """Without an acknowledgement for so long the task fails."""
+    """Milliseconds without an acknowledgement after which the task fails."""
 
     @property
     def rows(self) -> int:
@@ -77,23 +77,23 @@ class Plan:
 
 
 class Outcome(NamedTuple):
-    """What became of a partition."""
+    """The result for one partition."""
 
     partition: int
     found: int
-    """Rows that were there already."""
+    """Rows that an earlier run had written."""
     written: int
     flagged: int
-    """How many of those written bear the header of a tombstone and a value."""
+    """Written records that have the tombstone header and a value."""
     log_append_time: int
-    """How many of those written had been given their timestamp by their broker."""
+    """Written records whose broker had given them their timestamp."""
     problem: str | None = None
-    is_out_of_reach: bool = False
-    """The next row is one that librdkafka cannot write."""
+    needs_exact_writer: bool = False
+    """Whether librdkafka cannot write the next row."""
 
 
-class Seen(NamedTuple):
-    """A record as it stands in the topic."""
+class TopicRecord(NamedTuple):
+    """A record of the topic."""
 
     offset: int
     timestamp_ms: int
@@ -107,42 +107,42 @@ class Target(Protocol):
 
     def end_offset(self) -> int: ...
 
-    def record_at(self, offset: int) -> Seen | None:
-        """None if there is none at this offset."""
+    def record_at(self, offset: int) -> TopicRecord | None:
+        """The record at an offset; None without one."""
 
     def write(self, rows: Iterable[Row]) -> int:
-        """Write rows in this order and return how many, when all are acknowledged. Where it fails, what is written is
-        the first of them, without a gap."""
+        """Write rows in this order; return their number when all are acknowledged. After an error, the written rows are
+        a prefix without a gap."""
 
 
 class ExactWriter(Protocol):
-    """Writes to the same partition, one by one, what librdkafka cannot."""
+    """Writes records that librdkafka cannot write to the same partition, one by one."""
 
     def write(self, row: Row) -> None:
-        """Return when it is acknowledged."""
+        """Write a row; return when it is acknowledged."""
 
 
 # --- the rule
 
 
 def rows_there(parts: Sequence[FilePart], conversion: Conversion, target: Target) -> int:
-    """How many rows are in the target; ReplayError if what is there is not the beginning of these rows."""
+    """The number of rows in the target. ReplayError if its records are not a prefix of these rows."""
     rows = sum(part.rows for part in parts)
     end = target.end_offset()
     if end == 0:
         return 0
     if end > rows:
         raise ReplayError(
-            f"it has {end} records, and the archive {rows}: it is not a replay of it, or somebody else wrote to it"
+            f"it has {end} records, and the archive {rows}: it is not a replay of it, or another producer wrote to it"
         )
-    seen = target.record_at(end - 1)
-    if seen is None:
+    found = target.record_at(end - 1)
+    if found is None:
         raise ReplayError(
             f"its last record, at offset {end - 1}, is gone or is no record (deleted, compacted, the end of a"
             " transaction): whether this is a replay of the archive cannot be told"
         )
     expected = convert(next(read_rows(parts, end - 1)), conversion)
-    if difference := _difference(expected, seen):
+    if difference := _difference(expected, found):
         raise ReplayError(
             f"its last record, at offset {end - 1}, has not the {difference} of row {end - 1} of the archive"
             f" (offset {expected.offset}): it is not a replay of it"
@@ -151,7 +151,7 @@ def rows_there(parts: Sequence[FilePart], conversion: Conversion, target: Target
 
 
 def convert(row: Row, conversion: Conversion) -> Row:
-    """The record that is written for this row."""
+    """Convert a row to the record that is written."""
     if conversion.null_tombstones and row.value is not None and is_flagged(row):
         row = row._replace(value=None)
     if conversion.with_offsets:
@@ -160,28 +160,28 @@ def convert(row: Row, conversion: Conversion) -> Row:
 
 
 def is_flagged(row: Row) -> bool:
-    """Whether it has the header of a tombstone (KIP-87), which does not say no."""
+    """Whether a row has the tombstone header (KIP-87), with a value that does not mean no."""
     return row.headers is not None and any(
         name == TOMBSTONE_HEADER and (value is None or value.lower() not in _NO) for name, value in row.headers
     )
 
 
-def is_out_of_reach(row: Row) -> bool:
-    """Whether librdkafka would write something else: it takes timestamp 0 for none, and ends names at a NUL."""
+def needs_exact_writer(row: Row) -> bool:
+    """Whether librdkafka would write another record: it takes timestamp 0 for none, and ends header names at a NUL."""
     return row.timestamp_ms == 0 or (row.headers is not None and any("\0" in name for name, _ in row.headers))
 
 
-def _difference(row: Row, seen: Seen) -> str:
-    """What distinguishes a record from the one that was written for the row; nothing if nothing does."""
-    there = [(name.split("\0")[0], value) for name, value in seen.headers]
-    meant = [(name.split("\0")[0], value) for name, value in row.headers or ()]
-    if row.value is None and len(there) == len(meant) + 1:  # with the flag, the broker adds the header to null values
-        there = [header for header in there if header != (TOMBSTONE_HEADER, b"")]
+def _difference(row: Row, found: TopicRecord) -> str:
+    """The first part of a record that differs from its row; empty if none does."""
+    written = [(name.split("\0")[0], value) for name, value in found.headers]
+    expected = [(name.split("\0")[0], value) for name, value in row.headers or ()]
+    if row.value is None and len(written) == len(expected) + 1:  # the broker flags null values itself
+        written = [header for header in written if header != (TOMBSTONE_HEADER, b"")]
     pairs = {
-        "key": (row.key, seen.key),
-        "value": (row.value, seen.value),
-        "timestamp": (row.timestamp_ms, seen.timestamp_ms),
-        "headers": (meant, there),
+        "key": (row.key, found.key),
+        "value": (row.value, found.value),
+        "timestamp": (row.timestamp_ms, found.timestamp_ms),
+        "headers": (expected, written),
     }
     return next((name for name, (ours, theirs) in pairs.items() if ours != theirs), "")
 
@@ -189,16 +189,16 @@ def _difference(row: Row, seen: Seen) -> str:
 def replay_partition(
     plan: Plan, target: Target, exact: ExactWriter | None = None, *, check_every: int = CHECK_EVERY
 ) -> Outcome:
-    """Write what is missing of a partition. A problem is a part of the outcome, and not raised.
+    """Write the missing rows of a partition. Problems are returned in the outcome, not raised.
 
-    Without `exact` it ends before the first row that only such a writer can write.
+    Without `exact` the replay ends before the first row that only an ExactWriter can write.
     """
     found = done = 0
     feed = _Feed(plan)
     try:
         found = done = rows_there(plan.parts, plan.conversion, target)
         feed.begin(done)
-        next_check = done + 1  # the first one alone: if somebody else writes as well, no more than that is spoiled
+        next_check = done + 1  # the first row alone: if another producer writes too, only that one is spoiled
         while done < plan.rows:
             done += target.write(feed.take(next_check - done))
             if feed.held is not None:
@@ -217,13 +217,13 @@ def replay_partition(
 def _check_end(target: Target, done: int) -> None:
     if (end := target.end_offset()) != done:
         raise ReplayError(
-            f"it ends at offset {end} after {done} rows: somebody else writes to it (another replay?);"
+            f"it ends at offset {end} after {done} rows: another producer writes to it (another replay?);"
             " delete the topic and start again"
         )
 
 
 class _Feed:
-    """The rows of a partition as they are to be written, in portions."""
+    """The converted rows of a partition, in portions."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -237,7 +237,7 @@ class _Feed:
         self._rows = read_rows(self._plan.parts, skip)
 
     def take(self, limit: int) -> Iterator[Row]:
-        """The next rows, up to one that is held."""
+        """Yield the next rows, up to one that is held."""
         conversion = self._plan.conversion
         converts = conversion.with_offsets or conversion.null_tombstones
         taken = 0
@@ -249,7 +249,7 @@ class _Feed:
                 self.appended += 1
             if converts:
                 row = convert(row, conversion)
-            if is_out_of_reach(row):
+            if needs_exact_writer(row):
                 self.held = row
                 return
             yield row
@@ -266,7 +266,7 @@ class _Feed:
 
 
 class KafkaPartition:
-    """A partition of a topic, by librdkafka."""
+    """A partition of a topic, written with librdkafka."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -283,10 +283,10 @@ class KafkaPartition:
         try:
             _, end = self._consumer.get_watermark_offsets(self._place, timeout=self._plan.stall_ms / 1000, cached=False)
         except KafkaException as error:
-            raise ReplayError(f"no broker tells where it ends: {describe_error(error.args[0])}") from error
+            raise ReplayError(f"no broker tells its end offset: {describe_error(error.args[0])}") from error
         return int(end)
 
-    def record_at(self, offset: int) -> Seen | None:
+    def record_at(self, offset: int) -> TopicRecord | None:
         self._consumer.assign([TopicPartition(self._plan.topic, self._plan.partition, offset)])
         message = self._consumer.poll(self._plan.stall_ms / 1000)
         self._consumer.unassign()
@@ -298,7 +298,7 @@ class KafkaPartition:
             raise ReplayError(f"the record at offset {offset} cannot be read: {describe_error(error)}")
         if message.offset() != offset:
             return None
-        return Seen(offset, message.timestamp()[1], message.key(), message.value(), _headers(message.headers()))
+        return TopicRecord(offset, message.timestamp()[1], message.key(), message.value(), _headers(message.headers()))
 
     def write(self, rows: Iterable[Row]) -> int:
         producer = self._producer = self._producer or self._new_producer()
@@ -326,9 +326,9 @@ class KafkaPartition:
         writing = {
             "acks": "all",
             "enable.idempotence": True,
-            "enable.gapless.guarantee": True,  # what follows a batch that is refused is not written either
-            "message.timeout.ms": 0,  # a record that is given up on would be a gap; `_wait` gives up on all of them
-            "message.max.bytes": 1_000_000_000,  # the topic says what is too large
+            "enable.gapless.guarantee": True,  # nothing after a refused batch is written
+            "message.timeout.ms": 0,  # an expired record would be a gap; `_wait` gives up on all records
+            "message.max.bytes": 1_000_000_000,  # the topic's limit applies
             "batch.size": plan.batch_bytes,
             "compression.type": plan.compression,
             "linger.ms": 20,
@@ -347,13 +347,13 @@ class KafkaPartition:
     def _poll(self, producer: Producer, timeout_s: float) -> None:
         try:
             producer.poll(timeout_s)
-        except KafkaException as error:  # so it tells of what is fatal
+        except KafkaException as error:  # a fatal error of the producer
             raise self._stop(f"the producer cannot go on: {describe_error(error.args[0])}") from error
         if self._failure is not None:
             raise self._stop()
 
     def _wait(self, producer: Producer) -> None:
-        """Until something was acknowledged."""
+        """Wait until a record is acknowledged."""
         before, deadline = len(producer), time.monotonic() + self._plan.stall_ms / 1000
         while len(producer) == before:
             self._poll(producer, 0.05)
@@ -361,19 +361,19 @@ class KafkaPartition:
                 raise self._stop(f"nothing was acknowledged for {self._plan.stall_ms} ms")
 
     def _stop(self, reason: str = "") -> ReplayError:
-        """Write nothing more."""
+        """Discard all unsent records; return the error to raise."""
         if self._producer is not None:
             self._producer.purge(in_queue=True, in_flight=True)
         return self._failure or ReplayError(reason)
 
 
 def _headers(headers: Any) -> list[tuple[str, bytes | None]]:
-    """librdkafka's None stands for no headers."""
+    """A message's headers; librdkafka returns None for no headers."""
     return list(headers or ())
 
 
 def run_plan(plan: Plan) -> Outcome:
-    """What an executor does."""
+    """Run a plan in an executor."""
     target = KafkaPartition(plan)
     try:
         return replay_partition(plan, target)

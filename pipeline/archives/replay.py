@@ -1,4 +1,5 @@
-"""An archive back into a topic: the same partitions, keys, values, headers, timestamps, tombstones, in the same order.
+"""Replay an archive into a topic: the same partitions, keys, values, headers, timestamps, tombstones, in the same
+order.
 
     from kmini.pipeline.clients import Kafka
     from kmini.pipeline.archives.replay import replay_topic
@@ -6,10 +7,10 @@
 
     print(replay_topic(spark_session(), "backup", "orders", Kafka("localhost:9092"), to="orders-again"))
 
-The topic is created with the settings it had, but for those (`HELD`) that would refuse or remove old records or give
-them new timestamps; these it gets when all is written. One task a partition writes with an idempotent producer, in the
-order of offsets; `partition_replay.py` has the rule by which a replay that was killed goes on without writing anything
-twice. docs/archive.md says what is reproduced and what is not.
+The topic is created with its archived settings, except those in `HELD`, which would refuse or remove old records or
+change their timestamps; they are set when all records are written. One task for each partition writes with an
+idempotent producer, in the order of offsets. `partition_replay.py` has the rule by which a second run continues a
+killed one without duplicates. docs/archive.md lists what is reproduced.
 """
 
 from __future__ import annotations
@@ -39,21 +40,21 @@ HELD = {
     "message.timestamp.after.max.ms": _ENDLESS,
     "max.message.bytes": str(2**31 - 1),
 }
-"""What a topic has while it is filled: nothing is refused, removed, or given another timestamp. A topic that has all of
-it is known by that to a later run as one that was left in the middle."""
+"""Settings of a topic while it is filled: no record is refused, removed, or given another timestamp. A later run
+recognizes an unfinished replay by these settings."""
 
 NULL_REFUSE = "kmini.tombstone.null.refuse"
 FLAG = "kmini.tombstone.flag.enable"
 
-OF_A_CLUSTER = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
-"""Settings that name brokers of the cluster where the topic was."""
+BROKER_SETTINGS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+"""Settings that name brokers of the archived cluster."""
 
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 MAX_BATCH_BYTES = 1_000_000
 
 
 class Replayed(NamedTuple):
-    """What a replay has done."""
+    """The result of a replay."""
 
     topic: str
     partitions: int
@@ -61,7 +62,7 @@ class Replayed(NamedTuple):
     """Records that an earlier run had written."""
     written: int
     notes: tuple[str, ...]
-    """What is not as it was, in sentences."""
+    """Differences from the archived topic, in sentences."""
 
 
 def replay_topic(
@@ -80,15 +81,15 @@ def replay_topic(
 ) -> Replayed:
     """Write the archived records of `topic` to a topic of that name, or `to`.
 
-    The topic is created, with `replication_factor` (-1: the cluster's default), or must be one of as many partitions to
-    which nothing was ever written; then its settings stay as they are. With `resume` it may also hold the beginning of
-    this replay, which goes on behind it.
+    The topic is created, with `replication_factor` (-1: the cluster's default). An existing topic must have the same
+    number of partitions and never have had a record; its settings stay as they are. With `resume` it may hold the begin
+    of this replay, which is then continued.
 
-    `with_offsets` adds the header `kmini.offset`, the original offset in digits; `null_tombstones` gives a null value
-    to tombstones that have one (KIP-87), for clusters that do not know them. Without an acknowledgement for `stall_ms`
-    a partition fails.
+    `with_offsets` adds the header `kmini.offset`, the original offset in digits. `null_tombstones` gives a null value
+    to tombstones with a value (KIP-87), for clusters that do not know them. A partition fails after `stall_ms` without
+    an acknowledgement.
 
-    Raises NotAnArchive, ArchiveError and ReplayError. Partitions that did not fail are written to their end then.
+    Raises NotAnArchive, ArchiveError and ReplayError; the partitions that did not fail are complete then.
     """
     description = get_description(archive, topic)
     parts = archived_parts(archive, description)
@@ -117,7 +118,7 @@ def replay_topic(
 
 
 def _write(spark: SparkSession, plans: list[Plan], kafka: Kafka) -> list[Outcome]:
-    """All partitions, a task each; what only Java's producer can write is written by the driver."""
+    """Write all partitions, one task for each; the driver writes the records that only Java's producer can write."""
     if spark.conf.get("spark.speculation", "false") == "true":
         raise ReplayError("spark.speculation=true lets two tasks write the same partition: turn it off for a replay")
     if not plans:
@@ -125,7 +126,7 @@ def _write(spark: SparkSession, plans: list[Plan], kafka: Kafka) -> list[Outcome
     outcomes = spark.sparkContext.parallelize(plans, len(plans)).map(run_plan).collect()
     ended: list[Outcome] = []
     for plan, outcome in zip(plans, outcomes, strict=True):
-        if outcome.is_out_of_reach:
+        if outcome.needs_exact_writer:
             rest = _write_exactly(spark, plan, kafka)
             outcome = rest._replace(
                 found=outcome.found,
@@ -148,13 +149,14 @@ def _write_exactly(spark: SparkSession, plan: Plan, kafka: Kafka) -> Outcome:
 
 
 def _batch_bytes(description: Description) -> int:
-    """Batches are no larger than the topic's own limit, though it is lifted meanwhile: readers may count on it."""
+    """The largest batch: the topic's own limit, although it is lifted during the replay, because readers may rely on
+    it."""
     limit = int((description.configs or {}).get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES))
     return max(1, min(limit, MAX_BATCH_BYTES))
 
 
 class _Target:
-    """The topic that is written, and its settings before and after."""
+    """The topic that is written, with its settings before and after."""
 
     def __init__(self, topics: Topics, name: str, description: Description, resume: bool) -> None:
         self._topics = topics
@@ -166,18 +168,18 @@ class _Target:
         self.has_flag = False
 
     def prepare(self, replication_factor: int) -> None:
-        """Create it, or make sure that it is one to write to."""
+        """Create the topic, or check that the existing one can be written to."""
         found = self._topics.find(self._name)
         if found is None:
             self._topics.create(self._name, self._description.partitions, HELD, replication_factor)
             found = self._topics.wait_for(self._name)
             self._is_held = True
-            self._set(found, self._meanwhile(found))
+            self._set(found, self._settings_while_filled(found))
         else:
             self._check(found)
             self._is_held = HELD.items() <= found.configs.items()
             if self._is_held:
-                self._set(found, self._meanwhile(found))
+                self._set(found, self._settings_while_filled(found))
             elif found.known.get("message.timestamp.type") == "LogAppendTime":
                 raise ReplayError(
                     f"{self._name} has message.timestamp.type=LogAppendTime, which would give all records the time of"
@@ -186,13 +188,13 @@ class _Target:
         self.has_flag = self._topics.get(self._name).known.get(FLAG) == "true"
 
     def finish(self) -> tuple[str, ...]:
-        """Give a topic that was created the settings that were held back; what cannot be as it was."""
+        """Set the held-back settings of a created topic; return notes on differences."""
         if self._is_held:
             configs = self._description.configs or {}
             last: dict[str, str | None] = {key: configs.get(key) for key in HELD}
             if NULL_REFUSE in configs and self.has_flag:
                 last[NULL_REFUSE] = configs[NULL_REFUSE]
-            self._say_refused(self._topics.alter(self._name, last))
+            self._note_refused(self._topics.alter(self._name, last))
             if self._description.configs is None:
                 self._notes.append("the archive does not know what settings the topic had: it has those of its cluster")
         return tuple(self._notes)
@@ -204,7 +206,7 @@ class _Target:
                 f" topic {self._description.partitions}: records would go elsewhere (--topic names another topic)"
             )
         if self._resume:
-            return  # each partition is looked at by whoever writes it
+            return  # the task of each partition checks it
         ends = self._topics.end_offsets(self._name, found.partitions)
         if any(ends.values()):
             raise ReplayError(
@@ -213,10 +215,10 @@ class _Target:
                 " interrupted, --topic names another topic"
             )
 
-    def _meanwhile(self, found: Topic) -> dict[str, str | None]:
-        """Its settings that may be in force while it is filled."""
+    def _settings_while_filled(self, found: Topic) -> dict[str, str | None]:
+        """The archived settings that the topic may have while it is filled."""
         configs = self._description.configs or {}
-        kept = {key: value for key, value in configs.items() if key not in (*HELD, *OF_A_CLUSTER, NULL_REFUSE)}
+        kept = {key: value for key, value in configs.items() if key not in (*HELD, *BROKER_SETTINGS, NULL_REFUSE)}
         if int(kept.get("min.insync.replicas", 0)) > found.replication_factor:
             value = kept.pop("min.insync.replicas")
             self._notes.append(
@@ -229,11 +231,11 @@ class _Target:
     def _set(self, found: Topic, configs: Mapping[str, str | None]) -> None:
         refused = self._topics.alter(found.name, configs)
         for key in [key for key in refused if key.startswith(OWN_PREFIX)]:
-            # Which brokers know it cannot be seen before: kmini lists its own settings only where they are set.
+            # This cannot be known before: kmini lists its own settings only where they are set.
             self._notes.append(f"{key}={configs[key]} was left out: {refused.pop(key)}")
-        self._say_refused(refused)
+        self._note_refused(refused)
 
-    def _say_refused(self, refused: Mapping[str, str]) -> None:
+    def _note_refused(self, refused: Mapping[str, str]) -> None:
         for key, reason in refused.items():
             self._notes.append(f"{key} could not be set as it was: {reason}")
 

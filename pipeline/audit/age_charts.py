@@ -1,4 +1,4 @@
-"""A picture of a topic: the age of what was not compacted, and of what is dead, against the bound."""
+"""Charts of a topic: the age of uncompacted and of dead records, against the bound."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .report import AuditReport, PartitionReport
 from .tally import BINS, bin_start_s
 
 MAX_ROWS = 24
-"""Partitions that are drawn: those that have waited longest."""
+"""Most partitions in a chart: the ones that have waited longest."""
 
 INK, PALE, GRID = "#1f2933", "#9aa5b1", "#e4e7eb"
 WAITS, DEAD, LATE = "#2b6cb0", "#c05621", "#c53030"
@@ -26,21 +26,21 @@ _TICKS = (
 )
 
 
-def draw_pictures(report: AuditReport, folder: str, kind: str = "svg") -> list[str]:
-    """A picture of each compacted topic that was audited, `TOPIC.svg` or `TOPIC.png`, in a folder that is made if need
-    be; their paths. OSError if the disk refuses."""
+def draw_charts(report: AuditReport, folder: str, kind: str = "svg") -> list[str]:
+    """Draw a chart of each compacted topic, `TOPIC.svg` or `TOPIC.png`, into a folder, which is created if missing;
+    return the paths. OSError if the disk refuses."""
     os.makedirs(folder, exist_ok=True)
     paths = []
     for topic, logs in by_topic(report.partitions).items():
         if any(log.mark or not log.is_compacted for log in logs):
             continue
         paths.append(os.path.join(folder, f"{re.sub(r'[^A-Za-z0-9._-]', '_', topic)}.{kind}"))
-        draw_topic(topic, logs, report.now_ms, paths[-1])
+        draw_chart(topic, logs, report.now_ms, paths[-1])
     return paths
 
 
-def draw_topic(topic: str, logs: list[PartitionReport], now_ms: int, path: str) -> None:
-    """The picture of one topic; its format is that of the path's ending."""
+def draw_chart(topic: str, logs: list[PartitionReport], now_ms: int, path: str) -> None:
+    """Draw the chart of one topic; the path's ending selects the format."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -67,7 +67,7 @@ def draw_topic(topic: str, logs: list[PartitionReport], now_ms: int, path: str) 
 
 
 def _draw_logs(axes: Any, logs: list[PartitionReport], now_ms: int) -> None:
-    """A bar for each log: since when its dirty part waits; a dot: since when its oldest dead value is dead."""
+    """Draw a bar for each log: the age of its dirty part; and a dot: the time since its oldest dead value died."""
     for number, log in enumerate(logs):
         waits = _age_s(log.uncompacted_since_ms, now_ms)
         bound_s = float("inf") if log.bound_ms is None else log.bound_ms / 1000
@@ -86,7 +86,7 @@ def _draw_logs(axes: Any, logs: list[PartitionReport], now_ms: int) -> None:
 
 
 def _draw_bytes(axes: Any, logs: Iterable[PartitionReport], bound_ms: int | None) -> None:
-    """How many bytes have which age."""
+    """Draw a histogram of bytes by age."""
     edges = np.array([bin_start_s(number) for number in range(BINS + 1)])
     waits, dead = np.zeros(BINS, np.int64), np.zeros(BINS, np.int64)
     for log in logs:

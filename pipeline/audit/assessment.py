@@ -1,4 +1,4 @@
-"""From the tally of a log to what is said of it: against the bound, the horizons, and what its files tell."""
+"""Judge the tally of a log against the bound and the horizons, and make the report and the findings."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .segment_headers import FileHeaders
 from .tally import ABORTED, DELETED, MARKER, SUPERSEDED, TOMBSTONE, Example, Tally
 
 TORN = "torn tail"
-"""How the problem of a file that ends within a batch begins."""
+"""Begin of the problem text of a file that ends within a batch."""
 _CUT_OFF = "is cut off"
 
 _DIED = {SUPERSEDED: "superseded", DELETED: "deleted", ABORTED: "aborted"}
 
 
 class Assessment:
-    """Of one log: `report` and `findings`."""
+    """The `report` and the `findings` of one log."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Assessment:
         return report
 
     def _add_dirtiness(self, report: PartitionReport) -> None:
-        """As `storage/cleaner/dirtiness.py` has it."""
+        """Compute the dirtiness as `storage/cleaner/dirtiness.py` does."""
         first_dirty, end_offset = self._context.first_dirty_offset, self._context.end_offset
         report.first_dirty_offset, report.end_offset = first_dirty, end_offset
         earliest: int | None = None
@@ -166,7 +166,7 @@ class Assessment:
                 yield self._finding(Kind.BELOW_START, file.path, detail, is_violation=False, offset=file.base_offset)
 
     def _left_over(self) -> Iterator[Finding]:
-        """Files that are no part of a log and should be gone."""
+        """Find files outside the log that should be gone."""
         plan, now_ms, grace_ms = self._plan, self._scope.now_ms, self._scope.grace_ms
         delay_ms = plan.policy.file_delete_delay_ms
         is_doomed = plan.folder.mark in ("delete", "stray")
@@ -267,12 +267,12 @@ class Assessment:
 
 
 def _is_tail(file: SegmentTask, problem: str) -> bool:
-    """The end of a file that a broker may be writing."""
+    """Whether this may be the tail of a file that a broker is writing."""
     return file.is_last and (TORN in problem or _CUT_OFF in problem)
 
 
 def key_reports(scope: Scope, plans: Sequence[FolderPlan], tallies: Mapping[int, Tally]) -> list[KeyReport]:
-    """Of each key that was asked for, over all logs."""
+    """Report each requested key over all logs."""
     paths = {file.number: file.path for plan in plans for file in plan.files}
     is_proven = not any(tally.damage_counts or tally.unread for tally in tallies.values())
     reports = []
@@ -292,7 +292,7 @@ def key_reports(scope: Scope, plans: Sequence[FolderPlan], tallies: Mapping[int,
 
 
 def ordered(findings: Iterable[Finding]) -> list[Finding]:
-    """Violations first; then by kind, the longest overdue first."""
+    """Sort findings: violations first; by kind, the longest overdue first."""
     kinds = list(Kind)
     return sorted(
         findings,
@@ -311,7 +311,7 @@ def _times(count: int, what: str) -> str:
 
 
 def moment(timestamp_ms: int) -> str:
-    """As ISO 8601 in UTC; a number where no calendar reaches."""
+    """A time as ISO 8601 in UTC; a number if it is beyond the calendar."""
     try:
         when = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(milliseconds=timestamp_ms)
     except OverflowError:
@@ -320,7 +320,7 @@ def moment(timestamp_ms: int) -> str:
 
 
 def duration(milliseconds: int) -> str:
-    """The two largest units: 3d 4h, 5m 2s, 20ms."""
+    """A duration in its two largest units: 3d 4h, 5m 2s, 20ms."""
     units = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1))
     left, parts = abs(milliseconds), []
     for name, size in units:

@@ -1,6 +1,6 @@
-"""What is to be audited: the files of each log, and what whoever looks at one of them must know of its log.
+"""The plan of an audit: the files of each log, and the context that is needed to judge one of them.
 
-All of it is small, and is sent to where the files are read.
+All of it is small, and is sent to the processes that read the files.
 """
 
 from __future__ import annotations
@@ -10,53 +10,54 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from ...protocol.topics import TopicPartition
-from ...storage.checkpoint_files import CorruptCheckpoint, read_offsets
 from ...storage.filenames import CLEANER_CHECKPOINT
 from ...storage.filesystem import OsFileSystem
+from ...storage.offset_checkpoint_file import CorruptCheckpoint, read_offsets
 from ..logs.log_dir import LIVE, LogDir, PartitionFolder
 from .segment_headers import FileHeaders
 from .topic_policy import TopicPolicy
-from .transaction_outcomes import NO_FATES, Fates, fates_of
+from .transaction_outcomes import NO_TRANSACTIONS, TransactionOutcomes, outcomes_of
 
 GRACE_MS = 120_000
-"""What a bound may be exceeded by without being a violation: the back-off of the cleaner (15 s), the time for which
-files that are to be deleted are only renamed (`file.delete.delay.ms`, 60 s), and a pass."""
+"""Milliseconds by which a bound may be exceeded without a violation: the cleaner's back-off (15 s),
+`file.delete.delay.ms` (60 s, while deleted files are only renamed), and a pass."""
 
 BUCKET_ROWS = 1_000_000
-"""Facts that are held at a time; some 160 bytes each while they are compared."""
+"""Facts of one bucket; about 160 bytes each while they are compared."""
 
 
 class Scope(NamedTuple):
-    """What the audit as a whole asks."""
+    """The parameters of an audit."""
 
     now_ms: int
     grace_ms: int = GRACE_MS
     keys: tuple[bytes, ...] = ()
-    """Keys that must not be there."""
+    """Keys that no record may have."""
     secret: bytes = b""
-    """Of the hashes of keys: 16 bytes, so that nobody can choose keys of one hash; empty: drawn anew by the audit."""
+    """Secret of the key hashes, 16 bytes, so that keys with equal hashes cannot be chosen; empty: the audit draws
+    one."""
 
     def with_secret(self) -> Scope:
         return self if self.secret else self._replace(secret=os.urandom(16))
 
 
 class SegmentTask(NamedTuple):
-    """A file of records to be read."""
+    """A segment file to be read."""
 
     number: int
-    """Among all files of the audit."""
+    """Number among all files of the audit."""
     folder: int
-    """The number of the log it is in."""
+    """Number of its log."""
     path: str
     base_offset: int
     state: str
     """See `SegmentFile.state`."""
     is_last: bool
-    """The last one of a log in use: a broker may be writing to it."""
+    """The last file of a log in use: a broker may be writing to it."""
     size_bytes: int
     modified_ms: int
     changed_ms: int
-    """When its name or content last changed."""
+    """Time of the last change of its name or content, in ms since the epoch."""
 
     @property
     def is_live(self) -> bool:
@@ -70,14 +71,14 @@ class FolderPlan(NamedTuple):
     folder: PartitionFolder
     policy: TopicPolicy
     checkpoint: int | None
-    """Up to where the cleaner has been, as it says; None if it was never there."""
+    """The cleaner's checkpoint of this log: the first dirty offset; None without one."""
     changed_ms: int
-    """When the folder was last renamed, or a file came or went."""
+    """Time of the last change of the folder, in ms since the epoch."""
     files: tuple[SegmentTask, ...]
 
     @property
     def is_compared(self) -> bool:
-        """Its records are held against each other: a log in use, of a compacted topic."""
+        """Whether records of the same key are compared: a log in use, of a compacted topic."""
         return self.policy.is_compacted and not self.folder.mark
 
     @property
@@ -86,17 +87,17 @@ class FolderPlan(NamedTuple):
 
 
 class LogContext(NamedTuple):
-    """What must be known of a log to judge a part of it."""
+    """The properties of a log that are needed to judge a part of it."""
 
     policy: TopicPolicy
     is_compared: bool
     first_dirty_offset: int = 0
     end_offset: int = 0
-    """Where a pass that began now would end."""
+    """The offset at which a cleaning pass would end now."""
     log_start_offset: int = 0
-    fates: Fates = NO_FATES
+    outcomes: TransactionOutcomes = NO_TRANSACTIONS
     buckets: int = 1
-    """Into so many the facts are divided, by the hash of the key."""
+    """Number of buckets that the facts are divided into, by the hash of the key."""
 
 
 def plan_audit(
@@ -105,13 +106,13 @@ def plan_audit(
     default: TopicPolicy,
     topics: Collection[tuple[str, Collection[int] | None]] = (),
 ) -> list[FolderPlan]:
-    """The logs in a directory, or those of these topics and their partitions, with all their files."""
-    wanted = dict(topics)
+    """Plan the audit of the logs in a directory, or of these topics and partitions, with all their files."""
+    selected = dict(topics)
     plans: list[FolderPlan] = []
     checkpoints: dict[str, Mapping[TopicPartition, int]] = {}
     count = 0
-    for folder in log_dir.partitions(wanted or None):
-        partitions = wanted.get(folder.topic)
+    for folder in log_dir.partitions(selected or None):
+        partitions = selected.get(folder.topic)
         if partitions is not None and folder.partition not in partitions:
             continue
         directory = os.path.dirname(folder.path)
@@ -125,8 +126,8 @@ def plan_audit(
     return plans
 
 
-def looked_at_again(plan: FolderPlan, first_file: int) -> FolderPlan:
-    """The same log as it is now, its files numbered from `first_file` on; without files if it is there no more."""
+def reread_plan(plan: FolderPlan, first_file: int) -> FolderPlan:
+    """Plan the same log again with its current files, numbered from `first_file`; without files if the log is gone."""
     problems: list[str] = []
     checkpoints = _checkpoint(os.path.dirname(plan.folder.path), problems)
     try:
@@ -144,7 +145,7 @@ def _plan(
     policy: TopicPolicy,
     checkpoints: Mapping[TopicPartition, int],
 ) -> FolderPlan | None:
-    """None if the folder has gone."""
+    """Plan one log; None if its folder is gone."""
     files: list[SegmentTask] = []
     last = max((segment.base_offset for segment in folder.live_segments), default=-1)
     for segment in folder.segments:
@@ -154,8 +155,8 @@ def _plan(
             size, modified_ms, changed_ms = status.st_size, status.st_mtime_ns, status.st_ctime_ns
         except OSError:
             if segment.state != LIVE:
-                continue  # it has gone, which is what it was there for
-            size = modified_ms = changed_ms = 0  # whoever reads it says so
+                continue  # it was deleted, as planned
+            size = modified_ms = changed_ms = 0  # the map step reports it
         where = (first_file + len(files), number, segment.path, segment.base_offset, segment.state)
         files.append(SegmentTask(*where, is_last, size, modified_ms // 1_000_000, changed_ms // 1_000_000))
     try:
@@ -179,11 +180,11 @@ def _checkpoint(directory: str, problems: list[str]) -> Mapping[TopicPartition, 
 def context_of(
     plan: FolderPlan, headers: Mapping[int, FileHeaders], now_ms: int, *, bucket_rows: int = BUCKET_ROWS
 ) -> LogContext:
-    """From the headers of the log's live files, by number. (Those that could not be read may be missing.)"""
+    """Make the context of a log from the headers of its live files, by number. Unreadable files may be missing."""
     if not plan.is_compared:
         return LogContext(plan.policy, False)
     known = [(file, headers[file.number]) for file in plan.live_files if file.number in headers]
-    fates = fates_of(event for _, each in known for event in each.events)
+    outcomes = outcomes_of(event for _, each in known for event in each.events)
     log_end_offset = known[-1][1].next_offset if known else 0
     start, checkpoint = plan.folder.log_start_offset, plan.checkpoint
     first_dirty = checkpoint if checkpoint is not None and start <= checkpoint <= log_end_offset else start
@@ -192,9 +193,9 @@ def context_of(
         policy=plan.policy,
         is_compared=True,
         first_dirty_offset=first_dirty,
-        end_offset=_end_offset(plan.policy, known, first_dirty, fates.first_open_offset, now_ms),
+        end_offset=_end_offset(plan.policy, known, first_dirty, outcomes.first_open_offset, now_ms),
         log_start_offset=start,
-        fates=fates,
+        outcomes=outcomes,
         buckets=-(-records // bucket_rows) or 1,
     )
 
@@ -202,8 +203,8 @@ def context_of(
 def _end_offset(
     policy: TopicPolicy, known: list[tuple[SegmentTask, FileHeaders]], first_dirty: int, stable: int, now_ms: int
 ) -> int:
-    """As the cleaner has it (`storage/cleaner/dirtiness.py`), but for the high watermark: what the broker wrote down
-    of it is some seconds old."""
+    """The end of a cleaning pass as in `storage/cleaner/dirtiness.py`, without the high watermark: the checkpointed one
+    is some seconds old."""
     for number, (file, headers) in enumerate(known):
         following = known[number + 1][0].base_offset if number + 1 < len(known) else None
         is_young = (

@@ -1,6 +1,6 @@
-"""Facts on their way from the map step to the reduce step on one machine: in memory, and beyond a limit on the disk.
+"""Facts between the map step and the reduce step on one machine: in memory, and above a limit on the disk.
 
-On the disk there are hashes under a secret that is nowhere written down, offsets and times: no keys and no values.
+The files on the disk hold hashes (under a secret that is not stored), offsets and times; no keys and no values.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import pyarrow as pa
 from .supersession import FACTS
 
 SPILL_BYTES = 64 << 20
-"""Facts of one log that wait in memory."""
+"""Bytes of facts of one log that are held in memory."""
 
 
 def divided(facts: pa.RecordBatch, buckets: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The facts by bucket: those of one key are in one bucket. Their order stays."""
+    """Divide facts into buckets by key, and keep their order."""
     if buckets == 1:
         yield 0, facts
         return
@@ -42,7 +42,7 @@ def bucket_numbers(facts: pa.RecordBatch, buckets: int) -> Any:
 
 
 class Buckets:
-    """The facts of one log, by bucket. Use it as a context: it removes what it has written."""
+    """The facts of one log, by bucket. A context manager: it removes its files at the end."""
 
     def __init__(self, count: int, *, spill_bytes: int = SPILL_BYTES) -> None:
         self._held: list[list[pa.RecordBatch]] = [[] for _ in range(count)]
@@ -64,7 +64,7 @@ class Buckets:
         return self._folder is not None
 
     def add(self, facts: pa.RecordBatch) -> None:
-        """OSError if there is no room on the disk for what is too much for memory."""
+        """Add facts. OSError if the disk has no room for facts beyond the memory limit."""
         for bucket, part in divided(facts, len(self._held)):
             self._held[bucket].append(part)
         self._held_bytes += facts.nbytes
@@ -72,7 +72,7 @@ class Buckets:
             self._spill()
 
     def tables(self) -> Iterator[pa.Table]:
-        """The facts of one bucket after the other, each once, in the order in which they came."""
+        """Yield the facts of each bucket once, in the order of their arrival."""
         for bucket, held in enumerate(self._held):
             parts = [*self._spilled(bucket), *held]
             self._held[bucket] = []
@@ -89,7 +89,7 @@ class Buckets:
         for bucket, held in enumerate(self._held):
             if not held:
                 continue
-            # Opened anew each time: there may be more buckets than a process may have files.
+            # The file is opened for each write: a process may have fewer descriptors than buckets.
             with open(self._path(bucket), "ab") as file, pa.ipc.new_stream(file, FACTS, options=options) as stream:
                 for part in pa.Table.from_batches(held, FACTS).combine_chunks().to_batches():
                     stream.write_batch(part)
@@ -97,7 +97,7 @@ class Buckets:
         self._held_bytes = 0
 
     def _spilled(self, bucket: int) -> Iterator[pa.RecordBatch]:
-        """One stream of Arrow for each time that it was written to."""
+        """Read the streams of Arrow that spills appended."""
         if self._folder is None or not os.path.exists(self._path(bucket)):
             return
         with open(self._path(bucket), "rb") as file:

@@ -1,8 +1,8 @@
-"""An audit from beginning to end, in this process: log by log, file by file, bucket by bucket.
+"""Audit a log directory in this process: log by log, file by file, bucket by bucket.
 
-What it holds is bounded whatever the size of the directory: of a log the headers (some hundred bytes a file, and what
-of its transactions did not commit), the facts of one bucket (`plan.BUCKET_ROWS`) and those that wait to be spilled
-(`buckets.SPILL_BYTES`), and what reading a file takes.
+Memory is bounded whatever the size of the directory. It holds the headers of one log (some hundred bytes a file, and
+its uncommitted transactions), the facts of one bucket (`audit_plan.BUCKET_ROWS`), the facts that wait to be spilled
+(`buckets.SPILL_BYTES`), and the buffers of one file.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from time import perf_counter
 
 from ..logs.log_dir import LogDir
 from .assessment import Assessment, key_reports, ordered
-from .audit_plan import BUCKET_ROWS, FolderPlan, LogContext, Scope, context_of, looked_at_again, plan_audit
+from .audit_plan import BUCKET_ROWS, FolderPlan, LogContext, Scope, context_of, plan_audit, reread_plan
 from .buckets import SPILL_BYTES, Buckets
 from .report import AuditReport
 from .segment_facts import WENT_AWAY, map_segment
@@ -22,16 +22,16 @@ from .tally import Tally
 from .topic_policy import TopicPolicy
 
 ATTEMPTS = 3
-"""Times that a log is audited whose files go away meanwhile: a broker is compacting it."""
+"""Times that a log is audited while a broker compacts it, so that files disappear during the audit."""
 STALE_SECONDS = 2.0
-"""Then files are listed anew before they are read."""
+"""Seconds after which the files of a log are listed again before they are read."""
 
 Progress = Callable[[int], None]
-"""Is told how many bytes of files have been read since the last call."""
+"""Called with the number of bytes read since the last call."""
 
 
 def _ignored(_: int) -> None:
-    """Nobody wants to know."""
+    """The default `on_bytes`: ignores progress."""
 
 
 def audit_directory(
@@ -47,9 +47,9 @@ def audit_directory(
 ) -> AuditReport:
     """Audit the logs in a directory, or those of these topics (and partitions), on one core.
 
-    `policies` says what was promised, by topic; `default` of topics that it does not name. Damaged files do not end it.
-    A log whose files go away meanwhile is audited again, up to `ATTEMPTS` times. OSError if the directory cannot be
-    listed, or nothing can be spilled.
+    `policies` holds the promises of each topic; `default` is for topics that it does not name. A damaged file does not
+    end the audit. A log whose files disappear meanwhile is audited again, up to `ATTEMPTS` times. OSError if the
+    directory cannot be listed, or facts cannot be spilled.
     """
     began = perf_counter()
     scope = scope.with_secret()
@@ -59,7 +59,7 @@ def audit_directory(
     for number, plan in enumerate(plans):
         for attempt in range(ATTEMPTS):
             if attempt or perf_counter() - began > STALE_SECONDS:
-                plans[number] = plan = looked_at_again(plan, files)
+                plans[number] = plan = reread_plan(plan, files)
                 files += len(plan.files)
             results[number] = audit_log(
                 plan, scope, bucket_rows=bucket_rows, spill_bytes=spill_bytes, on_bytes=on_bytes
@@ -70,11 +70,11 @@ def audit_directory(
 
 
 LogResult = tuple[LogContext, Mapping[int, FileHeaders], Tally]
-"""What was found out of a log: what was known before its records were read, and what they come to."""
+"""The context of a log, the headers of its files by number, and its tally."""
 
 
 def is_read(plan: FolderPlan, scope: Scope) -> bool:
-    """Whether there is a reason to read the records of this log."""
+    """Whether the audit reads the records of this log."""
     return plan.is_compared or bool(scope.keys)
 
 
@@ -86,7 +86,7 @@ def audit_log(
     spill_bytes: int = SPILL_BYTES,
     on_bytes: Progress = _ignored,
 ) -> LogResult:
-    """One log, in this process."""
+    """Audit one log in this process."""
     headers = read_all_headers(plan)
     context = context_of(plan, headers, scope.now_ms, bucket_rows=bucket_rows)
     tally = Tally()
@@ -102,13 +102,13 @@ def audit_log(
 
 
 def read_all_headers(plan: FolderPlan) -> dict[int, FileHeaders]:
-    """Of the live files of a log whose records are compared; those that are there to be read."""
+    """Read the headers of the live files of a log whose records are compared. Unreadable files are missing."""
     headers = {}
     for file in plan.live_files if plan.is_compared else ():
         try:
             headers[file.number] = read_headers(file.path, file.base_offset)
         except OSError:
-            continue  # `map_segment` says so
+            continue  # `map_segment` reports it
     return headers
 
 
@@ -120,7 +120,7 @@ def report_of(
     engine: str,
     seconds: float,
 ) -> AuditReport:
-    """What all logs come to."""
+    """Make the report of all logs."""
     assessments = []
     for plan in plans:
         context, headers, tally = results[plan.number]

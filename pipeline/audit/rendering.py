@@ -1,4 +1,4 @@
-"""An audit as rows of tables, and as Parquet."""
+"""The report of an audit as rows of tables, and as Parquet."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KEY_COLUMNS = ("key", "status", "values", "tombstones", "proven", "files")
 
 
 def by_topic(partitions: Iterable[PartitionReport]) -> dict[str, list[PartitionReport]]:
-    """The logs by topic, in order; those in folders that are no log's any more by their name."""
+    """Group the logs by topic, in order; a folder outside any log is grouped by its name."""
     topics: dict[str, list[PartitionReport]] = {}
     for report in partitions:
         topics.setdefault(f"{report.topic} ({report.mark})" if report.mark else report.topic, []).append(report)
@@ -39,7 +39,7 @@ def by_topic(partitions: Iterable[PartitionReport]) -> dict[str, list[PartitionR
 
 
 def log_rows(report: AuditReport, *, each_partition: bool = False) -> list[Row]:
-    """A row for each topic, or partition. Where there are several logs, times and ratios are the worst of them."""
+    """Make a row for each topic or partition. For several logs, times and ratios are the worst ones."""
     if each_partition:
         return [
             _log_row(f"{one.name} ({one.mark})" if one.mark else one.name, [one], report) for one in report.partitions
@@ -73,20 +73,20 @@ def _size(logs: list[PartitionReport]) -> str:
 
 
 def finding_rows(report: AuditReport, findings: Iterable[Finding]) -> list[Row]:
-    """A row for each; files are named from the directory that was audited."""
+    """Make a row for each finding; file names start from the audited directory."""
     return [
         (
             "violation" if finding.is_violation else "note",
             finding.kind.value,
-            place(report, finding),
+            location_text(report, finding),
             finding.detail,
         )
         for finding in findings
     ]
 
 
-def place(report: AuditReport, finding: Finding) -> str:
-    """File and position, from the audited directory on."""
+def location_text(report: AuditReport, finding: Finding) -> str:
+    """File and position of a finding, from the audited directory."""
     path = os.path.relpath(finding.path, report.path)
     return path if finding.position is None else f"{path}:{finding.position}"
 
@@ -102,7 +102,7 @@ def key_rows(report: AuditReport) -> list[Row]:
 
 
 def summary(report: AuditReport) -> str:
-    """One line."""
+    """Summarize the report in one line."""
     violations = len(report.violations)
     found = "clean" if not violations else f"{violations} violation{'' if violations == 1 else 's'}"
     rate = report.records / report.seconds if report.seconds else 0
@@ -113,7 +113,7 @@ def summary(report: AuditReport) -> str:
 
 
 def size_text(count: int) -> str:
-    """Bytes for people: 12 B, 3.4 MiB."""
+    """A number of bytes as text: 12 B, 3.4 MiB."""
     size = float(count)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024:
@@ -167,8 +167,8 @@ KEYS_SCHEMA = pa.schema(
 
 
 def write_parquet(report: AuditReport, folder: str) -> None:
-    """`partitions.parquet`, `findings.parquet` and `keys.parquet` in a folder, which is made if need be. Each knows the
-    directory that was audited, and when, in its metadata. OSError if the disk refuses."""
+    """Write `partitions.parquet`, `findings.parquet` and `keys.parquet` to a folder, which is created if missing. The
+    metadata of each file names the audited directory and the time of the audit. OSError if the disk refuses."""
     os.makedirs(folder, exist_ok=True)
     tables = {
         "partitions": ([vars(one) for one in report.partitions], PARTITIONS_SCHEMA),

@@ -1,4 +1,4 @@
-"""What an audit says: of each log, of each violation, of each key that was asked for."""
+"""The report of an audit: logs, violations, and requested keys."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 
 class Kind(str, enum.Enum):
-    """What a finding is about."""
+    """The kind of a finding."""
 
     SUPERSEDED = "superseded"
     """A value whose key has had a later value for longer than the bound."""
@@ -18,17 +18,17 @@ class Kind(str, enum.Enum):
     ABORTED = "aborted"
     """A value whose transaction was aborted longer ago than the bound."""
     UNCOMPACTED = "uncompacted"
-    """Records wait for their compaction longer than the bound, dead or not."""
+    """Records that have waited for their compaction longer than the bound, dead or not."""
     TOMBSTONE = "tombstone"
     """A tombstone past its delete horizon."""
     MARKER = "marker"
-    """The end of a transaction past its delete horizon."""
+    """A transaction marker past its delete horizon."""
     BELOW_START = "below-start"
-    """Deleted records (DeleteRecords, retention) in a file that goes when all of it is. Never a violation."""
+    """Deleted records (DeleteRecords, retention) in a file that is deleted as a whole later. Never a violation."""
     LEFT_OVER = "left-over"
     """A file that is no part of a log, past `file.delete.delay.ms`."""
     ERASED_KEY = "erased-key"
-    """A value of a key that must not be there."""
+    """A value of a requested key."""
     DAMAGED = "damaged"
     """A part of a file that could not be read."""
     UNPROVEN = "unproven"
@@ -36,7 +36,7 @@ class Kind(str, enum.Enum):
 
 
 class Finding(NamedTuple):
-    """Something that is not as it was promised, or, where it is no violation, that should be known."""
+    """A violation, or another fact that a reader should know."""
 
     kind: Kind
     is_violation: bool
@@ -48,17 +48,17 @@ class Finding(NamedTuple):
     position: int | None
     """Byte of the file."""
     key: str | None
-    """The key that was asked for, as text."""
+    """The requested key, as text."""
     written_ms: int | None
     since_ms: int | None
-    """When the value died; the horizon; since when records wait."""
+    """Time of the value's death, of the horizon, or since when records wait."""
     overdue_ms: int | None
-    """By how much a bound or horizon is exceeded; grace is not taken off."""
+    """Milliseconds by which a bound or horizon is exceeded; grace is not subtracted."""
     records: int
-    """What this is about, of which the one named is the oldest."""
+    """Number of records; the one named here is the oldest."""
     size_bytes: int
     detail: str
-    """All this in words."""
+    """The finding in words."""
 
 
 @dataclass(kw_only=True)
@@ -110,37 +110,37 @@ class PartitionReport(RecordTotals):
     partition: int
     path: str
     mark: str
-    """Nothing, or `delete`, `future`, `stray` (`PartitionFolder.mark`)."""
+    """Empty, `delete`, `future` or `stray` (`PartitionFolder.mark`)."""
     is_compacted: bool
     is_read: bool
-    """Its records were read."""
+    """Whether the audit read the records."""
     bound_ms: int | None
-    """`max.compaction.lag.ms`, if there is one."""
+    """`max.compaction.lag.ms`; None without one."""
     segments: int
-    """Files of the log, and beside it."""
+    """Number of files, left-over ones included."""
     size_bytes: int
     records: int = 0
     log_start_offset: int = 0
     first_dirty_offset: int | None = None
     end_offset: int | None = None
-    """Where a pass that began now would end."""
+    """The offset at which a cleaning pass would end now."""
     clean_bytes: int = 0
     cleanable_bytes: int = 0
     dirty_ratio: float | None = None
     uncompacted_since_ms: int | None = None
-    """The time of the first record in the dirty part, as the cleaner estimates it: by the first one of each file."""
+    """Time of the first record in the dirty part, as the cleaner estimates it: from the first record of each file."""
     compaction_delay_ms: int = 0
     """By how much `uncompacted_since_ms` exceeds the bound: Kafka's metric max-compaction-delay-secs."""
     oldest_dead_offset: int | None = None
     oldest_dead_written_ms: int | None = None
     oldest_dead_since_ms: int | None = None
-    """Death of the value that has been dead for longest."""
+    """Time of death of the value that has been dead for longest."""
     left_over_files: int = 0
     left_over_bytes: int = 0
     damages: int = 0
     violations: int = 0
     uncompacted_by_age: list[int] = field(default_factory=list)
-    """Bytes, by the bins of `tally.bins_of`."""
+    """Bytes by age, in the bins of `tally.bins_of`."""
     dead_by_age: list[int] = field(default_factory=list)
 
     @property
@@ -150,29 +150,29 @@ class PartitionReport(RecordTotals):
 
 class KeyStatus(str, enum.Enum):
     LEFT = "left"
-    """A value is there."""
+    """A value is left."""
     TOMBSTONE = "tombstone"
-    """Only tombstones are."""
+    """Only tombstones are left."""
     GONE = "gone"
 
 
 @dataclass
 class KeyReport:
-    """Of a key that was asked for."""
+    """The report of one requested key."""
 
     key: bytes
     status: KeyStatus
     is_proven: bool
-    """Everything was read. Otherwise it may be in what was not."""
+    """Whether everything was read; otherwise the key may be in an unread part."""
     values: int = 0
     tombstones: int = 0
     files: list[str] = field(default_factory=list)
-    """Those that it was found in."""
+    """Files with a record of the key."""
 
 
 @dataclass
 class AuditReport:
-    """All of it."""
+    """The report of an audit."""
 
     path: str
     now_ms: int
@@ -181,12 +181,12 @@ class AuditReport:
     """`local` or `spark`."""
     partitions: list[PartitionReport]
     findings: list[Finding]
-    """Violations first, the longest overdue first among those of a kind."""
+    """Violations first; of each kind, the longest overdue first."""
     keys: list[KeyReport]
     notes: list[str]
-    """What else is to be known: of checkpoints that could not be read, say."""
+    """Further notes, for example about unreadable checkpoints."""
     records: int
-    """Read."""
+    """Number of records read."""
     bytes_read: int
     seconds: float
 
@@ -199,19 +199,19 @@ class AuditReport:
         return not self.violations
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON takes it; keys that are no text are as in `text_of`."""
+        """The report as JSON takes it; keys are texts of `text_of`."""
         whole = dataclasses.asdict(self)
         whole["findings"] = [finding._asdict() for finding in self.findings]
         for key in whole["keys"]:
             key["key"] = text_of(key["key"])
-        whole["partitions"] = [  # the topic comes first, for a person that reads the JSON
+        whole["partitions"] = [  # the topic comes first
             {name: one[name] for name in sorted(one, key=lambda name: name in _TOTALS)} for one in whole["partitions"]
         ]
         return {"is_clean": self.is_clean, "violations": len(self.violations), **whole}
 
 
 def text_of(key: bytes) -> str:
-    """A key for people: UTF-8, or `0x…` for what is none, or cannot be printed."""
+    """A key as text: UTF-8, or `0x…` if it is not UTF-8 or not printable."""
     try:
         text = key.decode()
     except UnicodeDecodeError:

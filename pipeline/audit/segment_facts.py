@@ -1,7 +1,7 @@
-"""From a segment file to facts: the map step. It reads all of the file, in order, and asks no index.
+"""The map step: read a whole segment file, in order and without its indexes, and make facts of its records.
 
-What can be said of a record by itself is counted at once: damage, horizons, aborted data, keys that were asked for.
-What depends on other records of its key goes on as a fact (`supersession.py`).
+Properties of a single record are counted here: damage, horizons, aborted data, requested keys. Everything that depends
+on other records of its key goes on as a fact (`supersession.py`).
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from .supersession import FACTS, HAS_NO_VALUE, IS_APART, IS_EXPIRED, IS_TOMBSTON
 from .tally import ABORTED, MARKER, MATCHES, TOMBSTONE, Damage, Example, Match, Tally, bins_of, oldest_of
 
 PART_ROWS = 1 << 18
-"""Facts that are combined together."""
+"""Facts that `combine` takes at a time."""
 
 WENT_AWAY = "it went away while the audit ran: run it again"
-"""What a cleaner or retention has done to a file of a running broker; its records may have moved to another one."""
+"""The problem of a file that a cleaner or retention of a running broker removed; its records may be in another file."""
 
 MAX_DAMAGES = 100
-"""Places that are named, of each file."""
+"""Most damaged places that the report names in one file."""
 
 MAX_KEYS_BY_BYTES = 1000
-"""Of more keys the bytes are not looked for in damaged parts: that would take too long, and proves nothing."""
+"""Most requested keys whose bytes are searched for in damaged parts; more would take too long and prove nothing."""
 
 _BLOCK_BYTES = 1 << 20
 
@@ -40,13 +40,13 @@ _FOR_FACTS = (*_FOR_KEYS, "is_transactional", "producer_id", "size_bytes")
 
 
 class KeyHasher:
-    """Hashes the keys in columns of Arrow: SipHash with 128 bits and the audit's secret."""
+    """Hashes key columns of Arrow with SipHash: 128 bits, with the audit's secret."""
 
     def __init__(self, secret: bytes) -> None:
         self._table = load_sieve().KeyTable(bytearray(24), secret, 1)
 
     def hashes(self, keys: pa.BinaryArray) -> tuple[Any, Any]:
-        """Of each key; that of a null means nothing."""
+        """The two halves of each key's hash; the hash of a null is meaningless."""
         count = len(keys)
         low, high = np.empty(count, np.uint64), np.empty(count, np.uint64)
         _, bounds, data = keys.buffers()
@@ -58,9 +58,9 @@ class KeyHasher:
 
 
 def map_segment(task: SegmentTask, context: LogContext, scope: Scope, tally: Tally) -> Iterator[pa.RecordBatch]:
-    """The facts of one file, in parts; what else there is to say of it is added to `tally`.
+    """Yield the facts of one file in parts; add everything else to `tally`.
 
-    A file that is gone, or that the disk does not give, is noted in the tally.
+    The tally notes a file that is gone or unreadable.
     """
     parts: list[pa.RecordBatch] = []
     rows = 0
@@ -72,7 +72,7 @@ def map_segment(task: SegmentTask, context: LogContext, scope: Scope, tally: Tal
                 yield _part(parts, task, context, scope, tally)
                 parts, rows = [], 0
     except FileNotFoundError:
-        if task.is_live:  # what was no part of the log has gone, as it had to
+        if task.is_live:  # other files are supposed to disappear
             tally.unread.append((task.number, WENT_AWAY))
     except OSError as error:
         tally.unread.append((task.number, f"cannot be read: {error.strerror or error}"))
@@ -89,7 +89,7 @@ def _part(
 
 def _facts(task: SegmentTask, context: LogContext, scope: Scope, tally: Tally) -> Iterator[pa.RecordBatch]:
     hasher = KeyHasher(scope.secret)
-    wanted = pa.array(scope.keys, pa.binary()) if scope.keys else None
+    requested = pa.array(scope.keys, pa.binary()) if scope.keys else None
     tally.bytes_read += task.size_bytes
     for batch in scan_segment(task.path, columns=_FOR_FACTS if context.is_compared else _FOR_KEYS):
         if batch.column("error").null_count < batch.num_rows:
@@ -97,8 +97,8 @@ def _facts(task: SegmentTask, context: LogContext, scope: Scope, tally: Tally) -
         tally.records += batch.num_rows
         if not task.is_live:
             tally.left_records += batch.num_rows
-        if wanted is not None:
-            _note_matches(batch, wanted, task, context, tally)
+        if requested is not None:
+            _note_matches(batch, requested, task, context, tally)
         if context.is_compared and batch.num_rows:
             yield _judge(batch, task, context, scope, hasher, tally)
 
@@ -108,9 +108,9 @@ class _Rows(NamedTuple):
 
     offset: Any
     timestamp: Any
-    """Where there is none: when the file was last written."""
+    """Milliseconds since the epoch; the file's modification time for a record without a timestamp."""
     horizon: Any
-    """-1: none."""
+    """Delete horizon in milliseconds since the epoch; -1: none."""
     size: Any
     is_control: Any
     is_tombstone: Any
@@ -140,7 +140,7 @@ class _Rows(NamedTuple):
 def _judge(
     batch: pa.RecordBatch, task: SegmentTask, context: LogContext, scope: Scope, hasher: KeyHasher, tally: Tally
 ) -> pa.RecordBatch:
-    """Count what can be said of these records by themselves; the facts about the others."""
+    """Count the properties of single records; return the facts of the records that must be compared."""
     rows = _Rows.of(batch, task, context)
     if task.is_live:
         _note_horizons(rows, task, scope, tally)
@@ -149,7 +149,7 @@ def _judge(
     in_transaction = np.flatnonzero(_flags(batch, "is_transactional") & ~rows.is_control)
     if len(in_transaction):
         producers = _numbers(batch, "producer_id", -1)[in_transaction]
-        died, is_open = context.fates.of(producers, rows.offset[in_transaction])
+        died, is_open = context.outcomes.of(producers, rows.offset[in_transaction])
         is_aborted = died < MAX_LONG
         visible[in_transaction[is_aborted | is_open]] = False
         if is_aborted.any():
@@ -171,7 +171,7 @@ def _judge(
 
 
 def _note_place(rows: _Rows, context: LogContext, scope: Scope, tally: Tally) -> None:
-    """What is below the log start, and what is dirty."""
+    """Count the records below the log start offset, and the dirty ones."""
     count, size = rows.count_and_size(~rows.is_control & (rows.offset < context.log_start_offset))
     tally.below_start_records += count
     tally.below_start_bytes += size
@@ -193,14 +193,14 @@ def _note_horizons(rows: _Rows, task: SegmentTask, scope: Scope, tally: Tally) -
         if mask.any():
             late = rows.take(mask)
             tally.note_late(kind, *rows.count_and_size(mask), _oldest(late, late.horizon, task))
-    # A pass drops those whose horizon has passed, with grace or without. (Tombstones: `supersession.reduce`.)
+    # A cleaning pass drops records past their horizon; it knows no grace. (Tombstones: `supersession.reduce`.)
     count, size = rows.count_and_size(waiting & rows.is_control & (rows.horizon <= scope.now_ms))
     tally.freeable_records += count
     tally.freeable_bytes += size
 
 
 def _note_aborted(rows: _Rows, died: Any, task: SegmentTask, context: LogContext, scope: Scope, tally: Tally) -> None:
-    """Data of aborted transactions, and when their markers were written."""
+    """Count the data of aborted transactions. `died` is the time of each record's abort marker."""
     age = scope.now_ms - died
     tally.dead_records += len(died)
     tally.dead_bytes += int(rows.size.sum())
@@ -236,7 +236,7 @@ def _flags(batch: pa.RecordBatch, name: str) -> Any:
 
 
 def _note_damages(batch: pa.RecordBatch, task: SegmentTask, scope: Scope, tally: Tally) -> pa.RecordBatch:
-    """Note the rows that are damage; the others. The bytes of a damaged part are searched for the keys."""
+    """Note the damaged rows and return the others. The bytes of a damaged part are searched for the keys."""
     is_damage = batch.column("error").is_valid()
     damaged = batch.filter(is_damage).select(["position", "batch_size_bytes", "error"])
     for row in damaged.to_pylist():
@@ -251,14 +251,14 @@ def _note_damages(batch: pa.RecordBatch, task: SegmentTask, scope: Scope, tally:
 
 
 def _is_unused(path: str, position: int) -> bool:
-    """Whether there are only zeros from here on: room in a file that was made large at once (`preallocate`)."""
+    """Whether only zeros follow: unused space of a preallocated file (`preallocate`)."""
     with open(path, "rb") as file:
         file.seek(position)
         return not any(any(block) for block in iter(lambda: file.read(_BLOCK_BYTES), b""))
 
 
 def _keys_in(path: str, position: int, size: int, keys: tuple[bytes, ...]) -> tuple[int, ...]:
-    """The numbers of the keys whose bytes lie in this part of the file. (An empty key cannot be found so.)"""
+    """The numbers of the keys whose bytes are in this part of the file. An empty key is never found."""
     found: set[int] = set()
     longest = max(map(len, keys), default=0)
     if not longest or len(keys) > MAX_KEYS_BY_BYTES:
@@ -275,13 +275,13 @@ def _keys_in(path: str, position: int, size: int, keys: tuple[bytes, ...]) -> tu
 
 
 def _note_matches(
-    batch: pa.RecordBatch, wanted: pa.Array, task: SegmentTask, context: LogContext, tally: Tally
+    batch: pa.RecordBatch, requested: pa.Array, task: SegmentTask, context: LogContext, tally: Tally
 ) -> None:
-    found = pc.and_(pc.is_in(batch.column("key"), value_set=wanted), pc.invert(batch.column("is_control")))
+    found = pc.and_(pc.is_in(batch.column("key"), value_set=requested), pc.invert(batch.column("is_control")))
     if not pc.any(found).as_py():
         return
     rows = batch.filter(found)
-    numbers = pc.index_in(rows.column("key"), value_set=wanted).to_pylist()
+    numbers = pc.index_in(rows.column("key"), value_set=requested).to_pylist()
     flagged_too = context.policy.has_flagged_tombstones
     named = sum(match.file == task.number for match in tally.matches)
     for number, row in zip(numbers, rows.drop_columns(["key"]).to_pylist(), strict=True):

@@ -1,8 +1,8 @@
-"""The first look at a segment file: the headers of its batches, and nothing else of it.
+"""Read the headers of the batches of a segment file, and no records.
 
-It tells how many records there are (so how many buckets they need), where the file stands against the cleaner's
-checkpoint, since when it waits, and how transactions ended. Nothing is verified here: that is for the second look,
-which reads everything and reports what is damaged.
+They tell the number of records (and so of buckets), where the file stands against the cleaner's checkpoint, since when
+it waits for compaction, and how transactions ended. Nothing is verified here: the map step reads everything and reports
+damage.
 """
 
 from __future__ import annotations
@@ -14,37 +14,36 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ...protocol.errors import CorruptMessage, InvalidRecord
-from ...protocol.records.batch import HEADER_SIZE, MAGIC, MAGIC_AT, BatchHeader, read_header
+from ...protocol.records.batch import HEADER_SIZE, MAGIC, MAGIC_AT, NO_TIMESTAMP, BatchHeader, read_header
 from ...protocol.records.control import ControlType, control_type
 from ...protocol.records.record import decode_records, iter_records
 from ...storage.filesystem import OsFileSystem
-from ...storage.indexes.time_index import NO_TIMESTAMP
 from ...storage.inspect.dump_log import walk
 from ...storage.inspect.dump_report import Source
 from .transaction_outcomes import ABORTED, COMMITTED, Event, EventsOfFile
 
 WINDOW_BYTES = 64 * 1024
-"""Read at a time, headers and records, where batches are small."""
+"""Bytes read at a time where batches are small."""
 SMALL_BYTES = 4 * 1024
-"""Of a batch that is small. Behind a larger one the header is read alone."""
+"""Most bytes of a small batch. After a larger batch, only the next header is read."""
 
 
 class FileHeaders(NamedTuple):
-    """What the headers of a file say."""
+    """A summary of the headers of one file."""
 
     batches: int = 0
     records: int = 0
-    """At most: of messages of magic 0 and 1 only offsets tell."""
+    """Number of records; an upper bound for messages of magic 0 and 1, which have only offsets."""
     first_timestamp: int = NO_TIMESTAMP
-    """Of its first record, as the cleaner takes it (`storage/cleaner/dirtiness.py`)."""
+    """Timestamp of the first record, as the cleaner estimates it (`storage/cleaner/dirtiness.py`)."""
     largest_timestamp: int = NO_TIMESTAMP
     next_offset: int = 0
-    """After the last record; the base offset of an empty file."""
+    """Offset after the last record; the base offset of an empty file."""
     events: tuple[Event, ...] = ()
 
 
 def read_headers(path: str, base_offset: int) -> FileHeaders:
-    """OSError if the file cannot be read."""
+    """Summarize the headers of a file. OSError if it cannot be read."""
     with open(path, "rb") as file:
         descriptor = file.fileno()
         size = os.fstat(descriptor).st_size
@@ -59,7 +58,7 @@ def read_headers(path: str, base_offset: int) -> FileHeaders:
 
 
 class _Implausible(Exception):
-    """What follows is no batch of magic 2, whole."""
+    """The bytes at this position are not a whole batch of magic 2."""
 
 
 def _headers(descriptor: int, size: int) -> Iterator[tuple[int, BatchHeader]]:
@@ -115,7 +114,7 @@ def _first_timestamp(descriptor: int, position: int, header: BatchHeader) -> int
 
 def _note_marker(descriptor: int, position: int, header: BatchHeader, events: EventsOfFile) -> None:
     if header.record_count == 0:
-        return  # emptied by a cleaning: nothing of its transaction was left
+        return  # a cleaning emptied it: no data of its transaction was left
     with contextlib.suppress(CorruptMessage, InvalidRecord, IndexError):
         kind = control_type(decode_records(os.pread(descriptor, header.size, position), 0, header)[0].key)
         if kind == ControlType.ABORT:

@@ -1,13 +1,12 @@
 """The same audit on Spark: the same functions, with files and buckets spread over executors.
 
-Two jobs. The first looks at the headers of the files of compacted topics. From what it finds the driver makes what must
-be known of each log, which is small. The second reads the files, each once: its map step gives blocks of facts by log
-and bucket, a shuffle brings the blocks of a bucket together, and its reduce step gives a tally, which the driver adds
-up.
+Two jobs run. The first reads the headers of the files of compacted topics; from them the driver makes the context of
+each log, which is small. The second reads each file once: its map step gives blocks of facts by log and bucket, a
+shuffle brings the blocks of a bucket together, and its reduce step gives a tally, which the driver adds up.
 
-A block of facts crosses the shuffle as it is, as one value of some hundred KB in Arrow's format, and what is held is
-the facts of one bucket. (Spark's own `mapInArrow` and `applyInArrow` would do; they ask for pandas, which nothing here
-needs, and give every fact to Java and back.) All executors must see the directory at the same path.
+A block of facts crosses the shuffle as one value of some hundred KB in Arrow's format; an executor holds the facts of
+one bucket. (Spark's own `mapInArrow` and `applyInArrow` would need pandas, and would pass every fact to Java and back.)
+All executors must see the directory at the same path.
 """
 
 from __future__ import annotations
@@ -35,15 +34,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TASK_BYTES = 256 << 20
-"""Of files that one task reads, if they are that small. A file is read by one task, however large it is."""
+"""Bytes of files that one task reads. A larger file is one task."""
 
 BLOCK_ROWS = 1 << 16
-"""Facts of a bucket that wait for others, to cross the shuffle together."""
+"""Facts of one bucket that are collected before they cross the shuffle together."""
 HELD_ROWS = 1 << 20
-"""Facts of all buckets of a file that wait so."""
+"""Facts of all buckets of one file that may wait for the shuffle."""
 
 Block = tuple[tuple[int, int], bytes]
-"""A log and one of its buckets, and facts of it as a stream of Arrow. Bucket -1 has what else the map step found."""
+"""(log, bucket) and a stream of facts in Arrow's format. Bucket -1 holds the tallies of the map step."""
 _NO_BUCKET = -1
 
 
@@ -57,7 +56,8 @@ def audit_on_spark(
     topics: Collection[tuple[str, Collection[int] | None]] = (),
     bucket_rows: int = BUCKET_ROWS,
 ) -> AuditReport:
-    """As `running.audit_directory`, with the same result; but no log is audited again whose files go away meanwhile."""
+    """Do `local_audit.audit_directory` on Spark, with the same result. A log whose files disappear meanwhile is not
+    audited again."""
     began = perf_counter()
     scope = scope.with_secret()
     plans = plan_audit(log_dir, policies, default or TopicPolicy(), topics)
@@ -80,7 +80,7 @@ def audit_on_spark(
     tallies = {plan.number: Tally() for plan in plans}
     if files:
         blocks = context.parallelize(files, _tasks(files, cores)).mapPartitions(map_files)
-        # Of each task a few buckets, which Spark holds, packed, until it is their turn.
+        # Each task reduces a few buckets; Spark holds their packed blocks until then.
         found = blocks.groupByKey(max(min(buckets, max(8 * cores, buckets // 4)), 1)).map(reduce_bucket)
         for folder, tally in found.collect():
             tallies[folder].add(tally)
@@ -92,7 +92,7 @@ def audit_on_spark(
 
 
 def _tasks(files: list[SegmentTask], cores: int) -> int:
-    """Into how many tasks to divide files."""
+    """The number of tasks for these files."""
     return max(min(len(files), max(sum(file.size_bytes for file in files) // TASK_BYTES, cores)), 1)
 
 
@@ -101,11 +101,11 @@ def _headers_of(files: Iterable[SegmentTask]) -> Iterator[tuple[int, FileHeaders
         try:
             yield file.number, read_headers(file.path, file.base_offset)
         except OSError:
-            continue  # the map step says so
+            continue  # the map step reports it
 
 
 def map_blocks(files: Iterable[SegmentTask], contexts: Mapping[int, LogContext], scope: Scope) -> Iterator[Block]:
-    """The map step over some files: blocks of facts and, of each file, a tally."""
+    """Run the map step over some files; yield blocks of facts and a tally of each file."""
     for file in files:
         context, tally = contexts[file.folder], Tally()
         held: dict[int, list[pa.RecordBatch]] = {}
@@ -124,7 +124,7 @@ def map_blocks(files: Iterable[SegmentTask], contexts: Mapping[int, LogContext],
 
 
 def reduce_blocks(bucket: int, blocks: Iterable[bytes], context: LogContext, scope: Scope) -> Tally:
-    """The reduce step over all blocks of a bucket, in whatever order they come."""
+    """Run the reduce step over all blocks of a bucket, in any order."""
     if bucket == _NO_BUCKET:
         whole = Tally()
         for block in blocks:

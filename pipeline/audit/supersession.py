@@ -1,21 +1,21 @@
-"""Which records are dead, and since when: the reduce step, over facts.
+"""The reduce step: find the dead records among facts, and the time of each death.
 
-A fact is a record that readers of the log see, without its key and value:
+A fact is a record that consumers of the log see, without its key and value:
 
 | column | |
 |--------|-|
 | hash_low, hash_high | 128 bits of a keyed hash of its key |
-| offset, timestamp   | ms since the epoch; where the record has none, when its file was last written |
-| size_bytes          | of the record where it stands, decompressed |
-| file                | its number |
+| offset, timestamp   | ms since the epoch; the file's modification time if the record has no timestamp |
+| size_bytes          | of the decompressed record |
+| file                | number of its file |
 | kind                | the bits below |
 
-A record is *superseded* once its key has a later one, and dead from the time of that one on. What is left of keys whose
-every record lies in one bucket is all there is of them: buckets need nothing of each other.
+A record is *superseded* once its key has a later one, and dead from the later one's time on. All records of a key are
+in one bucket, so buckets need nothing of each other.
 
-`combine` does the same to a part of one file, as far as it goes: what has a later record of its key in the same part is
-judged there and then. Of the records of a key only the first goes on, as one that is judged but tells others when they
-died, and the last. So however often a key was written, a part has two facts of it at most.
+`combine` does the same for a part of one file: a record with a later record of its key in the same part is judged at
+once. Of each key only two facts go on: the first record, as judged, because it tells earlier records when they died,
+and the last record. So a part has at most two facts of a key, however often the key was written.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from .audit_plan import LogContext, Scope
 from .tally import DELETED, SUPERSEDED, Example, Tally, bins_of, oldest_of
 
 HAS_NO_VALUE, IS_TOMBSTONE, IS_APART, IS_JUDGED, IS_EXPIRED = 1, 2, 4, 8, 16
-"""Bits of `kind`: the value is null; the record deletes its key, with a value (KIP-87) or without; it is in a file that
-is no part of the log; it was judged by `combine`; its delete horizon has passed (KIP-534)."""
+"""Bits of `kind`: the value is null; the record deletes its key, with a value (KIP-87) or without; it is in a file
+outside the log; `combine` has judged it; its delete horizon has passed (KIP-534)."""
 
 FACTS = pa.schema(
     [
@@ -61,7 +61,8 @@ class _Columns(NamedTuple):
 
 
 def combine(facts: pa.RecordBatch, context: LogContext, scope: Scope, tally: Tally) -> pa.RecordBatch:
-    """The facts of a part of one live file, in the order of offsets, as few as they can be; counts what it judges."""
+    """Reduce the facts of a part of one live file, in the order of offsets, to the ones that must go on; count the
+    judged ones."""
     columns = _columns(facts)
     order, following, starts = _compare(columns)
     has_later = following >= 0
@@ -77,7 +78,7 @@ def combine(facts: pa.RecordBatch, context: LogContext, scope: Scope, tally: Tal
 
 
 def reduce(facts: pa.Table, context: LogContext, scope: Scope) -> Tally:
-    """What all facts of a bucket come to."""
+    """Tally all facts of a bucket."""
     tally = Tally()
     if facts.num_rows:
         columns = _columns(facts.combine_chunks())
@@ -107,8 +108,8 @@ def _batch(columns: _Columns) -> pa.RecordBatch:
 
 
 def _compare(columns: _Columns) -> tuple[Any, Any, Any]:
-    """An order of the rows by key and offset and, for the rows in this order, where in it the next later record of the
-    log with the same key is (-1 if there is none), and which are the first of their keys."""
+    """Order the rows by key and offset. Returns the order; for each row in this order, the index of the next later
+    record of the log with the same key (-1: none); and which rows are the first of their keys."""
     order = _order(columns)
     low, high, offset = columns.low[order], columns.high[order], columns.offset[order]
     count = len(order)
@@ -117,7 +118,7 @@ def _compare(columns: _Columns) -> tuple[Any, Any, Any]:
     begins = starts.copy()  # a key at an offset; copies of one record have the same
     begins[1:] |= offset[1:] != offset[:-1]
     key = np.cumsum(starts)
-    # Backwards: the next row that is of the log itself.
+    # Backwards: the next row that belongs to the log itself.
     is_live = (columns.kind[order] & IS_APART) == 0
     nearest = np.full(count + 1, count, np.int64)
     nearest[:-1] = np.where(is_live, np.arange(count), count)
@@ -151,7 +152,7 @@ def _order(columns: _Columns) -> Any:
 
 
 def _judge(rows: _Columns, has_later: Any, following: Any, context: LogContext, scope: Scope, tally: Tally) -> None:
-    """Count the dead ones among rows in the order of `_compare`."""
+    """Count the dead rows. The rows are in the order of `_compare`."""
     is_apart = (rows.kind & IS_APART) != 0
     is_copy = np.zeros(len(rows.kind), bool)  # of the row before it
     is_copy[1:] = (
@@ -160,8 +161,8 @@ def _judge(rows: _Columns, has_later: Any, following: Any, context: LogContext, 
     has_value = (rows.kind & HAS_NO_VALUE) == 0
     orphans, counts = np.unique(rows.file[is_apart & ~is_copy & ~has_later & has_value], return_counts=True)
     tally.orphans.update(dict(zip(orphans.tolist(), counts.tolist(), strict=True)))
-    # A copy in a file that is no part of the log is one more on the disk. In the log itself there is one of each, but
-    # for files that were swapped while they were read.
+    # A copy in a file outside the log is one more copy on the disk. The log itself has one of each record, unless files
+    # were swapped while they were read.
     is_counted = (is_apart | ~is_copy) & ((rows.kind & IS_JUDGED) == 0)
     dead = np.flatnonzero(is_counted & has_later)
     if not len(dead):

@@ -1,4 +1,4 @@
-"""What parts of a log were found to be, in numbers that can be added up in any order."""
+"""Counts of the parts of a log, which can be added up in any order."""
 
 from __future__ import annotations
 
@@ -11,67 +11,67 @@ import numpy as np
 from .report import RecordTotals
 
 MATCHES = 20
-"""Copies of a key that are named, of each file."""
+"""Most records of requested keys that the report names in one file."""
 
 SUPERSEDED, DELETED, ABORTED = "superseded", "deleted", "aborted"
-"""Why a value is dead: its key has a later value; a later tombstone; its transaction was aborted."""
+"""Reasons for a dead value: a later value of its key, a later tombstone, or an aborted transaction."""
 TOMBSTONE, MARKER = "tombstone", "marker"
-"""What has a delete horizon (KIP-534)."""
+"""Kinds of records with a delete horizon (KIP-534)."""
 BINS = 72
-"""Of a histogram over times: bin n holds what is from 2^(n/2) - 1 to below 2^((n+1)/2) - 1 seconds."""
+"""Number of bins of a histogram over times: bin n is from 2^(n/2) - 1 to below 2^((n+1)/2) - 1 seconds."""
 
 
 def bins_of(durations_ms: Any) -> Any:
-    """The numbers of the bins of these durations; what is negative is in bin 0."""
+    """The bin of each duration; a negative duration is in bin 0."""
     seconds = np.maximum(durations_ms, 0) / 1000.0
     return np.minimum((2 * np.log2(seconds + 1)).astype(np.int64), BINS - 1)
 
 
 def bin_start_s(number: float) -> float:
-    """Where a bin begins, in seconds."""
+    """The begin of a bin, in seconds."""
     return float(2 ** (number / 2) - 1)
 
 
 class Example(NamedTuple):
-    """A record that was found; the first in order is the oldest."""
+    """A record that was found. Examples are ordered: the smallest is the oldest."""
 
     since_ms: int
-    """When it died, or its delete horizon."""
+    """Time of its death, or its delete horizon, in ms since the epoch."""
     file: int
     offset: int
     written_ms: int
 
 
 class Match(NamedTuple):
-    """A record with one of the keys that were asked for."""
+    """A record of a requested key."""
 
     key: int
-    """Its number among the keys."""
+    """Number among the requested keys."""
     file: int
     offset: int
     position: int
-    """Of its batch in the file."""
+    """Position of its batch in the file."""
     written_ms: int
     is_tombstone: bool
     value_bytes: int
-    """-1 if it has no value."""
+    """Bytes of the value; -1 without one."""
     horizon_ms: int
-    """Its delete horizon; -1 if it has none."""
+    """Delete horizon in ms since the epoch; -1 without one."""
 
 
 class Damage(NamedTuple):
-    """A part of a file that could not be read as records."""
+    """A part of a file that is unreadable."""
 
     file: int
     position: int
     size_bytes: int
     problem: str
     key_numbers: tuple[int, ...] = ()
-    """Keys whose bytes are in it."""
+    """Numbers of the requested keys whose bytes are in it."""
 
 
 def oldest_of(since_ms: Any, file: Any, offset: Any, written_ms: Any) -> Example:
-    """The first of some records, at least one, whose columns these are."""
+    """The oldest of some records, of which there is at least one. The arguments are their columns."""
     first = np.flatnonzero(since_ms == since_ms.min())
     columns = (since_ms[first], file[first], offset[first], written_ms[first])
     return min(Example(*each) for each in zip(*(column.tolist() for column in columns), strict=True))
@@ -86,13 +86,13 @@ class Tally(RecordTotals):
     """What the audit found in some files or buckets of one log. Only visible records count, no control records."""
 
     records: int = 0
-    """Of all kinds, control records too, that were read."""
+    """Number of records read, control records included."""
     bytes_read: int = 0
-    """Of files."""
+    """Bytes of files read."""
     live_bytes: int = 0
-    """Of the log's visible records, as they stand."""
+    """Bytes of the visible records of the log, decompressed."""
     uncompacted: Any = field(default_factory=zeros)
-    """Bytes of records in the dirty part, by their age."""
+    """Bytes of records in the dirty part, by age."""
     dead: Any = field(default_factory=zeros)
     """Bytes of dead records, by the time since their death."""
     left_records: int = 0
@@ -101,20 +101,20 @@ class Tally(RecordTotals):
     """Records past a bound or horizon, by kind."""
     late_bytes: Counter[str] = field(default_factory=Counter)
     oldest: dict[str, Example] = field(default_factory=dict)
-    """Of the late ones, by kind."""
+    """The oldest record past a bound or horizon, by kind."""
     orphans: Counter[int] = field(default_factory=Counter)
-    """By file that is no part of the log: values that the log has not, and no later record of their keys either."""
+    """Values in files outside the log whose key has no later record in the log, by file."""
     oldest_dead: Example | None = None
     """The value that has been dead for longest, late or not."""
     matches: list[Match] = field(default_factory=list)
     match_counts: Counter[tuple[int, int, bool]] = field(default_factory=Counter)
-    """By key, file, and whether it deletes the key."""
+    """Number of matches by key, file, and whether the record is a tombstone."""
     damages: list[Damage] = field(default_factory=list)
-    """Not all of them, if there are many."""
+    """Damaged places; at most `MAX_DAMAGES` of each file."""
     damage_counts: Counter[int] = field(default_factory=Counter)
-    """All, by file."""
+    """Number of damaged places by file."""
     unread: list[tuple[int, str]] = field(default_factory=list)
-    """Files that could not be read at all, and why."""
+    """Unreadable files, each with its problem."""
 
     def note_late(self, kind: str, count: int, size_bytes: int, oldest: Example) -> None:
         self.late[kind] += count
@@ -122,7 +122,7 @@ class Tally(RecordTotals):
         self.oldest[kind] = min(oldest, self.oldest.get(kind, oldest))
 
     def note_dead(self, oldest: Example) -> None:
-        """The value among some dead ones that has been dead for longest."""
+        """Note the oldest of some dead values."""
         self.oldest_dead = min(oldest, self.oldest_dead or oldest)
 
     def add(self, other: Tally) -> None:
@@ -138,7 +138,7 @@ class Tally(RecordTotals):
             getattr(self, name).update(getattr(other, name))
 
     def sort(self) -> None:
-        """Bring what was added up in no order into that of the files."""
+        """Sort by file and offset, after tallies were added in no order."""
         self.matches.sort(key=lambda match: (match.file, match.offset))
         self.damages.sort()
         self.unread.sort()

@@ -1,4 +1,4 @@
-"""What the settings of a topic promise about what is deleted, as an audit needs it."""
+"""The promises of a topic's settings about deletion, as an audit needs them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...storage.log_config import LogConfig
 
 
 class TopicPolicy(NamedTuple):
-    """Of one topic; the defaults are Kafka's. Times are in milliseconds."""
+    """The policy of one topic; the defaults are Kafka's. Times are in milliseconds."""
 
     is_compacted: bool = False
     min_compaction_lag_ms: int = 0
@@ -34,5 +34,5 @@ class TopicPolicy(NamedTuple):
 
     @property
     def bound_ms(self) -> int | None:
-        """How long a record may wait for its compaction (KIP-354); None if nobody has promised anything."""
+        """Longest time that a record may wait for its compaction (KIP-354); None without a bound."""
         return self.max_compaction_lag_ms if self.max_compaction_lag_ms < MAX_LONG else None

@@ -1,7 +1,7 @@
-"""How the transactions in a log ended, read off the log itself: no index is asked.
+"""The outcomes of the transactions in a log, read from the log itself without its indexes.
 
-The next marker of its producer decides about a record. A cleaner keeps a marker as long as data of its transaction is
-left (KIP-534), so there is one, or the transaction is open.
+The next marker of its producer decides about a record. A cleaner keeps a marker while data of its transaction is left
+(KIP-534), so a record without a marker belongs to an open transaction.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ BEGUN, ABORTED, COMMITTED = 0, 1, 2
 
 
 class Event(NamedTuple):
-    """Something about a transaction, met on the way through a log."""
+    """The begin or the end of a transaction."""
 
     kind: int
     """BEGUN: the first data of a producer since its last marker. ABORTED, COMMITTED: a marker."""
@@ -27,13 +27,13 @@ class Event(NamedTuple):
 
 
 class EventsOfFile:
-    """The events of one file, short: what has surely begun in it and was committed in it is left out."""
+    """The events of one file, without the transactions that both begin and commit in it."""
 
     def __init__(self) -> None:
         self._events: dict[int, Event] = {}
         self._begun: dict[int, int] = {}
         self._ended: set[int] = set()
-        """Producers with a marker in this file: before the first one, a transaction may have begun in another."""
+        """Producers with a marker in this file; the first one may end a transaction that began in another file."""
         self._count = 0
 
     def data(self, producer_id: int, offset: int, timestamp: int) -> None:
@@ -57,22 +57,23 @@ class EventsOfFile:
         return self._count
 
 
-class Fates(NamedTuple):
-    """The transactions of a log that did not commit: what was aborted, and what is open."""
+class TransactionOutcomes(NamedTuple):
+    """The aborted and open transactions of a log."""
 
     aborted: dict[int, tuple[Any, Any, Any]]
-    """By producer: three arrays of as many numbers: the offset of the first record, that of the marker, and when the
-    marker was written; in ascending order."""
+    """By producer: three arrays of the same length, ascending: offset of the first record, offset of the marker, time
+    of the marker."""
     open: dict[int, int]
-    """By producer: the offset of its first record that nothing was decided about."""
+    """By producer: the offset of the first record of its open transaction."""
 
     @property
     def first_open_offset(self) -> int:
-        """What is at or above it is not stable; 2^63 - 1 if all is."""
+        """The first offset that is not stable; 2^63 - 1 if all offsets are."""
         return min(self.open.values(), default=MAX_LONG)
 
     def of(self, producer_ids: Any, offsets: Any) -> tuple[Any, Any]:
-        """For transactional records: when each was aborted (2^63 - 1 if it was not), and whether it is undecided."""
+        """For each transactional record: the time of its abort (2^63 - 1 if not aborted), and whether its transaction
+        is open."""
         died = np.full(len(offsets), MAX_LONG, np.int64)
         is_open = np.zeros(len(offsets), bool)
         for producer_id in np.unique(producer_ids).tolist() if self.aborted or self.open else ():
@@ -89,8 +90,8 @@ class Fates(NamedTuple):
         return died, is_open
 
 
-def fates_of(events: Iterable[Event]) -> Fates:
-    """From all events of a log, in the order of its files."""
+def outcomes_of(events: Iterable[Event]) -> TransactionOutcomes:
+    """Make the outcomes from all events of a log, in the order of its files."""
     begun: dict[int, int] = {}
     aborted: dict[int, list[tuple[int, int, int]]] = {}
     for kind, producer_id, offset, timestamp in events:
@@ -104,7 +105,7 @@ def fates_of(events: Iterable[Event]) -> Fates:
         producer_id: tuple(np.array(column, np.int64) for column in zip(*rows, strict=True))
         for producer_id, rows in aborted.items()
     }
-    return Fates(columns, begun)  # type: ignore[arg-type]
+    return TransactionOutcomes(columns, begun)  # type: ignore[arg-type]
 
 
-NO_FATES = Fates({}, {})
+NO_TRANSACTIONS = TransactionOutcomes({}, {})

@@ -1,4 +1,4 @@
-"""Arrow arrays from the columns that the kernel fills (protocol/records/columns.py), without a copy."""
+"""Arrow arrays from the columns that the kernel fills (protocol/records/columns.py), without copying."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ COLUMNS: dict[str, pa.DataType] = {
     "batch_size_bytes": pa.int64(),
     "error": pa.string(),
 }
-"""What there is of a record, in the order in which it is given where nobody chooses.
+"""The columns of a record, in their default order.
 
 | column | |
 |--------|-|
-| timestamp | ms since the epoch, -1 if it has none; with log append time that of the broker |
+| timestamp | ms since the epoch, -1 without one; with log append time, the broker's |
 | timestamp_type | 0 create time, 1 log append time, -1 none (magic 0) |
-| headers | null if there are none |
-| control_type | of a control record: 0 ABORT, 1 COMMIT, … (`ControlType`); null where its key says none, for others |
-| producer_id, producer_epoch, sequence, leader_epoch, delete_horizon_ms | null where there is none |
-| is_tombstone | the value is null, or bit 5 of its attributes is set (KIP-87); never of a control record |
-| size_bytes | of the record where it stands, decompressed, with its length (magic 0, 1: what it would be in magic 2) |
-| value_size_bytes | of the value; null where that is null |
-| position, batch_size_bytes | of its batch in the file, as it is stored |
-| error | null; else this is no record but damage: what it is. Its position and size are set and all else is null |
+| headers | null without any |
+| control_type | of a control record: 0 ABORT, 1 COMMIT, … (`ControlType`); null if its key has none, and elsewhere |
+| producer_id, producer_epoch, sequence, leader_epoch, delete_horizon_ms | null without one |
+| is_tombstone | the value is null, or bit 5 of its attributes is set (KIP-87); never true for a control record |
+| size_bytes | of the decompressed record, with its length field (magic 0, 1: its size in magic 2) |
+| value_size_bytes | of the value; null for a null value |
+| position, batch_size_bytes | of its batch in the file, as stored |
+| error | null; otherwise the row is damage and not a record, and only its position and size are set |
 """
 
 _columns: Any = load("columns", interpreted=IS_PURE)
@@ -77,14 +77,14 @@ _NEEDS: dict[str, tuple[str, ...]] = {
     "sequence": (*_BATCH, "offset"),
     "error": (),
 }
-"""Parts that the kernel has to fill for a column; those of the batch for all others."""
+"""Parts that the kernel fills for a column; other columns need the parts of the batch."""
 
 _MAX_DATA_BYTES = (1 << 31) - 1
 _KEY_START = struct.Struct(">hh")
 
 
 class ArrowColumns:
-    """Memory for the rows of one Arrow batch after the other, which `kernel` fills."""
+    """Memory for the rows of one Arrow batch after the other. `kernel` fills it."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class ArrowColumns:
         self._renew({})
 
     def make_room(self) -> None:
-        """Before the first row: room for the record for which the kernel found none, however large it is."""
+        """Called before the first row: makes room for the record that did not fit, whatever its size."""
         kernel = self.kernel
         self._renew(
             {
@@ -121,16 +121,16 @@ class ArrowColumns:
         )
 
     def take(self) -> pa.RecordBatch:
-        """The rows so far; there is room again afterwards."""
+        """Take the rows so far as a batch; afterwards all memory is free again."""
         arrays = [self._array(field.name) for field in self._schema]
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         self._renew({})
         return batch
 
     def damage(self, position: int, size_bytes: int, problem: str) -> pa.RecordBatch:
-        """A row that says what is wrong at a position of the file, over how many bytes."""
-        told = {"position": position, "batch_size_bytes": size_bytes, "error": problem}
-        return pa.RecordBatch.from_pylist([told], schema=self._schema)
+        """Make a row for damage at a position of the file, `size_bytes` long."""
+        row = {"position": position, "batch_size_bytes": size_bytes, "error": problem}
+        return pa.RecordBatch.from_pylist([row], schema=self._schema)
 
     def _renew(self, needed: dict[str, int]) -> None:
         rows = self._max_rows
@@ -148,7 +148,7 @@ class ArrowColumns:
             self._buffers[part] = pa.allocate_buffer(size)
         self.kernel.give(self._buffers, rows)
 
-    # What the kernel has written, as arrays
+    # The kernel's memory as arrays
 
     def _array(self, name: str) -> pa.Array:
         rows, buffers = self.kernel.rows, self._buffers
@@ -188,7 +188,7 @@ class ArrowColumns:
         return pa.Array.from_buffers(HEADERS, kernel.rows, parts, children=[headers])
 
     def _note(self, name: str) -> pa.Array:
-        """Something of every batch that has rows."""
+        """One note of every batch that has rows."""
         start = _NOTES.index(name) * self._max_rows
         return pa.Array.from_buffers(pa.int64(), self.kernel.batches, [None, self._buffers["notes"]], offset=start)
 
@@ -240,7 +240,7 @@ class ArrowColumns:
 
 
 def _as_text(names: pa.Array) -> pa.Array:
-    """The names of headers, with replacement characters where they are not UTF-8."""
+    """The names of headers as text, with replacement characters for invalid UTF-8."""
     try:
         names.validate(full=True)
     except pa.ArrowInvalid:

@@ -1,7 +1,7 @@
-"""What lies in a log directory, of kmini or Apache Kafka, running or stopped. Only looks; needs no Spark and no broker.
+"""The logs in a log directory of kmini or Apache Kafka, running or stopped. Reads only; needs no Spark and no broker.
 
-A broker may be at work meanwhile: files appear, get other suffixes and go. What is gone when it is looked at is left
-out. The checkpoints are read before the folders are listed, so what they say of a log is never newer than its segments.
+A broker may be running: files appear, change their suffixes and disappear. A file that is gone when it is read is left
+out. The checkpoints are read before the folders are listed, so they are never newer than the segments.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import NamedTuple, TypeVar
 
 from ...protocol.topics import TopicPartition
 from ...storage import filenames
-from ...storage.checkpoint_files import CorruptCheckpoint, read_log_start_offsets, read_offsets
 from ...storage.filenames import parse_broker_directory, parse_partition_directory, parse_segment_file
 from ...storage.filesystem import OsFileSystem
 from ...storage.log_dir_files import CorruptMetadata, read_partition_metadata
+from ...storage.offset_checkpoint_file import CorruptCheckpoint, read_log_start_offsets, read_offsets
 
 LIVE, DELETED, CLEANED, SWAP = "live", "deleted", "cleaned", "swap"
 
@@ -31,37 +31,36 @@ class SegmentFile(NamedTuple):
     path: str
     base_offset: int
     state: str
-    """LIVE: a part of the log. The others are not: DELETED has left it and will be removed, CLEANED is being written by
-    the cleaner, SWAP is complete and about to take the place of live ones."""
+    """LIVE: a part of the log. Other states are outside the log: DELETED files will be removed, the cleaner is writing
+    CLEANED files, and SWAP files are complete and about to replace live ones."""
     size_bytes: int
     inode: int
-    """Which file it is, whatever its name."""
+    """Identifies the file when its name changes."""
     end_offset: int | None = None
-    """Where the next live segment begins: this one's records are below it. None for the last one, and for those that
-    are not live."""
+    """Base offset of the next live segment; None for the last segment and for files that are not live."""
 
 
 class PartitionFolder(NamedTuple):
-    """The log of one partition, as one broker has it."""
+    """The log of one partition on one broker."""
 
     path: str
     topic: str
     partition: int
-    """-1 where the name was cut so far that it is lost (in a folder with a mark)."""
+    """-1 if the folder's name was shortened so far that the number is lost (in a folder with a mark)."""
     mark: str
-    """Nothing for a log in use; else `delete` (its topic is gone), `future` (being moved to another log directory) or
+    """Empty for a log in use; else `delete` (its topic is gone), `future` (it moves to another log directory) or
     `stray` (it belongs to no topic)."""
     topic_id: bytes | None
-    """None where the log is older than topic ids, or does not say."""
+    """None if the log is older than topic ids, or its metadata is missing."""
     log_start_offset: int
-    """Records below it are deleted, although they may still be there."""
+    """Records below it are deleted, although files may still hold them."""
     high_watermark: int | None
-    """What consumers may read ended here when the broker last wrote it down: every few seconds, and when it stops.
-    None where nobody has written anything."""
+    """The last checkpointed high watermark: written every few seconds and when the broker stops. None without a
+    checkpoint."""
     recovery_point: int
-    """Everything below it was written to the disk with its indexes."""
+    """Records below it are on the disk, with their indexes."""
     segments: tuple[SegmentFile, ...]
-    """By base offset; those of all states."""
+    """Files in all states, by base offset."""
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -73,15 +72,15 @@ class PartitionFolder(NamedTuple):
 
 
 class NoLogDirectory(ValueError):
-    """The directory is not one of logs, so that no records does not mean that all were deleted. The message names its
-    contents."""
+    """The directory holds no logs, so an empty result would not mean that all records were deleted. The message names
+    its contents."""
 
 
 class LogDir:
-    """The folders of logs below a path, which may be a log directory, kmini's data directory (which has a `broker-N`
-    for each broker), or one such folder itself.
+    """The folders of logs below a path: a log directory, kmini's data directory (with a `broker-N` for each broker), or
+    one folder of a log.
 
-    FileNotFoundError or NotADirectoryError if there is no directory at the path, NoLogDirectory if it is another one.
+    FileNotFoundError or NotADirectoryError if the path is no directory, NoLogDirectory if it holds no logs.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -100,16 +99,17 @@ class LogDir:
             self.log_directories = [os.path.dirname(self.path)]
         else:
             self.log_directories = sorted(os.path.join(self.path, name) for name in brokers) or [self.path]
-        """Those below the path, or the one above a lone folder."""
+        """The log directories below the path, or the parent of a lone folder."""
         self.problems: list[str] = []
-        """What could not be read of checkpoints and other small files the last time, with the file's name. It was taken
-        for missing."""
+        """Problems of the last call with checkpoints and other small files, with their names. An unreadable file counts
+        as missing."""
         self._filesystem = OsFileSystem()
 
     def partitions(self, topics: Collection[str] | None = None) -> list[PartitionFolder]:
-        """The logs of these topics, or all, in order of their names; those of one partition by log directory.
+        """List the logs of these topics, or all, ordered by name; replicas of one partition are ordered by log
+        directory.
 
-        A data directory of several brokers has one for each replica.
+        A data directory of several brokers has one log for each replica.
         """
         self.problems = []
         found = [folder for directory in self.log_directories for folder in self._folders(directory, topics)]
@@ -132,7 +132,7 @@ class LogDir:
                 segments = list_segments(path)
                 topic_id = self._read(lambda path=path: read_partition_metadata(self._filesystem, path))  # type: ignore[misc]
             except FileNotFoundError:
-                continue  # the folder has gone meanwhile
+                continue  # the folder disappeared meanwhile
             starts, watermarks, recovery_points = (None if parsed.mark else found for found in checkpoints)
             first = next((segment.base_offset for segment in segments if segment.state == LIVE), 0)
             yield PartitionFolder(
@@ -171,14 +171,14 @@ _CHECKPOINTS = (
 
 
 def _belongs_to_logs(name: str) -> bool:
-    """Whether a name says that a directory has logs, or is one, or will have some."""
+    """Whether a file of this name shows that a directory has logs, is one, or will have some."""
     if name in (filenames.DATABASE, filenames.META_PROPERTIES):
         return True
     return parse_partition_directory(name) is not None or parse_segment_file(name) is not None
 
 
 def list_segments(folder: str) -> tuple[SegmentFile, ...]:
-    """The files of records in a folder, as they are at this moment."""
+    """List the files of records in a folder."""
     segments = []
     with os.scandir(folder) as entries:
         for entry in entries:

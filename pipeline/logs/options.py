@@ -1,4 +1,5 @@
-"""The options of the log source, in the names of Spark's Kafka source and of Kafka where they have one."""
+"""The options of the log source. Their names are those of Spark's Kafka source and of Kafka where these have the
+option."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from ...protocol.topics import INTERNAL_TOPICS
 
 READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
 EARLIEST, LATEST = -2, -1
-"""Offsets as Spark's Kafka source writes them."""
+"""Special offsets, with the values of Spark's Kafka source."""
 
 _INTERNAL = INTERNAL_TOPICS | {"__cluster_metadata"}
 
@@ -26,24 +27,24 @@ _IGNORED = {
     "minpartitions",
     "startingoffsetsbytimestampstrategy",
 }
-"""Options of Spark's Kafka source that do not change which rows there are."""
+"""Options of Spark's Kafka source that do not change the result."""
 _BY_TIME = ("startingtimestamp", "endingtimestamp", "startingoffsetsbytimestamp", "endingoffsetsbytimestamp")
 
 Offsets = Mapping[tuple[str, int], int]
 
 
 class LogOptions(NamedTuple):
-    """What is to be read. `parse_options` makes it."""
+    """The parsed options of a read. `parse_options` makes it."""
 
     paths: tuple[str, ...]
     topics: frozenset[str] | None = None
     pattern: str | None = None
     partitions: frozenset[tuple[str, int]] | None = None
-    """At most one of these three; without one all topics that are not internal."""
+    """At most one of these three is set; without one, all topics that are not internal are read."""
     starting_offsets: Offsets = {}  # noqa: RUF012
     ending_offsets: Offsets = {}  # noqa: RUF012
-    """Of single partitions: an offset, EARLIEST or LATEST. What is not in them is read from the earliest to the latest.
-    """
+    """Offsets of single partitions: an offset, EARLIEST or LATEST. Other partitions are read from EARLIEST to
+    LATEST."""
     is_committed: bool = True
     include_control: bool = False
     include_headers: bool = False
@@ -61,7 +62,7 @@ class LogOptions(NamedTuple):
 
 
 def parse_options(options: Mapping[str, str]) -> LogOptions:
-    """ValueError, naming the option, for one that is not known or has a value that it cannot have."""
+    """Parse options. ValueError, which names the option, for an unknown option or an invalid value."""
     found: dict[str, Any] = {}
     for name, text in options.items():
         key = name.lower()

@@ -1,4 +1,4 @@
-"""The columns of the log source, and the rows of a scan in them."""
+"""The columns of the log source, and scanned rows in these columns."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from . import arrow_columns
 class _Column(NamedTuple):
     type: DataType
     of: str
-    """The column of `segment_scan` from which it is made; nothing if it is the same for a whole segment."""
+    """The column of `segment_scan` that it is made from; empty if a segment has one value for all rows."""
     is_default: bool = True
 
 
@@ -61,8 +61,8 @@ COLUMNS: dict[str, _Column] = {
     "position": _Column(LongType(), "position", is_default=False),
     "batchSizeBytes": _Column(LongType(), "batch_size_bytes", is_default=False),
 }
-"""Those of Spark's Kafka source first, then ours. Only those that are default are given where nobody chooses; headers
-where they are included."""
+"""The columns of Spark's Kafka source, then kmini's. A read without chosen columns gives the default ones, and
+`headers` if they are included."""
 
 _MICROSECONDS = pa.timestamp("us", tz="UTC")
 _ARROW = {
@@ -73,12 +73,12 @@ _ARROW = {
     "deleteHorizon": _MICROSECONDS,
     "compressionType": pa.string(),
 }
-"""Types that are not those of the scan."""
+"""Types of columns whose type differs from the scanned one."""
 _CODEC_NAMES = pa.array([codec.name.lower() for codec in sorted(Codec)])
 
 
 class LogRows:
-    """Makes rows with the columns of these names, of one partition."""
+    """Makes rows with these columns for one partition."""
 
     def __init__(self, names: Sequence[str], topic: str | None, partition: int | None) -> None:
         self.scanned = list(dict.fromkeys([*(COLUMNS[name].of for name in names if COLUMNS[name].of), *_OF_DAMAGE]))
@@ -88,18 +88,18 @@ class LogRows:
         self._repeated: dict[str, pa.Array] = {}
 
     def of(self, batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
-        """What was scanned in the file at `path`."""
+        """Convert the rows that were scanned in the file at `path`."""
         if self._same["file"] != path:
             self._same["file"] = path
             self._repeated.pop("file", None)
         arrays = [self._array(name, batch) for name in self._schema.names]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def damage(self, problem: str, file: str | None, told: Mapping[str, Any] | None) -> pa.RecordBatch:
-        """A row that tells of damage; `told` is how the scan has told it."""
+    def damage(self, problem: str, file: str | None, scanned: Mapping[str, Any] | None) -> pa.RecordBatch:
+        """Make a row for damage; `scanned` is the row of the scan."""
         row = self._same | {"file": file, "error": problem}
-        if told is not None:
-            row |= {"position": told["position"], "batchSizeBytes": told["batch_size_bytes"]}
+        if scanned is not None:
+            row |= {"position": scanned["position"], "batchSizeBytes": scanned["batch_size_bytes"]}
         return pa.RecordBatch.from_pylist([row], schema=self._schema)
 
     def _array(self, name: str, batch: pa.RecordBatch) -> pa.Array:
@@ -123,7 +123,7 @@ def _arrow_type(name: str) -> pa.DataType:
 
 
 def _microseconds(milliseconds: pa.Array) -> pa.Array:
-    """As Spark wants them; null where the year would have more than six digits."""
+    """Timestamps as Spark takes them; null for a year with more than six digits."""
     try:
         return pc.multiply_checked(milliseconds, 1000).view(_MICROSECONDS)
     except pa.ArrowInvalid:

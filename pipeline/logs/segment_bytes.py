@@ -1,7 +1,7 @@
-"""The bytes of a segment file, here and there, in memory that does not grow with the file.
+"""The bytes of a segment file, read in memory that does not grow with the file.
 
-Bytes are read, not mapped: a file that a broker cuts off meanwhile, or a disk that fails, is then an error that can be
-told, where a mapping would end the process.
+The file is read, not mapped. If a broker truncates the file, or the disk fails, reading raises an error; a mapping
+would end the process.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 
 _CHUNK_BYTES = 2 << 20
-"""Small enough to stay in the processor's cache until it was looked at."""
+"""Bytes read at a time: small enough to stay in the processor's cache until they are parsed."""
 
 
 class SegmentBytes:
-    """A file up to the size it had when it was opened, or less if it becomes shorter; never written.
+    """A file up to its size at opening, or less if it becomes shorter; never written.
 
-    What `storage.inspect.dump_log` calls Readable. A context manager; raises what opening and reading a file raise.
+    It is a `Readable` of `storage.inspect.dump_log`, and a context manager. Raises the errors of opening and reading a
+    file.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -36,16 +37,15 @@ class SegmentBytes:
         self.close()
 
     def chunk(self, position: int, at_least: int = 1) -> tuple[memoryview, int, int]:
-        """A buffer, and where in it the bytes from `position` on are and end: so many at least, unless the file ends
-        earlier. They are there until the next call of anything.
-        """
+        """A buffer and the start and end in it of the bytes from `position`: `at_least` bytes unless the file ends
+        earlier. Valid until the next call of any method."""
         at_least = max(0, min(at_least, self.size - position))
         if not self._start <= position <= position + at_least <= self._end or position == self._end:
             self._load(position, at_least)
         return memoryview(self._buffer), position - self._start, self._end - self._start
 
     def read(self, position: int, length: int) -> bytes:
-        """`length` bytes from `position`, fewer where the file ends."""
+        """`length` bytes from `position`, or fewer at the end of the file."""
         length = max(0, min(length, self.size - position))
         if length > _CHUNK_BYTES:
             return self._read_all(position, length)

@@ -1,7 +1,7 @@
-"""The records of a segment file as Arrow batches, of every magic and codec, with what is damaged in it as rows.
+"""Scan a segment file into Arrow batches: records of every magic and codec, and damage as rows.
 
-Reads, never writes, needs no Spark, and holds little, whatever the size of the file: a chunk of it, or one batch if
-that is larger, and one Arrow batch.
+The scan reads only, needs no Spark, and its memory does not grow with the file: one chunk of it, or one batch if that
+is larger, and one Arrow batch.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["COLUMNS", "MAX_DATA_BYTES", "MAX_ROWS", "ScanEnd", "scan_segment"]
 
 MAX_ROWS = 1 << 16
 MAX_DATA_BYTES = 8 << 20
-"""Of an Arrow batch: of its keys, values, names of headers and their values, each. One record may have more."""
+"""Most bytes in an Arrow batch of keys, of values, of header names, and of header values. One record may have more."""
 
 _END = (1 << 63) - 1
 _MAX_DELTA = (1 << 31) - 1
@@ -44,12 +44,12 @@ _OFFSET_BYTES = 8
 
 
 class ScanEnd(NamedTuple):
-    """Where the reading of a segment has ended."""
+    """The end of a scan."""
 
     next_offset: int
-    """The one behind the last whole batch that was met."""
+    """Offset after the last whole batch."""
     position: int
-    """In the file: its end, or where the first batch beyond the `end_offset` begins."""
+    """Position in the file: its end, or the begin of the first batch beyond `end_offset`."""
 
 
 def scan_segment(
@@ -63,14 +63,13 @@ def scan_segment(
     max_rows: int = MAX_ROWS,
     max_data_bytes: int = MAX_DATA_BYTES,
 ) -> Generator[pa.RecordBatch, None, ScanEnd]:
-    """The records with offsets from `start_offset` to below `end_offset`, in the order of the file, with these columns
-    of `COLUMNS` (arrow_columns.py says what they are). What is not asked for costs nothing.
+    """Yield the records with offsets from `start_offset` to below `end_offset` in the order of the file, with these
+    columns of `COLUMNS` (see arrow_columns.py). Columns that are not requested cost nothing.
 
-    Control records are left out unless they are included, transactional ones where one of the `aborted` is about them.
-    Damage is a row with an `error` wherever it is met, and reading goes on behind it. Nothing is looked at behind the
-    first batch beyond `end_offset`. Raises what opening the file raises, and ValueError for a path that is not named
-    like a segment and for a column that does not exist. A file that is given open stays open.
-    The generator returns a ScanEnd.
+    Control records are skipped unless they are included; records of `aborted` transactions are skipped. Damage is a row
+    with an `error`, and the scan goes on behind it. The scan ends at the first batch beyond `end_offset`. Raises the
+    errors of opening the file, and ValueError for a path that is not named like a segment and for an unknown column. An
+    open file stays open. The generator returns a ScanEnd.
     """
     if not isinstance(segment, SegmentBytes):
         with SegmentBytes(segment) as file:
@@ -129,7 +128,7 @@ class _Scan:
         self._kernel.hide(not include_control, *(array("q", (one[field] for one in found)) for field in range(3)))
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """The rows so far, if there are any."""
+        """Yield the rows so far, if there are any."""
         if self._kernel.rows:
             yield self._arrow.take()
 
@@ -149,7 +148,7 @@ class _Scan:
                 break
             elif kernel.is_bad:
                 header = read_header(buffer, ended)
-                yield from self._damage(header.size, _at_fault(header, self._what_is_wrong(header.record_count)))
+                yield from self._damage(header.size, _at_fault(header, self._record_problem(header.record_count)))
                 self.position += header.size
                 self.next_offset = header.next_offset
             elif end - ended < (at_least := _needed(buffer, ended, end, file.size - self.position)):
@@ -161,7 +160,7 @@ class _Scan:
         yield from self.rest()
 
     def _other(self) -> Iterator[pa.RecordBatch]:
-        """What stands at the position, which the kernel has not taken."""
+        """Yield the rows of a batch that the kernel does not read."""
         found = next_batch(self._file, self.position, self.next_offset)
         header = found.header
         if header is None or found.problem:
@@ -169,7 +168,7 @@ class _Scan:
             self.position += found.size
             return
         self.next_offset = header.next_offset
-        is_wrapper = header.magic < MAGIC and header.codec  # which says where it ends, not where it begins
+        is_wrapper = header.magic < MAGIC and header.codec  # its offset is that of its last record
         if header.base_offset >= self._end_offset and not is_wrapper:
             return
         if header.last_offset >= self._start_offset and not self._kernel.is_hidden(
@@ -215,7 +214,7 @@ class _Scan:
         )
 
     def _from_pieces(self, pieces: Iterable[Buffer], count: int) -> Iterator[pa.RecordBatch]:
-        """Put down the records of a batch that has begun; raises InvalidRecord where there is none."""
+        """Fill the rows of a batch from its pieces. Raises InvalidRecord for a malformed record."""
         kernel = self._kernel
         rest = bytearray()
         for chunk in pieces:
@@ -228,10 +227,10 @@ class _Scan:
                 yield from self._make_room()
                 ended = kernel.fill_records(piece, ended)
             if kernel.error or (ended < len(piece) and not kernel.left):
-                raise InvalidRecord(self._what_is_wrong(count))
+                raise InvalidRecord(self._record_problem(count))
             rest = bytearray(memoryview(piece)[ended:])
         if kernel.left or rest:
-            raise InvalidRecord(self._what_is_wrong(count))
+            raise InvalidRecord(self._record_problem(count))
 
     def _make_room(self) -> Iterator[pa.RecordBatch]:
         if self._kernel.rows:
@@ -239,7 +238,7 @@ class _Scan:
         else:
             self._arrow.make_room()
 
-    def _what_is_wrong(self, count: int) -> str:
+    def _record_problem(self, count: int) -> str:
         kernel = self._kernel
         if kernel.error:
             return f"record {kernel.walked} is malformed: {REASONS[kernel.error]}"
@@ -249,8 +248,8 @@ class _Scan:
 
 
 def _needed(buffer: memoryview, position: int, end: int, left: int) -> int:
-    """How many bytes are needed to take the batch at a position, with the offset behind it, as far as it can be told;
-    not more than are `left`."""
+    """The number of bytes needed to read the batch at a position and the offset behind it, as far as known; at most
+    `left`."""
     if end - position >= HEADER_SIZE and buffer[position + MAGIC_AT] == MAGIC:
         size = batch_size(buffer, position)
         if HEADER_SIZE <= size <= min(left, MAX_RECORD_BYTES):
@@ -259,7 +258,7 @@ def _needed(buffer: memoryview, position: int, end: int, left: int) -> int:
 
 
 def _decompressed(header: BatchHeader, batch: bytes) -> Iterable[Buffer]:
-    """The records of a batch of magic 2, some at a time. Raises InvalidRecord and CorruptMessage."""
+    """Decompress the records of a batch of magic 2, piece by piece. Raises InvalidRecord and CorruptMessage."""
     block = records_of(batch, 0, header)
     whole = decompress_at_once(header.codec, block, MAX_RECORD_BYTES)
     return decompress_chunks(header.codec, block, MAX_RECORD_BYTES * BATCH_FACTOR) if whole is None else (whole,)

@@ -1,4 +1,4 @@
-"""From batch to batch through a segment, where an offset may be damaged too."""
+"""Step from batch to batch through a segment whose offsets may be damaged too."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ import struct
 from ...storage.inspect.dump_log import Found, Readable, look, walk
 
 _MAX_AHEAD = (1 << 31) - 1
-"""What a segment's indexes can tell of offsets."""
+"""Largest distance of an offset from the segment's base offset that the segment's indexes can store."""
 _OFFSET = struct.Struct(">q")
 
 
 def next_batch(source: Readable, position: int, next_offset: int, *, verify: bool = True) -> Found:
-    """What stands at a position before the end of the file: a batch, or a stretch that is none. `next_offset` is the
-    lowest that the batch may begin with; without `verify` its checksum is not looked at."""
+    """Find the batch, or the damaged stretch, at a position before the end of the file. `next_offset` is the lowest
+    possible base offset; without `verify` the checksum is not checked."""
     found = next(walk(source, next_offset, position=position, verify=verify))
     if found.header is not None and not found.problem and found.header.base_offset > next_offset:
-        return found._replace(problem=_what_is_odd(source, found, next_offset, verify))
+        return found._replace(problem=_offset_problem(source, found, next_offset, verify))
     return found
 
 
-def _what_is_odd(source: Readable, found: Found, next_offset: int, verify: bool) -> str:
-    """Why a batch cannot have the offset that it has, which is not the next: no checksum covers that. Empty if it may.
+def _offset_problem(source: Readable, found: Found, next_offset: int, verify: bool) -> str:
+    """The reason why a batch cannot have its offset, which is not the next one; empty if it can. No checksum covers the
+    offset.
 
-    Where the batch behind it has a lower one, which fits, this one is wrong and not all that follow.
+    If the next batch has a lower, fitting offset, this batch is wrong and not all the following ones.
     """
     header, end = found.header, found.position + found.size
     assert header is not None

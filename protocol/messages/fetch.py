@@ -27,6 +27,11 @@ from ..primitives import (
 from ..schema import Request, Response, Struct, field
 from ..uuids import ZERO_UUID
 
+READ_UNCOMMITTED = 0
+READ_COMMITTED = 1
+"""Isolation levels of a fetch and of ListOffsets: up to the high watermark, or up to the last stable offset and without
+aborted transactions (KIP-98)."""
+
 
 class FetchRequest(Request, api_key=1, versions="0-18", flexible="12+"):
     class ReplicaState(Struct):

@@ -14,6 +14,9 @@ from ..primitives import Array, ErrorCode, Int16, Int32, Int64, NullableString, 
 from ..schema import Request, Response, Struct, field
 from ..uuids import ZERO_UUID
 
+ALL_IN_SYNC = -1
+"""Acks of a producer that waits until every in-sync replica has its records; 1 waits for the leader, 0 for nothing."""
+
 
 class ProduceRequest(Request, api_key=0, versions="0-13", flexible="9+"):
     class Topic(Struct):

@@ -12,9 +12,9 @@ from collections.abc import Collection, Mapping
 from threading import Lock
 
 from ...protocol.topics import TopicPartition
-from ..checkpoint_files import CorruptCheckpoint, read_offsets, write_offsets
 from ..filenames import CLEANER_CHECKPOINT
 from ..filesystem import FileSystem
+from ..offset_checkpoint_file import CorruptCheckpoint, read_offsets, write_offsets
 
 logger = logging.getLogger("kmini.storage.cleaner")
 

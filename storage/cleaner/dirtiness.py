@@ -17,10 +17,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ...protocol.records.batch import HEADER_SIZE, MAGIC, BatchHeader
+from ...protocol.records.batch import HEADER_SIZE, MAGIC, NO_TIMESTAMP, BatchHeader
 from ...protocol.records.record import TOMBSTONE_BIT, iter_records
 from ..config_key import MAX_LONG
-from ..indexes.time_index import NO_TIMESTAMP
 from ..log import PartitionLog
 from ..segment import Segment
 from .cleanable_log import CleanableLog, ProducerTail

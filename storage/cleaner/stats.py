@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-NO_HORIZON = 2**63 - 1
+from ..config_key import MAX_LONG
+
+NO_HORIZON = MAX_LONG
+"""In place of the earliest delete horizon, in milliseconds, of a log without any."""
 
 
 @dataclass

@@ -2,12 +2,12 @@
 
 - `interface`: what storage asks of a file system, and what it promises about names, bytes and threads. Where to begin
   reading
-- `durable`: replacing a file so that a crash leaves the old content or the new one
+- `atomic_write`: replacing a file so that a crash leaves the old content or the new one
 - `os_filesystem`, `os_file`: the operating system's files, which outnumber its descriptors
 - `memory_filesystem`, `memory_nodes`, `faults`: the file system that tests kill, cut from power, and let fail
 """
 
-from .durable import make_directory_durable, put_in_place, write_aside, write_atomically
+from .atomic_write import make_directory_durable, put_in_place, write_aside, write_atomically
 from .interface import Buffer, File, FileSystem, Lock, LockHeld, Names
 from .os_filesystem import OsFileSystem
 

@@ -13,11 +13,10 @@ from collections.abc import Iterable
 from operator import le, lt
 from typing import NamedTuple
 
+from ...protocol.records.batch import NO_TIMESTAMP
 from ..filesystem import FileSystem
 from .index_file import DEFAULT_MAX_BYTES, CorruptIndex, IndexFile, big_endian, is_ordered
 from .offset_index import MAX_RELATIVE_OFFSET, OffsetOverflow
-
-NO_TIMESTAMP = -1
 
 _HIGH = 1 if sys.byteorder == "little" else 0
 """Where the high half of a 64-bit number stands among its two 32-bit words, on this machine."""

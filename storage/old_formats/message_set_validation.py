@@ -48,6 +48,7 @@ from ...protocol.records.batch import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
+    NO_TIMESTAMP,
     BatchHeader,
     is_crc_valid,
     iter_batches,
@@ -56,12 +57,10 @@ from ...protocol.records.batch import (
 from ...protocol.records.compression import Codec, compress_chunks
 from ...protocol.records.legacy import MAX_MESSAGES, first_offset_in, messages_as_sent
 from ...protocol.records.load_kernel import encode_records
-from ...protocol.records.record import BATCH_FACTOR, Record
+from ...protocol.records.record import BATCH_FACTOR, DEFAULT_LIMIT, Record
 from ..filesystem import Buffer
 from ..log_config import LogConfig
 from ..validation import (
-    MAX_DECOMPRESSED_BYTES,
-    NO_TIMESTAMP,
     ValidatedRecords,
     accepted_timestamps,
     compression_level,
@@ -92,7 +91,7 @@ def is_cheap(messages: Buffer, first: BatchHeader) -> bool:
 
 
 def validate_messages(
-    messages: Buffer, config: LogConfig, now_ms: int, *, max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
+    messages: Buffer, config: LogConfig, now_ms: int, *, max_decompressed_bytes: int = DEFAULT_LIMIT
 ) -> ValidatedRecords:
     """The batch that a set of at least one whole message becomes; see the table above for what this raises.
 

@@ -12,14 +12,13 @@ from collections.abc import Iterable
 from struct import Struct
 from typing import NamedTuple
 
-from ...protocol.records.batch import BatchHeader, decrement_sequence
+from ...protocol.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, BatchHeader, decrement_sequence
 from ...protocol.records.crc import crc32c
 from ..filenames import PRODUCER_SNAPSHOT, parse_segment_file, segment_path
 from ..filesystem import FileSystem
 
-NO_EPOCH = -1
-NO_SEQUENCE = -1
 NO_OFFSET = -1
+"""In place of an offset in a snapshot: no batch, or no open transaction."""
 
 _VERSION = 1
 _PREFIX = Struct(">hI")
@@ -54,10 +53,10 @@ class ProducerEntry(NamedTuple):
     """What a partition knows of one producer id. Immutable: a change makes a new one."""
 
     producer_id: int
-    epoch: int = NO_EPOCH
-    coordinator_epoch: int = NO_EPOCH
+    epoch: int = NO_PRODUCER_EPOCH
+    coordinator_epoch: int = NO_PRODUCER_EPOCH
     """Of the transaction coordinator that wrote the last marker: an older one is fenced."""
-    last_timestamp: int = -1
+    last_timestamp: int = NO_TIMESTAMP
     """Record time, not arrival time, of the last batch or marker: what expiry goes by."""
     transaction_first_offset: int | None = None
     """Where the open transaction began in this partition; None when none is open."""

@@ -37,12 +37,11 @@ from ...protocol.errors import (
     OutOfOrderSequenceNumber,
     TransactionCoordinatorFenced,
 )
-from ...protocol.records.batch import BatchHeader, increment_sequence
+from ...protocol.records.batch import NO_PRODUCER_EPOCH, BatchHeader, increment_sequence
 from ..filenames import PRODUCER_SNAPSHOT, segment_path
 from ..filesystem import FileSystem
 from ..indexes.transaction_index import AbortedTransaction
 from .producer_snapshot import (
-    NO_EPOCH,
     CachedBatch,
     ProducerEntry,
     SnapshotCorrupt,
@@ -338,7 +337,7 @@ class ProducerUpdate:
         """
         sequence = header.base_sequence
         if header.producer_epoch != known.epoch:
-            expected = sequence if known.epoch == NO_EPOCH else 0
+            expected = sequence if known.epoch == NO_PRODUCER_EPOCH else 0
         elif self._states._entries.get(known.producer_id) is None:
             return  # unknown before this append: its own earlier batches do not bind it either, as in Kafka
         else:

@@ -7,10 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from kmini.broker import scheduler
 from kmini.broker.broker import Broker
 from kmini.broker.settings.broker_config import BrokerConfig
 
 StartBroker = Callable[..., Awaitable[Broker]]
+
+
+@pytest.fixture(autouse=True)
+def long_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work that takes microseconds ends in one turn of the loop, also where the machine stops this process meanwhile;
+    tests of turns give them a length of their own."""
+    monkeypatch.setattr(scheduler, "_TURN_S", 60.0)
 
 
 @pytest.fixture

@@ -20,7 +20,6 @@ from kmini.protocol.errors import KafkaStorageError
 from kmini.protocol.records.batch import build_batch, iter_batches
 from kmini.protocol.records.record import Record, decode_records
 from kmini.protocol.topics import TopicPartition
-from kmini.storage.checkpoint_files import write_offsets
 from kmini.storage.deletion import delete_records_below
 from kmini.storage.filenames import HIGH_WATERMARK_CHECKPOINT, RECOVERY_POINT_CHECKPOINT
 from kmini.storage.filesystem.faults import CHANGES, READS, Faults, PowerLoss
@@ -28,6 +27,7 @@ from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 from kmini.storage.log import PartitionLog
 from kmini.storage.log_config import LogConfig
 from kmini.storage.log_manager import LogManager
+from kmini.storage.offset_checkpoint_file import write_offsets
 from kmini.storage.validation import ValidatedRecords
 
 DIRECTORY = "/data/broker-1"

@@ -35,7 +35,7 @@ def texts(path: Path) -> list[str]:
 
 def test_the_picture_says_what_a_run_says(picture: ModuleType, tmp_path: Path) -> None:
     report = picture.run()
-    picture.draw_topic("profiles", report.partitions, report.now_ms, str(tmp_path / "now.svg"))
+    picture.draw_chart("profiles", report.partitions, report.now_ms, str(tmp_path / "now.svg"))
     drawn, now = texts(picture.FILE), texts(tmp_path / "now.svg")
     ours = re.compile(r"partition|bound|compacted|dead|\d[hd]$")
     assert [text for text in drawn if ours.search(text)] == [text for text in now if ours.search(text)]

@@ -15,7 +15,8 @@ from kmini.protocol.messages.metadata import MetadataRequest
 from kmini.protocol.messages.produce import ProduceRequest
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
-from kmini.protocol.topics import TopicPartition
+from kmini.storage import retention
+from kmini.storage.log import PartitionLog
 from kmini.testing import ConnectionClosed, Wire
 
 DAY_MS = 86_400_000
@@ -232,16 +233,14 @@ def test_retention_that_never_had_anything_to_do_begins_when_a_setting_changes()
 def test_a_month_is_moved_through_without_looking_every_few_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
     with Broker(topics={"orders": 3}) as broker:
         broker.produce("orders", b"x")
-        core = broker._operations.core
         looks: list[int] = []
-        log = core.partitions[TopicPartition("orders", 0)].log
-        original = type(log).apply_retention
+        original = retention.apply_retention
 
-        def counted(self: object, now_ms: int) -> int:
+        def counted(log: PartitionLog, now_ms: int) -> int:
             looks.append(now_ms)
-            return original(self, now_ms)  # type: ignore[arg-type]
+            return original(log, now_ms)
 
-        monkeypatch.setattr(type(log), "apply_retention", counted)
+        monkeypatch.setattr(retention, "apply_retention", counted)
         broker.clock.advance("6d")
         assert len(looks) == 3, "each partition once"
         broker.clock.advance("24d")

@@ -32,10 +32,10 @@ from kmini.protocol.records.record import decode_all
 from kmini.protocol.scram import ScramCredential
 from kmini.protocol.topics import TopicPartition
 from kmini.records import tombstone
-from kmini.storage.checkpoint_files import read_offsets
 from kmini.storage.filesystem import OsFileSystem
 from kmini.storage.journal import Journal
 from kmini.storage.log_dir_files import read_meta_properties
+from kmini.storage.offset_checkpoint_file import read_offsets
 from support.sqlite_databases import FORMATS, write_sqlite_database
 
 NOW_MS = 1_767_225_600_000

@@ -19,8 +19,8 @@ from kmini.protocol.records.record import Record, decode_all, decode_records
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.background_work import Deletions
 from kmini.storage.filesystem import OsFileSystem
-from kmini.storage.log import LogEnvironment
 from kmini.storage.log_config import LogConfig
+from kmini.storage.log_environment import LogEnvironment
 from kmini.storage.old_formats.message_set_validation import validate_messages
 from kmini.storage.recovery import load_log
 from support import apache_kafka, message_sets

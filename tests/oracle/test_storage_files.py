@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kmini.protocol.topics import TopicPartition
-from kmini.storage import checkpoint_files, log_dir_files
+from kmini.storage import log_dir_files, offset_checkpoint_file
 from kmini.storage.filesystem import OsFileSystem
 from kmini.storage.indexes.offset_index import OffsetIndex
 from kmini.storage.indexes.time_index import TimeIndex
@@ -34,8 +34,8 @@ def write_every_file(filesystem: OsFileSystem, folder: Path) -> None:
     batch = CachedBatch(last_sequence=11, last_offset=21, offset_delta=1, timestamp=1005)
     write_snapshot(filesystem, directory, 22, [ProducerEntry(7, 3, 4, 1005, 20, (batch,)), ProducerEntry(9, 1, -1, 77)])
     recovery_points = {TopicPartition("my.topic-x", 3): 42}
-    checkpoint_files.write_offsets(filesystem, str(folder / "recovery-point-offset-checkpoint"), recovery_points)
-    checkpoint_files.write_epochs(filesystem, str(folder / "leader-epoch-checkpoint"), [(0, 0), (3, 17)])
+    offset_checkpoint_file.write_offsets(filesystem, str(folder / "recovery-point-offset-checkpoint"), recovery_points)
+    offset_checkpoint_file.write_epochs(filesystem, str(folder / "leader-epoch-checkpoint"), [(0, 0), (3, 17)])
     log_dir_files.write_partition_metadata(filesystem, directory, TOPIC_ID)
     meta = log_dir_files.MetaProperties(1, "3Db5QLSqSZieL3rJBUUegA", TOPIC_ID)
     log_dir_files.write_meta_properties(filesystem, directory, meta)

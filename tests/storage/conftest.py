@@ -13,10 +13,12 @@ from kmini.protocol.topics import TopicPartition
 from kmini.storage.background_work import Deletions
 from kmini.storage.filesystem.faults import Faults
 from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
-from kmini.storage.log import AppendInfo, LogEnvironment, PartitionLog
+from kmini.storage.log import AppendInfo, PartitionLog
 from kmini.storage.log_config import LogConfig
+from kmini.storage.log_creation import create_log
+from kmini.storage.log_environment import LogEnvironment
 from kmini.storage.recovery import load_log
-from kmini.storage.timestamp_search import TimestampedOffset
+from kmini.storage.timestamp_search import TimestampedOffset, batches_since, newest_batch
 from kmini.storage.validation import ValidatedRecords
 
 DIRECTORY = "/data/orders-0"
@@ -32,7 +34,7 @@ class LogBench:
         self.now_ms = 1_000
         self.config = LogConfig(**config)
         self.environment = self._new_environment()
-        self.log = PartitionLog.create(self.environment, DIRECTORY, ORDERS_0, bytes(range(16)), self.config)
+        self.log = create_log(self.environment, DIRECTORY, ORDERS_0, bytes(range(16)), self.config)
 
     def _new_environment(self) -> LogEnvironment:
         return LogEnvironment(self.filesystem, [], Deletions(self.filesystem), lambda: self.now_ms)
@@ -74,14 +76,14 @@ class LogBench:
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
         """What ListOffsets answers for a timestamp."""
-        for batch in self.log.batches_since(timestamp):
+        for batch in batches_since(self.log, timestamp):
             if found := batch.first_since(timestamp, self.log.log_start_offset, 1 << 20):
                 return found
         return None
 
     def max_timestamp_offset(self) -> TimestampedOffset | None:
         """What ListOffsets answers for MAX_TIMESTAMP."""
-        batch = self.log.newest_batch()
+        batch = newest_batch(self.log)
         return batch and batch.first_since(batch.header.max_timestamp, 0, 1 << 20)
 
     def offsets_of(self, data: bytes) -> list[int]:

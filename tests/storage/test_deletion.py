@@ -10,6 +10,7 @@ import pytest
 from kmini.protocol.errors import KafkaStorageError, OffsetOutOfRange
 from kmini.storage.deletion import delete_records_below, without_checkpoint
 from kmini.storage.filesystem.faults import CHANGES, Faults
+from kmini.storage.retention import apply_retention, next_retention_ms
 
 Bench = Any
 MakeBench = Callable[..., Bench]
@@ -42,8 +43,8 @@ def test_the_files_go_after_the_checkpoint_and_the_offset_rises_before_it(bench:
 def test_files_stay_while_the_checkpoint_is_not_written_and_the_next_retention_takes_them(bench: Bench) -> None:
     delete_records_below(bench.log, 4, lambda delete_files: None)
     assert bases(bench) == [0, 2, 4, 6]
-    assert bench.log.next_retention_ms() == 0
-    assert bench.log.apply_retention(bench.now_ms) == 2
+    assert next_retention_ms(bench.log) == 0
+    assert apply_retention(bench.log, bench.now_ms) == 2
     assert bases(bench) == [4, 6]
     assert bench.log.log_start_offset == 4
 
@@ -94,7 +95,7 @@ def test_retention_raises_the_log_start_offset_before_it_takes_the_files(
         delete_oldest(self, count, due_ms)
 
     monkeypatch.setattr(segments, "delete_oldest", watched)
-    assert bench.log.apply_retention(10**15) == 2
+    assert apply_retention(bench.log, 10**15) == 2
     assert starts == [4]
 
 

@@ -15,7 +15,7 @@ from kmini.protocol.records.batch import is_crc_valid, read_header
 from kmini.protocol.records.legacy import build_messages
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
-from kmini.storage import checkpoint_files, log_dir_files
+from kmini.storage import log_dir_files, offset_checkpoint_file
 from kmini.storage.filesystem import FileSystem
 from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 from kmini.storage.indexes.index_file import IndexFile
@@ -97,8 +97,8 @@ def test_the_controllers_database(examples: list[str], filesystem: MemoryFileSys
 
 
 def test_the_texts(examples: list[str], filesystem: MemoryFileSystem) -> None:
-    checkpoint_files.write_offsets(filesystem, "offsets", {TopicPartition("mytopic", 0): 42})
-    checkpoint_files.write_epochs(filesystem, "epochs", [(0, 0), (3, 17)])
+    offset_checkpoint_file.write_offsets(filesystem, "offsets", {TopicPartition("mytopic", 0): 42})
+    offset_checkpoint_file.write_epochs(filesystem, "epochs", [(0, 0), (3, 17)])
     log_dir_files.write_partition_metadata(filesystem, "", TOPIC_ID)
     log_dir_files.write_meta_properties(
         filesystem, "", log_dir_files.MetaProperties(1, "3Db5QLSqSZieL3rJBUUegA", TOPIC_ID)

@@ -183,19 +183,20 @@ class TestWhereSegmentsBegin:
         bench.append("active")
         monkeypatch.setattr(Segment, "modified_ms", property(lambda segment: 100 + 50 * segment.base_offset))
 
-        def before(timestamp: int, start: int = 0) -> list[int]:
-            return segment_starts_before(bench.log.segments, timestamp, start, bench.log.log_end_offset, 500)
+        def before(timestamp: int) -> list[int]:
+            return segment_starts_before(bench.log, timestamp, 500)
 
         assert before(2**62) == before(500) == [7, 6, 4, 2, 0]
         assert before(499) == [6, 4, 2, 0]
         assert before(299) == [2, 0]
         assert before(100) == [0]
         assert before(99) == before(-7) == []
-        assert before(299, start=1) == [2, 1]
+        bench.log.raise_log_start_offset(1)
+        assert before(299) == [2, 1]
 
     def test_an_empty_active_segment_is_the_log_end(self, bench: Bench) -> None:
         bench.fill(1)
-        assert segment_starts_before(bench.log.segments, 2**62, 0, 2, 500) == [2, 0]
+        assert segment_starts_before(bench.log, 2**62, 500) == [2, 0]
 
 
 class TestDump:

@@ -20,8 +20,8 @@ from kmini.protocol.messages.produce import ProduceRequest
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record, decode_all
 from kmini.protocol.topics import TopicPartition
-from kmini.storage.checkpoint_files import read_offsets
 from kmini.storage.filesystem import OsFileSystem
+from kmini.storage.offset_checkpoint_file import read_offsets
 from kmini.testing import Wire
 
 ORDERS = TopicPartition("orders", 0)

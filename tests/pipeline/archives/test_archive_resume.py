@@ -16,7 +16,7 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("confluent_kafka")
 
 from kmini.pipeline.archives.archive_files import ArchiveError, FilePart, Row, parts_in_order, read_rows
-from kmini.pipeline.archives.partition_replay import Conversion, Outcome, Plan, Seen, convert, replay_partition
+from kmini.pipeline.archives.partition_replay import Conversion, Outcome, Plan, TopicRecord, convert, replay_partition
 from support.archives import write_file
 
 small = st.one_of(st.none(), st.binary(max_size=2))
@@ -50,25 +50,27 @@ class Log:
     """A partition in memory, whose writer is killed after some records."""
 
     def __init__(self) -> None:
-        self.records: list[Seen] = []
+        self.records: list[TopicRecord] = []
         self.life = -1
         """Records until the next kill; negative: none."""
         self.intruder_after = -1
-        """When there are so many records, somebody else appends one."""
+        """When there are so many records, another producer appends one."""
 
     def end_offset(self) -> int:
         return len(self.records)
 
-    def record_at(self, offset: int) -> Seen | None:
+    def record_at(self, offset: int) -> TopicRecord | None:
         return self.records[offset]
 
     def append(self, row: Row) -> None:
         if self.life == 0:
             raise Killed
         self.life -= 1
-        self.records.append(Seen(len(self.records), row.timestamp_ms, row.key, row.value, list(row.headers or ())))
+        self.records.append(
+            TopicRecord(len(self.records), row.timestamp_ms, row.key, row.value, list(row.headers or ()))
+        )
         if len(self.records) == self.intruder_after:
-            self.records.append(Seen(len(self.records), 7, b"intruder", b"", []))
+            self.records.append(TopicRecord(len(self.records), 7, b"intruder", b"", []))
 
     def write(self, rows: Iterable[Row]) -> int:
         count = 0
@@ -177,7 +179,7 @@ def test_somebody_elses_record_in_between_is_found(rows: list[Row], after: int, 
     log.intruder_after = min(after, len(rows))
     outcome = replay(parts, log, every=every)
     assert outcome.problem is not None
-    assert "somebody else writes" in outcome.problem
+    assert "another producer writes to it" in outcome.problem
     assert len(log.records) <= max(1, log.intruder_after) + 1 + every
 
 
@@ -201,7 +203,7 @@ def test_more_records_than_rows_are_not_a_replay() -> None:
 
 def test_a_last_record_that_is_gone_says_nothing() -> None:
     class Purged(Log):
-        def record_at(self, offset: int) -> Seen | None:
+        def record_at(self, offset: int) -> TopicRecord | None:
             return None
 
     rows = [Row(offset, 1, 0, None, b"v", None) for offset in range(3)]
@@ -222,13 +224,13 @@ def test_without_a_writer_for_it_a_partition_ends_before_the_row_that_librdkafka
 def test_a_null_value_may_have_been_given_the_header_of_a_tombstone() -> None:
     rows = [Row(0, 1, 0, b"k", None, [("h", b"")]), Row(1, 1, 0, b"k", b"v", None)]
     log = Log()
-    log.records.append(Seen(0, 1, b"k", None, [("h", b""), ("kmini.tombstone", b"")]))
+    log.records.append(TopicRecord(0, 1, b"k", None, [("h", b""), ("kmini.tombstone", b"")]))
     assert replay(parts_of(rows, []), log).problem is None
     rows[0].headers.append(("kmini.tombstone", b""))
     log.records[1:] = []
     assert replay(parts_of(rows, []), log).problem is None
     del rows[0].headers[1:]
-    log.records[:] = [Seen(0, 1, b"k", None, [("kmini.tombstone", b""), ("other", b"")])]
+    log.records[:] = [TopicRecord(0, 1, b"k", None, [("kmini.tombstone", b""), ("other", b"")])]
     assert replay(parts_of(rows, []), log).problem is not None
 
 

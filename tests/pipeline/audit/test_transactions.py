@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kmini.pipeline.audit.transaction_outcomes import ABORTED, BEGUN, COMMITTED, Event, EventsOfFile, fates_of
+from kmini.pipeline.audit.transaction_outcomes import ABORTED, BEGUN, COMMITTED, Event, EventsOfFile, outcomes_of
 from kmini.storage.config_key import MAX_LONG
 
 
@@ -38,10 +38,10 @@ def test_the_next_marker_of_its_producer_decides_about_a_record(log: list[Step],
                 file.marker(kind, producer_id, offset, 1000 + offset)
         events += file.events()
         start = end
-    fates = fates_of(events)
+    outcomes = outcomes_of(events)
 
     data = [offset for offset, step in enumerate(log) if step.kind == BEGUN]
-    died, is_open = fates.of(np.array([log[offset].producer_id for offset in data]), np.array(data, np.int64))
+    died, is_open = outcomes.of(np.array([log[offset].producer_id for offset in data]), np.array(data, np.int64))
     for number, offset in enumerate(data):
         markers = (
             later
@@ -53,7 +53,7 @@ def test_the_next_marker_of_its_producer_decides_about_a_record(log: list[Step],
         assert died[number] == (1000 + marker if marker is not None and is_aborted else MAX_LONG)
         assert is_open[number] == (marker is None)
     undecided = [offset for offset, waits in zip(data, is_open, strict=True) if waits]
-    assert fates.first_open_offset == min(undecided, default=MAX_LONG)
+    assert outcomes.first_open_offset == min(undecided, default=MAX_LONG)
 
 
 def test_of_what_is_committed_in_one_file_the_first_end_alone_is_left() -> None:

@@ -25,11 +25,11 @@ from kmini.protocol.records.control import EndTransactionMarker, build_end_trans
 from kmini.protocol.records.record import Record, decode_all
 from kmini.protocol.topics import TopicPartition
 from kmini.storage import filenames
-from kmini.storage.checkpoint_files import write_log_start_offsets, write_offsets
 from kmini.storage.filenames import segment_path
 from kmini.storage.filesystem import OsFileSystem
 from kmini.storage.indexes.transaction_index import AbortedTransaction, TransactionIndex
 from kmini.storage.log_dir_files import write_partition_metadata
+from kmini.storage.offset_checkpoint_file import write_log_start_offsets, write_offsets
 from kmini.storage.producers.producer_snapshot import ProducerEntry, write_snapshot
 from support.message_sets import message, wrapper
 
@@ -199,7 +199,7 @@ def test_a_log_that_ends_below_its_high_watermark_has_lost_records_and_a_row_say
     log.high_watermark(9)
     rows = read(reader(log.log_dir))
     assert offsets(rows) == [*range(5)]
-    assert errors(rows) == [f"{path}: the log ends at offset 5, and what is below 9 was committed"]
+    assert errors(rows) == [f"{path}: the log ends at offset 5, and records below 9 were committed"]
 
 
 def test_damage_fails_the_query_where_that_is_asked_or_no_column_can_tell_it(log: Log) -> None:

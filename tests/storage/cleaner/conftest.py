@@ -18,8 +18,10 @@ from kmini.storage.cleaner.dirtiness import assess, capture
 from kmini.storage.cleaner.stats import PassReport
 from kmini.storage.filesystem.faults import Faults
 from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
-from kmini.storage.log import AppendInfo, LogEnvironment, PartitionLog
+from kmini.storage.log import AppendInfo, PartitionLog
 from kmini.storage.log_config import LogConfig
+from kmini.storage.log_creation import create_log
+from kmini.storage.log_environment import LogEnvironment
 from kmini.storage.producers.producer_state import Origin
 from kmini.storage.recovery import load_log
 from kmini.storage.validation import ValidatedRecords
@@ -47,7 +49,7 @@ class CleaningBench:
         self.checkpoint: int | None = None
         self.limits = Limits()
         self.environment = self._new_environment()
-        self.log = PartitionLog.create(self.environment, DIRECTORY, ORDERS_0, bytes(range(16)), self.config)
+        self.log = create_log(self.environment, DIRECTORY, ORDERS_0, bytes(range(16)), self.config)
 
     def _new_environment(self) -> LogEnvironment:
         return LogEnvironment(self.filesystem, [], Deletions(self.filesystem), lambda: self.now_ms)

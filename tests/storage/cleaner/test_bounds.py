@@ -20,8 +20,9 @@ from kmini.storage.cleaner.cleanable_log import Limits
 from kmini.storage.cleaner.dirtiness import assess, capture
 from kmini.storage.cleaner.stats import PassReport
 from kmini.storage.filesystem import OsFileSystem
-from kmini.storage.log import LogEnvironment, PartitionLog
 from kmini.storage.log_config import LogConfig
+from kmini.storage.log_creation import create_log
+from kmini.storage.log_environment import LogEnvironment
 from kmini.storage.validation import ValidatedRecords
 
 Bench = Any
@@ -90,7 +91,7 @@ def cleaned_on_disk(tmp_path: Path) -> Callable[..., tuple[PassReport, int]]:
         directory.mkdir()
         environment = LogEnvironment(filesystem, [], Deletions(filesystem), lambda: 1_000)
         config = LogConfig(cleanup_policy=("compact",))
-        log = PartitionLog.create(environment, str(directory), TopicPartition("orders", 0), bytes(16), config)
+        log = create_log(environment, str(directory), TopicPartition("orders", 0), bytes(16), config)
         for first in range(0, keys, IN_BATCH):
             records = [Record(0, 1_000, b"key %d" % number, value) for number in range(first, first + IN_BATCH)]
             batch = ValidatedRecords.of(build_batch(records, codec=codec))

@@ -19,8 +19,9 @@ from kmini.storage.cleaner.stats import PassReport
 from kmini.storage.filenames import parse_segment_file
 from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 from kmini.storage.indexes.transaction_index import AbortedTransaction
-from kmini.storage.log import LogEnvironment, PartitionLog
+from kmini.storage.log import PartitionLog
 from kmini.storage.log_config import LogConfig
+from kmini.storage.log_environment import LogEnvironment
 from kmini.storage.producers.producer_snapshot import ProducerEntry
 from kmini.storage.recovery import load_log
 

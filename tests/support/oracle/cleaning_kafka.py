@@ -11,9 +11,9 @@ from kafka.protocol.admin import DescribeProducersRequest, IncrementalAlterConfi
 
 from kmini.protocol.records.batch import iter_batches
 from kmini.protocol.topics import TopicPartition
-from kmini.storage.checkpoint_files import read_offsets
 from kmini.storage.filesystem import OsFileSystem
 from kmini.storage.log_config import LogConfig
+from kmini.storage.offset_checkpoint_file import read_offsets
 from support.kafka_requests import create_topics, fetch, list_offsets, wait_for_leaders
 from support.oracle.cleaned_logs import Cleaning, read_folder
 from support.oracle.compaction_histories import History

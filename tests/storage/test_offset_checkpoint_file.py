@@ -6,7 +6,10 @@ from collections.abc import Callable
 import pytest
 
 from kmini.protocol.topics import TopicPartition
-from kmini.storage.checkpoint_files import (
+from kmini.storage.filesystem import write_atomically
+from kmini.storage.filesystem.faults import Faults, PowerLoss
+from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
+from kmini.storage.offset_checkpoint_file import (
     CorruptCheckpoint,
     read_epochs,
     read_log_start_offsets,
@@ -15,9 +18,6 @@ from kmini.storage.checkpoint_files import (
     write_log_start_offsets,
     write_offsets,
 )
-from kmini.storage.filesystem import write_atomically
-from kmini.storage.filesystem.faults import Faults, PowerLoss
-from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 
 OFFSETS = {TopicPartition("mytopic", 0): 42, TopicPartition("a.b-c_d", 12): 2**62}
 

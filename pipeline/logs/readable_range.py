@@ -1,11 +1,11 @@
-"""What a consumer may read of a partition's log, found out from its files: up to where, and without which transactions.
+"""The part of a partition's log that a consumer may read, found from the log's files.
 
-A consumer that reads uncommitted data ends at the high watermark; one with `read_committed` where the first transaction
-is open (the last stable offset), and it skips the records of aborted ones (KIP-98). A broker knows both from memory.
-Here they come from the transaction indexes of segments that were flushed with them, and from the markers themselves
-behind the recovery point, where an index may lag; from the newest snapshot of producers before that on.
+A consumer that reads uncommitted data ends at the high watermark. A consumer with `read_committed` ends at the last
+stable offset, the begin of the first open transaction, and skips the records of aborted transactions (KIP-98). A broker
+has both in memory. Here they come from the transaction indexes of flushed segments, and, after the recovery point,
+where an index may lag, from the markers themselves, beginning with the newest producer snapshot before it.
 
-A broker may be at work: what was found counts only if the same segments are there afterwards.
+A broker may be running, so a result counts only if the same segments are there afterwards.
 """
 
 from __future__ import annotations
@@ -31,35 +31,35 @@ _END = (1 << 63) - 1
 
 
 class LogChanged(Exception):
-    """Segments came and went all the time while a log was looked at."""
+    """The segments of a log kept changing while it was read."""
 
 
-class Readable(NamedTuple):
-    """What a consumer may read of a log."""
+class ReadableRange(NamedTuple):
+    """The part of a log that a consumer may read."""
 
     start_offset: int
     end_offset: int | None
-    """None where nobody has written down how far consumers may read: all there is."""
+    """None without a checkpointed high watermark: everything may be read."""
     segments: tuple[SegmentFile, ...]
-    """The live ones in which there may be something of it."""
+    """The live segments that may hold readable records."""
     aborted: tuple[AbortedTransaction, ...] = ()
-    """Those whose records are not to be given."""
+    """Aborted transactions, whose records are skipped."""
     problems: tuple[str, ...] = ()
-    """What made it impossible to say more."""
+    """Reasons why the range ends early."""
 
 
-def readable(folder: PartitionFolder, *, committed: bool, end_offset: int | None = None) -> Readable:
-    """What a consumer may read of the log in a folder; with `committed`, one with read_committed. Nothing at or beyond
-    `end_offset`, if it is given.
+def readable_range(folder: PartitionFolder, *, committed: bool, end_offset: int | None = None) -> ReadableRange:
+    """Find the part of a log that a consumer may read, with read_committed if `committed`, and below `end_offset` if it
+    is given.
 
-    FileNotFoundError if the folder has gone, LogChanged if it does not come to rest.
+    FileNotFoundError if the folder is gone, LogChanged if its segments keep changing.
     """
     filesystem = OsFileSystem()
     for _ in range(_TRIES):
         before = _identities(folder.path)
         folder = folder._replace(segments=list_segments(folder.path))
         try:
-            found = _look_at(filesystem, folder, committed)
+            found = _range_of(filesystem, folder, committed)
         except FileNotFoundError:
             if not os.path.isdir(folder.path):
                 raise
@@ -76,15 +76,15 @@ def readable(folder: PartitionFolder, *, committed: bool, end_offset: int | None
 def aborted_within(
     aborted: Iterable[AbortedTransaction], start_offset: int, end_offset: int | None
 ) -> list[AbortedTransaction]:
-    """Those that may have records from `start_offset` to below `end_offset`."""
+    """The transactions that may have records from `start_offset` to below `end_offset`."""
     end = _END if end_offset is None else end_offset
     return [one for one in aborted if one.last_offset >= start_offset and one.first_offset < end]
 
 
-def _look_at(filesystem: FileSystem, folder: PartitionFolder, committed: bool) -> Readable:
+def _range_of(filesystem: FileSystem, folder: PartitionFolder, committed: bool) -> ReadableRange:
     segments = folder.live_segments
     start = max(folder.log_start_offset, segments[0].base_offset) if segments else folder.log_start_offset
-    found = Readable(start, folder.high_watermark, segments)
+    found = ReadableRange(start, folder.high_watermark, segments)
     if not committed or not segments:
         return found
     end = _END if folder.high_watermark is None else folder.high_watermark
@@ -98,41 +98,41 @@ def _look_at(filesystem: FileSystem, folder: PartitionFolder, committed: bool) -
                 aborted += entries
                 continue
         unknown = segment.base_offset if unknown is None else unknown
-    follower = _Follower(min(end if unknown is None else unknown, end), end)
-    follower.begin(filesystem, folder.path)
-    for segment in segments if follower.since < end else ():  # a log that was closed has a snapshot of its end
-        if segment.end_offset is None or segment.end_offset > follower.since:
-            follower.follow(segment)
-    stable = min([end, *follower.open.values()])
+    scan = _TransactionScan(min(end if unknown is None else unknown, end), end)
+    scan.begin(filesystem, folder.path)
+    for segment in segments if scan.since < end else ():  # a closed log has a snapshot at its end
+        if segment.end_offset is None or segment.end_offset > scan.since:
+            scan.follow(segment)
+    stable = min([end, *scan.open.values()])
     problems = []
-    if stable < end and (doubtful := [at for at in follower.damage if at[0] >= stable]):
-        where = ", ".join(f"{path} at byte {position}" for _, path, position in doubtful[:3])
+    if stable < end and (damaged := [at for at in scan.damage if at[0] >= stable]):
+        where = ", ".join(f"{path} at byte {position}" for _, path, position in damaged[:3])
         problems.append(
-            f"{folder.path}: a transaction is open since offset {stable}; its end may be in what is damaged ({where}). "
+            f"{folder.path}: a transaction is open since offset {stable}; its end may be in a damaged batch ({where}). "
             "Nothing is read from there on"
         )
     return found._replace(
         end_offset=None if stable == _END else stable,
-        aborted=tuple({one.last_offset: one for one in sorted(aborted + follower.aborted)}.values()),
+        aborted=tuple({one.last_offset: one for one in sorted(aborted + scan.aborted)}.values()),
         problems=tuple(problems),
     )
 
 
-class _Follower:
-    """Follows the transactions of a log through its batches, as a broker that starts does."""
+class _TransactionScan:
+    """Reads the transactions of a log from its batches, as a starting broker does."""
 
     def __init__(self, since: int, end_offset: int) -> None:
-        """`since`: from here on every marker has to be met."""
+        """`since`: the offset from which every marker must be read."""
         self.since = since
         self.open: dict[int, int] = {}
-        """By producer: where in the log its transaction began."""
+        """Producer id -> the first offset of its open transaction."""
         self.aborted: list[AbortedTransaction] = []
         self.damage: list[tuple[int, str, int]] = []
-        """The lowest offset it can have had, file, position."""
+        """Damaged batches: lowest possible offset, file, position."""
         self._end_offset = end_offset
 
     def begin(self, filesystem: FileSystem, folder: str) -> None:
-        """Begin with the newest snapshot of producers that is not too new, or with nothing at the log's start."""
+        """Load the newest producer snapshot at or before `since`; without one, begin at the start of the log."""
         for offset in reversed(list_snapshots(filesystem, folder)):
             if offset > self.since:
                 continue
@@ -163,7 +163,7 @@ class _Follower:
                     return
                 next_offset = header.next_offset
                 if not header.is_transactional or header.last_offset < self.since or not header.record_count:
-                    continue  # an empty batch is what the cleaner has left of a transaction that is over
+                    continue  # the cleaner leaves an empty batch of a transaction that has ended
                 if look(file, found.position).problem:
                     self.damage.append((header.base_offset, segment.path, found.position))
                 elif not header.is_control:
@@ -182,7 +182,7 @@ class _Follower:
 
 
 def _indexed(filesystem: FileSystem, folder: str, base_offset: int) -> list[AbortedTransaction] | None:
-    """What the transaction index of a segment says; None if it is damaged."""
+    """The entries of a segment's transaction index; None if it is damaged."""
     index = TransactionIndex(filesystem, segment_path(folder, base_offset, TRANSACTION_INDEX), base_offset)
     try:
         return index.entries()
@@ -198,6 +198,6 @@ def _within(segments: Iterable[SegmentFile], start: int, end: int | None) -> Ite
 
 
 def _identities(folder: str) -> dict[str, int]:
-    """The live segments, and which file each of them is."""
+    """The names and inodes of the live segments."""
     with os.scandir(folder) as entries:
         return {entry.name: entry.inode() for entry in entries if entry.name.endswith(LOG)}
