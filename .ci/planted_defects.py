@@ -1,0 +1,379 @@
+"""Plant defects in a copy of the tree, one at a time, and see whether the tests that guard the rule catch each of them.
+
+    .venv/bin/python .ci/planted_defects.py               # first the tests without any defect, then every defect
+    .venv/bin/python .ci/planted_defects.py NAME …        # only these defects
+    .venv/bin/python .ci/planted_defects.py --list        # where each defect goes; no test runs
+    .venv/bin/python .ci/planted_defects.py --wide NAME   # with all tests below the folders of the named tests
+
+Each defect is a change of one or two lines that a careless maintainer could make. The tool finds the place by a piece
+of code, not by a path, because modules move: the piece occurs exactly once in `storage/` and `broker/`, or once in the
+modules of the file name given beside it. Where that is not so the tool stops and says which piece it is: give the table
+the new piece. The exit status is 0 when every defect is caught. Several minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+TREE = Path(__file__).resolve().parent.parent
+SEARCHED = ("storage", "broker")
+TIMEOUT_S = 600
+"""A defect may make a test wait for ever; after this time it counts as caught."""
+
+
+class Defect(NamedTuple):
+    """One careless change, and the tests that are to catch it."""
+
+    name: str
+    rule: str
+    """What no longer holds."""
+    file_name: str
+    """The base name of the module; it decides only where the piece of code occurs more than once."""
+    code: str
+    """Any run of white space in it stands for any other."""
+    planted: str
+    tests: tuple[str, ...]
+
+
+class CannotPlant(Exception):
+    """The tree no longer has the place that a defect is for. The message says which."""
+
+
+DEFECTS = (
+    Defect(
+        "acks_all_is_answered_one_record_early",
+        "A produce request with acks=all waits until the high watermark is beyond its last record.",
+        "appending.py",
+        "return partition.log.high_watermark > self._last_offset",
+        "return partition.log.high_watermark >= self._last_offset",
+        ("tests/broker/test_appending.py", "tests/broker/replication/test_cluster_replicas.py"),
+    ),
+    Defect(
+        "leader_epochs_outlive_truncation",
+        "A log that is truncated forgets the leader epochs that began in what is gone.",
+        "log.py",
+        "self.leader_epochs.truncate_from_end(offset) self.producers.load(",
+        "self.producers.load(",
+        ("tests/storage/test_log.py",),
+    ),
+    Defect(
+        "compaction_forgets_the_last_sequence_of_a_producer",
+        "The header of an active producer's last batch survives cleaning, for its sequence number.",
+        "clean.py",
+        "sorted({*self._last_data_offsets, self._last_of_group})",
+        "sorted({self._last_of_group})",
+        ("tests/storage/cleaner/test_clean.py",),
+    ),
+    Defect(
+        "deletion_is_answered_before_its_checkpoint",
+        "DeleteRecords is answered after the new log start offset is in its checkpoint.",
+        "delete_records.py",
+        "await persist(context.broker, deletions)",
+        "pass",
+        ("tests/crash/test_delete_records.py", "tests/kips/test_kip_107_delete_records.py"),
+    ),
+    Defect(
+        "generation_begins_again_after_a_restart",
+        "A group that is loaded goes on with the generation that was stored.",
+        "group.py",
+        "group.generation_id = stored.generation_id",
+        "group.generation_id = 0",
+        ("tests/broker/groups/test_group_store.py", "tests/broker/groups/test_rebalance.py"),
+    ),
+    Defect(
+        "time_out_does_not_fence_the_producer",
+        "The coordinator that aborts a transaction on its own raises the producer epoch first.",
+        "coordinator.py",
+        "epoch = min(transaction.entry.producer_epoch + 1, MAX_EPOCH)",
+        "epoch = min(transaction.entry.producer_epoch, MAX_EPOCH)",
+        ("tests/broker/transactions/test_transactions.py",),
+    ),
+    Defect(
+        "isr_shrinks_without_the_lag_time",
+        "A follower leaves the replicas in sync only after replica.lag.time.max.ms without catching up.",
+        "replicas.py",
+        "return self.log_end_offset == leader_end_offset or now_ms - self.caught_up_ms <= max_lag_ms",
+        "return self.log_end_offset == leader_end_offset",
+        ("tests/broker/replication/test_replicas.py", "tests/broker/replication/test_cluster_replicas.py"),
+    ),
+    Defect(
+        "fetch_session_keeps_partitions_forgotten_by_topic_id",
+        "A fetch session forgets partitions that a request names by topic id, too.",
+        "fetch_sessions.py",
+        "self._wanted.pop((forgotten.topic, forgotten.topic_id, number), None)",
+        "self._wanted.pop((forgotten.topic, bytes(16), number), None)",
+        ("tests/broker/handlers/test_fetch_sessions.py",),
+    ),
+    Defect(
+        "retention_by_size_deletes_one_segment_more",
+        "Retention by size leaves at least retention.bytes in the log.",
+        "retention.py",
+        "return excess >= 0",
+        "return excess > -segment.size",
+        ("tests/storage/test_retention.py",),
+    ),
+    Defect(
+        "sequences_do_not_wrap",
+        "The sequence number after 2^31-1 is 0.",
+        "producer_state.py",
+        "expected = increment_sequence(known.last_sequence, 1)",
+        "expected = known.last_sequence + 1",
+        ("tests/storage/producers/test_producer_state.py",),
+    ),
+    Defect(
+        "marker_counts_before_it_is_replicated",
+        "The last stable offset passes a transaction only once its marker is below the high watermark.",
+        "producer_state.py",
+        "return unreplicated if first is None else min(first, unreplicated)",
+        "return first",
+        ("tests/storage/producers/test_producer_state.py",),
+    ),
+    Defect(
+        "aborted_transaction_is_indexed_with_a_last_stable_offset_too_high",
+        "The transaction index keeps, with each aborted transaction, the first offset that is still open then.",
+        "producer_state.py",
+        "if producer_id != transaction.producer_id:",
+        "if producer_id != transaction.producer_id and first_offset > transaction.first_offset:",
+        ("tests/storage/producers/test_producer_state.py", "tests/storage/test_aborted_transactions.py"),
+    ),
+    Defect(
+        "recovery_trusts_the_segment_of_the_recovery_point",
+        "After an unclean shutdown recovery begins with the segment that holds the recovery point.",
+        "recovery.py",
+        "not is_clean and (segment is row[-1] or segment.next_offset > recovery_point)",
+        "not is_clean and (segment is row[-1] or segment.base_offset > recovery_point)",
+        ("tests/storage/test_recovery.py", "tests/crash/test_recovery.py"),
+    ),
+    Defect(
+        "cleaner_goes_beyond_the_last_stable_offset",
+        "The cleaner leaves alone what is not decided yet.",
+        "dirtiness.py",
+        "stable = log.last_stable_offset",
+        "stable = log.high_watermark",
+        ("tests/storage/cleaner/test_dirtiness.py",),
+    ),
+    Defect(
+        "marker_stays_one_pass_after_its_horizon",
+        "A marker without data goes with the pass that runs at its delete horizon.",
+        "clean.py",
+        "header.has_delete_horizon and header.base_timestamp <= self._now_ms",
+        "header.has_delete_horizon and header.base_timestamp < self._now_ms",
+        ("tests/storage/cleaner/test_clean.py", "tests/kips/test_kip_534_delete_horizons.py"),
+    ),
+    Defect(
+        "prefixed_acl_misses_the_name_that_equals_its_prefix",
+        "A prefixed access rule covers the resource whose whole name is the prefix.",
+        "acls.py",
+        "if length > len(name):",
+        "if length >= len(name):",
+        ("tests/broker/security/test_authorizer.py",),
+    ),
+    Defect(
+        "follower_joins_the_isr_below_the_start_of_the_epoch",
+        "A follower joins the replicas in sync only with all that the leader was elected with.",
+        "partition.py",
+        "offset >= max(self.log.high_watermark, self._epoch_start_offset)",
+        "offset >= self.log.high_watermark",
+        ("tests/broker/replication/test_cluster_replicas.py", "tests/broker/controller/test_elections.py"),
+    ),
+    Defect(
+        "offsets_of_an_empty_group_expire_by_their_commit",
+        "Offsets of a group that had members expire offsets.retention.minutes after it became empty.",
+        "cleanup.py",
+        "(committed.commit_timestamp_ms if empty_since_ms is None else empty_since_ms) + retention_ms",
+        "committed.commit_timestamp_ms + retention_ms",
+        ("tests/broker/groups/test_cleanup.py",),
+    ),
+    Defect(
+        "prepared_commit_is_not_finished_after_a_restart",
+        "A coordinator that loads a prepared transaction goes on writing its markers.",
+        "coordinator.py",
+        "elif entry.state in COMPLETED:",
+        "elif entry.state is PREPARE_ABORT:",
+        ("tests/broker/transactions/test_transactions.py", "tests/broker/transactions/test_transaction_store.py"),
+    ),
+    Defect(
+        "high_watermark_advances_below_min_insync_replicas",
+        "The high watermark stands still while fewer replicas are in sync than min.insync.replicas.",
+        "partition.py",
+        "if len(self.state.isr) < self._effective_min_isr: return False",
+        "if not self.state.isr: return False",
+        ("tests/broker/replication/test_cluster_replicas.py",),
+    ),
+)
+
+
+class Place(NamedTuple):
+    """Where a defect goes: a file of the tree, and the characters that it replaces."""
+
+    path: Path
+    start: int
+    end: int
+
+
+def place_of(defect: Defect, tree: Path) -> Place:
+    """The one place that a defect is for. Raises CannotPlant, naming the piece of code, if there is no such one."""
+    pattern = re.compile(r"\s+".join(map(re.escape, defect.code.split())))
+    found = [
+        Place(path, match.start(), match.end())
+        for path in modules(tree)
+        for match in pattern.finditer(path.read_text(encoding="utf-8"))
+    ]
+    if len(found) > 1:
+        found = [place for place in found if place.path.name == defect.file_name]
+    if len(found) != 1:
+        raise CannotPlant(
+            f"{defect.name}: {len(found)} places instead of one for {defect.code!r}"
+            f" (once in {defect.file_name}; searched: {', '.join(SEARCHED)})"
+        )
+    return found[0]
+
+
+def modules(tree: Path) -> Iterator[Path]:
+    """The Python files of the searched folders."""
+    for folder in SEARCHED:
+        yield from sorted((tree / folder).rglob("*.py"))
+
+
+def plant(defect: Defect, tree: Path) -> tuple[Path, str]:
+    """Make the change in `tree`; returns the changed file and the text that it had."""
+    place = place_of(defect, tree)
+    text = place.path.read_text(encoding="utf-8")
+    place.path.write_text(text[: place.start] + defect.planted + text[place.end :], encoding="utf-8")
+    return place.path, text
+
+
+def copy_tree(target: Path) -> None:
+    """Copy what is under version control, as it is now, and the compiled kernels; link what tests download."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=TREE, capture_output=True, text=True, check=True).stdout
+    names = [name for name in listed.split("\0") if name]
+    names += [str(path.relative_to(TREE)) for path in (TREE / "protocol").rglob("*.so")]
+    for name in names:
+        if os.path.lexists(TREE / name):
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(TREE / name, target / name, follow_symlinks=False)
+    for name in (".peers", ".spark-jars"):
+        if (TREE / name).exists():
+            (target / name).symlink_to((TREE / name).resolve())
+
+
+def link_package(tree: Path, site: Path) -> None:
+    """Make `kmini` importable from `site`, out of the folders of `tree` that make it up where this program runs."""
+    import kmini
+
+    home = tree / Path(kmini.__path__[0]).resolve().relative_to(TREE)
+    package = site / "kmini"
+    package.mkdir(parents=True)
+    for entry in home.iterdir():
+        (package / entry.name).symlink_to(entry)
+    for folder in sorted(path.parent.name for path in tree.glob("*/__init__.py")):
+        with contextlib.suppress(ModuleNotFoundError):
+            importlib.import_module(f"kmini.{folder}")
+            if not (package / folder).exists():
+                (package / folder).symlink_to(tree / folder)
+
+
+def run_tests(tests: Iterable[str], tree: Path, site: Path) -> tuple[bool, str]:
+    """Run test files in the copy until one fails; whether all passed, and the closing line or the first failure."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:randomly", "-p", "no:cacheprovider"]
+    environment = {**os.environ, "PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        run = subprocess.run(
+            [*command, *tests], cwd=tree, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S
+        )
+    except subprocess.TimeoutExpired:
+        return False, f"no end within {TIMEOUT_S} s"
+    if run.returncode not in (0, 1):
+        raise SystemExit(f"pytest could not run {' '.join(tests)}:\n{run.stdout[-2000:]}{run.stderr[-2000:]}")
+    failed = [line for line in run.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return run.returncode == 0, (failed or run.stdout.splitlines()[-1:])[0][:150]
+
+
+def check_imports(tree: Path, site: Path) -> None:
+    """Stop unless tests in the copy import the copy."""
+    code = "import kmini.storage.log as module; print(module.__file__)"
+    run = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(site)}, capture_output=True, text=True
+    )
+    if not run.stdout.strip() or tree.resolve() not in Path(run.stdout.strip()).resolve().parents:
+        raise SystemExit(f"the copy would not be tested: {run.stdout}{run.stderr}")
+
+
+def chosen(names: list[str]) -> list[Defect]:
+    """The defects of these names, or all. Ends the program at a name that there is not."""
+    unknown = {*names} - {defect.name for defect in DEFECTS}
+    if unknown:
+        raise SystemExit(f"there is no defect {', '.join(sorted(unknown))}")
+    return [defect for defect in DEFECTS if not names or defect.name in names]
+
+
+def try_all(defects: list[Defect], *, is_wide: bool) -> list[str]:
+    """Try each defect in one copy of the tree; the names of those that escaped."""
+    with tempfile.TemporaryDirectory(prefix="planted-") as directory:
+        tree, site = Path(directory, "tree"), Path(directory, "site")
+        copy_tree(tree)
+        link_package(tree, site)
+        check_imports(tree, site)
+        scopes = {
+            defect: sorted({os.path.dirname(test) for test in defect.tests}) if is_wide else [*defect.tests]
+            for defect in defects
+        }
+        passed, line = run_tests(sorted({test for tests in scopes.values() for test in tests}), tree, site)
+        print(f"without a defect: {line}", flush=True)
+        if not passed:
+            raise SystemExit("the tests fail without any defect: nothing can be said")
+        escaped = []
+        for defect in defects:
+            began = time.monotonic()
+            path, text = plant(defect, tree)
+            try:
+                passed, line = run_tests(scopes[defect], tree, site)
+            finally:
+                path.write_text(text, encoding="utf-8")
+            if passed:
+                escaped.append(defect.name)
+            verdict = "ESCAPED" if passed else "caught"
+            print(f"{verdict:8}{defect.name} ({time.monotonic() - began:.0f} s): {line}", flush=True)
+        return escaped
+
+
+def main() -> int:
+    """Run as the module's text says."""
+    parser = argparse.ArgumentParser(description="Plant defects, one at a time, and see whether tests catch them.")
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--list", action="store_true", help="say where each defect goes; run nothing")
+    parser.add_argument("--wide", action="store_true", help="run all tests below the folders of the named ones")
+    arguments = parser.parse_args()
+    defects = chosen(arguments.names)
+    try:
+        places = [place_of(defect, TREE) for defect in defects]
+    except CannotPlant as error:
+        print(error, file=sys.stderr)
+        return 2
+    missing = {test for defect in defects for test in defect.tests if not (TREE / test).is_file()}
+    if missing:
+        print(f"these test files are gone: {', '.join(sorted(missing))}", file=sys.stderr)
+        return 2
+    if arguments.list:
+        for defect, place in zip(defects, places, strict=True):
+            print(f"{place.path.relative_to(TREE)}: {defect.name}: {defect.rule}")
+        return 0
+    escaped = try_all(defects, is_wide=arguments.wide)
+    print(f"{len(defects) - len(escaped)} of {len(defects)} caught")
+    return 1 if escaped else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
