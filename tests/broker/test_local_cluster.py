@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from kmini.client import Client
 from kmini.client.produce import record
 from kmini.protocol.errors import KafkaError, RequestTimedOut
 from kmini.protocol.topics import TopicPartition
+from support.until import until_async
 
 T0 = TopicPartition("t", 0)
 
@@ -35,14 +35,6 @@ async def cluster(tmp_path: Path) -> AsyncIterator[LocalCluster]:
     await cluster.start()
     yield cluster
     await cluster.stop()
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    """Return when something is so that no event tells of; fails after 30 s."""
-    deadline = time.monotonic() + 30
-    while not is_so():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.005)
 
 
 def leader(cluster: LocalCluster, topic_partition: TopicPartition = T0) -> Broker:
@@ -89,7 +81,7 @@ async def test_the_records_survive_the_leader_and_the_old_leader_comes_back_in_s
         assert isr(cluster) == {1, 2, 3} - {dead}
         await ours.produce("t", 0, [record(b"without it")])
         await cluster.restart(dead)
-        await until(lambda: isr(cluster) == {1, 2, 3})
+        await until_async(lambda: isr(cluster) == {1, 2, 3})
         await ours.produce("t", 0, [record(b"with it")])
         assert ends(cluster) == [3, 3, 3]
         read = [found.value async for found in ours.consume({T0: 0}, until={T0: 3})]
@@ -110,7 +102,7 @@ async def test_who_was_alone_in_sync_leads_again_when_it_comes_back(cluster: Loc
     await cluster.restart(other)
     assert cluster.controller.topics["t"].partitions[0].leader == -1
     await cluster.restart(last)
-    await until(lambda: isr(cluster) == {last, other})
+    await until_async(lambda: isr(cluster) == {last, other})
     assert ends(cluster) == [1, 1]
 
 
@@ -133,7 +125,7 @@ async def test_a_log_that_parted_is_cut_back_to_its_leader(tmp_path: Path) -> No
         async with Client(leader(cluster).address) as ours:
             await ours.produce("t", 0, [record(b"kept")])
         await cluster.restart(first)
-        await until(lambda: isr(cluster) == {1, 2})
+        await until_async(lambda: isr(cluster) == {1, 2})
         logs = [broker.logs.logs[T0] for broker in cluster.brokers.values()]
         assert [log.log_end_offset for log in logs] == [2, 2]
         assert len({log.read(0, 1 << 20, limit_offset=2) for log in logs}) == 1
@@ -178,7 +170,7 @@ async def test_a_broker_that_is_stopped_hands_over_first(cluster: LocalCluster) 
         with pytest.raises(KafkaError):
             elections.elect(cluster.controller, T0, stopped)
         await cluster.restart(stopped)
-        await until(lambda: stopped in isr(cluster))
+        await until_async(lambda: stopped in isr(cluster))
         elections.elect(cluster.controller, T0, stopped)
         assert leader(cluster).config.node_id == stopped
         await ours.produce("t", 0, [record(b"3")])
@@ -194,7 +186,7 @@ async def test_a_partition_moves_to_other_brokers_while_it_is_written(cluster: L
         reassign(cluster.controller, T0, target)
         assert cluster.state(T0).is_reassigned
         await ours.produce("t", 0, [record(b"meanwhile")])
-        await until(lambda: not cluster.state(T0).is_reassigned)
+        await until_async(lambda: not cluster.state(T0).is_reassigned)
         await ours.produce("t", 0, [record(b"after")])
         assert {*cluster.state(T0).replicas} == {*target}
         assert cluster.replica_offsets(T0).keys() == {*target}
@@ -251,8 +243,8 @@ async def test_a_leader_that_is_cut_off_is_replaced_and_what_only_it_has_is_give
     async with Client(leader(cluster).address) as ours:
         await ours.produce("t", 0, [record(b"after")])
     cluster.reconnect(old)
-    await until(lambda: isr(cluster) == {1, 2, 3})
-    await until(lambda: ends(cluster) == [2, 2, 2])
+    await until_async(lambda: isr(cluster) == {1, 2, 3})
+    await until_async(lambda: ends(cluster) == [2, 2, 2])
     async with client(cluster) as ours:
         assert [found.value async for found in ours.consume({T0: 0}, until={T0: 2})] == [b"common", b"after"]
 
@@ -285,13 +277,13 @@ async def test_a_follower_that_lags_for_too_long_leaves_the_isr_and_returns_when
         await ours.produce("t", 0, [record(b"1")])
         await cluster.brokers[late].fetcher_manager.hold()
         writing = asyncio.ensure_future(ours.produce("t", 0, [record(b"2")]))
-        await until(lambda: sorted(ends(cluster)) == [1, 2, 2])
+        await until_async(lambda: sorted(ends(cluster)) == [1, 2, 2])
         replica = leader(cluster).partitions[T0].replicas.get(other)
         assert replica is not None
-        await until(lambda: replica.log_end_offset == 2)  # else it lags, too, when time passes
+        await until_async(lambda: replica.log_end_offset == 2)  # else it lags, too, when time passes
         assert not writing.done(), "it waits for the one that is still in sync"
         await clock.advance(1_500, liveness=True)
         await writing
         assert isr(cluster) == {1, 2, 3} - {late}
         cluster.brokers[late].fetcher_manager.release()
-        await until(lambda: isr(cluster) == {1, 2, 3})
+        await until_async(lambda: isr(cluster) == {1, 2, 3})

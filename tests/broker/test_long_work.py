@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 
 from kmini.broker.long_work import LongWork
 from kmini.protocol.errors import InvalidRecord
+from support.until import until_async
 
 LARGE = 1 << 26
 
@@ -43,13 +43,6 @@ async def has_begun(job: Job) -> None:
     assert await asyncio.get_running_loop().run_in_executor(None, job.began.wait, 30)
 
 
-async def until(claim: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not claim():
-        assert time.monotonic() < deadline, "it did not come to that"
-        await asyncio.sleep(0.001)
-
-
 async def test_what_a_quick_try_can_do_is_done_with_it(requester: Callable[[], Any]) -> None:
     assert await LongWork().run(lambda limit: limit, LARGE, requester()) < LARGE
 
@@ -77,7 +70,7 @@ async def test_long_work_comes_one_after_the_other_and_quick_work_meanwhile(requ
     jobs = [Job(), Job(), Job()]
     first, second, third = (asyncio.create_task(long_work.run(job, LARGE, requester())) for job in jobs)
     await has_begun(jobs[0])
-    await until(lambda: len(jobs[1].limits) == len(jobs[2].limits) == 1)
+    await until_async(lambda: len(jobs[1].limits) == len(jobs[2].limits) == 1)
     assert await long_work.run(lambda limit: limit, LARGE, requester()) < LARGE
     assert not jobs[1].began.is_set()
     assert not jobs[2].began.is_set()
@@ -93,7 +86,7 @@ async def test_who_leaves_before_its_turn_is_passed_over(requester: Callable[[],
     tasks = []
     for job, each in zip(jobs, requesters, strict=True):
         tasks.append(asyncio.create_task(long_work.run(job, LARGE, each)))
-        await until(lambda job=job, each=each: job.began.is_set() or each.waiting is not None)  # type: ignore[misc]
+        await until_async(lambda job=job, each=each: job.began.is_set() or each.waiting is not None)  # type: ignore[misc]
     requesters[1].waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await tasks[1]

@@ -210,17 +210,6 @@ async def connect() -> AsyncIterator[Callable[..., Awaitable[Connection]]]:
 
 
 @pytest.fixture
-def until() -> Callable[[Callable[[], object]], Awaitable[None]]:
-    """Waits, letting everything else run, until a condition holds."""
-
-    async def holds(condition: Callable[[], object]) -> None:
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0)
-
-    return lambda condition: asyncio.wait_for(holds(condition), 30)
-
-
-@pytest.fixture
 def serves() -> Callable[..., ApiVersionsResponse]:
     """What a broker says of the versions it serves."""
     return api_versions

@@ -24,6 +24,7 @@ from kmini.protocol.messages.find_coordinator import FindCoordinatorRequest, Fin
 from kmini.protocol.messages.list_offsets import EARLIEST, ListOffsetsRequest, ListOffsetsResponse
 from kmini.protocol.messages.metadata import MetadataRequest
 from kmini.protocol.topics import TopicPartition
+from support.until import until_async
 
 
 def offsets(*codes: int):
@@ -124,11 +125,11 @@ async def test_any_other_error_is_raised_at_once(cluster, client) -> None:
     assert len(cluster[1].asked(ListOffsetsRequest)) == 1
 
 
-async def test_a_partition_without_a_leader_is_waited_for(cluster, client, until) -> None:
+async def test_a_partition_without_a_leader_is_waited_for(cluster, client) -> None:
     cluster.lead("t", -1)
     cluster[2].answers[ListOffsetsRequest] = offsets()
     asked = asyncio.ensure_future(client.beginning([("t", 0)]))
-    await until(lambda: cluster.metadata_asked >= 2)
+    await until_async(lambda: cluster.metadata_asked >= 2)
     cluster.lead("t", 2)
     assert await asked == {("t", 0): 7}
 
@@ -155,10 +156,10 @@ async def test_an_unknown_partition_is_told_with_the_number_there_are(cluster, c
         await client.beginning([("t", 7)])
 
 
-async def test_a_topic_that_asking_makes_is_waited_for_longer(cluster, client, monkeypatch, until) -> None:
+async def test_a_topic_that_asking_makes_is_waited_for_longer(cluster, client, monkeypatch) -> None:
     monkeypatch.setattr("kmini.client.cluster_connections.UNKNOWN_TOPIC_PATIENCE_MS", 0)
     asked = asyncio.ensure_future(client.partitions("new", create_missing=True))
-    await until(lambda: cluster.metadata_asked >= 2)
+    await until_async(lambda: cluster.metadata_asked >= 2)
     cluster.lead("new", 1, 2)
     assert await asked == [("new", 0), ("new", 1)]
     with pytest.raises(UnknownTopicOrPartition, match="new has no partition 2"):

@@ -15,6 +15,7 @@ from kmini.protocol.messages.api_versions import ApiVersionsRequest, ApiVersions
 from kmini.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kmini.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kmini.protocol.messages.produce import ProduceRequest
+from support.until import until_async
 
 NO_TOPICS = MetadataRequest(topics=[])
 
@@ -250,7 +251,7 @@ async def test_an_error_of_the_version_negotiation_is_raised(broker, connect) ->
         await connect(broker.address)
 
 
-async def test_what_was_sent_is_out_when_the_connection_is_closed(broker, connect, until) -> None:
+async def test_what_was_sent_is_out_when_the_connection_is_closed(broker, connect) -> None:
     broker.answers[ProduceRequest] = lambda _: None
     connection = await connect(broker.address)
     data = ProduceRequest.Topic.Partition(index=0, records=bytes(900_000))
@@ -258,7 +259,7 @@ async def test_what_was_sent_is_out_when_the_connection_is_closed(broker, connec
     for _ in range(5):
         await connection.send(ProduceRequest(acks=0, timeout_ms=0, topic_data=[topic]), expects_answer=False)
     await connection.close()
-    await until(lambda: len(broker.requests) == 5)
+    await until_async(lambda: len(broker.requests) == 5)
 
 
 async def test_a_broker_that_does_not_read_does_not_hold_up_the_end(connect, monkeypatch) -> None:

@@ -16,6 +16,7 @@ from kmini.protocol.errors import (
 )
 from kmini.protocol.messages.api_versions import ApiVersionsRequest
 from kmini.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+from support.until import until_async
 
 
 def deletes(**codes: int):
@@ -139,12 +140,12 @@ async def test_a_partition_that_the_answer_leaves_out_has_timed_out(cluster, cli
     assert type(results[("a", 0)].error) is RequestTimedOut
 
 
-async def test_while_the_leader_cannot_be_reached_its_successor_is_looked_for(cluster, client, until) -> None:
+async def test_while_the_leader_cannot_be_reached_its_successor_is_looked_for(cluster, client) -> None:
     cluster.lead("a", 1)
     cluster[2].answers[DeleteRecordsRequest] = deletes()
     await cluster[1].stop()
     deletion = client.delete_records_before({("a", 0): 5}, timeout_ms=20_000)
-    await until(lambda: cluster.metadata_asked)
+    await until_async(lambda: cluster.metadata_asked)
     cluster.lead("a", 2)
     assert await deletion == {("a", 0): (5, None)}
 
@@ -167,7 +168,7 @@ async def test_unknown_partitions_do_not_hinder_the_others(cluster, client, monk
         assert type(results[unknown].error) is UnknownTopicOrPartition
 
 
-async def test_the_call_returns_a_future_at_once(cluster, client, until) -> None:
+async def test_the_call_returns_a_future_at_once(cluster, client) -> None:
     cluster.lead("a", 1)
     release = asyncio.Event()
 
@@ -178,16 +179,16 @@ async def test_the_call_returns_a_future_at_once(cluster, client, until) -> None
     cluster[1].answers[DeleteRecordsRequest] = answer
     deletion = client.delete_records_before({("a", 0): 5}, timeout_ms=20_000)
     assert isinstance(deletion, asyncio.Future)
-    await until(lambda: cluster[1].asked(DeleteRecordsRequest))
+    await until_async(lambda: cluster[1].asked(DeleteRecordsRequest))
     assert not deletion.done()
     release.set()
     assert await deletion == {("a", 0): (5, None)}
 
 
-async def test_other_requests_do_not_wait_behind_a_deletion(cluster, client, until) -> None:
+async def test_other_requests_do_not_wait_behind_a_deletion(cluster, client) -> None:
     cluster.lead("a", 1)
     deletion = client.delete_records_before({("a", 0): 5}, timeout_ms=20_000)
-    await until(lambda: cluster[1].asked(DeleteRecordsRequest))
+    await until_async(lambda: cluster[1].asked(DeleteRecordsRequest))
     assert await client.partitions("a") == [("a", 0)]
     deletion.cancel()
 

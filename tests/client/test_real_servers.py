@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 
 import pytest
@@ -18,6 +17,7 @@ from kmini.protocol.errors import (
 )
 from kmini.protocol.messages.list_offsets import MAX_TIMESTAMP
 from kmini.protocol.records.compression import Codec
+from support.until import until_async
 
 
 async def go_through_everything(bootstrap_servers: str, topic: str) -> None:
@@ -94,31 +94,31 @@ async def go_through_groups_and_settings(bootstrap_servers: str, topic: str) -> 
 
         resource = ConfigResource.topic(topic)
         assert await client.alter_configs({resource: {"retention.ms": "60000"}}) == {resource: None}
-        await until(client, resource, ConfigEntry("retention.ms", "60000", "dynamic-topic", False, False))
+        await until_configured(client, resource, ConfigEntry("retention.ms", "60000", "dynamic-topic", False, False))
         assert await client.alter_configs({resource: {"retention.ms": None}}) == {resource: None}
-        await until(client, resource, ConfigEntry("retention.ms", "604800000", "default", False, False))
+        await until_configured(client, resource, ConfigEntry("retention.ms", "604800000", "default", False, False))
         refused = await client.alter_configs({resource: {"retention.ms": "soon"}})
         assert isinstance(refused[resource], InvalidConfig)
         assert await client.create_partitions({topic: 3}) == {topic: None}
         assert isinstance((await client.create_partitions({topic: 3}))[topic], InvalidPartitions)
 
 
-async def until(client: Client, resource: ConfigResource, entry: ConfigEntry) -> None:
-    """Apache Kafka answers before the broker that is asked next has heard of the change."""
-    for _ in range(1_500):
-        if entry in await client.describe_configs(resource):
-            return
-        await asyncio.sleep(0.02)
-    raise TimeoutError(f"{entry} never came")
+async def until_configured(client: Client, resource: ConfigResource, entry: ConfigEntry) -> None:
+    """Apache Kafka answers before the broker that is asked next has the change."""
+
+    async def is_configured() -> bool:
+        return entry in await client.describe_configs(resource)
+
+    await until_async(is_configured, f"{entry} of {resource}")
 
 
 async def until_known(client: Client, topic: str) -> None:
     """Apache Kafka answers CreateTopics before every broker, itself included, knows the topic."""
-    for _ in range(1_500):
-        if topic in {described.name for described in (await client.metadata()).topics}:
-            return
-        await asyncio.sleep(0.02)
-    raise TimeoutError(f"{topic} never showed in the metadata")
+
+    async def is_known() -> bool:
+        return topic in {described.name for described in (await client.metadata()).topics}
+
+    await until_async(is_known, f"{topic} in the metadata")
 
 
 async def test_everything_works_against_kmini(server, topic_names) -> None:

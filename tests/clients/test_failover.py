@@ -7,7 +7,6 @@ import contextlib
 import json
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -20,6 +19,7 @@ from kmini.client.produce import record
 from support import apache_kafka, client_adapters, transactional_clients
 from support.client_adapters import Client, Java, Sent, make_records
 from support.transactional_clients import TransactionalClient, read_committed
+from support.until import until
 
 CLIENTS = ["kafka-python", "aiokafka", "confluent-kafka", "java"]
 PATIENCE_S = 60
@@ -27,14 +27,6 @@ RECORDS = 8_000
 STAGE = RECORDS // 4
 AHEAD = 500
 """No client keeps back more records than this."""
-
-
-def until(is_so: Callable[[], bool], say: Callable[[], object] = lambda: "") -> None:
-    """Return when something is so that no event tells of."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < deadline, say()
-        time.sleep(0.02)
 
 
 @pytest.fixture

@@ -32,6 +32,7 @@ from kmini.protocol.messages.fetch import FetchRequest
 from kmini.protocol.messages.metadata import MetadataRequest
 from kmini.protocol.topics import TopicPartition
 from kmini.testing import Wire
+from support.until import until
 
 
 def public_methods(cls: type) -> dict[str, inspect.Signature]:
@@ -46,14 +47,6 @@ def operations_of(table: type) -> dict[str, inspect.Signature]:
     """What can be asked of a cluster; the other methods of a table are for the table itself."""
     methods = public_methods(table)
     return {name: methods[name] for name in methods if inspect.iscoroutinefunction(getattr(table, name))}
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    """Return when something is so that no event tells of; fails after 30 s."""
-    deadline = time.monotonic() + 30
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 @pytest.fixture

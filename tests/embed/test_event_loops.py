@@ -18,6 +18,7 @@ import uvloop
 
 from kmini import AsyncBroker, Broker, Cluster
 from kmini.broker.network.socket_server import PortTaken
+from support.until import until
 
 pytestmark = pytest.mark.usefixtures("leaves_nothing")
 
@@ -215,13 +216,6 @@ def test_it_cannot_be_started_twice_and_goes_on(run: Any, start: Start) -> None:
 
 def is_waiting(broker: Broker | AsyncBroker) -> bool:
     return len(broker._operations.core.purgatory) > 0
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
 
 
 def test_a_call_that_waits_while_the_broker_is_stopped_says_so() -> None:

@@ -28,6 +28,7 @@ from kmini.protocol.messages import (
 from kmini.protocol.messages.headers import RequestHeader
 from kmini.testing import ConnectionClosed, Wire
 from support.fuzz.mutations import request_frame
+from support.until import until
 
 NO_CLIENT_ID = -1
 TEN_MINUTES_MS = 600_000
@@ -77,16 +78,6 @@ def waiting_fetch(topic: str = "t", max_wait_ms: int = 0x7FFFFFFF) -> FetchReque
     wanted = FetchRequest.Partition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
     topics = [FetchRequest.Topic(topic=topic, partitions=[wanted])]
     return FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1 << 30, max_bytes=1 << 30, topics=topics)
-
-
-def eventually(claim: Callable[[], bool]) -> bool:
-    """Wait for what another thread brings about; bounded."""
-    deadline = time.monotonic() + 30
-    while not claim():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.005)
-    return True
 
 
 def core(broker: Broker) -> Any:
@@ -341,15 +332,15 @@ def test_dropped_connections_leave_nothing_behind(broker: Broker) -> None:
     wires = [Wire(broker.bootstrap_servers) for _ in range(50)]
     for wire in wires:
         wire.send(waiting_fetch(), 12)
-    assert eventually(lambda: len(core(broker).purgatory) == 50)
+    until(lambda: len(core(broker).purgatory) == 50)
     for number, wire in enumerate(wires):
         if number % 2:
             wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         wire.close()
-    assert eventually(lambda: len(core(broker).server.connections) == 0)
-    assert eventually(lambda: len(core(broker).purgatory) == 0)
-    assert eventually(lambda: core(broker).purgatory._watchers == {})
-    assert eventually(lambda: live_timers(broker) <= timers)
+    until(lambda: len(core(broker).server.connections) == 0)
+    until(lambda: len(core(broker).purgatory) == 0)
+    until(lambda: core(broker).purgatory._watchers == {})
+    until(lambda: live_timers(broker) <= timers)
 
 
 def test_a_connection_is_missed_although_others_had_to_have_their_turn(
@@ -360,8 +351,8 @@ def test_a_connection_is_missed_although_others_had_to_have_their_turn(
     for _ in range(5):
         with connect(broker) as connection:
             connection.sendall(frame(18, 0) + request_frame(waiting_fetch(), 12, 8))
-            assert eventually(lambda: len(core(broker).purgatory) == 1)
-        assert eventually(lambda: len(core(broker).purgatory) == 0)
+            until(lambda: len(core(broker).purgatory) == 1)
+        until(lambda: len(core(broker).purgatory) == 0)
 
 
 def test_a_connection_is_missed_although_it_did_not_read_for_a_while(broker: Broker) -> None:
@@ -374,10 +365,10 @@ def test_a_connection_is_missed_although_it_did_not_read_for_a_while(broker: Bro
     with Wire(broker.bootstrap_servers) as wire:
         correlation_id = wire.send(full, 12)
         wire.send(waiting, 12)
-        assert eventually(lambda: all(c._write_paused for c in core(broker).server.connections))
+        until(lambda: all(c._write_paused for c in core(broker).server.connections))
         wire.receive(FetchResponse, 12, correlation_id)
-        assert eventually(lambda: len(core(broker).purgatory) == 1)
-    assert eventually(lambda: len(core(broker).purgatory) == 0)
+        until(lambda: len(core(broker).purgatory) == 1)
+    until(lambda: len(core(broker).purgatory) == 0)
 
 
 def test_a_connection_that_is_gone_before_its_request_waits_does_not_wait(broker: Broker) -> None:
@@ -392,20 +383,20 @@ def test_a_connection_that_is_gone_before_its_request_waits_does_not_wait(broker
             wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             if number % 3 == 0:
                 wire.receive_frame()
-    assert eventually(lambda: len(core(broker).server.connections) == 0)
-    assert eventually(lambda: len(core(broker).purgatory) == 0)
+    until(lambda: len(core(broker).server.connections) == 0)
+    until(lambda: len(core(broker).purgatory) == 0)
 
 
 def test_connections_beyond_the_limit_are_refused(start: Callable[..., Broker]) -> None:
     broker = start(max_connections=3)
     kept = [connect(broker) for _ in range(3)]
-    assert eventually(lambda: len(core(broker).server.connections) == 3)
+    until(lambda: len(core(broker).server.connections) == 3)
     for _ in range(5):
         with connect(broker) as refused:
             assert is_closed(refused)
-    assert eventually(lambda: len(core(broker).server.connections) == 3)
+    until(lambda: len(core(broker).server.connections) == 3)
     kept.pop().close()
-    assert eventually(lambda: len(core(broker).server.connections) == 2)
+    until(lambda: len(core(broker).server.connections) == 2)
     with Wire(broker.bootstrap_servers) as wire:
         assert wire.ask(MetadataRequest(topics=[])).cluster_id
     for connection in kept:
@@ -425,11 +416,11 @@ def test_connections_of_one_address_beyond_its_limit_are_refused(
 ) -> None:
     broker = start(**settings)
     with connect(broker), connect(broker):
-        assert eventually(lambda: len(core(broker).server.connections) == 2)
+        until(lambda: len(core(broker).server.connections) == 2)
         with connect(broker) as refused:
             assert is_closed(refused)
-    assert eventually(lambda: not core(broker).server.connections)
-    assert eventually(lambda: not core(broker).server._per_host)
+    until(lambda: not core(broker).server.connections)
+    until(lambda: not core(broker).server._per_host)
     with Wire(broker.bootstrap_servers) as wire:
         assert wire.ask(MetadataRequest(topics=[])).cluster_id
 
@@ -457,7 +448,7 @@ def test_idle_connections_are_closed_and_others_are_not(start: Callable[..., Bro
             busy.ask(MetadataRequest(topics=[]))
         assert is_closed(idle)
         assert busy.ask(MetadataRequest(topics=[])).cluster_id
-        assert eventually(lambda: len(core(broker).server.connections) == 2)
+        until(lambda: len(core(broker).server.connections) == 2)
 
 
 def test_a_connection_that_waits_longer_than_it_may_be_idle_is_closed(start: Callable[..., Broker]) -> None:
@@ -465,11 +456,11 @@ def test_a_connection_that_waits_longer_than_it_may_be_idle_is_closed(start: Cal
     broker = start(connections_max_idle_ms=TEN_MINUTES_MS)
     with Wire(broker.bootstrap_servers) as wire:
         wire.send(waiting_fetch(), 12)
-        assert eventually(lambda: len(core(broker).purgatory) == 1)
+        until(lambda: len(core(broker).purgatory) == 1)
         broker.advance_clock(2 * TEN_MINUTES_MS, liveness=True)
         with pytest.raises(ConnectionClosed):
             wire.receive_frame()
-    assert eventually(lambda: len(core(broker).purgatory) == 0)
+    until(lambda: len(core(broker).purgatory) == 0)
 
 
 def test_a_connection_that_does_not_read_is_closed_when_it_was_idle_for_too_long(
@@ -487,16 +478,16 @@ def test_a_connection_that_does_not_read_is_closed_when_it_was_idle_for_too_long
             for _ in range(3):
                 each.send(fetch, 12)
         half_closed.socket.shutdown(socket.SHUT_WR)
-        assert eventually(lambda: all(c._write_paused for c in core(broker).server.connections))
+        until(lambda: all(c._write_paused for c in core(broker).server.connections))
         broker.advance_clock(2 * TEN_MINUTES_MS, liveness=True)
-        assert eventually(lambda: not core(broker).server.connections)
+        until(lambda: not core(broker).server.connections)
 
 
 def test_stopping_ends_every_wait_and_every_timer(start: Callable[..., Broker]) -> None:
     broker = start()
     with Wire(broker.bootstrap_servers) as wire:
         wire.send(waiting_fetch(), 12)
-        assert eventually(lambda: len(core(broker).purgatory) == 1)
+        until(lambda: len(core(broker).purgatory) == 1)
         stopped = core(broker)
         broker.stop()
         assert len(stopped.purgatory) == 0

@@ -29,7 +29,8 @@ from kmini.protocol.messages.fetch import FetchRequest
 from kmini.protocol.records.record import Record, decode_all
 from kmini.protocol.topics import TopicPartition
 from kmini.testing import ConnectionClosed
-from support.replicated_orders import LONG_MS, ORDERS, Deletion, Replicas, until
+from support.replicated_orders import LONG_MS, ORDERS, Deletion, Replicas
+from support.until import until
 
 # Interaction between user application and brokers, steps 1 and 2
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 from kmini import Cluster
 from kmini.broker.replication.replica_selection import RACK_AWARE
 from support.java_peer import Finished, RunTool
+from support.until import until
 
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 NODES = {1, 2, 3}
@@ -36,14 +36,6 @@ def tool(kafka_tool: RunTool, cluster: Cluster) -> RunTool:
         return finished
 
     return run
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    """Return when something is so that no event tells of; fails after 30 s."""
-    deadline = time.monotonic() + 30
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def plan(path: Path, replicas: list[int]) -> Path:

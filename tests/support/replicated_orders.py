@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +22,11 @@ from kmini.protocol.topics import TopicPartition
 from kmini.storage.filesystem import OsFileSystem
 from kmini.storage.offset_checkpoint_file import read_offsets
 from kmini.testing import Wire
+from support.until import until
 
 ORDERS = TopicPartition("orders", 0)
 LONG_MS = 600_000
 """Longer than any test runs, and than any test moves the clock."""
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    """Return when something is so that no event tells of; fails after 30 s."""
-    deadline = time.monotonic() + 30
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 class Deletion:

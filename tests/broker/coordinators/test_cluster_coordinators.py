@@ -6,7 +6,6 @@ Two or three brokers over one partition of `__consumer_offsets`; followers are h
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -40,19 +39,11 @@ from kmini.protocol.messages import (
     TxnOffsetCommitRequest,
 )
 from kmini.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
+from support.until import until_async
 
 OFFSETS = TopicPartition(CONSUMER_OFFSETS, 0)
 NONE = "NONE"
 COMMIT_TIMEOUT_MS = 5_000
-DEADLINE_S = 30
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Return when `condition` holds. Raises AssertionError after `DEADLINE_S`."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.002)
 
 
 class Coordinators:
@@ -109,13 +100,13 @@ class Coordinators:
         end = log.log_end_offset
         answer = asyncio.ensure_future(self.ask(request, version))
         self._waiting.add(answer)
-        await until(lambda: answer.done() or log.log_end_offset > end)
+        await until_async(lambda: answer.done() or log.log_end_offset > end)
         return answer
 
     async def settled(self) -> None:
         """Return when the coordinator has loaded what it was elected with."""
         partition = self.leader.partitions[OFFSETS]
-        await until(lambda: partition.has_settled)
+        await until_async(lambda: partition.has_settled)
 
     async def time_out(self) -> None:
         await self.clock.advance(COMMIT_TIMEOUT_MS, liveness=True)
@@ -270,7 +261,7 @@ async def test_a_commit_that_times_out_shows_once_the_replicas_have_it(start: St
     assert await world.committed() == 1
     world.release()
     log = world.leader.partitions[OFFSETS].log
-    await until(lambda: log.high_watermark == log.log_end_offset)
+    await until_async(lambda: log.high_watermark == log.log_end_offset)
     assert await world.committed() == 2
 
 
@@ -307,7 +298,7 @@ async def test_a_stable_fetch_waits_for_the_replicas(start: Start) -> None:
     answer = await world.appended(commit(2))
     fetched = asyncio.ensure_future(world.committed(stable=True))
     waiting = world.leader.purgatory
-    await until(lambda: len(waiting) == 2 or fetched.done())
+    await until_async(lambda: len(waiting) == 2 or fetched.done())
     await world.time_out()
     assert await fetched == "NOT_COORDINATOR", "as Apache Kafka answers where a stable fetch times out"
     assert code(await answer) == "COORDINATOR_NOT_AVAILABLE"
@@ -415,7 +406,7 @@ async def test_a_new_group_that_times_out_shows_without_members_once_the_replica
     assert await world.listed() == []
     world.release()
     log = world.leader.partitions[OFFSETS].log
-    await until(lambda: log.high_watermark == log.log_end_offset)
+    await until_async(lambda: log.high_watermark == log.log_end_offset)
     assert await world.described() == ("Empty", 0)
     assert await world.listed() == ["g"]
 
@@ -493,7 +484,7 @@ async def test_a_deleted_group_is_shown_until_the_replicas_have_its_tombstone(st
     assert await world.listed() == ["g"]
     world.release()
     log = world.leader.partitions[OFFSETS].log
-    await until(lambda: log.high_watermark == log.log_end_offset)
+    await until_async(lambda: log.high_watermark == log.log_end_offset)
     assert await world.listed() == []
     assert await world.committed() == -1
     assert world.leader.groups.groups == {}
@@ -510,7 +501,7 @@ async def test_a_new_coordinator_tells_nothing_that_may_be_lost_again(start: Sta
     log = world.followers[0].logs.logs[OFFSETS]
     await behind.fetcher_manager.hold()
     answer = await world.appended(commit_of(member_id, 2))
-    await until(lambda: log.log_end_offset == first.partitions[OFFSETS].log.log_end_offset)
+    await until_async(lambda: log.log_end_offset == first.partitions[OFFSETS].log.log_end_offset)
     await world.followers[0].fetcher_manager.hold()
     world.cluster.move_leader(OFFSETS, world.followers[0].config.node_id)
     assert code(await answer) == "NOT_COORDINATOR"

@@ -10,7 +10,6 @@ import os
 import re
 import socket
 import tempfile
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -53,6 +52,7 @@ from kmini.storage.log import PartitionLog
 from kmini.storage.log_config import LogConfig
 from kmini.storage.log_manager import LogManager
 from kmini.storage.validation import validate
+from support.until import until_async
 
 TABLE = """
     cleanup.policy                    log.cleanup.policy                       delete
@@ -247,14 +247,6 @@ class Three:
 
 
 T0 = TopicPartition("t", 0)
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    """Return when something is so that no event tells of; fails after 30 s."""
-    deadline = time.monotonic() + 30
-    while not is_so():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.005)
 
 
 @pytest.fixture
@@ -717,13 +709,13 @@ async def followers_that_lag_for_so_long_leave_the_isr(start: StartCluster, ask:
     three = await start(replica_lag_time_max_ms=60_000)
     late = three.followers[0]
     await three.append()
-    await until(lambda: three.end(late) == 1)
+    await until_async(lambda: three.end(late) == 1)
     await late.fetcher_manager.hold()
     await three.append()
     await three.clock.advance(30_000, liveness=True)
     assert late.config.node_id in three.cluster.state(T0).isr
     await three.clock.advance(100_000, liveness=True)
-    await until(lambda: late.config.node_id not in three.cluster.state(T0).isr)
+    await until_async(lambda: late.config.node_id not in three.cluster.state(T0).isr)
 
 
 @cluster_claim("broker.session.timeout.ms")
@@ -734,7 +726,7 @@ async def brokers_that_are_not_heard_of_for_so_long_are_dead(start: StartCluster
     await three.clock.advance(30_000, liveness=True)
     assert three.leader == lost
     await three.clock.advance(40_000, liveness=True)
-    await until(lambda: three.leader != lost)
+    await until_async(lambda: three.leader != lost)
 
 
 @cluster_claim("auto.leader.rebalance.enable")
@@ -755,24 +747,24 @@ async def leadership_returns_to_the_first_replica_so_often(start: StartCluster, 
 async def followers_wait_for_so_much(start: StartCluster, ask: Ask) -> None:
     three = await start(replica_fetch_min_bytes=5_000, replica_fetch_wait_max_ms=600_000)
     leader = three.cluster.brokers[three.leader]
-    await until(lambda: len(leader.purgatory) == 2)
+    await until_async(lambda: len(leader.purgatory) == 2)
     await three.append()
     assert len(leader.purgatory) == 2
     assert leader.purgatory.released == 0
     await three.append(b"x" * 5_000)
-    await until(lambda: [three.end(follower) for follower in three.followers] == [2, 2])
+    await until_async(lambda: [three.end(follower) for follower in three.followers] == [2, 2])
 
 
 @cluster_claim("replica.fetch.wait.max.ms")
 async def followers_wait_for_so_long(start: StartCluster, ask: Ask) -> None:
     three = await start(replica_fetch_min_bytes=5_000, replica_fetch_wait_max_ms=60_000)
     leader = three.cluster.brokers[three.leader]
-    await until(lambda: len(leader.purgatory) == 2)
+    await until_async(lambda: len(leader.purgatory) == 2)
     await three.append()
     await three.clock.advance(30_000, liveness=True)
     assert [three.end(follower) for follower in three.followers] == [0, 0]
     await three.clock.advance(40_000, liveness=True)
-    await until(lambda: [three.end(follower) for follower in three.followers] == [1, 1])
+    await until_async(lambda: [three.end(follower) for follower in three.followers] == [1, 1])
 
 
 async def batches_a_fetch(three: Three, partitions: int, appends: int) -> list[int]:
@@ -801,7 +793,7 @@ async def batches_a_fetch(three: Three, partitions: int, appends: int) -> list[i
         patch.setattr(Fetcher, "_take", beginning)
         late.fetcher_manager.release()
         logs = [late.logs.logs[TopicPartition("t", number)] for number in range(partitions)]
-        await until(lambda: [log.log_end_offset for log in logs] == [appends] * partitions)
+        await until_async(lambda: [log.log_end_offset for log in logs] == [appends] * partitions)
     return [count for count in brought if count]
 
 
@@ -822,13 +814,13 @@ async def followers_pause_so_long_after_an_error(start: StartCluster, ask: Ask) 
     three = await start(replica_fetch_backoff_ms=60_000, broker_session_timeout_ms=10_000_000)
     follower, leader = three.followers[0], three.leader
     await three.cluster.cut_off(leader)
-    await until(lambda: three.fetcher(follower)._is_pausing)
+    await until_async(lambda: three.fetcher(follower)._is_pausing)
     three.cluster.reconnect(leader)
     await three.append()
     await three.clock.advance(30_000, liveness=True)
     assert three.fetcher(follower)._is_pausing
     await three.clock.advance(40_000, liveness=True)
-    await until(lambda: three.end(follower) == 1)
+    await until_async(lambda: three.end(follower) == 1)
 
 
 @cluster_claim("request.timeout.ms")
@@ -840,7 +832,7 @@ async def coordinators_wait_so_long_for_replicas(start: StartCluster, ask: Ask) 
         await broker.fetcher_manager.hold()
     request = InitProducerIdRequest(transactional_id="mine", transaction_timeout_ms=60_000)
     waiting = asyncio.ensure_future(ask(coordinator, request, 4))
-    await until(lambda: len(coordinator.purgatory) > 0)
+    await until_async(lambda: len(coordinator.purgatory) > 0)
     await three.clock.advance(30_000, liveness=True)
     assert not waiting.done()
     await three.clock.advance(40_000, liveness=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +24,7 @@ from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.deletion import without_checkpoint
 from kmini.storage.validation import ValidatedRecords
+from support.until import until_async
 
 T0 = TopicPartition("t", 0)
 SETTINGS = {"listeners": "PLAINTEXT://127.0.0.1:0", "replica.fetch.wait.max.ms": "100"}
@@ -38,14 +38,6 @@ async def cluster(tmp_path: Path) -> AsyncIterator[LocalCluster]:
     topics.create(cluster.brokers[1], "t", replication_factor=3)
     yield cluster
     await cluster.stop()
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    """Return when something is so that no event tells of; fails after 30 s."""
-    deadline = time.monotonic() + 30
-    while not is_so():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.005)
 
 
 def client(cluster: LocalCluster) -> Client:
@@ -79,7 +71,7 @@ async def test_a_log_that_begins_anew_within_a_batch_takes_the_batch_whole(clust
         await ours.produce("t", 0, [record(b"%d" % number) for number in range(4)])
         assert (await ours.delete_records_before({T0: 3}))[T0].low_watermark == 3
         await cluster.restart(away)
-        await until(lambda: away in cluster.state(T0).isr)
+        await until_async(lambda: away in cluster.state(T0).isr)
         assert cluster.replica_offsets(T0)[away] == cluster.replica_offsets(T0)[cluster.state(T0).leader]
         cluster.move_leader(T0, away)
         read = [found.value async for found in ours.consume({T0: 3}, until={T0: 5})]
@@ -100,7 +92,7 @@ async def test_a_replica_whose_few_records_are_all_deleted_takes_the_batch_that_
         await ours.produce("t", 0, [record(b"%d" % number) for number in range(5)])
         assert (await ours.delete_records_before({T0: 3}))[T0].low_watermark == 3
     await cluster.restart(away)
-    await until(lambda: away in cluster.state(T0).isr)
+    await until_async(lambda: away in cluster.state(T0).isr)
     logs = [broker.logs.logs[T0] for broker in cluster.brokers.values()]
     assert [log.log_start_offset for log in logs] == [3, 3, 3]
     assert len({log.read(3, 1 << 20, limit_offset=5) for log in logs}) == 1
@@ -114,7 +106,7 @@ async def test_a_replica_that_comes_back_is_not_read_before_it_knows_where_the_l
             await ours.produce("t", 0, [record(b"value")])
         first = cluster.state(T0).leader
         away, other = sorted({1, 2, 3} - {first})
-        await until(lambda: cluster.replica_offsets(T0)[away].high_watermark == 5)
+        await until_async(lambda: cluster.replica_offsets(T0)[away].high_watermark == 5)
         await cluster.kill(away)
         assert (await ours.delete_records_before({T0: 4}))[T0].low_watermark == 4
         await cluster.kill(other)
@@ -123,7 +115,7 @@ async def test_a_replica_that_comes_back_is_not_read_before_it_knows_where_the_l
         assert cluster.replica_offsets(T0)[away].log_start_offset == 0, "nobody leads, who could tell it"
         assert await fetch_code(cluster.brokers[away], 0) == NotLeaderOrFollower.code
         await cluster.restart(first)
-        await until(lambda: cluster.replica_offsets(T0)[away].log_start_offset == 4)
+        await until_async(lambda: cluster.replica_offsets(T0)[away].log_start_offset == 4)
         assert await fetch_code(cluster.brokers[away], 4) == 0
 
 
@@ -180,7 +172,7 @@ async def test_the_high_watermark_stands_still_while_too_few_replicas_are_in_syn
     partition.append(ValidatedRecords.of(build_batch([Record(0, 0, None, b"value")])), 0)
     assert (partition.log.high_watermark, partition.log.log_end_offset) == (0, 1)
     await cluster.restart(first)
-    await until(lambda: partition.log.high_watermark == 1)
+    await until_async(lambda: partition.log.high_watermark == 1)
 
 
 async def test_a_log_is_not_cut_back_for_a_leader_that_is_followed_no_more(cluster: LocalCluster) -> None:
@@ -196,7 +188,7 @@ async def test_a_leader_that_is_cut_off_does_not_delete_as_if_it_were_the_last_r
     async with client(cluster) as ours:
         for _ in range(3):
             await ours.produce("t", 0, [record(b"value")])
-    await until(lambda: old.logs.logs[T0].high_watermark == 3)
+    await until_async(lambda: old.logs.logs[T0].high_watermark == 3)
     await cluster.cut_off(old.config.node_id)
     cluster._fence(old.config.node_id)  # its session is over
     for node_id in {1, 2, 3} - {old.config.node_id}:
@@ -218,7 +210,7 @@ async def test_a_restart_that_is_called_off_leaves_a_broker_that_can_be_started(
         assert starting.cancelled()
         assert not cluster.controller.is_live(2)
     await cluster.restart(2)
-    await until(lambda: 2 in cluster.state(T0).isr)
+    await until_async(lambda: 2 in cluster.state(T0).isr)
 
 
 async def test_whoever_is_cancelled_when_a_connection_is_made_is_cancelled(cluster: LocalCluster) -> None:

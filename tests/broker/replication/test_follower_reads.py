@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from kmini.protocol.errors import (
 from kmini.protocol.messages.fetch import FetchRequest
 from kmini.protocol.messages.list_offsets import LATEST, ListOffsetsRequest
 from kmini.protocol.topics import TopicPartition
+from support.until import until_async
 
 T0 = TopicPartition("t", 0)
 RACKS = {1: "a", 2: "b", 3: "c"}
@@ -55,7 +56,7 @@ async def running(path: Path, **settings: object) -> AsyncIterator[LocalCluster]
     try:
         topics.create(cluster.brokers[1], "t", replication_factor=3)
         if cluster.state(T0).leader != 1:
-            await until(lambda: {*cluster.state(T0).isr} == {1, 2, 3})
+            await until_async(lambda: {*cluster.state(T0).isr} == {1, 2, 3})
             cluster.move_leader(T0, 1)
         yield cluster
     finally:
@@ -66,14 +67,6 @@ async def running(path: Path, **settings: object) -> AsyncIterator[LocalCluster]
 async def cluster(tmp_path: Path) -> AsyncIterator[LocalCluster]:
     async with running(tmp_path) as cluster:
         yield cluster
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    """Return when something is so that no event tells of; fails after 30 s."""
-    deadline = time.monotonic() + 30
-    while not is_so():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.005)
 
 
 async def produce(cluster: LocalCluster, *values: bytes, **options: Any) -> None:
@@ -154,7 +147,7 @@ async def test_a_replica_without_the_offset_is_not_named(cluster: LocalCluster) 
     await produce(cluster, b"1")
     await cluster.brokers[2].fetcher_manager.hold()
     await produce(cluster, b"2", acks=1)
-    await until(lambda: cluster.replica_offsets(T0)[3].log_end_offset == 2)
+    await until_async(lambda: cluster.replica_offsets(T0)[3].log_end_offset == 2)
     assert (await send(cluster.brokers[1], fetch(1, rack="b"), 12)).preferred_read_replica == 2
     assert (await send(cluster.brokers[1], fetch(2, rack="b"), 12)).preferred_read_replica == LEADER
 
@@ -164,7 +157,7 @@ async def test_a_replica_that_is_not_in_sync_is_not_named(cluster: LocalCluster)
     await cluster.kill(2)
     assert (await send(cluster.brokers[1], fetch(0, rack="b"), 12)).preferred_read_replica == LEADER
     await cluster.restart(2)
-    await until(lambda: 2 in cluster.state(T0).isr)
+    await until_async(lambda: 2 in cluster.state(T0).isr)
     assert (await send(cluster.brokers[1], fetch(0, rack="b"), 12)).preferred_read_replica == 2
 
 
@@ -194,10 +187,10 @@ async def test_a_session_is_told_again_as_long_as_it_asks_the_leader(cluster: Lo
 
 async def test_a_follower_serves_consumers_up_to_its_high_watermark(cluster: LocalCluster) -> None:
     await produce(cluster, b"1", b"2")
-    await until(lambda: high_watermark(cluster, 2) == 2)
+    await until_async(lambda: high_watermark(cluster, 2) == 2)
     await cluster.brokers[3].fetcher_manager.hold()
     await produce(cluster, b"3", acks=1)  # which is on one follower, and not committed
-    await until(lambda: cluster.replica_offsets(T0)[2].log_end_offset == 3)
+    await until_async(lambda: cluster.replica_offsets(T0)[2].log_end_offset == 3)
     answer = await send(cluster.brokers[2], fetch(0, rack="b"), 12)
     assert (answer.error_code, answer.high_watermark, answer.preferred_read_replica) == (NONE, 2, LEADER)
     assert bytes(answer.records) == cluster.brokers[1].logs.logs[T0].read(0, 1 << 20, limit_offset=2)
@@ -209,7 +202,7 @@ async def test_a_follower_serves_consumers_up_to_its_high_watermark(cluster: Loc
 
 async def test_a_follower_serves_topics_by_id(cluster: LocalCluster) -> None:
     await produce(cluster, b"1")
-    await until(lambda: high_watermark(cluster, 2) == 1)
+    await until_async(lambda: high_watermark(cluster, 2) == 1)
     asked = fetch(0)
     asked.topics[0].topic_id = cluster.controller.topics["t"].id
     assert (await send(cluster.brokers[2], asked)).records
@@ -248,7 +241,7 @@ async def test_who_waits_at_a_follower_gets_what_is_committed_as_soon_as_it_is(t
     async with running(tmp_path, replica_fetch_wait_max_ms=LONG_MS, replica_lag_time_max_ms=2 * LONG_MS) as cluster:
         for count in range(1, 4):
             waiting = asyncio.ensure_future(send(cluster.brokers[2], fetch(count - 1, max_wait_ms=LONG_MS), 12))
-            await until(lambda: len(cluster.brokers[2].purgatory) == 1)
+            await until_async(lambda: len(cluster.brokers[2].purgatory) == 1)
             await produce(cluster, b"value")
             answer = await waiting
             assert (answer.error_code, answer.high_watermark) == (NONE, count)
@@ -257,18 +250,18 @@ async def test_who_waits_at_a_follower_gets_what_is_committed_as_soon_as_it_is(t
 
 async def test_who_waits_at_a_follower_that_comes_to_lead_is_sent_to_look_again(cluster: LocalCluster) -> None:
     await produce(cluster, b"value")
-    await until(lambda: high_watermark(cluster, 2) == 1)
+    await until_async(lambda: high_watermark(cluster, 2) == 1)
     waiting = asyncio.ensure_future(send(cluster.brokers[2], fetch(1, max_wait_ms=LONG_MS), 12))
-    await until(lambda: len(cluster.brokers[2].purgatory) == 1)
+    await until_async(lambda: len(cluster.brokers[2].purgatory) == 1)
     cluster.move_leader(T0, 2)
     assert (await waiting).error_code == NotLeaderOrFollower.code
 
 
 async def test_a_change_of_who_is_in_sync_disturbs_nobody_who_waits_at_a_follower(cluster: LocalCluster) -> None:
     await produce(cluster, b"value")
-    await until(lambda: high_watermark(cluster, 2) == 1)
+    await until_async(lambda: high_watermark(cluster, 2) == 1)
     waiting = asyncio.ensure_future(send(cluster.brokers[2], fetch(1, max_wait_ms=LONG_MS), 12))
-    await until(lambda: len(cluster.brokers[2].purgatory) == 1)
+    await until_async(lambda: len(cluster.brokers[2].purgatory) == 1)
     await cluster.kill(3)
     assert {*cluster.state(T0).isr} == {1, 2}
     assert not waiting.done()

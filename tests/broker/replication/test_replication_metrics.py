@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +18,7 @@ from kmini.client import Client
 from kmini.client.produce import record
 from kmini.protocol.messages.fetch import FetchResponse
 from kmini.protocol.topics import TopicPartition
+from support.until import until_async
 
 T0 = TopicPartition("t", 0)
 NODES = (1, 2, 3)
@@ -35,14 +34,6 @@ async def cluster(tmp_path: Path) -> AsyncIterator[LocalCluster]:
     topics.create(cluster.brokers[1], "t", replication_factor=3, configs={"min.insync.replicas": "3"})
     yield cluster
     await cluster.stop()
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    """Return when something is so that no event tells of; fails after 30 s."""
-    deadline = time.monotonic() + 30
-    while not is_so():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.005)
 
 
 def told(cluster: LocalCluster, node_id: int, name: str) -> float:
@@ -89,7 +80,7 @@ async def test_a_replica_that_is_missing_is_told_by_the_leader(cluster: LocalClu
     for name in ("UnderReplicatedPartitions", "UnderMinIsrPartitionCount"):
         assert by_node(cluster, name) == missing
     await cluster.restart(dead)
-    await until(lambda: dead in cluster.state(T0).isr)
+    await until_async(lambda: dead in cluster.state(T0).isr)
     for name in ("UnderReplicatedPartitions", "UnderMinIsrPartitionCount"):
         assert by_node(cluster, name) == nobody
 
@@ -102,14 +93,14 @@ async def test_changes_of_who_is_in_sync_are_counted_by_the_leader(cluster: Loca
         await cluster.brokers[late].fetcher_manager.hold()
         await client.produce("t", 0, [record(b"2")], acks=1)
     other = ({*NODES} - {leader, late}).pop()
-    await until(lambda: cluster.replica_offsets(T0)[other].log_end_offset == 2)
+    await until_async(lambda: cluster.replica_offsets(T0)[other].log_end_offset == 2)
     assert isinstance(cluster.clock, MovableClock)
     await cluster.clock.advance(1_500, liveness=True)
-    await until(lambda: cluster.state(T0).isr != NODES and late not in cluster.state(T0).isr)
+    await until_async(lambda: cluster.state(T0).isr != NODES and late not in cluster.state(T0).isr)
     shrinks = told(cluster, leader, "IsrShrinks_total")
     assert shrinks >= 1
     cluster.brokers[late].fetcher_manager.release()
-    await until(lambda: {*cluster.state(T0).isr} == {*NODES})
+    await until_async(lambda: {*cluster.state(T0).isr} == {*NODES})
     assert told(cluster, leader, "IsrExpands_total") == told(cluster, leader, "IsrShrinks_total")
     assert told(cluster, late, "IsrExpands_total") == 0
 

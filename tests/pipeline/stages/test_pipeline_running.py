@@ -25,6 +25,7 @@ from kmini.pipeline.stages.pipeline_progress import lines
 from kmini.pipeline.stages.running_pipeline import PipelineError, Running, reason
 from kmini.pipeline.stages.spark_checkpoint import LocalFiles, last_commit
 from support.server_process import StartServer
+from support.until import until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,13 +35,6 @@ WITHIN_S = 90.0
 
 def same(frame: DataFrame) -> DataFrame:
     return frame
-
-
-def until(is_so: Callable[[], object], about: str) -> None:
-    deadline = time.monotonic() + WITHIN_S
-    while not is_so():
-        assert time.monotonic() < deadline, f"not in time: {about}"
-        time.sleep(0.05)
 
 
 class Cluster:
@@ -165,22 +159,36 @@ def test_a_topic_is_purged_to_its_end_when_all_its_consumers_have_it(
         topics=[Topic("between", 1, consumer_groups=["billing"])],
     )
     with pipeline.start(spark=spark) as running:
-        until(lambda: commits(pipeline, "one") is not None and commits(pipeline, "two") is not None, "batches")
+        until(
+            lambda: commits(pipeline, "one") is not None and commits(pipeline, "two") is not None,
+            "batches",
+            timeout_s=WITHIN_S,
+        )
         # An earlier round of purging may have waited for a stage, too.
-        until(lambda: running.progress().topics[0].waits_for == "0 waits for group billing", "a purge that waits")
-        until(lambda: len(kept) == 6, "all six records")  # their stages may have begun before all were written
+        until(
+            lambda: running.progress().topics[0].waits_for == "0 waits for group billing",
+            "a purge that waits",
+            timeout_s=WITHIN_S,
+        )
+        until(
+            lambda: len(kept) == 6, "all six records", timeout_s=WITHIN_S
+        )  # their stages may have begun before all were written
         assert cluster.bounds("between") == (0, 6)
         committed = ConsumerGroupTopicPartitions("billing", [TopicPartition("between", 0, 4)])
         cluster.admin.alter_consumer_group_offsets([committed])["billing"].result(30)
-        until(lambda: cluster.bounds("between") == (4, 6), "a purge up to what the group committed")
+        until(lambda: cluster.bounds("between") == (4, 6), "a purge up to what the group committed", timeout_s=WITHIN_S)
         cluster.send("in", "g")
-        until(lambda: "g" in kept, "another record")
+        until(lambda: "g" in kept, "another record", timeout_s=WITHIN_S)
         assert cluster.bounds("between")[0] == 4
         committed = ConsumerGroupTopicPartitions("billing", [TopicPartition("between", 0, 7)])
         cluster.admin.alter_consumer_group_offsets([committed])["billing"].result(30)
-        until(lambda: cluster.bounds("between") == (7, 7), "a purge to the end")
+        until(lambda: cluster.bounds("between") == (7, 7), "a purge to the end", timeout_s=WITHIN_S)
         # The broker knows of it before the thread that asked has its answer.
-        until(lambda: any(line == "between: 7 purged" for line in lines(running.progress())), "the purge to be told")
+        until(
+            lambda: any(line == "between: 7 purged" for line in lines(running.progress())),
+            "the purge to be told",
+            timeout_s=WITHIN_S,
+        )
     assert kept == [*"abcdefg"]
 
 
@@ -224,7 +232,7 @@ def test_a_stage_that_raises_stops_the_others_upstream_first(
     )
     cluster.send("in", "good")
     running = pipeline.start(spark=spark)
-    until(lambda: commits(pipeline, "fails") is not None, "a batch")
+    until(lambda: commits(pipeline, "fails") is not None, "a batch", timeout_s=WITHIN_S)
     cluster.send("in", "bad")
     with pytest.raises(PipelineError) as failed:
         running.wait()
@@ -293,7 +301,7 @@ def test_a_checkpoint_that_somebody_writes_is_refused(
         with pytest.raises(PipelineError, match="another query writes this checkpoint"):
             pipeline.start(spark=spark)
         cluster.send("in", "a")
-        until(lambda: cluster.values("out") == ["a"], "the first one goes on")
+        until(lambda: cluster.values("out") == ["a"], "the first one goes on", timeout_s=WITHIN_S)
         running.check()
     pipeline.start(spark=spark).stop()
 
@@ -340,12 +348,12 @@ def test_a_purge_that_is_refused_stops_nothing(
     stages = [Stage("s", same, reads="in", writes="between"), Stage("t", same, reads="between", writes="out")]
     pipeline = piped(*stages, topics=[Topic("between", purge=True)])
     with pipeline.start(spark=spark) as running:
-        until(lambda: "POLICY_VIOLATION" in running.progress().topics[0].waits_for, "a refusal")
+        until(lambda: "POLICY_VIOLATION" in running.progress().topics[0].waits_for, "a refusal", timeout_s=WITHIN_S)
         cluster.send("in", "d", key=b"k")
-        until(lambda: cluster.bounds("out")[1] == 4, "the stream goes on")
+        until(lambda: cluster.bounds("out")[1] == 4, "the stream goes on", timeout_s=WITHIN_S)
         assert cluster.admin.incremental_alter_configs([_delete_too("between")])
-        until(lambda: cluster.bounds("between") == (4, 4), "another attempt")
-        until(lambda: running.progress().topics[0].waits_for == "", "no trouble")
+        until(lambda: cluster.bounds("between") == (4, 4), "another attempt", timeout_s=WITHIN_S)
+        until(lambda: running.progress().topics[0].waits_for == "", "no trouble", timeout_s=WITHIN_S)
 
 
 def _delete_too(topic: str) -> Any:
@@ -403,11 +411,15 @@ def test_who_to_be_is_said_once_and_a_missing_right_to_delete_stops_nothing(
             kafka=alice.kafka,
         )
         with pipeline.start(spark=spark) as running:
-            until(lambda: "TOPIC_AUTHORIZATION_FAILED" in running.progress().topics[0].waits_for, "a refusal")
+            until(
+                lambda: "TOPIC_AUTHORIZATION_FAILED" in running.progress().topics[0].waits_for,
+                "a refusal",
+                timeout_s=WITHIN_S,
+            )
             admin.send("alice-in", "d")
-            until(lambda: admin.bounds("alice-out")[1] == 4, "the stream goes on")
+            until(lambda: admin.bounds("alice-out")[1] == 4, "the stream goes on", timeout_s=WITHIN_S)
             let_alice(AclOperation.DELETE)
-            until(lambda: admin.bounds("alice-between") == (4, 4), "another attempt")
+            until(lambda: admin.bounds("alice-between") == (4, 4), "another attempt", timeout_s=WITHIN_S)
         with pytest.raises(PipelineError, match="AUTHENTICATION"):
             pipeline.with_kafka(settings=signed_in("admin", "wrong").kafka.settings).start(spark=spark)
 
