@@ -28,17 +28,15 @@ TABLES = {
 LONG_MODULES = {
     "protocol/records/columns.py": 711,
     "protocol/records/sieve.py": 1023,
-    "storage/log.py": 534,
-    "storage/segment.py": 494,
 }
 
 LONG_TESTS = {
     "tests/broker/controller/test_controller.py": 486,
-    "tests/broker/coordinators/test_cluster_coordinators.py": 528,
+    "tests/broker/coordinators/test_cluster_coordinators.py": 523,
     "tests/broker/groups/test_group_store.py": 453,
     "tests/broker/groups/test_rebalance.py": 658,
     "tests/broker/handlers/test_incremental_alter_configs.py": 477,
-    "tests/broker/handlers/test_settings_in_force.py": 839,
+    "tests/broker/handlers/test_settings_in_force.py": 830,
     "tests/broker/handlers/test_transactions_txn.py": 545,
     "tests/broker/security/test_authentication.py": 617,
     "tests/broker/test_cluster_chaos.py": 483,

@@ -10,6 +10,7 @@ import pytest
 from kmini.broker import scheduler
 from kmini.broker.broker import Broker
 from kmini.broker.settings.broker_config import BrokerConfig
+from support.broker.clusters import Clusters
 
 StartBroker = Callable[..., Awaitable[Broker]]
 
@@ -19,6 +20,14 @@ def long_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Work that takes microseconds ends in one turn of the loop, also where the machine stops this process meanwhile;
     tests of turns give them a length of their own."""
     monkeypatch.setattr(scheduler, "_TURN_S", 60.0)
+
+
+@pytest.fixture
+async def clusters(tmp_path: Path) -> AsyncIterator[Clusters]:
+    """Clusters of brokers over directories of this test: `await clusters.start(3, …)`."""
+    clusters = Clusters(tmp_path)
+    yield clusters
+    await clusters.stop_all()
 
 
 @pytest.fixture

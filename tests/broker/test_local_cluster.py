@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -13,28 +13,22 @@ from kmini.broker.clock import MovableClock
 from kmini.broker.controller import elections, topics
 from kmini.broker.controller.reassignments import reassign
 from kmini.broker.local_cluster import LocalCluster
-from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.client import Client
 from kmini.client.produce import record
 from kmini.protocol.errors import KafkaError, RequestTimedOut
 from kmini.protocol.topics import TopicPartition
+from support.broker.clusters import Clusters, broker_configs
 from support.until import until_async
 
 T0 = TopicPartition("t", 0)
 
 
-def configs(count: int, **settings: object) -> list[BrokerConfig]:
-    common = {"listeners": "PLAINTEXT://127.0.0.1:0", "replica.fetch.wait.max.ms": "100"}
-    common |= {name.replace("_", "."): str(value) for name, value in settings.items()}
-    return [BrokerConfig.parse({**common, "node.id": str(node_id)}) for node_id in range(1, count + 1)]
+SETTINGS = {"replica.fetch.wait.max.ms": 100}
 
 
 @pytest.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[LocalCluster]:
-    cluster = LocalCluster(configs(3), str(tmp_path), is_temporary=True)
-    await cluster.start()
-    yield cluster
-    await cluster.stop()
+async def cluster(clusters: Clusters) -> LocalCluster:
+    return await clusters.start(3, SETTINGS)
 
 
 def leader(cluster: LocalCluster, topic_partition: TopicPartition = T0) -> Broker:
@@ -106,31 +100,27 @@ async def test_who_was_alone_in_sync_leads_again_when_it_comes_back(cluster: Loc
     assert ends(cluster) == [1, 1]
 
 
-async def test_a_log_that_parted_is_cut_back_to_its_leader(tmp_path: Path) -> None:
-    cluster = LocalCluster(configs(2, unclean_leader_election_enable="true"), str(tmp_path), is_temporary=True)
-    await cluster.start()
-    try:
-        topics.create(cluster.brokers[1], "t", replication_factor=2)
-        first = leader(cluster).config.node_id
-        second = 3 - first
-        async with client(cluster) as ours:
-            await ours.produce("t", 0, [record(b"common")])
-        await cluster.kill(second)
-        async with Client(leader(cluster).address) as ours:
-            await ours.produce("t", 0, [record(b"lost")])
-            await ours.produce("t", 0, [record(b"lost too")])
-        await cluster.kill(first)
-        await cluster.restart(second)
-        assert leader(cluster).config.node_id == second
-        async with Client(leader(cluster).address) as ours:
-            await ours.produce("t", 0, [record(b"kept")])
-        await cluster.restart(first)
-        await until_async(lambda: isr(cluster) == {1, 2})
-        logs = [broker.logs.logs[T0] for broker in cluster.brokers.values()]
-        assert [log.log_end_offset for log in logs] == [2, 2]
-        assert len({log.read(0, 1 << 20, limit_offset=2) for log in logs}) == 1
-    finally:
-        await cluster.stop()
+async def test_a_log_that_parted_is_cut_back_to_its_leader(clusters: Clusters) -> None:
+    cluster = await clusters.start(2, SETTINGS, unclean_leader_election_enable="true")
+    topics.create(cluster.brokers[1], "t", replication_factor=2)
+    first = leader(cluster).config.node_id
+    second = 3 - first
+    async with client(cluster) as ours:
+        await ours.produce("t", 0, [record(b"common")])
+    await cluster.kill(second)
+    async with Client(leader(cluster).address) as ours:
+        await ours.produce("t", 0, [record(b"lost")])
+        await ours.produce("t", 0, [record(b"lost too")])
+    await cluster.kill(first)
+    await cluster.restart(second)
+    assert leader(cluster).config.node_id == second
+    async with Client(leader(cluster).address) as ours:
+        await ours.produce("t", 0, [record(b"kept")])
+    await cluster.restart(first)
+    await until_async(lambda: isr(cluster) == {1, 2})
+    logs = [broker.logs.logs[T0] for broker in cluster.brokers.values()]
+    assert [log.log_end_offset for log in logs] == [2, 2]
+    assert len({log.read(0, 1 << 20, limit_offset=2) for log in logs}) == 1
 
 
 async def test_a_deletion_is_answered_when_every_live_replica_has_followed(cluster: LocalCluster) -> None:
@@ -144,13 +134,13 @@ async def test_a_deletion_is_answered_when_every_live_replica_has_followed(clust
 
 
 async def test_all_of_it_is_there_after_a_restart_of_all(tmp_path: Path) -> None:
-    first = LocalCluster(configs(3), str(tmp_path))
+    first = LocalCluster(broker_configs(3, SETTINGS), str(tmp_path))
     await first.start()
     create(first)
     async with client(first) as ours:
         await ours.produce("t", 0, [record(b"value")])
     await first.stop()
-    again = LocalCluster(configs(3), str(tmp_path))
+    again = LocalCluster(broker_configs(3, SETTINGS), str(tmp_path))
     await again.start()
     try:
         assert isr(again) == {1, 2, 3}
@@ -209,20 +199,14 @@ async def test_a_reassignment_that_cannot_end_is_called_off(cluster: LocalCluste
 
 
 @pytest.fixture
-async def start(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[tuple[LocalCluster, MovableClock]]]]:
+def start(clusters: Clusters) -> Callable[..., Awaitable[tuple[LocalCluster, MovableClock]]]:
     """A maker of clusters whose clock is moved; settings are written with underscores for dots."""
-    started: list[LocalCluster] = []
 
     async def start(**settings: object) -> tuple[LocalCluster, MovableClock]:
         clock = MovableClock()
-        cluster = LocalCluster(configs(3, **settings), str(tmp_path), clock=clock, is_temporary=True)
-        await cluster.start()
-        started.append(cluster)
-        return cluster, clock
+        return await clusters.start(3, SETTINGS, clock=clock, **settings), clock
 
-    yield start
-    for cluster in started:
-        await cluster.stop()
+    return start
 
 
 async def test_a_leader_that_is_cut_off_is_replaced_and_what_only_it_has_is_given_up(

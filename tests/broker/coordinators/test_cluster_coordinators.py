@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,6 @@ from kmini.broker.clock import MovableClock
 from kmini.broker.controller import topics
 from kmini.broker.coordinators.coordinator_topic import Producer
 from kmini.broker.local_cluster import LocalCluster
-from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.broker.transactions.markers import Marker, write_markers
 from kmini.client import Client
 from kmini.client.address import parse_addresses
@@ -39,6 +37,7 @@ from kmini.protocol.messages import (
     TxnOffsetCommitRequest,
 )
 from kmini.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
+from support.broker.clusters import Clusters
 from support.until import until_async
 
 OFFSETS = TopicPartition(CONSUMER_OFFSETS, 0)
@@ -185,25 +184,21 @@ def code(answer: Any) -> str:
 
 
 @pytest.fixture
-async def start(tmp_path: Path) -> AsyncIterator[Callable[..., Any]]:
+async def start(clusters: Clusters) -> AsyncIterator[Callable[..., Any]]:
     """A maker of one cluster; settings are written with underscores for dots."""
     started: list[Coordinators] = []
 
     async def start(brokers: int = 2, **settings: object) -> Coordinators:
         properties = {
-            "listeners": "PLAINTEXT://127.0.0.1:0",
             "offsets.topic.num.partitions": "1",
             "transaction.state.log.num.partitions": "1",
             "offsets.commit.timeout.ms": str(COMMIT_TIMEOUT_MS),
             "replica.fetch.wait.max.ms": "50",
             "group.initial.rebalance.delay.ms": "0",
             "auto.leader.rebalance.enable": "false",
-            **{name.replace("_", "."): str(value) for name, value in settings.items()},
         }
-        configs = [BrokerConfig.parse({**properties, "node.id": str(one)}) for one in range(1, brokers + 1)]
         clock = MovableClock()
-        cluster = LocalCluster(configs, str(tmp_path), clock=clock, is_temporary=True)
-        await cluster.start()
+        cluster = await clusters.start(brokers, properties, clock=clock, **settings)
         started.append(Coordinators(cluster, clock))
         await started[-1].begin()
         return started[-1]
@@ -211,7 +206,7 @@ async def start(tmp_path: Path) -> AsyncIterator[Callable[..., Any]]:
     yield start
     for one in started:
         one.release()
-        await one.cluster.stop()
+        await clusters.stop(one.cluster)
         await one.end()
 
 

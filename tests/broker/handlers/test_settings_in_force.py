@@ -9,7 +9,6 @@ import asyncio
 import os
 import re
 import socket
-import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -52,6 +51,7 @@ from kmini.storage.log import PartitionLog
 from kmini.storage.log_config import LogConfig
 from kmini.storage.log_manager import LogManager
 from kmini.storage.validation import validate
+from support.broker.clusters import Clusters
 from support.until import until_async
 
 TABLE = """
@@ -250,25 +250,16 @@ T0 = TopicPartition("t", 0)
 
 
 @pytest.fixture
-async def start_cluster(tmp_path: Path) -> AsyncIterator[StartCluster]:
+async def start_cluster(clusters: Clusters) -> StartCluster:
     """A maker of clusters, each instead of the one before; underscores stand for dots."""
-    started: list[LocalCluster] = []
 
     async def start_cluster(partitions: int = 1, **settings: object) -> Three:
-        if started:
-            await started.pop().stop()
-        properties = {name.replace("_", "."): str(value) for name, value in settings.items()}
-        properties["listeners"] = "PLAINTEXT://127.0.0.1:0"
-        configs = [BrokerConfig.parse({**properties, "node.id": str(node_id)}) for node_id in (1, 2, 3)]
-        directory = tempfile.mkdtemp(dir=tmp_path)
-        started.append(LocalCluster(configs, directory, clock=MovableClock(), is_temporary=True))
-        await started[0].start()
-        topics.create(started[0].brokers[1], "t", partitions=partitions, replication_factor=3)
-        return Three(started[0])
+        await clusters.stop_all()
+        cluster = await clusters.start(3, clock=MovableClock(), **settings)
+        topics.create(cluster.brokers[1], "t", partitions=partitions, replication_factor=3)
+        return Three(cluster)
 
-    yield start_cluster
-    for cluster in started:
-        await cluster.stop()
+    return start_cluster
 
 
 # --- the table

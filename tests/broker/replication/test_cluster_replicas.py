@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from kmini.broker.broker import Broker
 from kmini.broker.controller import elections, topics
 from kmini.broker.local_cluster import LocalCluster
-from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.client import Client
 from kmini.client.address import Address
 from kmini.client.connection import Connection, ConnectionSettings
@@ -24,6 +21,7 @@ from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.deletion import without_checkpoint
 from kmini.storage.validation import ValidatedRecords
+from support.broker.clusters import Clusters
 from support.until import until_async
 
 T0 = TopicPartition("t", 0)
@@ -31,13 +29,10 @@ SETTINGS = {"listeners": "PLAINTEXT://127.0.0.1:0", "replica.fetch.wait.max.ms":
 
 
 @pytest.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[LocalCluster]:
-    configs = [BrokerConfig.parse({**SETTINGS, "node.id": str(node_id)}) for node_id in (1, 2, 3)]
-    cluster = LocalCluster(configs, str(tmp_path), is_temporary=True)
-    await cluster.start()
+async def cluster(clusters: Clusters) -> LocalCluster:
+    cluster = await clusters.start(3, SETTINGS)
     topics.create(cluster.brokers[1], "t", replication_factor=3)
-    yield cluster
-    await cluster.stop()
+    return cluster
 
 
 def client(cluster: LocalCluster) -> Client:

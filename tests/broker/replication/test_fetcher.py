@@ -4,31 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from kmini.broker.clock import MovableClock
 from kmini.broker.controller import topics
 from kmini.broker.local_cluster import LocalCluster
-from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.client.connection import Connection
 from kmini.protocol.topics import TopicPartition
+from support.broker.clusters import Clusters
 
 T0 = TopicPartition("t", 0)
 
 
 @pytest.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[LocalCluster]:
+async def cluster(clusters: Clusters) -> LocalCluster:
     """Three brokers on a clock that stands still: a pause does not end by itself."""
-    settings = {"listeners": "PLAINTEXT://127.0.0.1:0"}
-    configs = [BrokerConfig.parse({**settings, "node.id": str(node_id)}) for node_id in (1, 2, 3)]
-    cluster = LocalCluster(configs, str(tmp_path), clock=MovableClock(), is_temporary=True)
-    await cluster.start()
+    cluster = await clusters.start(3, clock=MovableClock())
     topics.create(cluster.brokers[1], "t", replication_factor=3)
-    yield cluster
-    await cluster.stop()
+    return cluster
 
 
 @pytest.mark.parametrize("turns", range(8))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,7 +16,7 @@ from kmini.broker.broker import Broker
 from kmini.broker.controller import topics
 from kmini.broker.local_cluster import LocalCluster
 from kmini.broker.replication.replica_selection import LEADER, RACK_AWARE
-from kmini.broker.settings.broker_config import BrokerConfig, ConfigError
+from kmini.broker.settings.broker_config import ConfigError
 from kmini.client import Address, Client, Connection, parse_addresses
 from kmini.client.produce import record
 from kmini.protocol.errors import (
@@ -31,6 +29,7 @@ from kmini.protocol.errors import (
 from kmini.protocol.messages.fetch import FetchRequest
 from kmini.protocol.messages.list_offsets import LATEST, ListOffsetsRequest
 from kmini.protocol.topics import TopicPartition
+from support.broker.clusters import Clusters, broker_configs
 from support.until import until_async
 
 T0 = TopicPartition("t", 0)
@@ -39,34 +38,19 @@ LONG_MS = 60_000
 """Longer than any test: nothing here may depend on its end."""
 
 
-def configs(**settings: object) -> list[BrokerConfig]:
-    common = {"listeners": "PLAINTEXT://127.0.0.1:0", "replica.selector.class": RACK_AWARE}
-    common |= {name.replace("_", "."): str(value) for name, value in settings.items()}
-    common = {name: value for name, value in common.items() if value != "None"}
-    return [
-        BrokerConfig.parse({**common, "node.id": str(node_id), "broker.rack": rack}) for node_id, rack in RACKS.items()
-    ]
-
-
-@asynccontextmanager
-async def running(path: Path, **settings: object) -> AsyncIterator[LocalCluster]:
+async def start(clusters: Clusters, **settings: object) -> LocalCluster:
     """Three brokers in three racks, and the topic "t" with a replica on each, led by the one in rack "a"."""
-    cluster = LocalCluster(configs(**settings), str(path), is_temporary=True)
-    await cluster.start()
-    try:
-        topics.create(cluster.brokers[1], "t", replication_factor=3)
-        if cluster.state(T0).leader != 1:
-            await until_async(lambda: {*cluster.state(T0).isr} == {1, 2, 3})
-            cluster.move_leader(T0, 1)
-        yield cluster
-    finally:
-        await cluster.stop()
+    cluster = await clusters.start(3, racks=RACKS, **settings)
+    topics.create(cluster.brokers[1], "t", replication_factor=3)
+    if cluster.state(T0).leader != 1:
+        await until_async(lambda: {*cluster.state(T0).isr} == {1, 2, 3})
+        cluster.move_leader(T0, 1)
+    return cluster
 
 
 @pytest.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[LocalCluster]:
-    async with running(tmp_path) as cluster:
-        yield cluster
+async def cluster(clusters: Clusters) -> LocalCluster:
+    return await start(clusters, replica_selector_class=RACK_AWARE)
 
 
 async def produce(cluster: LocalCluster, *values: bytes, **options: Any) -> None:
@@ -135,12 +119,12 @@ async def test_clients_that_do_not_know_of_it_are_served_by_the_leader(cluster: 
     assert (await send(cluster.brokers[1], fetch(0, rack="b"), 10)).records
 
 
-async def test_without_a_selector_the_leader_serves_everybody(tmp_path: Path) -> None:
-    async with running(tmp_path, replica_selector_class=None) as cluster:
-        await produce(cluster, b"value")
-        answer = await send(cluster.brokers[1], fetch(0, rack="b"), 12)
-        assert answer.preferred_read_replica == LEADER
-        assert answer.records
+async def test_without_a_selector_the_leader_serves_everybody(clusters: Clusters) -> None:
+    cluster = await start(clusters)
+    await produce(cluster, b"value")
+    answer = await send(cluster.brokers[1], fetch(0, rack="b"), 12)
+    assert answer.preferred_read_replica == LEADER
+    assert answer.records
 
 
 async def test_a_replica_without_the_offset_is_not_named(cluster: LocalCluster) -> None:
@@ -236,16 +220,17 @@ async def test_a_follower_refuses_old_clients_and_followers_and_questions_for_of
     assert (await send(cluster.brokers[2], latest)).error_code == NotLeaderOrFollower.code
 
 
-async def test_who_waits_at_a_follower_gets_what_is_committed_as_soon_as_it_is(tmp_path: Path) -> None:
+async def test_who_waits_at_a_follower_gets_what_is_committed_as_soon_as_it_is(clusters: Clusters) -> None:
     """The leader answers a follower at once when the high watermark moves: its fetches may wait for a minute here."""
-    async with running(tmp_path, replica_fetch_wait_max_ms=LONG_MS, replica_lag_time_max_ms=2 * LONG_MS) as cluster:
-        for count in range(1, 4):
-            waiting = asyncio.ensure_future(send(cluster.brokers[2], fetch(count - 1, max_wait_ms=LONG_MS), 12))
-            await until_async(lambda: len(cluster.brokers[2].purgatory) == 1)
-            await produce(cluster, b"value")
-            answer = await waiting
-            assert (answer.error_code, answer.high_watermark) == (NONE, count)
-            assert answer.records
+    waits = {"replica_fetch_wait_max_ms": LONG_MS, "replica_lag_time_max_ms": 2 * LONG_MS}
+    cluster = await start(clusters, replica_selector_class=RACK_AWARE, **waits)
+    for count in range(1, 4):
+        waiting = asyncio.ensure_future(send(cluster.brokers[2], fetch(count - 1, max_wait_ms=LONG_MS), 12))
+        await until_async(lambda: len(cluster.brokers[2].purgatory) == 1)
+        await produce(cluster, b"value")
+        answer = await waiting
+        assert (answer.error_code, answer.high_watermark) == (NONE, count)
+        assert answer.records
 
 
 async def test_who_waits_at_a_follower_that_comes_to_lead_is_sent_to_look_again(cluster: LocalCluster) -> None:
@@ -271,7 +256,7 @@ async def test_a_change_of_who_is_in_sync_disturbs_nobody_who_waits_at_a_followe
 
 def test_another_selector_than_kafkas_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"replica\.selector\.class"):
-        configs(replica_selector_class="com.example.Selector")
+        broker_configs(3, replica_selector_class="com.example.Selector")
 
 
 # --- with a client of somebody else's

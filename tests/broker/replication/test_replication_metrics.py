@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -13,11 +10,11 @@ from kmini.broker.controller import topics
 from kmini.broker.controller.reassignments import reassign
 from kmini.broker.local_cluster import LocalCluster
 from kmini.broker.metrics import metrics_text
-from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.client import Client
 from kmini.client.produce import record
 from kmini.protocol.messages.fetch import FetchResponse
 from kmini.protocol.topics import TopicPartition
+from support.broker.clusters import Clusters
 from support.until import until_async
 
 T0 = TopicPartition("t", 0)
@@ -25,15 +22,11 @@ NODES = (1, 2, 3)
 
 
 @pytest.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[LocalCluster]:
+async def cluster(clusters: Clusters) -> LocalCluster:
     """Three brokers, and the topic "t" with a replica on each, of which all have to be in sync."""
-    common = {"listeners": "PLAINTEXT://127.0.0.1:0", "replica.lag.time.max.ms": "1000"}
-    configs = [BrokerConfig.parse({**common, "node.id": str(node_id)}) for node_id in NODES]
-    cluster = LocalCluster(configs, str(tmp_path), clock=MovableClock(), is_temporary=True)
-    await cluster.start()
+    cluster = await clusters.start(3, clock=MovableClock(), replica_lag_time_max_ms=1000)
     topics.create(cluster.brokers[1], "t", replication_factor=3, configs={"min.insync.replicas": "3"})
-    yield cluster
-    await cluster.stop()
+    return cluster
 
 
 def told(cluster: LocalCluster, node_id: int, name: str) -> float:

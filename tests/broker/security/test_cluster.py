@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -10,13 +9,14 @@ import pytest
 from kmini.broker.controller import topics
 from kmini.broker.local_cluster import LocalCluster
 from kmini.broker.security.resources import AclOperation, PermissionType, ResourceType
-from kmini.broker.settings.broker_config import BrokerConfig, ConfigError
+from kmini.broker.settings.broker_config import ConfigError
 from kmini.client import Client, Sasl
 from kmini.client.produce import record
 from kmini.protocol import messages as m
 from kmini.protocol.errors import TopicAuthorizationFailed
 from kmini.protocol.topics import TopicPartition
 from support.broker.access_rules import STANDARD, acl
+from support.broker.clusters import Clusters, broker_configs
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 BROKER = 'username="broker" password="between-us"'
@@ -24,8 +24,8 @@ USERS = 'user_broker="between-us" user_alice="wonderland"'
 T0 = TopicPartition("t", 0)
 
 
-def configs(jaas: str = f"{MODULE} required {BROKER} {USERS};", **changed: str) -> list[BrokerConfig]:
-    common = {
+def properties(jaas: str = f"{MODULE} required {BROKER} {USERS};") -> dict[str, str]:
+    return {
         "listeners": "CLIENTS://127.0.0.1:0,BROKERS://127.0.0.1:0",
         "listener.security.protocol.map": "CLIENTS:SASL_PLAINTEXT,BROKERS:SASL_PLAINTEXT",
         "inter.broker.listener.name": "BROKERS",
@@ -36,19 +36,15 @@ def configs(jaas: str = f"{MODULE} required {BROKER} {USERS};", **changed: str) 
         "super.users": "User:broker",
         "replica.fetch.wait.max.ms": "100",
         "replica.fetch.backoff.ms": "50",
-        **changed,
     }
-    return [BrokerConfig.parse({**common, "node.id": str(node_id)}) for node_id in (1, 2)]
 
 
 @pytest.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[LocalCluster]:
-    cluster = LocalCluster(configs(), str(tmp_path), is_temporary=True)
-    await cluster.start()
+async def cluster(clusters: Clusters) -> LocalCluster:
+    cluster = await clusters.start(2, properties())
     topics.create(cluster.brokers[1], "t", replication_factor=2)
     cluster.controller.create_acls([acl(AclOperation.ALL, ResourceType.TOPIC, "*")])
-    yield cluster
-    await cluster.stop()
+    return cluster
 
 
 def alice(cluster: LocalCluster) -> Client:
@@ -108,4 +104,4 @@ async def test_rules_hold_at_every_broker_at_once(cluster: LocalCluster) -> None
 @pytest.mark.parametrize("jaas", [f"{MODULE} required {USERS};", f'{MODULE} required username="broker" {USERS};'])
 def test_brokers_that_could_not_reach_each_other_are_not_started(tmp_path: Path, jaas: str) -> None:
     with pytest.raises(ConfigError, match="needs username"):
-        LocalCluster(configs(jaas), str(tmp_path))
+        LocalCluster(broker_configs(2, properties(jaas)), str(tmp_path))
