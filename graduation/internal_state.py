@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ..broker.coordinators.internal_records import last_values
-from ..broker.groups.loading import read_groups
+from ..broker.groups.group_loader import read_groups
 from ..protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ..storage.background_work import Deletions
 from ..storage.filenames import partition_directory

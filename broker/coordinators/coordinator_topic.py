@@ -1,11 +1,12 @@
-"""A topic in which a coordinator keeps its state: whose key is where, how it is written, and how it is read again.
+"""A topic in which a coordinator stores its state: the partitions of its keys, appends, and loading.
 
-A key belongs to one partition, by a hash, and the leader of that partition coordinates it. A change is appended to the
-log and applied to memory in the same turn of the loop; memory never runs ahead of the log. A request is answered when
-every in-sync replica has its change (acks=-1), and readers see a change from then on: `Written.when_replicated`.
+A key belongs to one partition, by a hash; the leader of that partition coordinates it. A change is appended to the log,
+then applied to memory in the same turn of the loop; memory never runs ahead of the log. A request is answered when
+every in-sync replica has its change (acks=-1), and readers are shown it from then on: `AppendedBatch.when_replicated`.
 
-A new leader answers COORDINATOR_LOAD_IN_PROGRESS until it has read the partition, and every replica in sync has what it
-has read (`Partition.has_settled`). Before that it cannot know which part of it the leader before has told clients of.
+A new leader answers COORDINATOR_LOAD_IN_PROGRESS until it has read the partition, and every in-sync replica has what it
+has read (`Partition.has_settled`). Before that, it cannot tell which part the previous leader has answered clients
+with.
 """
 
 from __future__ import annotations
@@ -55,16 +56,16 @@ if TYPE_CHECKING:
 log = logging.getLogger("kmini.internal_topics")
 T = TypeVar("T")
 Take = Callable[[str, T], None]
-"""Takes in a key, and what was found of it."""
+"""Called with a key and its loaded value."""
 
 KeyValue = tuple[bytes, bytes | None]
-"""A record to be written; without a value it says that there is nothing any more."""
+"""A record to be appended; without a value it is a tombstone."""
 
 MAX_NAME_BYTES = 0x7FFF
-"""Of a group id, a transactional id, or whatever else has a name in a record: its length is an int16 there."""
+"""Most bytes of a name in a record, such as a group id or a transactional id: its length is an int16."""
 
 
-class Written(NamedTuple):
+class AppendedBatch(NamedTuple):
     """A batch that was appended."""
 
     partition: Partition
@@ -77,22 +78,22 @@ class Written(NamedTuple):
         return self.partition.log.high_watermark > self.last_offset
 
     def when_replicated(self, callback: Callable[[], None]) -> None:
-        """Call `callback` when `is_replicated` becomes true, or now; see `Partition.when_replicated`."""
+        """Call `callback` once `is_replicated`, which may be now; see `Partition.when_replicated`."""
         self.partition.when_replicated(self.last_offset, callback)
 
 
-Applied = Callable[[Written], None]
-"""Applies a change to memory, in the same turn of the loop in which it was appended."""
+Applied = Callable[[AppendedBatch], None]
+"""Applies a change to memory, in the turn of the loop in which it was appended."""
 
 
 class Producer(NamedTuple):
-    """In whose name a transaction writes."""
+    """A producer id and its epoch."""
 
     producer_id: int
     epoch: int
 
 
-NOBODY = Producer(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+NO_PRODUCER = Producer(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
 
 def java_hash(text: str) -> int:
@@ -108,31 +109,34 @@ _remembered_hash = lru_cache(4096)(java_hash)
 
 
 def partition_for(key: str, partitions: int) -> int:
-    """The partition, of so many, that a group or a transactional id is kept in. What no record has room for is kept
-    nowhere: whoever asks for it is refused later, and does not get the time that a hash of it would take."""
+    """The number of the partition, of `partitions`, that stores a group or a transactional id.
+
+    A name that is too long for a record is refused later; hashing it would take long, so its number is 0.
+    """
     if len(key) > MAX_NAME_BYTES:
         return 0
     hashed = _remembered_hash(key) if len(key) <= 128 else java_hash(key)
     return 0 if hashed == -(1 << 31) else abs(hashed) % partitions
 
 
-class InternalTopic:
-    """The partitions of one internal topic. Belongs to the broker's loop."""
+class CoordinatorTopic:
+    """The partitions of a coordinator's topic. Belongs to the broker's loop."""
 
     def __init__(self, broker: Broker, name: str) -> None:
         self._broker = broker
         self.name = name
         self._partitions = 0
-        """Of the topic, when it was first seen: it may get more, but keys keep their places until the next start."""
+        """The number of partitions when the topic was first seen. Partitions that are added later count after a
+        restart, because keys would move."""
         self._topic_id = ZERO_UUID
         self._loading: set[Partition] = set()
-        """The partitions that are led here, and not read to their end yet."""
+        """The partitions that this broker leads and has not read to their end."""
 
-    # --- places
+    # --- partitions
 
     @property
     def partition_count(self) -> int:
-        """How many partitions keys are spread over; 0 while there is no topic."""
+        """The number of partitions over which keys are spread; 0 while the topic does not exist."""
         topic = self._broker.controller.topic(self.name)
         if topic is None:
             return 0
@@ -141,7 +145,7 @@ class InternalTopic:
         return self._partitions
 
     def number_of(self, key: str) -> int:
-        """The partition that a key belongs to; of the topic to be, if there is none yet."""
+        """The number of a key's partition, also before the topic exists."""
         count = self.partition_count
         if not count:
             shape = internal_topics.shape_of(self._broker, self.name)
@@ -150,8 +154,8 @@ class InternalTopic:
         return partition_for(key, count)
 
     def partition_of(self, key: str) -> Partition:
-        """The partition that a key belongs to. Raises NotCoordinator unless this broker leads it, and
-        CoordinatorLoadInProgress while a replica in sync lacks something of what was loaded from it."""
+        """The partition of a key. Raises NotCoordinator unless this broker leads it, and CoordinatorLoadInProgress
+        while it is loading, or an in-sync replica lacks part of what was loaded."""
         partition = self._led_partition_of(key)
         self._check_loaded(partition)
         return partition
@@ -166,7 +170,7 @@ class InternalTopic:
         return partition
 
     def leads(self, key: str) -> bool:
-        """Whether there is a partition that the key belongs to, and this broker leads it."""
+        """Whether the partition of the key exists and this broker leads it."""
         count = self.partition_count
         return count > 0 and TopicPartition(self.name, partition_for(key, count)) in self._broker.partitions
 
@@ -181,17 +185,17 @@ class InternalTopic:
         if partition in self._loading:
             raise CoordinatorLoadInProgress("the partition is being loaded")
         if not partition.has_settled:
-            raise CoordinatorLoadInProgress("what was loaded is not on all replicas yet, and may be lost again")
+            raise CoordinatorLoadInProgress("the loaded records are not on all in-sync replicas yet")
 
     def coordinator_of(self, key: str) -> int:
-        """The node that coordinates a key; the topic is made if it is missing. CoordinatorNotAvailable if that cannot
-        be, or if the partition has no leader."""
+        """The node id of a key's coordinator; creates the topic if it is missing. Raises CoordinatorNotAvailable if
+        that fails, or if the partition has no leader."""
         broker = self._broker
         if broker.controller.topic(self.name) is None:
             try:
                 topics.create_missing(broker, self.name)
             except KafkaError as error:
-                raise CoordinatorNotAvailable(f"{self.name} cannot be made: {error.message}") from error
+                raise CoordinatorNotAvailable(f"{self.name} cannot be created: {error.message}") from error
         topic = broker.controller.topics[self.name]
         number = self.number_of(key)
         if number >= len(topic.partitions) or topic.partitions[number].leader < 0:
@@ -199,8 +203,8 @@ class InternalTopic:
         return topic.partitions[number].leader
 
     def coordinator_broker(self, key: str) -> Broker:
-        """The broker that coordinates a key. Raises CoordinatorNotAvailable where it cannot be reached, or there is
-        none."""
+        """The broker that coordinates a key. Raises CoordinatorNotAvailable if there is none, or it cannot be
+        reached."""
         topic = self._broker.controller.topic(self.name)
         number = self.number_of(key)
         if topic is None or number >= len(topic.partitions):
@@ -213,10 +217,10 @@ class InternalTopic:
     # --- reading
 
     def load(self, partition: Partition, steps: Callable[[PartitionLog, dict[str, T]], Steps], take: Take[T]) -> Steps:
-        """Find out what a partition that is led here from now on holds, and give it to `take`, key by key. Until then
-        requests for its keys are answered with COORDINATOR_LOAD_IN_PROGRESS. The steps end early after `forget`.
+        """Read a partition that this broker leads from now on, in steps, and call `take` with each key and value. Until
+        the end, requests for its keys are answered with COORDINATOR_LOAD_IN_PROGRESS. `forget` ends the steps early.
 
-        A key that belongs to another partition now, because the number of them has changed, is logged and left out.
+        A key that now belongs to another partition, because the number of partitions changed, is logged and left out.
         """
         if not partition.log.log_end_offset:
             return iter(())
@@ -230,20 +234,20 @@ class InternalTopic:
             if partition not in self._loading:
                 return
             yield
-        number, strangers = partition.topic_partition.partition, 0
+        number, misplaced = partition.topic_partition.partition, 0
         while found:
             key, value = found.popitem()
             if self.number_of(key) == number:
                 take(key, value)
             else:
-                strangers += 1
+                misplaced += 1
             yield
             if partition not in self._loading:
                 return
-        if strangers:
+        if misplaced:
             where = partition.topic_partition
             log.warning(
-                "%d keys in %s belong elsewhere since the number of partitions changed: left out", strangers, where
+                "%d keys in %s belong elsewhere since the number of partitions changed: left out", misplaced, where
             )
         self._loading.discard(partition)
 
@@ -263,15 +267,15 @@ class InternalTopic:
         records: Collection[KeyValue],
         *,
         timeout_ms: int,
-        producer: Producer = NOBODY,
+        producer: Producer = NO_PRODUCER,
         applied: Applied | None = None,
     ) -> None:
-        """Append one batch to the partition that `key` belongs to; call `applied` in the same turn of the loop; then
-        wait for the replicas.
+        """Append one batch to the partition of `key`; call `applied` in the same turn of the loop; then wait for the
+        in-sync replicas.
 
-        In the name of a producer the batch is part of its transaction. Raises CoordinatorNotAvailable,
-        CoordinatorLoadInProgress, NotCoordinator or UnknownServerError, and what a partition says of producers; if
-        `applied` was called, nothing is undone.
+        With a `producer` the batch is part of its transaction. Raises CoordinatorNotAvailable,
+        CoordinatorLoadInProgress, NotCoordinator, UnknownServerError, and the errors of a transactional append. If
+        `applied` was called, an error undoes nothing.
         """
         try:
             partition = self.partition_of(key)
@@ -279,14 +283,13 @@ class InternalTopic:
                 self._batch(partition, records, producer), self._broker.clock.now_ms(), Origin.COORDINATOR
             )
             if applied is not None:
-                applied(Written(partition, appended.first_offset, appended.last_offset))
+                applied(AppendedBatch(partition, appended.first_offset, appended.last_offset))
             await settled(self._broker, partition, appended.last_offset, timeout_ms)
         except KafkaError as error:
             raise self._as_coordinator(error) from error
 
     async def replicated(self, key: str, *, timeout_ms: int) -> None:
-        """Return when all that the partition of `key` holds now is on every in-sync replica. Raises what `append`
-        does."""
+        """Wait until every in-sync replica has all that the partition of `key` holds now. Raises what `append` does."""
         try:
             partition = self.partition_of(key)
             await settled(self._broker, partition, partition.log.log_end_offset - 1, timeout_ms)
@@ -300,18 +303,18 @@ class InternalTopic:
             [Record(0, now_ms, key, value) for key, value in records],
             producer_id=producer.producer_id,
             producer_epoch=producer.epoch,
-            base_sequence=NO_SEQUENCE if producer is NOBODY else 0,  # nobody counts them, but Kafka's begin at 0
-            transactional=producer is not NOBODY,
+            base_sequence=NO_SEQUENCE if producer is NO_PRODUCER else 0,  # as in Kafka; no check uses it
+            transactional=producer is not NO_PRODUCER,
         )
         if len(batch) > partition.log.config.max_message_bytes:
             raise MessageTooLarge(f"a batch of {len(batch)} bytes is more than max.message.bytes")
         return ValidatedRecords.of(batch)
 
     def _as_coordinator(self, error: KafkaError) -> KafkaError:
-        """What clients of a coordinator are told where its log refuses: they know nothing of that log, and what they
-        can do is to ask again, to look for the coordinator, or to give up."""
+        """Translate an error of the log for clients of the coordinator, which can only try again, look for the
+        coordinator, or give up."""
         message = f"{self.name}: {error.message}"
-        if isinstance(error, _ASK_AGAIN):
+        if isinstance(error, _RETRIABLE):
             return CoordinatorNotAvailable(message)
         if isinstance(error, (NotLeaderOrFollower, KafkaStorageError)):
             return NotCoordinator(message)
@@ -320,4 +323,4 @@ class InternalTopic:
         return error
 
 
-_ASK_AGAIN = (UnknownTopicOrPartition, NotEnoughReplicas, NotEnoughReplicasAfterAppend, RequestTimedOut)
+_RETRIABLE = (UnknownTopicOrPartition, NotEnoughReplicas, NotEnoughReplicasAfterAppend, RequestTimedOut)

@@ -1,9 +1,9 @@
-"""Reading a partition of an internal topic again: every record in the order of the log, in short steps.
+"""Replay of a partition of an internal topic: every record in the order of the log, in short steps.
 
 A step holds the loop for a fraction of a millisecond, unless one batch holds tens of thousands of records. Between
-steps the log may be compacted: a chunk is read from where the one before ended, by offset.
+steps the log may be compacted, so each chunk is looked up by the offset at which the previous one ended.
 
-The meaning of keys and values belongs to the coordinators: `groups.loading`, `transactions.store`.
+The coordinators know the meaning of keys and values: `groups/group_loader.py`, `transactions/transaction_store.py`.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from ...storage.segment import Segment
 log = logging.getLogger("kmini.internal_topics")
 
 RECORDS_A_STEP = 256
-"""Records that are taken in before others get the loop, if they want it."""
+"""Records of one step, after which other work may have the loop."""
 
 _CHUNK_BYTES = 1 << 18
 """Bytes of a segment that are read at a time."""
 
 
 class CorruptRecord(ValueError):
-    """A record that is none of those that its key or its version announces."""
+    """A record that does not match its key type or its version."""
 
 
 class Replay(Protocol):
-    """Takes in the records of a partition, in the order of the log."""
+    """Receives the records of a partition, in the order of the log."""
 
     def add(self, key: bytes, record: Record) -> None:
-        """A record that counts; a tombstone has no value. Raises CorruptRecord."""
+        """Take a committed record; a tombstone has no value. Raises CorruptRecord."""
 
     def add_pending(self, producer_id: int, key: bytes, record: Record) -> None:
-        """A record of a transaction, which counts from `decide` on, if at all. Raises CorruptRecord."""
+        """Take a record of an open transaction, which counts once `decide` commits it. Raises CorruptRecord."""
 
     def decide(self, producer_id: int, *, is_commit: bool) -> None:
-        """The transaction of a producer has ended here."""
+        """Take the marker that ends the transaction of a producer."""
 
 
 class LastValues:
-    """A `Replay` that keeps the last value of every key, of a topic to which no transaction writes."""
+    """A `Replay` that keeps the last value of every key, for a topic without transactions."""
 
     def __init__(self) -> None:
         self.values: dict[bytes, bytes] = {}
@@ -64,7 +64,7 @@ class LastValues:
         raise CorruptRecord("no transaction writes to this topic")
 
     def decide(self, producer_id: int, *, is_commit: bool) -> None:
-        """Nothing is pending."""
+        """Ignore the marker: no record is pending."""
 
 
 def last_values(partition_log: PartitionLog) -> dict[bytes, bytes]:
@@ -76,7 +76,7 @@ def last_values(partition_log: PartitionLog) -> dict[bytes, bytes]:
 
 
 def replayed(partition_log: PartitionLog, replay: Replay) -> Iterator[None]:
-    """Give `replay` what the partition holds, in steps. What cannot be read is logged and left out."""
+    """Give `replay` the records of the partition, in steps. Unreadable ones are logged and left out."""
     start = partition_log.log_start_offset
     for header, batch in stored_batches(partition_log):
         try:
@@ -111,8 +111,8 @@ def _decide(replay: Replay, header: BatchHeader, batch: memoryview) -> None:
 
 
 def stored_batches(partition_log: PartitionLog) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """The batches of a partition, from its start. Segments may be replaced meanwhile. Blocks to read a chunk at a time;
-    what cannot be read is logged, and the next segment goes on."""
+    """The batches of a partition, from its start. Segments may be replaced meanwhile. Blocks while it reads a chunk. An
+    unreadable rest of a segment is logged, and the next segment follows."""
     offset, segments = partition_log.log_start_offset, partition_log.segments
     while True:
         segment = next(segments.since(offset))
@@ -132,7 +132,7 @@ def stored_batches(partition_log: PartitionLog) -> Iterator[tuple[BatchHeader, m
 
 
 def _chunk(segment: Segment, position: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """The batches of the next bytes of a segment: one at least, unless it ends there."""
+    """The batches of the next bytes of a segment: at least one, unless the segment ends."""
     length = _CHUNK_BYTES
     while position < segment.size:
         found = False
@@ -145,8 +145,10 @@ def _chunk(segment: Segment, position: int) -> Iterator[tuple[BatchHeader, memor
 
 
 def stored_records(header: BatchHeader, batch: memoryview) -> list[Record]:
-    """The records of a batch. Nearly all that we have written ourselves are not compressed, and hold one. Raises
-    ValueError or KafkaError."""
+    """The records of a batch. Raises ValueError or KafkaError.
+
+    Most batches are the coordinator's own, uncompressed and with one record: the fast path.
+    """
     if header.magic == MAGIC and header.codec == Codec.NONE and not header.is_log_append_time:
         reader = RecordReader(batch[HEADER_SIZE:])
         records: list[Record] = reader.records(

@@ -1,8 +1,8 @@
-"""The topics in which the broker keeps state of its own, and what they are made with.
+"""The internal topics, in which coordinators store their state: partitions, replicas and configs.
 
-They come to be when somebody asks for a coordinator, or for the topic itself by name. Everything else is as with any
-topic, as in Apache Kafka: they are listed, described, read, altered and deleted like others. Only writing to them takes
-the client id `__admin_client` (handlers/produce.py).
+FindCoordinator, or a request for the topic by name, creates them. Otherwise they are like any topic, as in Apache
+Kafka: they are listed, described, read, altered and deleted. Only appends of clients require the client id
+`__admin_client` (`handlers/produce.py`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Shape(NamedTuple):
-    """What a topic is created with."""
+    """The arguments with which a topic is created."""
 
     partitions: int
     replication_factor: int
@@ -24,10 +24,10 @@ class Shape(NamedTuple):
 
 
 def shape_of(broker: Broker, name: str) -> Shape | None:
-    """The shape of the internal topic `name`; None for every other.
+    """The shape of the internal topic `name`; None for any other topic.
 
-    Replicas and the in-sync minimum are capped at the number of brokers, so that one broker needs no settings. This
-    broker counts before it has registered, as at a start that finds folders without a database.
+    Replicas and `min.insync.replicas` are capped at the number of brokers, so that a single broker needs no settings.
+    That number is at least 1: a starting broker has not registered yet.
     """
     config, brokers = broker.config, max(len(broker.controller.brokers), 1)
     if name == CONSUMER_OFFSETS:

@@ -1,8 +1,8 @@
-"""Loading the partitions of coordinators, and letting go of them: long work, done in slices between other requests.
+"""Loading and unloading of coordinators' partitions: long work, done in slices between other requests.
 
-One partition is loaded after the other, so that a failover of many of them takes one slice of every turn of the loop.
-The work is done on the loop and not in a thread: a thread that runs Python holds each system call of the loop up for
-5 ms, and the log may be compacted meanwhile.
+Partitions are loaded one after the other, so that a failover of many takes one slice of every turn of the loop. The
+work is done on the loop and not in a thread: a thread that runs Python delays each system call of the loop by 5 ms, and
+the log may be compacted meanwhile.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from ..scheduler import Turn
 log = logging.getLogger("kmini.internal_topics")
 
 SLICE_S = 0.002
-"""How long loading holds the loop at a time, while other work waits."""
+"""Seconds that loading may hold the loop at a time."""
 
 MANY_RECORDS = 100_000
-"""From so many records on, the garbage collector does not look at what is loaded."""
+"""From this number of records on, the garbage collector is paused during a load."""
 
 Steps = Iterator[None]
-"""Work that hands over after every step; a step takes a fraction of a millisecond."""
+"""Work in steps, each of which takes a fraction of a millisecond."""
 
 
 class Loading:
-    """The long work of one broker, in the order in which it was asked for. Belongs to the broker's loop."""
+    """The queue of one broker's loads and unloads. Belongs to the broker's loop."""
 
     def __init__(self) -> None:
         self._queue: deque[Steps] = deque()
         self._task: asyncio.Task[None] | None = None
 
     def ask(self, work: Steps) -> None:
-        """Have this done, after all that was asked for before. Its first step is taken at once: most work has none."""
+        """Queue work. Its first step is taken at once, because most work has none."""
         guarded = _logged(work)
         for _ in guarded:
             self._queue.append(guarded)
@@ -44,7 +44,7 @@ class Loading:
             return
 
     async def idle(self) -> None:
-        """Return when nothing is left to be done."""
+        """Wait until the queue is empty."""
         while self._task is not None:
             await asyncio.wait([self._task])
 
@@ -67,17 +67,16 @@ def _logged(work: Steps) -> Steps:
 
 
 class _Collector:
-    """The garbage collector, as far as loading keeps it away."""
+    """The state of the garbage collector during loads."""
 
     loading = 0
-    """How many loads of very many records go on in this process."""
+    """The number of large loads in progress in this process."""
     was_enabled = True
 
 
 def without_collection(work: Steps, records: int) -> Steps:
-    """The same work. Where it makes very many objects, the garbage collector looks at none of them, now or later: a
-    full collection would hold the loop for hundreds of milliseconds. They are in no cycles, so that they are freed when
-    the coordinator lets go of them."""
+    """The same work. From MANY_RECORDS on, the garbage collector never scans the loaded objects: a full collection
+    would hold the loop for hundreds of milliseconds. The objects are in no cycles, so unloading frees them."""
     if records < MANY_RECORDS:
         yield from work
         return

@@ -1,14 +1,14 @@
-"""What groups lose without being asked: offsets that are too old, or whose topic is gone, and in the end themselves.
+"""Cleanup of groups: expired offsets, offsets of deleted topics, and groups that are empty without offsets.
 
 | group                                         | an offset expires `offsets.retention.minutes` after  |
 |-----------------------------------------------|------------------------------------------------------|
 | Empty, and once had members                   | the group became Empty (if that is not known: its commit) |
-| Stable, of consumers who tell what they read  | its commit, if nobody is subscribed to its topic     |
+| Stable, with known subscriptions of consumers | its commit, if no member subscribes to its topic     |
 | never had members (a simple consumer's)       | its commit                                           |
 | any other                                     | never                                                |
 
-An offset with a time of expiry of its own (OffsetCommit v2 to v4) goes by that, in the same groups. Nothing goes that a
-transaction is about to replace. An Empty group with nothing left is forgotten.
+An offset with its own time of expiry (OffsetCommit v2 to v4) expires then, in the same groups. An offset that an open
+transaction may replace does not expire. An Empty group without offsets is deleted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ log = logging.getLogger("kmini.groups")
 
 
 async def expire(coordinator: GroupCoordinator, now_ms: int, retention_ms: int) -> None:
-    """Forget what has expired by `now_ms`, log time."""
+    """Delete all that has expired by `now_ms`, log time."""
     turn = Turn()
     for group in list(coordinator.groups.values()):
         if not coordinator.keeps(group):
@@ -40,7 +40,7 @@ async def expire(coordinator: GroupCoordinator, now_ms: int, retention_ms: int) 
         try:
             await _expire(coordinator, group, now_ms, retention_ms, turn)
         except CoordinatorLoadInProgress:
-            continue  # the next look finds it loaded
+            continue  # the next round finds it loaded
         except KafkaError as error:
             if coordinator.keeps(group):
                 log.error("offsets of group %r could not be expired: %s", group.group_id, error)
@@ -49,7 +49,7 @@ async def expire(coordinator: GroupCoordinator, now_ms: int, retention_ms: int) 
 async def _expire(coordinator: GroupCoordinator, group: Group, now_ms: int, retention_ms: int, turn: Turn) -> None:
     gone = dict(expired(group, now_ms, retention_ms))
     if len(gone) == len(group.offsets) and group.state is EMPTY and not group.offsets.has_pending:
-        log.info("group %r is forgotten, with %d expired offsets", group.group_id, len(gone))
+        log.info("group %r is deleted, with %d expired offsets", group.group_id, len(gone))
         await coordinator.delete(group.group_id)
     else:
         await _remove(coordinator, group, gone, turn)
@@ -58,7 +58,7 @@ async def _expire(coordinator: GroupCoordinator, group: Group, now_ms: int, rete
 
 
 def expired(group: Group, now_ms: int, retention_ms: int) -> Iterator[tuple[TopicPartition, CommittedOffset]]:
-    """The offsets of a group whose time is over; see the table above."""
+    """The expired offsets of a group; see the table above."""
     empty_since_ms = None
     if group.protocol_type is not None:
         if group.state is EMPTY:
@@ -86,8 +86,10 @@ def _over_ms(committed: CommittedOffset, empty_since_ms: int | None, retention_m
 
 
 def next_expiry_ms(coordinator: GroupCoordinator, retention_ms: int) -> int | None:
-    """When `expire` may next have an effect if no group changes: never too late, but too early where offsets are kept
-    for who is subscribed, or for a transaction. None if it will have none."""
+    """The log time before which `expire` has no effect unless a group changes; None if it never has one.
+
+    May be too early, where subscriptions or open transactions keep offsets.
+    """
     earliest: int | None = None
     for group in coordinator.groups.values():
         if not group.offsets and group.state is EMPTY:
@@ -102,8 +104,8 @@ def next_expiry_ms(coordinator: GroupCoordinator, retention_ms: int) -> int | No
 
 
 async def forget_topics(coordinator: GroupCoordinator, topic_ids: Mapping[str, bytes]) -> None:
-    """Topics were deleted, given as ids by name: forget their offsets, in every group. What was committed for new
-    topics of these names stays."""
+    """Delete the offsets of deleted topics, given as ids by name, in every group. Offsets that were committed for new
+    topics of these names stay."""
     turn = Turn()
     for group in list(coordinator.groups.values()):
         if not coordinator.keeps(group):
@@ -130,8 +132,8 @@ async def forget_topics(coordinator: GroupCoordinator, topic_ids: Mapping[str, b
 async def _remove(
     coordinator: GroupCoordinator, group: Group, gone: Mapping[TopicPartition, CommittedOffset | None], turn: Turn
 ) -> None:
-    """Write tombstones, in as many batches as they need, but for offsets that were committed anew meanwhile. None is
-    something that was only pending."""
+    """Write tombstones, in as many batches as they need, except for offsets that were committed again meanwhile. The
+    value None stands for an offset that was only pending."""
     changes = coordinator.store.changes(group.group_id)
     for topic_partition, committed in gone.items():
         if changes.is_full:

@@ -1,4 +1,4 @@
-"""What OffsetCommit and TxnOffsetCommit have in common: offsets are gathered first, and written together afterwards."""
+"""The common part of OffsetCommit and TxnOffsetCommit: a request's offsets are gathered, then written as one batch."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ if TYPE_CHECKING:
 
 
 class Answer(Protocol):
-    """What is answered for a partition."""
+    """The answer for one partition."""
 
     error_code: int
 
 
 class Commit:
-    """The offsets of one request for partitions that there are, and the answers for these.
+    """The offsets of one request for existing partitions, and the answers for these.
 
-    All that may take long is done in `add`, so that nothing has to wait between the checks of the group and the write.
+    `add` does everything that may take long, so that the write follows the checks of the group without a wait.
     """
 
     def __init__(self, broker: Broker, group_id: str) -> None:
         self._metadata_limit = broker.config.offset_metadata_max_bytes
         self._changes = broker.groups.store.changes(group_id)
         self._excess: UnknownServerError | None = None
-        """Why the changes, being too many, cannot be written."""
+        """The error if the changes are more than a batch can take."""
         self._answers: list[Answer] = []
 
     def add(self, topic_partition: TopicPartition, committed: CommittedOffset, answer: Answer) -> None:
-        """Commit this, unless its metadata is too large: `answer` is told. It is also told later what becomes of
-        all."""
+        """Add an offset, unless its metadata is too large. `answer` gets that error here, and that of the write
+        later."""
         self._answers.append(answer)
         if len(committed.metadata) > self._metadata_limit:
             answer.error_code = OffsetMetadataTooLarge.code
@@ -48,14 +48,14 @@ class Commit:
 
     @property
     def changes(self) -> OffsetChanges:
-        """What is to be written. Raises UnknownServerError if that is more than a batch can take."""
+        """The changes to be written. Raises UnknownServerError if they are more than a batch can take."""
         if self._excess is not None:
             raise self._excess
         return self._changes
 
     async def settle(self, write: Callable[[], Awaitable[None]], what: str) -> None:
-        """Have `write` check who commits, and write the changes. Where it fails every answer says so; the log may call
-        it `what`. Without partitions nobody is asked."""
+        """Run `write`, which checks the member and writes the changes; its error goes into every answer. Without
+        answers `write` is not run. The log names an unexpected failure `what`."""
         if not self._answers:
             return
         try:

@@ -1,4 +1,4 @@
-"""Committed offsets of one group, in memory: what `__consumer_offsets` says, and what transactions have not decided."""
+"""Committed offsets of one group in memory, as `__consumer_offsets` holds them, and pending offsets of transactions."""
 
 from __future__ import annotations
 
@@ -11,41 +11,40 @@ from ...protocol.uuids import ZERO_UUID
 
 
 class CommittedOffset(NamedTuple):
-    """How far a group has come in a partition."""
+    """The position of a group in a partition."""
 
     offset: int
-    """The next one to read."""
+    """The next offset to read."""
     leader_epoch: int
-    """Of the last record that was read; -1 if the client did not say."""
+    """The leader epoch of the last record that was read; -1 if the client gave none."""
     metadata: str
-    """What the client wants to keep with it; never null."""
+    """A text that the client stores with the offset; never null."""
     commit_timestamp_ms: int
     """Log time."""
     expire_timestamp_ms: int | None = None
     """Log time; set by OffsetCommit v2 to v4 with a retention time. Otherwise `offsets.retention.minutes` counts."""
     topic_id: bytes = ZERO_UUID
-    """Of the topic that it was committed for. Zero if that is not known: it was kept by an older Kafka, or with a time
-    of expiry."""
+    """The id of the topic. Zero if it is unknown: an older Kafka stored the offset, or it has a time of expiry."""
 
     def is_of_another_topic(self, topic_id: bytes) -> bool:
-        """Whether it was committed for a topic of the same name that had another id."""
+        """Whether it was committed for a topic of the same name with another id."""
         return topic_id not in (ZERO_UUID, self.topic_id) and self.topic_id != ZERO_UUID
 
 
 class PendingOffset(NamedTuple):
-    """What a transaction that is not decided wants to commit."""
+    """An offset that an open transaction commits."""
 
     record_offset: int
-    """Where it is in the log: what was written last counts in the end."""
+    """The offset of its record in the log: of several commits, the record written last counts."""
     committed: CommittedOffset | None
-    """None if something that was written later counts already."""
+    """None if a record that was written later counts already."""
 
 
 class CommittedOffsets:
-    """By topic and partition: as the log end has them, and, where readers may see less, as the high watermark has them.
+    """Offsets by topic and partition, up to the log end; and, where these differ, up to the high watermark.
 
-    What a transaction wants to commit is *pending* under its producer id until its marker comes (`transactions`).
-    Whoever asks for stable offsets is told to wait meanwhile, and what it will replace does not expire.
+    The offsets of an open transaction are *pending* under its producer id until its marker is written. Meanwhile a
+    client that requires stable offsets has to wait, and the offsets that they will replace do not expire.
     """
 
     __slots__ = ("_by_topic", "_pending", "_shown")
@@ -54,7 +53,7 @@ class CommittedOffsets:
         self._by_topic: dict[str, dict[int, CommittedOffset]] = {}
         self._pending: dict[int, dict[TopicPartition, PendingOffset]] = {}
         self._shown: dict[TopicPartition, deque[CommittedOffset | None]] = {}
-        """For partitions with changes that are not replicated yet: the value before each of these changes."""
+        """For partitions with changes that are not replicated: the value before each of these changes."""
 
     def __len__(self) -> int:
         return sum(map(len, self._by_topic.values()))
@@ -85,7 +84,7 @@ class CommittedOffsets:
             self._supersede(topic_partition)
 
     def remove(self, topic_partition: TopicPartition) -> None:
-        """Forget it, if it is there, and what is pending for it."""
+        """Remove the offset of a partition, if it has one, and its pending offsets."""
         partitions = self._by_topic.get(topic_partition.topic)
         if partitions is not None:
             partitions.pop(topic_partition.partition, None)
@@ -95,29 +94,29 @@ class CommittedOffsets:
             offsets.pop(topic_partition, None)
 
     def clear(self) -> Iterator[None]:
-        """Forget all of them, a topic at each step."""
+        """Remove all offsets, one topic at each step."""
         while self._by_topic:
             self._by_topic.popitem()
             yield
 
     def partitions(self, topic: str) -> dict[int, CommittedOffset]:
-        """Those of a topic, to be filled by whoever has very many of them. At least one must follow."""
+        """The offsets of a topic, to be filled in place by a caller with very many; it must add at least one."""
         return self._by_topic.setdefault(topic, {})
 
     @property
     def by_topic(self) -> Mapping[str, Mapping[int, CommittedOffset]]:
-        """All of them; to be read only."""
+        """All offsets; to be read only."""
         return self._by_topic
 
-    # --- what the high watermark covers
+    # --- offsets up to the high watermark
 
     def hold_back(self, topic_partitions: Iterable[TopicPartition]) -> None:
-        """Show readers the present values of these partitions on, whatever changes now, until `show_next`."""
+        """Keep showing readers the present values of these partitions through the next change, until `show_next`."""
         for topic_partition in topic_partitions:
             self._shown.setdefault(topic_partition, deque()).append(self.get(topic_partition))
 
     def show_next(self, topic_partitions: Iterable[TopicPartition]) -> None:
-        """The oldest change of each that `hold_back` holds back is replicated: show its outcome."""
+        """Show the outcome of the oldest change that `hold_back` holds back: it is replicated."""
         for topic_partition in topic_partitions:
             values = self._shown[topic_partition]
             values.popleft()
@@ -125,12 +124,12 @@ class CommittedOffsets:
                 del self._shown[topic_partition]
 
     def shown(self, topic_partition: TopicPartition) -> CommittedOffset | None:
-        """The offset that the high watermark covers."""
+        """The offset up to the high watermark."""
         values = self._shown.get(topic_partition) if self._shown else None
         return self.get(topic_partition) if values is None else values[0]
 
     def shown_by_topic(self) -> Mapping[str, Mapping[int, CommittedOffset]]:
-        """All offsets that the high watermark covers; to be read only."""
+        """All offsets up to the high watermark; to be read only."""
         if not self._shown:
             return self._by_topic
         shown = {topic: dict(self._by_topic.get(topic, {})) for topic, _ in self._shown}
@@ -141,23 +140,23 @@ class CommittedOffsets:
                 shown[topic][partition] = values[0]
         return {topic: partitions for topic, partitions in {**self._by_topic, **shown}.items() if partitions}
 
-    # --- of transactions that are not decided
+    # --- pending offsets of open transactions
 
     @property
     def has_pending(self) -> bool:
         return bool(self._pending)
 
     def is_pending(self, topic_partition: TopicPartition) -> bool:
-        """Whether some transaction is about to replace this offset."""
+        """Whether an open transaction may replace this offset."""
         return any(topic_partition in offsets for offsets in self._pending.values())
 
     @property
     def pending_producers(self) -> Iterable[int]:
-        """Those with a transaction that is not decided."""
+        """The ids of producers with an open transaction that commits offsets."""
         return self._pending
 
     def pending_partitions(self) -> frozenset[TopicPartition]:
-        """Those for which anything is pending."""
+        """The partitions with pending offsets."""
         return frozenset().union(*self._pending.values())
 
     def add_pending(
@@ -167,24 +166,25 @@ class CommittedOffsets:
         committed: CommittedOffset | None,
         record_offset: int = 0,
     ) -> None:
-        """A transaction wants to commit this, in the record at `record_offset`; None if that does not count already."""
+        """Add the offset that a transaction commits in the record at `record_offset`; None if a later record counts
+        already."""
         self._pending.setdefault(producer_id, {})[topic_partition] = PendingOffset(record_offset, committed)
 
     def pending_of(self, producer_id: int) -> list[TopicPartition]:
-        """The partitions whose offset changes if this producer commits."""
+        """The partitions whose offset changes if this producer commits its transaction."""
         pending = self._pending.get(producer_id, {})
         return [topic_partition for topic_partition, (_, committed) in pending.items() if committed is not None]
 
     def end_pending(self, producer_id: int, *, is_commit: bool) -> None:
-        """A transaction has ended: what it wanted counts now, or never."""
+        """End a transaction: commit its pending offsets, or drop them."""
         for topic_partition, (record_offset, committed) in self._pending.pop(producer_id, {}).items():
             if is_commit and committed is not None:
                 self._by_topic.setdefault(topic_partition.topic, {})[topic_partition.partition] = committed
                 self._supersede(topic_partition, record_offset)
 
     def _supersede(self, topic_partition: TopicPartition, record_offset: int | None = None) -> None:
-        """An offset counts that was written at `record_offset`, or just now: what was before it no longer can. It stays
-        pending, for whoever wants stable offsets cannot know."""
+        """Void pending offsets of records before `record_offset`, or before now: a later record counts. They stay
+        pending, because their transaction is still open for clients that require stable offsets."""
         for offsets in self._pending.values():
             pending = offsets.get(topic_partition)
             if pending is not None and (record_offset is None or pending.record_offset < record_offset):

@@ -1,6 +1,7 @@
-"""A group as data: its members, what they can agree on, and the generation that they have.
+"""A group as data: its members, the protocols that they have in common, and its generation.
 
-Nothing here waits, writes or looks at a clock; `rebalance` moves a group on, and `coordinator` serves requests on it.
+This module neither waits nor writes nor reads a clock. `rebalance.py` changes the state of a group, and
+`group_coordinator.py` serves requests.
 """
 
 from __future__ import annotations
@@ -33,47 +34,51 @@ if TYPE_CHECKING:
 
 
 class Group:
-    """A group of the classic protocol; also one without members for which somebody only commits offsets."""
+    """A group of the classic protocol. A group without members may exist only for the offsets that are committed in it
+    (a simple consumer's)."""
 
     def __init__(self, group_id: str, state_timestamp_ms: int | None) -> None:
         self.group_id = group_id
         self.is_shown = False
-        """Whether the high watermark covers any record of the group, so that readers see it."""
+        """Whether the high watermark covers a record of the group, so that readers are shown it."""
         self.is_being_created = False
-        """Whether its first record is being replicated; no generation begins before."""
+        """Whether its first record is being replicated; its first generation waits for that."""
         self.has_waiting_generation = False
-        """Whether the joining has ended, and its generation waits for the creation of the group."""
+        """Whether the join phase has ended, and its generation waits for the creation of the group."""
         self.state = EMPTY
         self.state_timestamp_ms = state_timestamp_ms
-        """Since when it is in this state, in log time; None if a record of an old version did not say."""
+        """When it entered this state, in log time; None if a record of an old version lacks that."""
         self.protocol_type: str | None = None
-        """That of the members, "consumer" as a rule; kept when they have gone. None: there never were any."""
+        """The protocol type of the members, usually "consumer"; kept when they have left. None if it never had
+        members."""
         self.protocol_name: str | None = None
-        """What the members of this generation have agreed on; None while there are none."""
+        """The protocol of this generation; None without members."""
         self.generation_id = 0
-        """Raised by one whenever a rebalance ends, never lowered."""
+        """Raised by one at the end of every rebalance, never lowered."""
         self.leader_id: str | None = None
-        """A member as long as there are members; None without."""
+        """The member id of the leader; None without members."""
         self.members: dict[str, Member] = {}
         self.static_members: dict[str, str] = {}
         """Member ids by instance id."""
-        self.reserved_ids: dict[str, Timer] = {}
-        """Member ids that were given out to be joined with; each is forgotten when its timer fires."""
+        self.pending_members: dict[str, Timer] = {}
+        """Member ids that were answered with MEMBER_ID_REQUIRED and have not joined; each expires when its timer
+        fires."""
         self.offsets = CommittedOffsets()
         self.is_initial_rebalance = False
-        """Whether the rebalance under way began with an empty group: it ends with its delay, not with the joins."""
-        self.awaits_reserved_ids = False
-        """Whether an initial rebalance has had its time, and waits for nothing but `reserved_ids`, briefly."""
+        """Whether the rebalance in progress began with an empty group: it ends with its delay, not with the last
+        join."""
+        self.awaits_pending_members = False
+        """Whether an initial rebalance has had its delay, and waits only for `pending_members`, briefly."""
         self.has_new_member = False
-        """Whether somebody came since the initial rebalance began, or was last extended."""
+        """Whether a member joined since the initial rebalance began, or was last extended."""
         self.awaited_syncs: set[str] = set()
-        """The members of this generation that have not asked for their assignment yet."""
+        """The ids of members of this generation that have not sent SyncGroup yet."""
         self.join_timer: Timer | None = None
-        """Ends the joining, in PreparingRebalance."""
+        """Ends the join phase, in PreparingRebalance."""
         self.sync_timer: Timer | None = None
-        """Ends the waiting for `awaited_syncs`, in CompletingRebalance and, for those that are late, Stable."""
+        """Ends the wait for `awaited_syncs`, in CompletingRebalance and, for late members, in Stable."""
         self.subscription_bytes = 0
-        """The size of what all members support and want."""
+        """Bytes of the protocols and metadata of all members."""
         self._joined = 0
         self._supporters: Counter[str] = Counter()
         self._subscriptions: list[bytes] = []
@@ -81,8 +86,8 @@ class Group:
 
     @classmethod
     def restored(cls, group_id: str, stored: GroupMetadata | None, offsets: CommittedOffsets) -> Group:
-        """The group that the offsets topic tells of: Stable if it has members, otherwise Empty. With None for `stored`
-        somebody has only committed offsets under this id."""
+        """The group as the offsets topic holds it: Stable if it has members, otherwise Empty. `stored` is None for a
+        group in which offsets were only committed."""
         group = cls(group_id, None)
         group.is_shown = True
         group.offsets = offsets
@@ -103,7 +108,7 @@ class Group:
         return group
 
     def stored(self, assignments: Mapping[str, bytes]) -> GroupMetadata:
-        """What is kept of the group as it is now, with these assignments by member id."""
+        """The record of the group in its present state, with these assignments by member id."""
         name = self.protocol_name
         return GroupMetadata(
             protocol_type=self.protocol_type or "",
@@ -134,15 +139,16 @@ class Group:
 
     @property
     def shown_state(self) -> GroupState:
-        """The state as readers see it: a group that is being removed is Empty until its tombstone is replicated."""
+        """The state as readers are shown it: a group that is being removed is Empty until its tombstone is
+        replicated."""
         return EMPTY if self.state is DEAD else self.state
 
     def shown_members(self) -> list[Member]:
-        """The members as readers see them."""
+        """The members as readers are shown them."""
         return [member.replaces or member for member in self.members.values()]
 
     def move_to(self, state: GroupState, now_ms: int) -> None:
-        """Change the state. Raises ValueError if it cannot follow the present one."""
+        """Change the state. Raises ValueError if the present state does not allow it: a bug in the caller."""
         if self.state not in PREVIOUS[state]:
             raise ValueError(f"a group that is {self.state.value} cannot become {state.value}")
         self.state = state
@@ -150,25 +156,25 @@ class Group:
 
     @property
     def is_alive(self) -> bool:
-        """Whether any client or timer waits for something to happen to it."""
-        return bool(self.members or self.reserved_ids or self.join_timer)
+        """Whether a client or a timer waits for a change of the group."""
+        return bool(self.members or self.pending_members or self.join_timer)
 
-    def forget_timers(self) -> None:
-        """Expect nothing more of anybody."""
-        self.forget_join_timer()
-        self.forget_sync_timer()
+    def cancel_timers(self) -> None:
+        """Cancel all timers of the group and of its members."""
+        self.cancel_join_timer()
+        self.cancel_sync_timer()
         for member in self.members.values():
-            member.forget_timer()
-        for timer in self.reserved_ids.values():
+            member.cancel_timer()
+        for timer in self.pending_members.values():
             timer.cancel()
-        self.reserved_ids.clear()
+        self.pending_members.clear()
 
-    def forget_join_timer(self) -> None:
+    def cancel_join_timer(self) -> None:
         if self.join_timer is not None:
             self.join_timer.cancel()
             self.join_timer = None
 
-    def forget_sync_timer(self) -> None:
+    def cancel_sync_timer(self) -> None:
         if self.sync_timer is not None:
             self.sync_timer.cancel()
             self.sync_timer = None
@@ -176,7 +182,7 @@ class Group:
     # --- members
 
     def add(self, member: Member, protocol_type: str) -> None:
-        """Take a member in; the first becomes the leader, and says what type of group this is."""
+        """Add a member. The first member becomes the leader, and gives the group its protocol type."""
         if not self.members:
             self.protocol_type = protocol_type
         self.members[member.member_id] = member
@@ -185,16 +191,16 @@ class Group:
         self.leader_id = self.leader_id or member.member_id
         self._count_supporter(member, +1)
         self._joined += member.has_joined
-        self.release_id(member.member_id)
+        self.remove_pending_member(member.member_id)
 
     def remove(self, member_id: str) -> Member | None:
-        """Let a member, or an id that was only given out, go. A leader that goes is succeeded by another member."""
-        self.release_id(member_id)
+        """Remove a member or a pending member id; return the member. Another member succeeds a removed leader."""
+        self.remove_pending_member(member_id)
         self.awaited_syncs.discard(member_id)
         member = self.members.pop(member_id, None)
         if member is None:
             return None
-        member.forget_timer()
+        member.cancel_timer()
         self._count_supporter(member, -1)
         self._joined -= member.has_joined
         if member.instance_id is not None:
@@ -204,9 +210,9 @@ class Group:
         return member
 
     def replace(self, old: Member, member_id: str) -> Member:
-        """Let a static member come back under another id; its place, its leadership and its assignment stay."""
+        """Give a static member another id; it keeps its place, its leadership and its assignment."""
         new = old.successor(member_id)
-        old.forget_timer()
+        old.cancel_timer()
         self._joined -= old.has_joined
         self.awaited_syncs.discard(old.member_id)
         del self.members[old.member_id]
@@ -217,9 +223,9 @@ class Group:
             self.leader_id = member_id
         return new
 
-    def release_id(self, member_id: str) -> bool:
-        """Forget a member id that was given out; say whether it was."""
-        timer = self.reserved_ids.pop(member_id, None)
+    def remove_pending_member(self, member_id: str) -> bool:
+        """Remove a pending member id; return whether it was one."""
+        timer = self.pending_members.pop(member_id, None)
         if timer is not None:
             timer.cancel()
         return timer is not None
@@ -227,7 +233,7 @@ class Group:
     def update(
         self, member: Member, protocols: Mapping[str, bytes], *, session_timeout_ms: int, rebalance_timeout_ms: int
     ) -> None:
-        """Take over what a member says when it joins again."""
+        """Take over the fields of a member's new JoinGroup."""
         self._count_supporter(member, -1)
         member.protocols = protocols
         self._count_supporter(member, +1)
@@ -245,8 +251,8 @@ class Group:
                 del supporters[name]
 
     def await_join(self, member: Member, answer: asyncio.Future[JoinResult] | None) -> None:
-        """Let `answer` be what a member waits for: it has joined. None: it has not."""
-        self.answer_join(member, refused(RebalanceInProgress, member.member_id))  # one that nobody waits for any more
+        """Note that a member has joined and waits for `answer`; with None, that it has not joined."""
+        self.answer_join(member, refused(RebalanceInProgress, member.member_id))  # an earlier one
         self._joined += answer is not None
         member.join = answer
 
@@ -256,22 +262,21 @@ class Group:
 
     @property
     def joined(self) -> int:
-        """How many members have joined the generation that is being prepared."""
+        """How many members have joined the generation in preparation."""
         return self._joined
 
     @property
     def all_have_joined(self) -> bool:
-        """Whether nobody is missing: no member, and nobody who was given an id to join with."""
-        return self._joined == len(self.members) and not self.reserved_ids
+        """Whether every member has joined, and no member is pending."""
+        return self._joined == len(self.members) and not self.pending_members
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long a rebalance may wait for members: as long as the most patient one allows."""
+        """Milliseconds that a rebalance may wait for members: the longest that any member allows."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def check_member(self, member_id: str, instance_id: str | None) -> Member:
-        """The member of this id, if it is the one that the instance id stands for now. Raises UnknownMemberId,
-        FencedInstanceId."""
+        """The member of this id. Raises UnknownMemberId, and FencedInstanceId if the instance id belongs to another."""
         if instance_id is not None:
             owner = self.static_members.get(instance_id)
             if owner is None:
@@ -290,21 +295,22 @@ class Group:
     # --- generations
 
     def can_agree(self, protocol_type: str, protocols: Mapping[str, bytes]) -> bool:
-        """Whether somebody of this type who supports this could be a member: all must have one protocol in common."""
+        """Whether a client with this type and these protocols could be a member: all need one protocol in common."""
         if self.state is EMPTY:
             return bool(protocol_type and protocols)
-        everybody = len(self.members)
-        return protocol_type == self.protocol_type and any(self._supporters[name] == everybody for name in protocols)
+        member_count = len(self.members)
+        return protocol_type == self.protocol_type and any(self._supporters[name] == member_count for name in protocols)
 
     def choose_protocol(self) -> str:
-        """The protocol that most members like best of those that all support."""
-        everybody = len(self.members)
-        candidates = {name for name, supporters in self._supporters.items() if supporters == everybody}
+        """The protocol that most members prefer among those that all support."""
+        member_count = len(self.members)
+        candidates = {name for name, supporters in self._supporters.items() if supporters == member_count}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return max(votes, key=votes.__getitem__)
 
     def elect_leader(self) -> bool:
-        """Have a leader who has joined: the present one, or else the first member that has. False if nobody has."""
+        """Make a member that has joined the leader: the present leader, else the first that has. False if none has
+        joined."""
         if self.leader_id is not None and self.members[self.leader_id].has_joined:
             return True
         joined = next((member for member in self.members.values() if member.has_joined), None)
@@ -314,16 +320,16 @@ class Group:
         return True
 
     def next_generation(self, now_ms: int) -> None:
-        """End the joining: with members they wait for an assignment now, without the group is empty."""
+        """End the join phase: members wait for an assignment now; a group without members is Empty."""
         self.generation_id += 1
         self.protocol_name = self.choose_protocol() if self.members else None
         self._note_subscriptions()
         self.awaited_syncs.clear()
-        self.is_initial_rebalance = self.awaits_reserved_ids = self.has_new_member = False
+        self.is_initial_rebalance = self.awaits_pending_members = self.has_new_member = False
         self.move_to(COMPLETING if self.members else EMPTY, now_ms)
 
-    def welcome(self, member: Member) -> JoinResult:
-        """What a member is told of this generation; the leader is told of all members."""
+    def join_result(self, member: Member) -> JoinResult:
+        """The answer to a member's JoinGroup in this generation; the leader's lists all members."""
         assert self.protocol_name is not None
         assert self.leader_id is not None
         return JoinResult(
@@ -337,9 +343,9 @@ class Group:
         )
 
     def metadata_of_all(self) -> tuple[JoinedMember, ...]:
-        """The members with what each wants of the protocol in use.
+        """The members, each with its metadata of the protocol in use.
 
-        Static ones come first: the order means nothing, but kafka-python 3's range assignor forgets members where
+        Static members come first: the order has no meaning, but kafka-python 3's range assignor loses members where
         dynamic ones stand on both sides of static ones.
         """
         assert self.protocol_name is not None
@@ -349,13 +355,13 @@ class Group:
         )
 
     def assignments(self) -> dict[str, bytes]:
-        """What every member has got."""
+        """The assignment of every member, by member id."""
         return {member.member_id: member.assignment for member in self.members.values()}
 
     # --- subscriptions
 
     def _note_subscriptions(self) -> None:
-        """Keep what the members of this generation want. It is read when somebody asks, which is seldom."""
+        """Keep the subscriptions of this generation. They are parsed on demand, which is rare."""
         self._topics = None
         self._subscriptions = []
         if self.protocol_type == PROTOCOL_TYPE and self.protocol_name is not None:
@@ -366,8 +372,8 @@ class Group:
         return self.protocol_type == PROTOCOL_TYPE
 
     def subscribed_topics(self) -> set[str] | None:
-        """The topics that the members of this generation want; None where that is not known: of a group that is none
-        of consumers, or whose members speak in another way than consumers do."""
+        """The topics that the members of this generation subscribe to; None if they are unknown, because the group is
+        not one of consumers, or its metadata does not parse."""
         if not self.is_of_consumers or (self.members and self.protocol_name is None):
             return None
         if self._topics is None and self.members:
@@ -378,7 +384,7 @@ class Group:
         return self._topics or set()
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether members may be reading `topic`; where that is not known, consumers may be reading any."""
+        """Whether members may read `topic`; if subscriptions are unknown, consumers may read any topic."""
         topics = self.subscribed_topics()
         return self.is_of_consumers if topics is None else topic in topics
 
@@ -387,8 +393,8 @@ class Group:
     def check_commit(
         self, member_id: str, instance_id: str | None, generation_id: int, *, is_transactional: bool = False
     ) -> None:
-        """Whether offsets may be committed by whoever says this. Raises CoordinatorNotAvailable, UnknownMemberId,
-        FencedInstanceId, IllegalGeneration, RebalanceInProgress."""
+        """Check whether a client that gives these fields may commit offsets. Raises CoordinatorNotAvailable,
+        UnknownMemberId, FencedInstanceId, IllegalGeneration, RebalanceInProgress."""
         refusal = COMMIT[self.state]
         if self.state is DEAD and refusal is not None:
             raise refusal("the group was removed")
@@ -403,15 +409,14 @@ class Group:
             raise refusal("the members are getting a new assignment")
 
     def check_delete(self) -> None:
-        """Whether the group may be deleted. Raises GroupIdNotFound, NonEmptyGroup."""
+        """Check whether the group may be deleted. Raises GroupIdNotFound, NonEmptyGroup."""
         if self.state is DEAD:
             raise GroupIdNotFound("the group was removed")
         if self.state is not EMPTY:
             raise NonEmptyGroup("the group has members")
 
     def check_delete_offsets(self) -> None:
-        """Whether offsets of topics that nobody is subscribed to may be deleted. Raises GroupIdNotFound,
-        NonEmptyGroup."""
+        """Check whether offsets of topics without subscribers may be deleted. Raises GroupIdNotFound, NonEmptyGroup."""
         if self.state is DEAD:
             raise GroupIdNotFound("the group was removed")
         if self.state is not EMPTY and not self.is_of_consumers:
@@ -433,10 +438,10 @@ def _restored_member(stored: GroupMetadata.Member, protocol_name: str) -> Member
 
 
 def refused(error: type[KafkaError], member_id: str = "") -> JoinResult:
-    """The answer to a JoinGroup that says only why it failed."""
+    """The answer to a JoinGroup that failed."""
     return JoinResult(error.code, member_id)
 
 
 def size_of(protocols: Mapping[str, bytes]) -> int:
-    """How much memory protocols and their metadata take, about."""
+    """Approximate bytes that protocols and their metadata take in memory."""
     return sum(len(name) + len(metadata) for name, metadata in protocols.items())

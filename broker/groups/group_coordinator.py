@@ -1,7 +1,7 @@
-"""The group coordinator: what a request of the classic group protocol does to a group, in Kafka's order of checks.
+"""The group coordinator: requests of the classic group protocol, with Kafka's order of checks.
 
-What depends on the state of the group is in the tables of `states`, how somebody joins in `joins`, what waits and what
-times out in `rebalance`.
+`group_states.py` holds what depends on the state of a group, as tables; `joins.py` serves JoinGroup; `rebalance.py`
+waits and times out.
 """
 
 from __future__ import annotations
@@ -38,33 +38,33 @@ from .shards import Shards
 
 if TYPE_CHECKING:
     from ..clock import Clock
-    from ..coordinators.coordinator_topic import Written
+    from ..coordinators.coordinator_topic import AppendedBatch
     from ..coordinators.loader import Steps
     from ..replication.partition import Partition
     from ..settings.broker_config import BrokerConfig
+    from .group_loader import LoadedGroup
     from .group_records import GroupMetadata
     from .group_store import GroupStore, OffsetChanges
-    from .loading import LoadedGroup
 
 GROUP_ID_NOT_FOUND_SINCE = 9
-"""The first version of OffsetCommit that knows this error (KIP-848)."""
+"""The first version of OffsetCommit that may answer GROUP_ID_NOT_FOUND (KIP-848)."""
 
 
 class Syncing(NamedTuple):
-    """What a member says when it asks for its assignment."""
+    """The fields of a SyncGroup."""
 
     member_id: str
     instance_id: str | None
     generation_id: int
     protocol_type: str | None
-    """None does not say, and neither does the next."""
+    """None, like `protocol_name`, in versions that lack it."""
     protocol_name: str | None
     assignments: Mapping[str, bytes]
-    """By member id; from the leader."""
+    """By member id; only the leader sends them."""
 
 
 class Leaving(NamedTuple):
-    """A member that shall go. Without a member id its instance id says which."""
+    """A member that leaves. Without a member id, its instance id identifies it."""
 
     member_id: str
     instance_id: str | None = None
@@ -83,20 +83,22 @@ class GroupCoordinator:
 
     # --- life
 
-    def load(self, partition: Partition, taken: Callable[[Group], None] | None = None) -> Steps:
-        """Begin with what is stored in a partition that this broker leads from now on; `taken` is called with each
-        group. Members have their session time-out to send a heartbeat."""
+    def load(self, partition: Partition, loaded: Callable[[Group], None] | None = None) -> Steps:
+        """Load the groups of a partition that this broker leads from now on, in steps; `loaded` is called with each.
+
+        The sessions of the members begin anew.
+        """
         too_large: list[Group] = []
 
-        def take(group_id: str, loaded: LoadedGroup) -> None:
-            group = Group.restored(group_id, *loaded)
+        def take(group_id: str, stored: LoadedGroup) -> None:
+            group = Group.restored(group_id, *stored)
             self.groups.put(group)
             for member in group.members.values():
-                self._rebalancer.hear_of(member, group)
+                self._rebalancer.heartbeat(member, group)
             if len(group.members) > self._config.group_max_size:
                 too_large.append(group)
-            if taken is not None:
-                taken(group)
+            if loaded is not None:
+                loaded(group)
 
         return self._load(self.store.load(partition, take), too_large)
 
@@ -104,80 +106,79 @@ class GroupCoordinator:
         yield from steps
         for group in too_large:
             if self.groups.get(group.group_id) is group:
-                self._rebalancer.begin(group, "group.max.size has become smaller than the group")
+                self._rebalancer.prepare_rebalance(group, "group.max.size has become smaller than the group")
 
     def unload(self, number: int | None = None) -> Steps:
-        """Forget all groups, or those of one partition: this broker does not lead it any more. The steps that are
-        returned give the memory back."""
+        """Unload all groups, or those of one partition, which this broker no longer leads. The returned steps free
+        their memory."""
         self.store.topic.forget(number)
         gone = self.groups.pop(number)
         for shard in gone:
             for group in shard.values():
                 if group.is_alive:
-                    self._rebalancer.kill(group, NotCoordinator)
+                    self._rebalancer.mark_dead(group, NotCoordinator)
                 else:
-                    group.state = DEAD  # of a million groups, most only commit offsets
+                    group.state = DEAD  # most of a million groups only hold offsets
         return _discard(gone)
 
     async def stop(self) -> None:
-        """Let nothing more happen to any group, and wait for what is being written."""
+        """Unload all groups, and wait for the writes in progress."""
         self.unload()
-        await self._rebalancer.settle()
+        await self._rebalancer.writes_done()
 
     def forget_topics(self, topic_ids: Mapping[str, bytes]) -> None:
-        """Topics were deleted, given as ids by name: forget what was committed for them, without holding anybody up."""
+        """Delete the offsets of deleted topics, given as ids by name, in the background."""
         if CONSUMER_OFFSETS in topic_ids:
             self.unload()
         else:
-            self._rebalancer.do(forget_topics(self, topic_ids))
+            self._rebalancer.start_write(forget_topics(self, topic_ids))
 
     async def expire_offsets(self) -> None:
-        """Forget the offsets, and the groups, whose time is over."""
+        """Delete expired offsets and groups."""
         await expire(self, self._clock.now_ms(), self._config.offsets_retention_minutes * 60_000)
 
     def next_expiry_ms(self) -> int | None:
-        """Before this, in log time, `expire_offsets` has no effect, unless a group changes; None if it never has."""
+        """The log time before which `expire_offsets` has no effect unless a group changes; None if it never has one."""
         return next_expiry_ms(self, self._config.offsets_retention_minutes * 60_000)
 
     def keeps(self, group: Group) -> bool:
-        """Whether `group` is in memory and its partition is led here. Of any other group nothing is stored here: its
-        partition has another leader, or `__consumer_offsets` was deleted."""
+        """Whether `group` is still in memory and this broker leads its partition, so that it may be stored."""
         return self.groups.get(group.group_id) is group and self.store.leads(group.group_id)
 
     @property
     def completed_rebalances(self) -> int:
-        """How many generations got their assignment."""
+        """The number of rebalances that ended with a stored assignment."""
         return self._rebalancer.completed
 
     def _create(self, group_id: str) -> Group:
-        """A new group, which is stored at once. It is Dead if that fails."""
+        """A new group, which is stored at once. It becomes Dead if that fails."""
         group = Group(group_id, self._clock.now_ms())
         group.is_being_created = True
-        self._rebalancer.do(self._store_new(group))
+        self._rebalancer.start_write(self._store_new(group))
         return group
 
     async def _store_new(self, group: Group) -> None:
-        """Store a group without members. A group that failed to append leaves no trace; one that was appended and not
-        replicated in time stays, without members, as the log has it."""
+        """Store a group without members. If the append fails the group is gone; if it was appended and not replicated
+        in time, it stays as the log holds it, without members."""
         group_id, metadata = group.group_id, group.stored({})
         try:
-            await self.store.write_group(group_id, metadata, partial(self.note_written, group))
+            await self.store.write_group(group_id, metadata, partial(self.record_appended, group))
         except Exception as error:
-            self._rebalancer.kill(group, type(kafka_error(error, "storing a new group")))
+            self._rebalancer.mark_dead(group, type(kafka_error(error, "storing a new group")))
             if self.groups.get(group_id) is group:
                 self._replace(group, metadata)
         else:
             self._rebalancer.created(group)
 
     def _replace(self, dead: Group, metadata: GroupMetadata) -> None:
-        """Put a group without members, of which `metadata` is stored, in the place of one that was killed."""
+        """Replace a Dead group by one without members, of which `metadata` is stored."""
         group = Group.restored(dead.group_id, metadata, dead.offsets)
         group.is_shown = dead.is_shown
         self.groups.put(group)
 
-    def note_written(self, group: Group, written: Written) -> None:
-        """A record of the group was appended: the group is in memory from now on, and shown to readers once that record
-        is replicated."""
+    def record_appended(self, group: Group, written: AppendedBatch) -> None:
+        """A record of the group was appended: keep the group in memory, and show it to readers once that record is
+        replicated."""
         if group.group_id not in self.groups:
             self.groups.put(group)
         if not group.is_shown:
@@ -189,13 +190,13 @@ class GroupCoordinator:
             group.is_shown = True
 
     def shown(self) -> list[Group]:
-        """The groups that the high watermark covers."""
+        """The groups of which the high watermark covers a record."""
         return [group for group in self.groups.values() if group.is_shown]
 
     # --- JoinGroup
 
     def join(self, group_id: str, joining: Joining) -> asyncio.Future[JoinResult]:
-        """Have somebody join. What is returned may be done already, and never fails."""
+        """Serve a JoinGroup. The future may be done already, and never fails."""
         answer: asyncio.Future[JoinResult] = asyncio.get_running_loop().create_future()
         try:
             self._joins.join(self._group_to_join(group_id, joining), joining, answer)
@@ -204,7 +205,7 @@ class GroupCoordinator:
         return answer
 
     def _group_to_join(self, group_id: str, joining: Joining) -> Group:
-        """The group, made if need be for somebody who has no member id."""
+        """The group of a JoinGroup; created if it is missing and the client has no member id. Raises Refused."""
         member_id = joining.member_id
         if not group_id:
             raise Refused(InvalidGroupId, member_id)
@@ -229,8 +230,8 @@ class GroupCoordinator:
     # --- SyncGroup
 
     def sync(self, group_id: str, syncing: Syncing) -> asyncio.Future[SyncResult]:
-        """Have a member get its assignment, once the leader has handed it in. What is returned may be done already, and
-        never fails."""
+        """Serve a SyncGroup, once the leader has sent the assignment. The future may be done already, and never
+        fails."""
         answer: asyncio.Future[SyncResult] = asyncio.get_running_loop().create_future()
         try:
             self._sync(group_id, syncing, answer)
@@ -248,14 +249,14 @@ class GroupCoordinator:
         if syncing.protocol_type not in (None, group.protocol_type) or (
             syncing.protocol_name is not None and syncing.protocol_name != group.protocol_name
         ):
-            raise InconsistentGroupProtocol("the group has agreed on something else")
+            raise InconsistentGroupProtocol("the group has agreed on another protocol")
         if not isinstance(action, Sync):
             raise action
-        self._rebalancer.heard_sync(group, member)
+        self._rebalancer.sync_received(group, member)
         if action is Sync.ANSWER:
             answer.set_result(SyncResult(NONE, group.protocol_type, group.protocol_name, member.assignment))
             return
-        member.answer_sync(SyncResult(RebalanceInProgress.code))  # one that nobody waits for any more
+        member.answer_sync(SyncResult(RebalanceInProgress.code))  # an earlier one
         member.sync = answer
         if member.member_id == group.leader_id:
             self._rebalancer.assign(group, syncing.assignments)
@@ -263,8 +264,8 @@ class GroupCoordinator:
     # --- Heartbeat
 
     def heartbeat(self, group_id: str, member_id: str, instance_id: str | None, generation_id: int) -> None:
-        """A member is alive. Raises KafkaError if it has to do something, or is none. While the group is being loaded
-        there is nothing to tell it, as in Kafka."""
+        """Extend a member's session. Raises KafkaError if it is no member, or has to join again. As in Kafka, a
+        heartbeat succeeds while the group is loading."""
         try:
             group = self._group_of_member(group_id)
         except CoordinatorLoadInProgress:
@@ -274,30 +275,30 @@ class GroupCoordinator:
             raise refusal
         member = group.check_member(member_id, instance_id)
         group.check_generation(generation_id)
-        self._rebalancer.hear_of(member, group)
+        self._rebalancer.heartbeat(member, group)
         if refusal is not None:
             raise refusal
 
     # --- LeaveGroup
 
     def leave(self, group_id: str, leaving: Iterable[Leaving]) -> list[int]:
-        """Let members go; what became of each, as an error code. Raises KafkaError where that is the same for all."""
+        """Remove members; the error code of each. Raises KafkaError where the error is the same for all."""
         group = self._group_of_member(group_id)
         if group.state is DEAD:
             raise CoordinatorNotAvailable("the group was removed")
         outcomes = [self._leave(group, one) for one in leaving]
         if NONE in outcomes:
             if group.state is PREPARING:
-                self._rebalancer.go_on(group)
+                self._rebalancer.try_complete_join(group)
             elif can_rebalance(group.state) and not group.is_empty:
-                self._rebalancer.begin(group, "members left")
+                self._rebalancer.prepare_rebalance(group, "members left")
         return outcomes
 
     def _leave(self, group: Group, leaving: Leaving) -> int:
         member_id, instance_id = leaving
         if not member_id and instance_id is not None:
             member_id = group.static_members.get(instance_id, "")
-        if not group.release_id(member_id):
+        if not group.remove_pending_member(member_id):
             try:
                 group.check_member(member_id, instance_id)
             except KafkaError as error:
@@ -305,10 +306,10 @@ class GroupCoordinator:
             self._rebalancer.remove(group, member_id)
         return NONE
 
-    # --- what administrators and commits ask for
+    # --- administration and commits
 
     def find(self, group_id: str, *, shown_only: bool = False) -> Group:
-        """The group; with `shown_only` one that the high watermark covers. Raises GroupIdNotFound, NotCoordinator,
+        """The group; with `shown_only`, only if readers are shown it. Raises GroupIdNotFound, NotCoordinator,
         CoordinatorLoadInProgress."""
         self.store.check(group_id, allow_empty=True)
         group = self.groups.get(group_id)
@@ -319,10 +320,10 @@ class GroupCoordinator:
     def group_for_commit(
         self, group_id: str, member_id: str, instance_id: str | None, generation_id: int, version: int
     ) -> Group:
-        """The group in which a client may commit offsets now; a commit is a sign of life of a member.
+        """The group in which a client may commit offsets; a commit extends the session of a member.
 
-        A client that says it is no member of any group gets a new one, which `commit` keeps. Raises GroupIdNotFound
-        or, below OffsetCommit v9, IllegalGeneration, and what `Group.check_commit` does.
+        A client that is no member may commit in a group that does not exist: it gets a new one, which `commit` keeps.
+        Raises GroupIdNotFound or, below OffsetCommit v9, IllegalGeneration, and what `Group.check_commit` does.
         """
         group = self.groups.get(group_id)
         if group is None:
@@ -333,24 +334,24 @@ class GroupCoordinator:
         group.check_commit(member_id, instance_id, generation_id)
         member = group.members.get(member_id)
         if member is not None and group.state in (PREPARING, STABLE):
-            self._rebalancer.hear_of(member, group)
+            self._rebalancer.heartbeat(member, group)
         return group
 
     async def commit(self, group: Group, changes: OffsetChanges) -> None:
-        """Write offsets of a group, which is kept from then on. Raises what `GroupStore.write_offsets` does."""
-        applied = None if group.is_shown else partial(self.note_written, group)
+        """Write offsets of a group, which is kept in memory then. Raises what `GroupStore.write_offsets` does."""
+        applied = None if group.is_shown else partial(self.record_appended, group)
         await self.store.write_offsets(changes, group.offsets, applied)
 
     async def delete(self, group_id: str) -> None:
-        """Forget a group without members, and its offsets. Raises GroupIdNotFound, NonEmptyGroup, or what the store
-        does. The group is Dead until its tombstone is replicated, also if that takes too long."""
+        """Delete a group without members, and its offsets. Raises GroupIdNotFound, NonEmptyGroup, or what the store
+        does. The group is Dead until its tombstone is replicated, even if that times out."""
         group = self.find(group_id)
         group.check_delete()
         before = group.stored({})
-        self._rebalancer.kill(group, CoordinatorNotAvailable)  # clients repeat what they ask for meanwhile
+        self._rebalancer.mark_dead(group, CoordinatorNotAvailable)  # clients try again meanwhile
         is_appended = False
 
-        def applied(written: Written) -> None:
+        def applied(written: AppendedBatch) -> None:
             nonlocal is_appended
             is_appended = True
             written.when_replicated(partial(self.groups.drop, group))
@@ -362,7 +363,7 @@ class GroupCoordinator:
                 self._replace(group, before)
 
     def _group_of_member(self, group_id: str) -> Group:
-        """The group of a client that says it is a member. Raises UnknownMemberId if there is none, InvalidGroupId,
+        """The group of a request that a member sends. Raises UnknownMemberId if it does not exist, InvalidGroupId,
         NotCoordinator, CoordinatorLoadInProgress."""
         self.store.check(group_id)
         group = self.groups.get(group_id)
@@ -372,7 +373,7 @@ class GroupCoordinator:
 
 
 def _discard(shards: list[dict[str, Group]]) -> Steps:
-    """Let go of groups that are not served any more, few at a time: a million offsets take a while to be freed."""
+    """Free unloaded groups a few at a time, because freeing a million offsets takes long."""
     for shard in shards:
         while shard:
             _, group = shard.popitem()

@@ -1,17 +1,17 @@
-"""What a coordinator writes into `__consumer_offsets`: a key and a value of Kafka's schemas a fact, null to forget it.
+"""The records of `__consumer_offsets`: a key and a value of Kafka's schemas; a null value deletes the key.
 
 | key                                 | value                                                    |
 |-------------------------------------|----------------------------------------------------------|
 | 1, group, topic, partition (or 0, …) | a committed offset; versions 0 to 4                     |
-| 2, group                            | the group itself, as of its last rebalance; versions 0 to 4 |
-| 3 to 8, 16, … group, …              | of group protocols that are not served here              |
+| 2, group                            | the group, as of its last rebalance; versions 0 to 4     |
+| 3 to 8, 16, … group, …              | group protocols that are not served here                 |
 
-A key begins with its type, a value with its version, an int16 each; strings have an int16 for their length, from
-version 4 on (flexible) a varint. Written are key type 1 with version 4, or 1 if the offset has a time of expiry of its
-own, and key type 2 with version 3, as Apache Kafka 4.3 does.
+A key begins with its type, a value with its version, an int16 each. The length of a string is an int16, from version 4
+on (flexible) a varint. Like Apache Kafka 4.3, kmini writes key type 1 with version 4, or with version 1 if the offset
+has its own time of expiry, and key type 2 with version 3.
 
-Committed offsets come by the hundred thousand when a broker starts, so theirs are written out by hand, while a group is
-a message like those on the wire.
+A starting broker reads committed offsets by the hundred thousand, so their codec is written by hand; a group is a
+message like those on the wire.
 """
 
 import struct
@@ -25,9 +25,9 @@ from ..coordinators.internal_records import CorruptRecord
 from .committed_offsets import CommittedOffset
 
 OFFSET = 1
-"""The key type of a committed offset; 0 is read for one too."""
+"""The key type of a committed offset; type 0 is read as one, too."""
 OFFSET_KEYS = (b"\0\1", b"\0\0")
-"""What keys of committed offsets begin with."""
+"""The first bytes of keys of committed offsets."""
 GROUP = 2
 
 _INT16 = struct.Struct(">h")
@@ -44,7 +44,7 @@ _TOPIC_ID_TAG = bytes((1, 0, _TOPIC_ID_SIZE))
 
 
 class GroupMetadata(Message, versions="0-4", flexible="4+"):
-    """The group, when it last became stable or empty."""
+    """A group, as it last became Stable or Empty."""
 
     class Member(Struct):
         member_id: String
@@ -52,20 +52,20 @@ class GroupMetadata(Message, versions="0-4", flexible="4+"):
         client_id: String
         client_host: String
         rebalance_timeout_ms: Int32 = field(since=1, default=-1)
-        """-1, of a version without it: as long as the session time-out."""
+        """-1 in versions without it: as long as the session time-out."""
         session_timeout_ms: Int32
         subscription: Bytes
-        """The metadata that the member gave with the protocol that was chosen."""
+        """The member's metadata of the chosen protocol."""
         assignment: Bytes
 
     protocol_type: String
     """Empty for a group that never had a member."""
     generation_id: Int32
     protocol_name: NullableString
-    """Null, like the leader, while there are no members."""
+    """Null, like the leader, without members."""
     leader_id: NullableString
     state_timestamp_ms: Timestamp = field(since=2, default=NO_TIMESTAMP)
-    """Log time of the last change of state; of an empty group, since when it is."""
+    """Log time of the last change of state: of an Empty group, when it became Empty."""
     members: Array[Member]
 
 
@@ -75,14 +75,14 @@ _GROUP_VERSION = 3
 
 
 class OffsetPlace(NamedTuple):
-    """Whose offset a key stands for."""
+    """The group and topic of an offset's key."""
 
     group_id: str
     topic: str
 
 
 def offset_key_prefix(group_id: str, topic: str) -> bytes:
-    """What the keys of all partitions of a topic begin with; `offset_key` puts the partition behind it."""
+    """The common prefix of the keys of a topic's partitions; `offset_key` appends the partition."""
     group, name = group_id.encode(), topic.encode()
     return _PREFIX.pack(OFFSET, len(group)) + group + _INT16.pack(len(name)) + name
 
@@ -93,7 +93,7 @@ def offset_key(prefix: bytes, partition: int) -> bytes:
 
 
 def split_offset_key(key: bytes) -> tuple[bytes, int]:
-    """A key of type 0 or 1 as its prefix, which many share, and the partition. CorruptRecord if it is too short."""
+    """Split a key of type 0 or 1 into its prefix, which many share, and the partition. Raises CorruptRecord."""
     if len(key) < _INT32.size:
         raise CorruptRecord(f"a key of {len(key)} bytes has no partition")
     return key[:-4], _INT32.unpack_from(key, len(key) - 4)[0]
@@ -114,7 +114,7 @@ def decode_offset_prefix(prefix: bytes) -> OffsetPlace:
 def encode_offset(committed: CommittedOffset) -> bytes:
     """The value for a committed offset."""
     metadata = committed.metadata.encode()
-    if committed.expire_timestamp_ms is not None:  # the one version that has it has neither leader epoch nor topic id
+    if committed.expire_timestamp_ms is not None:  # only version 1 has it, which lacks leader epoch and topic id
         head = _OFFSET_V0.pack(1, committed.offset, len(metadata))
         return head + metadata + _TIMES_V1.pack(committed.commit_timestamp_ms, committed.expire_timestamp_ms)
     length = _varint(len(metadata) + 1)
@@ -124,7 +124,7 @@ def encode_offset(committed: CommittedOffset) -> bytes:
 
 
 def decode_offset(value: bytes) -> CommittedOffset:
-    """The committed offset in a value of any version. Raises CorruptRecord."""
+    """Decode a committed offset of any version. Raises CorruptRecord."""
     try:
         version, offset, leader_epoch = _OFFSET_V4.unpack_from(value)  # all versions are at least as long
         if version == 4:
@@ -160,7 +160,7 @@ def _decode_flexible(value: bytes, offset: int, leader_epoch: int) -> CommittedO
 
 
 def _tagged_topic_id(value: bytes, position: int) -> bytes:
-    """The topic id among the tagged fields at `position`; tags of versions to come are passed over."""
+    """The topic id among the tagged fields at `position`; unknown tags are skipped."""
     tags = value[position:]
     if tags == b"\0":
         return ZERO_UUID
@@ -186,7 +186,7 @@ def group_key(group_id: str) -> bytes:
 
 
 def decode_group_key(key: bytes) -> str:
-    """The group that a key of type 2 stands for. Raises CorruptRecord."""
+    """The group id of a key of type 2. Raises CorruptRecord."""
     try:
         group_id, end = _string(key, _INT16.size)
     except (struct.error, UnicodeDecodeError) as error:
@@ -202,7 +202,7 @@ def encode_group(metadata: GroupMetadata) -> bytes:
 
 
 def decode_group(value: bytes) -> GroupMetadata:
-    """The group in a value of any version. Raises CorruptRecord."""
+    """Decode a group of any version. Raises CorruptRecord."""
     from ...protocol.errors import MalformedMessage
 
     try:
@@ -213,7 +213,7 @@ def decode_group(value: bytes) -> GroupMetadata:
 
 
 def key_type(key: bytes) -> int:
-    """The type of a key; CorruptRecord if it has none."""
+    """The type of a key. Raises CorruptRecord if it has none."""
     if len(key) < _INT16.size:
         raise CorruptRecord(f"a key of {len(key)} bytes has no type")
     return int(_INT16.unpack_from(key)[0])

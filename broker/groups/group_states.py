@@ -1,14 +1,15 @@
-"""The states of a group, and what each request does in each of them: everything that depends on the state, as tables.
+"""The states of a group, and the effect of each request in each state, as tables.
 
-A group goes round. Members join in PreparingRebalance until all that are known are there, or the time is over; then a
-generation begins, and in CompletingRebalance everybody waits for the leader's assignment; when that is stored the
-group is Stable. Whoever comes, goes, falls silent or changes its mind sends a Stable group back to PreparingRebalance.
-A group whose last member went is Empty: its offsets are kept. Dead is one that was removed; who holds it asks again.
+Members join in PreparingRebalance until every member has joined, or the rebalance time-out is over; then a generation
+begins. In CompletingRebalance the members wait for the leader's assignment; once that is stored the group is Stable. A
+member that joins, leaves, ends its session or changes its protocols returns a Stable group to PreparingRebalance. A
+group whose last member left is Empty: its offsets are kept. A removed group is Dead; its clients look for the
+coordinator again.
 
          first member                all joined, or time-out            assignment stored
     Empty ----------> PreparingRebalance --------------> CompletingRebalance ----------> Stable
       ^                    |  ^      ^                            |                         |
-      +--- nobody came ----+  |      +------- join, leave --------+                         |
+      +--- no member ------+  |      +------- join, leave --------+                         |
                               +------- join, leave, session or sync time-out ---------------+
 """
 
@@ -20,7 +21,7 @@ from ...protocol.errors import CoordinatorNotAvailable, KafkaError, RebalanceInP
 
 
 class GroupState(Enum):
-    """A state, by the name that clients are told."""
+    """A state, with the name that clients are given."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -38,11 +39,11 @@ PREVIOUS: dict[GroupState, frozenset[GroupState]] = {
     STABLE: frozenset({COMPLETING}),
     DEAD: frozenset(GroupState),
 }
-"""From which states a state may be reached."""
+"""By state, the states from which it may be reached."""
 
 
 def can_rebalance(state: GroupState) -> bool:
-    """Whether a rebalance may begin: in PreparingRebalance one is under way."""
+    """Whether a rebalance may begin: in PreparingRebalance one is in progress."""
     return state in PREVIOUS[PREPARING]
 
 
@@ -50,40 +51,40 @@ def can_rebalance(state: GroupState) -> bool:
 
 
 class Caller(Enum):
-    """Who sends a JoinGroup, as the group knows them. A dynamic member has no instance id, a static one has."""
+    """The kinds of clients that send a JoinGroup. A static member has an instance id, a dynamic member has none."""
 
     NAMELESS = auto()
-    """Dynamic, without a member id, in a version in which nobody joins before they know theirs (v4, KIP-394)."""
+    """Dynamic, without a member id, in a version that requires one (v4, KIP-394)."""
     NEWCOMER = auto()
-    """Dynamic without a member id (below v4), or with one that was given out and not used yet; or static, and nobody
-    has its instance id."""
+    """Dynamic, without a member id (below v4) or with the id of a pending member; or static, with an instance id that
+    no member has."""
     RETURNING = auto()
-    """Static, without a member id, and its instance id belongs to a member: that one was restarted."""
+    """Static, without a member id, with the instance id of a member: that member was restarted."""
     LEADER = auto()
-    """The leader, supporting and wanting what it did before."""
+    """The leader, with the protocols and metadata that it had."""
     FOLLOWER = auto()
-    """Another member, likewise."""
+    """Another member, with the protocols and metadata that it had."""
     CHANGED = auto()
-    """A member, leader or not, that supports or wants something else now."""
+    """A member, leader or not, with other protocols or metadata than it had."""
 
 
 class Join(Enum):
-    """What a JoinGroup does."""
+    """The effects of a JoinGroup."""
 
-    RESERVE_ID = auto()
-    """Give out a member id, to be joined with within the session time-out: MEMBER_ID_REQUIRED."""
+    REQUIRE_ID = auto()
+    """Answer MEMBER_ID_REQUIRED with a new member id, which has to join within the session time-out."""
     ADD = auto()
-    """Make it a member, and rebalance."""
+    """Add it as a member, and rebalance."""
     REPLACE = auto()
-    """Give the member a new id, fencing the old one, and count it as joined."""
+    """Give the member a new id, fence the old id, and count the member as joined."""
     REPLACE_AND_REBALANCE = auto()
-    """As before, and rebalance: the leader may be assigning partitions to the old id just now."""
-    REPLACE_QUIETLY = auto()
-    """As before, but rebalance only if the group would choose another protocol for it (KIP-345)."""
+    """Like REPLACE, and rebalance: the leader may be about to assign partitions to the old id."""
+    REPLACE_WITHOUT_REBALANCE = auto()
+    """Like REPLACE, but rebalance only if the group would choose another protocol now (KIP-345)."""
     UPDATE = auto()
-    """Take over what it supports and wants, count it as joined, and rebalance."""
+    """Take over its protocols and metadata, count it as joined, and rebalance."""
     ANSWER = auto()
-    """Tell the generation in force again: its answer was lost."""
+    """Answer with the present generation again: the first answer was lost."""
 
 
 _UNAVAILABLE = CoordinatorNotAvailable
@@ -91,9 +92,9 @@ _UNAVAILABLE = CoordinatorNotAvailable
 # fmt: off
 _JOIN: dict[Caller, tuple[Join | type[KafkaError], ...]] = {
     #                  Empty            Preparing        Completing                  Stable
-    Caller.NAMELESS:  (Join.RESERVE_ID, Join.RESERVE_ID, Join.RESERVE_ID,            Join.RESERVE_ID),
+    Caller.NAMELESS:  (Join.REQUIRE_ID, Join.REQUIRE_ID, Join.REQUIRE_ID,            Join.REQUIRE_ID),
     Caller.NEWCOMER:  (Join.ADD,        Join.ADD,        Join.ADD,                   Join.ADD),
-    Caller.RETURNING: (UnknownMemberId, Join.REPLACE,    Join.REPLACE_AND_REBALANCE, Join.REPLACE_QUIETLY),
+    Caller.RETURNING: (UnknownMemberId, Join.REPLACE,    Join.REPLACE_AND_REBALANCE, Join.REPLACE_WITHOUT_REBALANCE),
     Caller.LEADER:    (UnknownMemberId, Join.UPDATE,     Join.ANSWER,                Join.UPDATE),
     Caller.FOLLOWER:  (UnknownMemberId, Join.UPDATE,     Join.ANSWER,                Join.ANSWER),
     Caller.CHANGED:   (UnknownMemberId, Join.UPDATE,     Join.UPDATE,                Join.UPDATE),
@@ -105,19 +106,19 @@ JOIN: dict[tuple[Caller, GroupState], Join | type[KafkaError]] = {
     for caller, actions in _JOIN.items()
     for state, action in zip(GroupState, (*actions, _UNAVAILABLE), strict=True)
 }
-"""What a JoinGroup does, or how it is refused."""
+"""By caller and state, the effect of a JoinGroup, or the error that refuses it."""
 
 
 # --- the other requests
 
 
 class Sync(Enum):
-    """What a SyncGroup does."""
+    """The effects of a SyncGroup."""
 
     WAIT = auto()
-    """Wait for the leader's assignment; the leader's own is stored, and answers everybody."""
+    """Wait for the leader's assignment. The leader's own request stores it, which answers all members."""
     ANSWER = auto()
-    """Tell the assignment in force."""
+    """Answer with the present assignment."""
 
 
 SYNC: dict[GroupState, Sync | type[KafkaError]] = {
@@ -130,7 +131,7 @@ SYNC: dict[GroupState, Sync | type[KafkaError]] = {
 
 HEARTBEAT: dict[GroupState, type[KafkaError] | None] = {
     EMPTY: UnknownMemberId,
-    PREPARING: RebalanceInProgress,  # it counts as a sign of life all the same
+    PREPARING: RebalanceInProgress,  # it extends the session all the same
     COMPLETING: None,
     STABLE: None,
     DEAD: _UNAVAILABLE,
@@ -138,9 +139,9 @@ HEARTBEAT: dict[GroupState, type[KafkaError] | None] = {
 
 COMMIT: dict[GroupState, type[KafkaError] | None] = {
     EMPTY: None,
-    PREPARING: None,  # the last chance for a member that is about to lose its partitions
+    PREPARING: None,  # the last commit of a member before it loses its partitions
     COMPLETING: RebalanceInProgress,
     STABLE: None,
     DEAD: _UNAVAILABLE,
 }
-"""Whether members may commit offsets; those of a transaction may always."""
+"""By state, the error that refuses a commit of a member. Transactional commits are not refused by the state."""

@@ -1,9 +1,9 @@
-"""Where groups are kept: writing to `__consumer_offsets`, and finding in it what a group was.
+"""The group store: writes groups and committed offsets to `__consumer_offsets`, and reads them again.
 
-A group belongs to one partition, by a hash of its id, and its coordinator is that partition's leader. A change of a
-group is appended there and applied to memory in the same turn of the loop. A request is answered when every in-sync
-replica has its change (acks=-1), within `offsets.commit.timeout.ms`, and OffsetFetch, DescribeGroups and ListGroups
-show the change from then on (`internal_topic`).
+A group belongs to one partition, by a hash of its id; the leader of that partition is its coordinator. A change of a
+group is appended there, then applied to memory in the same turn of the loop. A request is answered when every in-sync
+replica has its change (acks=-1), within `offsets.commit.timeout.ms`; OffsetFetch, DescribeGroups and ListGroups show
+the change from then on (`coordinators/coordinator_topic.py`).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from ...protocol.errors import InvalidGroupId, UnknownServerError
 from ...protocol.records.batch import HEADER_SIZE
 from ...protocol.topics import CONSUMER_OFFSETS, TopicPartition
-from ..coordinators.coordinator_topic import MAX_NAME_BYTES, Applied, InternalTopic, KeyValue, Take, Written
+from ..coordinators.coordinator_topic import MAX_NAME_BYTES, AppendedBatch, Applied, CoordinatorTopic, KeyValue, Take
 from ..scheduler import Turn
 from .committed_offsets import CommittedOffset, CommittedOffsets
+from .group_loader import LoadedGroup, replay_in_steps
 from .group_records import GroupMetadata, encode_group, encode_offset, group_key, offset_key, offset_key_prefix
-from .loading import LoadedGroup, replay_in_steps
 
 if TYPE_CHECKING:
     from ..broker import Broker
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     from ..replication.partition import Partition
 
 _RECORD_OVERHEAD = 16
-"""The most that a record has besides key and value."""
-_LONGEST_KEY = MAX_NAME_BYTES + 512
-"""A group id, a topic name, and what goes with them."""
+"""Most bytes that a record takes besides key and value."""
+_MAX_KEY_BYTES = MAX_NAME_BYTES + 512
+"""Most bytes of a key: a group id, a topic name, and numbers."""
 
 
 class OffsetChanges:
     """Committed offsets of one group to be set and removed, as one batch: all or none."""
 
     def __init__(self, group_id: str, limit: int) -> None:
-        """`limit` is about what a batch may have in bytes; see `GroupStore.changes`."""
+        """`limit` is the approximate size of a batch in bytes; see `GroupStore.changes`."""
         self.group_id = group_id
         self.records: list[KeyValue] = []
         self.outcome: list[tuple[TopicPartition, CommittedOffset | None]] = []
-        """What they amount to, in order."""
+        """The changes as values, in order; None removes an offset."""
         self._room = limit - HEADER_SIZE
         self._topic: str | None = None
         self._prefix = b""
@@ -50,16 +50,16 @@ class OffsetChanges:
 
     @property
     def is_full(self) -> bool:
-        """Whether there are some, and maybe no room for one more removal."""
-        return bool(self.records) and self._room < _LONGEST_KEY
+        """Whether there are changes, and the batch may lack room for one more removal."""
+        return bool(self.records) and self._room < _MAX_KEY_BYTES
 
     def set(self, topic_partition: TopicPartition, committed: CommittedOffset) -> None:
-        """Raises UnknownServerError, as in Apache Kafka, if they are more than a batch can take, or the group id is
-        more than a key can."""
+        """Set an offset. Raises UnknownServerError, as Apache Kafka does, if a batch has no room for all offsets, or a
+        key none for the group id."""
         self._add(topic_partition, committed, encode_offset(committed))
 
     def remove(self, topic_partition: TopicPartition) -> None:
-        """Raises UnknownServerError, as `set` does."""
+        """Remove an offset. Raises UnknownServerError, as `set` does."""
         self._add(topic_partition, None, None)
 
     def _add(self, topic_partition: TopicPartition, committed: CommittedOffset | None, value: bytes | None) -> None:
@@ -75,8 +75,8 @@ class OffsetChanges:
         self.records.append((key, value))
         self.outcome.append((topic_partition, committed))
 
-    def apply_to(self, offsets: CommittedOffsets, written: Written) -> None:
-        """Make `offsets` what the log says now; readers see it when it is replicated."""
+    def apply_to(self, offsets: CommittedOffsets, written: AppendedBatch) -> None:
+        """Apply the appended changes to `offsets`; readers are shown them once they are replicated."""
         if not written.is_replicated:
             changed = [topic_partition for topic_partition, _ in self.outcome]
             offsets.hold_back(changed)
@@ -93,25 +93,25 @@ class GroupStore:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self.topic = InternalTopic(broker, CONSUMER_OFFSETS)
+        self.topic = CoordinatorTopic(broker, CONSUMER_OFFSETS)
 
     # --- places
 
     def partition_of(self, group_id: str) -> int:
-        """The partition of `__consumer_offsets` that the group belongs to; of the topic to be, if there is none yet."""
+        """The number of the partition of `__consumer_offsets` that holds the group, or will once the topic exists."""
         return self.topic.number_of(group_id)
 
     def coordinator_of(self, group_id: str) -> int:
-        """The node that coordinates the group; the topic is made if it is missing. CoordinatorNotAvailable if that
-        cannot be, or if the partition has no leader."""
+        """The node id of the group's coordinator; creates the topic if it is missing. Raises CoordinatorNotAvailable if
+        that fails, or if the partition has no leader."""
         return self.topic.coordinator_of(group_id)
 
     def check(self, group_id: str, *, allow_empty: bool = False) -> None:
-        """Raise unless this broker coordinates the group: InvalidGroupId for an id that no group can have,
-        NotCoordinator if its partition is led elsewhere or there is none, and CoordinatorLoadInProgress while that is
-        being loaded.
+        """Check that this broker coordinates the group. Raises InvalidGroupId for an invalid id, NotCoordinator if
+        another broker leads its partition or the partition does not exist, CoordinatorLoadInProgress while it is
+        loading.
 
-        Offsets have been committed without a group id since before there were groups; `allow_empty` is for them.
+        `allow_empty` permits the empty group id, in which very old clients commit offsets.
         """
         if not group_id and not allow_empty:
             raise InvalidGroupId("a group has a name")
@@ -126,21 +126,21 @@ class GroupStore:
     # --- reading
 
     def load(self, partition: Partition, take: Take[LoadedGroup]) -> Steps:
-        """Read the groups of a partition that this broker leads, in steps, and give them to `take`."""
+        """Read the groups of a partition that this broker leads, in steps; `take` is called with each."""
         return self.topic.load(partition, replay_in_steps, take)
 
     # --- writing
 
     async def write_group(self, group_id: str, metadata: GroupMetadata, applied: Applied | None = None) -> None:
-        """Keep a group as it is now; `applied` is called if that was appended. Raises CoordinatorNotAvailable,
+        """Store a group; `applied` is called once the record is appended. Raises CoordinatorNotAvailable,
         CoordinatorLoadInProgress, NotCoordinator or UnknownServerError."""
         await self._append(group_id, [(group_key(group_id), encode_group(metadata))], applied)
 
     async def write_tombstone(self, group_id: str, offsets: CommittedOffsets, applied: Applied | None = None) -> None:
-        """Forget a group and all its offsets, which leave `offsets`; `applied` is called if the group's own tombstone
-        was appended. Raises what `write_group` does; some of the offsets may be gone then.
+        """Delete a group and all its offsets from the log and from `offsets`; `applied` is called once the group's own
+        tombstone is appended. Raises what `write_group` does; some of the offsets may be deleted then.
 
-        A group with very many offsets takes several batches; what is committed meanwhile goes too.
+        A group with very many offsets takes several batches; offsets that are committed meanwhile are deleted, too.
         """
         turn = Turn()
         await self._drop_pending(group_id, offsets, turn)
@@ -159,7 +159,7 @@ class GroupStore:
         await self._append(group_id, records, _both(partial(changes.apply_to, offsets), applied))
 
     async def _drop_pending(self, group_id: str, offsets: CommittedOffsets, turn: Turn) -> None:
-        """Forget what transactions want to commit, and say so in the log: their markers are still to come."""
+        """Delete pending offsets, also in the log: the markers of their transactions come later."""
         changes = self.changes(group_id)
         for topic_partition in offsets.pending_partitions():
             if changes.is_full:
@@ -171,7 +171,7 @@ class GroupStore:
         await self.write_offsets(changes, offsets)
 
     def changes(self, group_id: str) -> OffsetChanges:
-        """To be filled, and given to `write_offsets`."""
+        """Empty changes, to be filled and given to `write_offsets`."""
         topic = self._broker.partitions.get(TopicPartition(CONSUMER_OFFSETS, self.partition_of(group_id)))
         limit = (
             self._broker.config.log_config.max_message_bytes if topic is None else topic.log.config.max_message_bytes
@@ -181,13 +181,13 @@ class GroupStore:
     async def write_offsets(
         self, changes: OffsetChanges, offsets: CommittedOffsets, applied: Applied | None = None
     ) -> None:
-        """Write, and make `offsets` follow; `applied` is called if that was appended. Raises what `write_group` does,
-        and then `offsets` are as they were, unless the replicas did not follow in time."""
+        """Append changes and apply them to `offsets`; `applied` is called once they are appended. Raises what
+        `write_group` does; `offsets` are unchanged then, unless only the replicas were late."""
         if changes:
             await self._append(changes.group_id, changes.records, _both(partial(changes.apply_to, offsets), applied))
 
     async def replicated(self, group_id: str) -> None:
-        """Return when all that was written of the group is on every in-sync replica. Raises what `write_group` does."""
+        """Wait until every in-sync replica has all that was written of the group. Raises what `write_group` does."""
         await self.topic.replicated(group_id, timeout_ms=self._broker.config.offsets_commit_timeout_ms)
 
     async def _append(self, group_id: str, records: Collection[KeyValue], applied: Applied | None) -> None:
@@ -199,7 +199,7 @@ def _both(first: Applied, second: Applied | None) -> Applied:
     if second is None:
         return first
 
-    def applied(written: Written) -> None:
+    def applied(written: AppendedBatch) -> None:
         first(written)
         second(written)
 

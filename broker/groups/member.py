@@ -1,4 +1,4 @@
-"""One member of a group: who it is, what it can do, what it got, and what it waits for."""
+"""One member of a group: its identity, its protocols, its assignment, and the answers that it waits for."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ T = TypeVar("T")
 
 
 class Joining(NamedTuple):
-    """What a client asks for when it joins."""
+    """The fields of a JoinGroup, and of the connection that sent it."""
 
     member_id: str
-    """Empty if it has none."""
+    """Empty if the client has none."""
     instance_id: str | None
     client_id: str
     client_host: str
@@ -27,21 +27,21 @@ class Joining(NamedTuple):
     rebalance_timeout_ms: int
     protocol_type: str
     protocols: Mapping[str, bytes]
-    """What it supports, the one it likes best first, and for each what it wants."""
+    """The protocols that the client supports, the preferred one first, each with its metadata (its subscription)."""
     takes_member_id: bool = True
-    """Whether it can be told to come back with a member id (v4, KIP-394)."""
+    """Whether MEMBER_ID_REQUIRED may be answered (v4, KIP-394)."""
     skips_assignment: bool = True
-    """Whether it can be a leader who need not assign (v9, KIP-814)."""
+    """Whether the answer may ask a leader to skip the assignment (v9, KIP-814)."""
 
     @property
     def can_be_kept(self) -> bool:
-        """Whether a record has room for its names. Flexible versions of a request have room for longer ones."""
+        """Whether a record has room for its names. Flexible versions of a request have room for longer names."""
         names = (self.instance_id or "", self.protocol_type, *self.protocols)
         return all(len(name.encode()) <= MAX_NAME_BYTES for name in names)
 
 
 class JoinedMember(NamedTuple):
-    """A member as the leader is told of it."""
+    """A member as the answer to the leader lists it."""
 
     member_id: str
     instance_id: str | None
@@ -71,8 +71,8 @@ class SyncResult(NamedTuple):
 
 
 class Member:
-    """A member of a group. It outlives the connection it came by: only leaving, falling silent and missing a rebalance
-    end it."""
+    """A member of a group. It outlives its connection: it ends by leaving, by the end of its session, or by missing a
+    rebalance."""
 
     __slots__ = (
         "assignment",
@@ -111,22 +111,22 @@ class Member:
         self.session_timeout_ms = session_timeout_ms
         self.rebalance_timeout_ms = rebalance_timeout_ms
         self.protocols = protocols
-        """What it supports, the one it likes best first. Not changed in place: the group counts them."""
+        """Metadata by protocol, the preferred protocol first. Never changed in place: the group counts supporters."""
         self.assignment = assignment
-        """Opaque; set when the leader's assignment is stored, emptied when a generation ends before that."""
+        """Opaque bytes; set when the leader's assignment is stored, emptied when a generation ends before that."""
         self.replaces: Member | None = None
-        """The static member that it takes the place of, until that is replicated: readers are shown this one."""
+        """The static member that it replaces, until the replacement is replicated: readers are shown this one."""
         self.is_new = False
-        """Whether it has joined for the first time and knows its member id by no answer yet."""
+        """Whether its first JoinGroup is not answered yet, so that the client does not know the member id."""
         self.join: asyncio.Future[JoinResult] | None = None
-        """The answer that its JoinGroup waits for. Still there, and cancelled, if the connection was lost meanwhile:
-        such a member has joined, as in Kafka."""
+        """The answer that its JoinGroup waits for. If the connection is lost it stays, cancelled: as in Kafka, such a
+        member has joined."""
         self.sync: asyncio.Future[SyncResult] | None = None
-        """The answer that its SyncGroup waits for; likewise."""
+        """The answer that its SyncGroup waits for; it stays likewise."""
         self.deadline_ms = 0
-        """When it is given up if nothing is heard of it, in liveness time. Raised by every sign of life."""
+        """When its session ends, in liveness time. Every heartbeat, join and commit raises it."""
         self.timer: Timer | None = None
-        """Fires at the deadline or before it, and is then set anew: a heartbeat only moves the deadline."""
+        """Fires at the deadline or before it, and is then set again: a heartbeat moves only the deadline."""
 
     @property
     def is_static(self) -> bool:
@@ -134,21 +134,21 @@ class Member:
 
     @property
     def has_joined(self) -> bool:
-        """Whether it has joined the generation that is being prepared."""
+        """Whether it has joined the generation that is in preparation."""
         return self.join is not None
 
     @property
     def is_excused(self) -> bool:
-        """Whether it cannot send heartbeats because it waits for us. A new member is excused for a while only: nobody
-        may be there any more to hear its member id."""
+        """Whether it cannot send heartbeats because it waits for an answer. A new member is not excused: its client may
+        be gone, and does not know the member id."""
         return not self.is_new and (self.join is not None or self.sync is not None)
 
     def supports(self, protocols: Mapping[str, bytes]) -> bool:
-        """Whether it said just this before: the same protocols in the same order, with the same metadata."""
+        """Whether these are its protocols: the same names in the same order, with the same metadata."""
         return [*self.protocols.items()] == [*protocols.items()]
 
     def vote(self, candidates: Iterable[str]) -> str:
-        """The candidate that it likes best. Raises ValueError if it supports none."""
+        """The candidate that it prefers. Raises ValueError if it supports none."""
         for name in self.protocols:
             if name in candidates:
                 return name
@@ -168,24 +168,25 @@ class Member:
         )
 
     def answer_join(self, result: JoinResult) -> bool:
-        """Answer the JoinGroup that waits; say whether there was one. To be called by the group, which counts."""
+        """Answer the JoinGroup that waits; return whether one did. Only the group calls this, because it counts
+        joins."""
         waiting, self.join = self.join, None
         return _answer(waiting, result)
 
     def answer_sync(self, result: SyncResult) -> bool:
-        """Answer the SyncGroup that waits; say whether there was one."""
+        """Answer the SyncGroup that waits; return whether one did."""
         waiting, self.sync = self.sync, None
         return _answer(waiting, result)
 
-    def forget_timer(self) -> None:
-        """Nobody waits for a sign of life any more."""
+    def cancel_timer(self) -> None:
+        """Cancel the end of its session."""
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
 
 
 def _answer(waiting: asyncio.Future[T] | None, result: T) -> bool:
-    """Say whether somebody waited; whose connection was lost is not told."""
+    """Set the result; return whether a request waited. One whose connection was lost is cancelled already."""
     if waiting is None:
         return False
     if not waiting.done():

@@ -1,4 +1,4 @@
-"""The groups in memory, by id; those of one partition of `__consumer_offsets` come and go together."""
+"""The groups in memory, by id; the groups of one partition of `__consumer_offsets` are loaded and unloaded together."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .group import Group
 
 
 class Shards(Mapping[str, Group]):
-    """Groups by id, kept by partition, so that a broker which no longer leads one lets go of its groups alone."""
+    """Groups by id, stored by partition, so that a broker that no longer leads a partition unloads its groups only."""
 
     def __init__(self, number_of: Callable[[str], int]) -> None:
         """`number_of` gives the partition of a group id."""
@@ -33,20 +33,20 @@ class Shards(Mapping[str, Group]):
         return sum(map(len, self._shards.values()))
 
     def values(self) -> list[Group]:  # type: ignore[override]
-        """All groups as they are now, without a look at where each belongs."""
+        """A list of all groups, made without hashing their ids."""
         return [group for shard in self._shards.values() for group in shard.values()]
 
     def put(self, group: Group) -> None:
-        """Keep a group, in the place of any other of its id."""
+        """Add a group; it replaces any other of its id."""
         self._shards.setdefault(self._number_of(group.group_id), {})[group.group_id] = group
 
     def drop(self, group: Group) -> None:
-        """Forget a group, if it is the one that is kept."""
+        """Remove a group, unless another one of its id has replaced it."""
         if self.get(group.group_id) is group:
             del self._shards[self._number_of(group.group_id)][group.group_id]
 
     def pop(self, number: int | None = None) -> list[dict[str, Group]]:
-        """Forget the groups of one partition, or all of them, and return them."""
+        """Remove and return the groups of one partition, or of all."""
         if number is not None:
             return [self._shards.pop(number)] if number in self._shards else []
         gone, self._shards = [*self._shards.values()], {}

@@ -28,7 +28,7 @@ class Transaction(NamedTuple):
     async def check(self, broker: Broker, partition: Partition, version: int) -> None:
         """Raise unless the partition takes part; from JOINS_SINCE on it joins without being asked."""
         if version >= JOINS_SINCE:
-            await verification.join(broker, *self, partition)
+            await verification.add_partition(broker, *self, partition)
         else:
             verification.verify(broker, *self, partition, knows_abortable=version >= ABORTABLE_SINCE)
 

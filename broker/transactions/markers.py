@@ -1,16 +1,16 @@
-"""Markers: how the partitions of a transaction learn that it was committed or aborted.
+"""Transaction markers: the commit or abort of a transaction, written to each of its partitions.
 
-Nothing can change the outcome any more when this begins, so it goes on until every partition has its marker, over
-restarts too. What a partition answers says what to do:
+The outcome is stored before the first marker, so markers are retried until every partition has one, also after a
+restart. The outcome for a partition decides:
 
-| answer                                                       | then                                           |
+| outcome                                                      | then                                           |
 |--------------------------------------------------------------|------------------------------------------------|
-| none                                                         | it is done                                     |
-| its log is too old for transactions; it is deleted           | it is done: nothing there waits for a marker   |
-| no leader just now, replicas missing, disk trouble, time-out | again, after a pause                           |
-| a newer coordinator or producer epoch was there              | no more markers: somebody else is in charge    |
+| no error                                                     | done                                           |
+| the log is too old for transactions, or was deleted          | done: no reader waits for a marker             |
+| no leader, too few replicas, an I/O error, a time-out        | retried after a pause                          |
+| a newer coordinator or producer epoch                        | no more markers: another coordinator is active |
 
-With all done, Complete… is stored, again until it is.
+Once all markers are written, Complete… is stored, with retries.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from ...storage.producers.producer_state import Origin
 from ...storage.validation import ValidatedRecords
 from ..api.error_mapping import kafka_error
 from ..appending import settled
-from ..coordinators.coordinator_topic import Producer, Written
+from ..coordinators.coordinator_topic import AppendedBatch, Producer
 from ..network.peer_log import PeerLog
 from ..scheduler import Turn, run_now
 from .transaction_states import COMPLETED, PREPARE_COMMIT
@@ -54,9 +54,10 @@ log = logging.getLogger("kmini.transactions")
 peer_log = PeerLog(log)
 
 RETRY_PAUSE_MS = 100
+"""Milliseconds before a marker, or the end of a transaction, is written again."""
 
 DONE = frozenset({NONE, UnsupportedForMessageFormat.code, UnsupportedVersion.code})
-AGAIN = frozenset(
+RETRIABLE = frozenset(
     error.code
     for error in (
         UnknownTopicOrPartition,
@@ -69,11 +70,11 @@ AGAIN = frozenset(
 )
 
 EPOCH_PER_TRANSACTION = 2
-"""The level of `transaction.version` from which on every transaction has an epoch of its own, which its marker ends."""
+"""The level of `transaction.version` from which on every transaction has its own producer epoch."""
 
 
 class Marker(NamedTuple):
-    """How a transaction ended, and who says so."""
+    """The end of a transaction, and the epoch of the coordinator that decided it."""
 
     producer: Producer
     is_commit: bool
@@ -84,7 +85,7 @@ class Marker(NamedTuple):
 async def write_markers(
     broker: Broker, marker: Marker, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Write a marker into partitions that this broker leads; the error code of each, as WriteTxnMarkers answers it."""
+    """Write a marker to partitions that this broker leads; returns the error code of each, as in WriteTxnMarkers."""
     codes: dict[TopicPartition, int] = {}
     written: list[tuple[Partition, int]] = []
     turn = Turn()
@@ -107,8 +108,11 @@ async def write_markers(
 
 
 def _append(broker: Broker, partition: Partition, marker: Marker) -> int:
-    """Append a marker; in `__consumer_offsets` what the transaction commits counts, or is dropped, with it."""
-    from ...protocol.records.control import EndTransactionMarker, build_end_transaction_marker  # start-up time counts
+    """Append a marker; in `__consumer_offsets` also commit or drop the pending offsets of the transaction."""
+    from ...protocol.records.control import (  # imported late, to start faster
+        EndTransactionMarker,
+        build_end_transaction_marker,
+    )
 
     _check_loaded(broker, partition)
     _check_epoch(partition, marker)
@@ -123,21 +127,21 @@ def _append(broker: Broker, partition: Partition, marker: Marker) -> int:
     appended = partition.append(ValidatedRecords.of(batch), now_ms, Origin.COORDINATOR)
     topic, number = partition.topic_partition
     if topic == CONSUMER_OFFSETS:
-        written = Written(partition, appended.first_offset, appended.last_offset)
+        written = AppendedBatch(partition, appended.first_offset, appended.last_offset)
         broker.transactional_offsets.end(number, marker.producer.producer_id, written, is_commit=marker.is_commit)
     return appended.last_offset
 
 
 def _check_loaded(broker: Broker, partition: Partition) -> None:
-    """A partition of groups takes no marker while it is being loaded; as in Kafka, the coordinator sends it again."""
+    """Raise NotLeaderOrFollower for a partition of groups that is loading; as in Kafka, the marker is retried."""
     topic, number = partition.topic_partition
     if topic == CONSUMER_OFFSETS and broker.groups.store.topic.is_loading(number):
         raise NotLeaderOrFollower(f"{partition.topic_partition} is being loaded")
 
 
 def _check_epoch(partition: Partition, marker: Marker) -> None:
-    """Where every transaction has its own epoch, the marker of an older one comes too late (KIP-1228); a repeated one
-    finds nothing open, and does nothing."""
+    """Raise InvalidProducerEpoch for the late marker of an older transaction, where each has its own epoch (KIP-1228).
+    A repeated marker passes: it finds no open transaction."""
     if marker.transaction_version < EPOCH_PER_TRANSACTION:
         return
     known = partition.log.producers.get(marker.producer.producer_id)
@@ -148,30 +152,30 @@ def _check_epoch(partition: Partition, marker: Marker) -> None:
 
 
 class Markers:
-    """The transactions that are being ended. Belongs to the broker's loop."""
+    """Ends prepared transactions: writes their markers. Belongs to the broker's loop."""
 
     def __init__(self, broker: Broker, coordinator: TransactionCoordinator) -> None:
         self._broker = broker
         self._coordinator = coordinator
-        self._working: set[asyncio.Future[None]] = set()
+        self._ending: set[asyncio.Future[None]] = set()
 
     def __len__(self) -> int:
-        """How many transactions wait for a partition."""
-        return len(self._working)
+        """The number of transactions whose end waits for a partition."""
+        return len(self._ending)
 
     def send(self, transaction: Transaction) -> None:
-        """End a prepared transaction. It has ended on return, unless something has to be waited for."""
+        """End a prepared transaction. On return it has ended, unless a marker has to wait."""
         work = run_now(self._end(transaction))
         if not work.done():
-            self._working.add(work)
-            work.add_done_callback(self._working.discard)
+            self._ending.add(work)
+            work.add_done_callback(self._ending.discard)
 
     async def stop(self) -> None:
-        """Leave what is not done to the next start."""
-        while self._working:
-            for work in self._working:
+        """Cancel all retries; the next start resumes them."""
+        while self._ending:
+            for work in self._ending:
                 work.cancel()
-            await asyncio.wait(self._working)
+            await asyncio.wait(self._ending)
 
     async def _end(self, transaction: Transaction) -> None:
         try:
@@ -181,9 +185,9 @@ class Markers:
             log.exception("ending a transaction failed; the next start tries again")
 
     async def _write_all(self, transaction: Transaction) -> bool:
-        """Write the marker to every partition; False if the transaction is somebody else's now."""
+        """Write the marker to every partition; False if this broker no longer coordinates the transaction."""
         while self._coordinator.has(transaction) and not self._coordinator.has_settled(transaction.transactional_id):
-            await self._pause()  # the decision was loaded, and may be lost again: nobody must learn of it yet
+            await self._pause()  # the decision was loaded, and may be lost again
         if not self._coordinator.has(transaction):
             return False
         entry = transaction.entry
@@ -196,7 +200,7 @@ class Markers:
         while missing:
             codes = await self._write(marker, sorted(missing))
             missing -= {topic_partition for topic_partition, code in codes.items() if code in DONE}
-            refusals = {code for code in codes.values() if code not in DONE and code not in AGAIN}
+            refusals = {code for code in codes.values() if code not in DONE and code not in RETRIABLE}
             if refusals:
                 names = ", ".join(sorted(map(error_name, refusals)))
                 peer_log.warning("no more markers for %s: %s", transaction, names)
@@ -208,7 +212,7 @@ class Markers:
         return True
 
     async def _write(self, marker: Marker, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Have the leader of each partition write the marker. All of them are in this process."""
+        """Write the marker through the leader of each partition. All leaders are in this process."""
         codes: dict[TopicPartition, int] = {}
         by_leader: dict[int, list[TopicPartition]] = {}
         for topic_partition in partitions:
@@ -227,14 +231,14 @@ class Markers:
         return codes
 
     async def _complete(self, transaction: Transaction) -> None:
-        """Keep that it is done."""
+        """Store the end of the transaction."""
         while self._coordinator.has(transaction):
             try:
                 await self._coordinator.move(transaction, COMPLETED[transaction.entry.state], partitions=frozenset())
             except KafkaError as error:
                 if not error.retriable:
                     raise
-                peer_log.warning("that %s has ended cannot be stored yet: %s", transaction, error)
+                peer_log.warning("the end of %s cannot be stored yet: %s", transaction, error)
                 await self._pause()
             else:
                 transaction.has_failed_fence = False

@@ -1,12 +1,11 @@
-"""Regular expressions that a peer may send: matched in time that grows with the text, whatever the expression.
+"""Regular expressions of clients, matched in time that is linear in the text, for any expression.
 
-ListTransactions has one for transactional ids (KIP-1152), and Apache Kafka uses RE2 for it. Python's `re` would try out
-every way in which an expression may match, which for some takes longer than the world, and the standard library has
-nothing else; so only its parser (which is private) is used, and all ways are followed at once (Thompson's
-construction).
+ListTransactions takes one for transactional ids (KIP-1152), which Apache Kafka matches with RE2. Python's `re`
+backtracks, which takes exponential time for some expressions. The standard library has no other engine, so this module
+uses only its (private) parser, and follows all alternatives at once (Thompson's construction).
 
-Classes such as \\d are of ASCII, as in RE2; what RE2 has not (looking ahead or behind, back references), what it
-understands otherwise ([[:alpha:]]), or what is too large, is refused.
+Classes such as \\d are ASCII, as in RE2. Refused are expressions that RE2 lacks (lookaround, back references), that it
+reads differently ([[:alpha:]]), and that are too large.
 """
 
 from __future__ import annotations
@@ -26,9 +25,10 @@ else:
     import sre_parse as parser
 
 MAX_STATES = 1_000
+"""States that an expression may have."""
 MAX_PARTS = 10_000
-"""Of an expression, as often as they are repeated, the members of a class included: what it takes to build the states,
-and at the most to take one character of a text. No expression has more characters either."""
+"""Parts that an expression may have, repetitions and members of classes included: bounds the time to build the states
+and to match one character. Bounds the characters of an expression, too."""
 
 _TOO_LARGE = "the regular expression is too large"
 
@@ -36,12 +36,13 @@ Test = Callable[[str], bool]
 
 
 class State(NamedTuple):
-    """What must come next. Without a test nothing needs to: one goes on to all that follow."""
+    """A state of the automaton: `test` must accept the next character. Without a test it leads on without a
+    character."""
 
     test: Test | None
     following: list[int]
     place: str | None = None
-    """"start" or "end" if one may go on only there."""
+    """"start" or "end" for a state that leads on only there."""
 
 
 def _is_word(character: str) -> bool:
@@ -62,17 +63,17 @@ _PLACES = {
 
 
 class Pattern:
-    """A regular expression for a whole text."""
+    """A regular expression that matches whole texts."""
 
     def __init__(self, expression: str) -> None:
-        """Raises InvalidRegularExpression."""
+        """Parse an expression. Raises InvalidRegularExpression."""
         self._states: list[State] = []
         self._parts = 0
         if len(expression) > MAX_PARTS:
             raise InvalidRegularExpression(_TOO_LARGE)
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("error")  # of sets in sets, which Python does not know yet
+                warnings.simplefilter("error")  # about nested sets, which Python does not support yet
                 parsed = parser.parse(expression)
             if parsed.state.flags & ~re.UNICODE:
                 raise InvalidRegularExpression("flags are not served")
@@ -82,7 +83,7 @@ class Pattern:
             raise InvalidRegularExpression(f"no regular expression: {error}") from error
 
     async def matches(self, text: str, turn: Turn) -> bool:
-        """Whether all of `text` is matched. Long work is done in turns."""
+        """Whether the expression matches all of `text`. Long work is done in turns."""
         at_once = self._reached([self._start], 0, len(text))
         for position, character in enumerate(text, 1):
             if turn.is_over:
@@ -99,7 +100,7 @@ class Pattern:
         return self._end in at_once
 
     def _reached(self, numbers: Iterable[int], position: int, length: int) -> set[int]:
-        """The states that one is in, having come to these: with all that follow from them for nothing."""
+        """These states, and all that they lead to without a character."""
         reached: set[int] = set()
         waiting = list(numbers)
         while waiting:
@@ -112,7 +113,7 @@ class Pattern:
                 waiting.extend(following)
         return reached
 
-    # --- building, from the end to the start: each part is told where it leads, and says where it begins
+    # --- building, from the end to the start: each part gets the state that follows it, and returns its first state
 
     def _add(self, test: Test | None, *following: int, place: str | None = None) -> int:
         if len(self._states) == MAX_STATES:
@@ -163,7 +164,7 @@ class Pattern:
 
 
 def _test(operation: str, argument: Any) -> Test:
-    """What one character is asked. Raises InvalidRegularExpression."""
+    """The test of one character. Raises InvalidRegularExpression."""
     if operation == "LITERAL":
         return chr(argument).__eq__
     if operation == "NOT_LITERAL":

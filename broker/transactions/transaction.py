@@ -1,35 +1,35 @@
-"""A transactional id as its coordinator has it in memory: what is stored of it, and what is on its way."""
+"""A transactional id in the coordinator's memory: its stored entry, and the change that is being stored."""
 
 from __future__ import annotations
 
 from ...protocol.errors import ConcurrentTransactions, InvalidProducerIdMapping, ProducerFenced
 from ...protocol.records.batch import NO_PRODUCER_EPOCH
-from ..coordinators.coordinator_topic import NOBODY, Producer
+from ..coordinators.coordinator_topic import NO_PRODUCER, Producer
 from .transaction_records import Entry
 from .transaction_states import PREVIOUS, Claim, TransactionState
 
 MAX_EPOCH = 0x7FFF
 EXHAUSTED_EPOCH = MAX_EPOCH - 1
-"""From here on no producer gets the next epoch: the last one is for the coordinator, to fence with."""
+"""From this epoch on no producer gets the next one: the coordinator fences with the last."""
 
 
 class Transaction:
-    """One transactional id and the transaction that it has open, is ending, or had last."""
+    """A transactional id, with the transaction that is open, is ending, or was the last."""
 
     __slots__ = ("began_ms", "entry", "has_failed_fence", "last_epoch", "pending", "transactional_id")
 
     def __init__(self, transactional_id: str, entry: Entry) -> None:
         self.transactional_id = transactional_id
         self.entry = entry
-        """What is stored. Replaced when a change is, and not before."""
+        """The stored entry; replaced once a change is stored."""
         self.last_epoch = NO_PRODUCER_EPOCH
-        """The epoch before the present one, if its owner had it raised: they may ask again. Not stored."""
+        """The previous epoch, if its owner asked for the present one and may ask again. Not stored."""
         self.pending: TransactionState | None = None
-        """The state that is being stored. Nothing else may change meanwhile."""
+        """The state that is being stored; no other change is allowed meanwhile."""
         self.has_failed_fence = False
-        """Whether the epoch was raised to fence its owner, and that could not be stored: it is not raised again."""
+        """Whether the epoch was raised to fence its owner, and could not be stored: it is not raised again."""
         self.began_ms = 0
-        """Liveness time of when the open transaction began."""
+        """Liveness time at which the open transaction began."""
 
     def __repr__(self) -> str:
         entry = self.entry
@@ -49,16 +49,16 @@ class Transaction:
             raise ConcurrentTransactions(f"{self.pending.wire_name} is being stored")
 
     def check_owner(self, producer: Producer) -> None:
-        """Raise InvalidProducerIdMapping or ProducerFenced unless the id is this producer's."""
+        """Raise InvalidProducerIdMapping or ProducerFenced unless this producer owns the id."""
         if producer.producer_id != self.entry.producer_id:
             raise InvalidProducerIdMapping(f"the producer id is {self.entry.producer_id}, not {producer.producer_id}")
         if producer.epoch != self.entry.producer_epoch:
             raise ProducerFenced(f"the epoch is {self.entry.producer_epoch}, not {producer.epoch}")
 
     def claim_of(self, producer: Producer) -> Claim:
-        """Who asks to be given an epoch."""
+        """The claim of a producer that sends InitProducerId."""
         entry = self.entry
-        if producer == NOBODY:
+        if producer == NO_PRODUCER:
             return Claim.NEWCOMER
         if entry.producer_epoch == NO_PRODUCER_EPOCH:
             return Claim.OWNER
@@ -71,7 +71,8 @@ class Transaction:
         return Claim.RETURNING if producer.epoch == self.last_epoch else Claim.FENCED
 
     def begin(self, state: TransactionState) -> None:
-        """Let a change of state be pending. Raises ValueError if it cannot follow the present one."""
+        """Make a change of state pending. Raises ValueError if the present state does not allow it: a bug in the
+        caller."""
         if self.entry.state not in PREVIOUS[state]:
             raise ValueError(f"a transaction that is {self.entry.state.wire_name} cannot become {state.wire_name}")
         self.pending = state

@@ -1,7 +1,7 @@
-"""The transaction coordinator: what a request does to a transactional id, in Kafka's order of checks (KIP-98, KIP-360).
+"""The transaction coordinator: requests about transactional ids, with Kafka's order of checks (KIP-98, KIP-360).
 
-What depends on the state is in the tables of `states`. A change is stored before it counts, and before anyone is told;
-while it is being stored nobody else may change the id: CONCURRENT_TRANSACTIONS.
+`transaction_states.py` holds what depends on the state, as tables. A change is stored before it takes effect and is
+answered; meanwhile other changes of the id are refused with CONCURRENT_TRANSACTIONS.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class TransactionCoordinator:
     # --- life
 
     def load(self, partition: Partition) -> Steps:
-        """Begin with what is stored in a partition that this broker leads from now on, and go on ending what was being
-        ended. An open transaction has the rest of its time."""
+        """Load the ids of a partition that this broker leads from now on, in steps, and resume the markers of decided
+        transactions. An open transaction keeps the rest of its time-out."""
         now_ms, liveness_ms = self._broker.clock.now_ms(), self._broker.clock.liveness_ms()
         ending: list[Transaction] = []
 
@@ -88,7 +88,7 @@ class TransactionCoordinator:
             yield
 
     def unload(self, number: int | None = None) -> None:
-        """Forget all ids, or those of one partition: this broker does not lead it any more."""
+        """Unload all ids, or those of one partition, which this broker no longer leads."""
         self.store.topic.forget(number)
         for transactional_id in list(self.transactions):
             if number is None or self.store.topic.number_of(transactional_id) == number:
@@ -96,33 +96,33 @@ class TransactionCoordinator:
                 self._open.pop(transactional_id, None)
 
     async def stop(self) -> None:
-        """Let nothing more happen; the next start goes on."""
+        """Cancel all markers and unload all ids; the next start resumes."""
         await self.markers.stop()
         self.unload()
 
     def forget_topics(self, names: Collection[str]) -> None:
-        """Topics were deleted. That only matters if ours is one of them."""
+        """Unload all ids if `__transaction_state` is among these deleted topics."""
         if TRANSACTION_STATE in names:
             self.unload()
 
     def has(self, transaction: Transaction) -> bool:
-        """Whether it is still one of those that this broker coordinates."""
+        """Whether this broker still coordinates the transaction."""
         return self.transactions.get(transaction.transactional_id) is transaction
 
     def open_transactions(self) -> Collection[Transaction]:
-        """Those that were begun, and are neither committed nor aborted yet."""
+        """The transactions that are neither committed nor aborted."""
         return self._open.values()
 
     # --- InitProducerId
 
     async def init_producer_id(self, transactional_id: str, timeout_ms: int, claimed: Producer) -> Producer:
-        """Have a producer own the id from now on, with the epoch that it is given; NOBODY as `claimed` fences whoever
-        owned it. Raises InvalidRequest, InvalidTransactionTimeout, ConcurrentTransactions, ProducerFenced, and what the
-        store does."""
+        """Make a producer the owner of the id, and return its producer id and epoch. NO_PRODUCER as `claimed` fences
+        the previous owner. Raises InvalidRequest, InvalidTransactionTimeout, ConcurrentTransactions, ProducerFenced,
+        and what the store does."""
         if transactional_id:
-            longest_ms = self._broker.config.transaction_max_timeout_ms
-            if not 0 < timeout_ms <= longest_ms:
-                raise InvalidTransactionTimeout(f"a transaction time-out is between 1 and {longest_ms} ms")
+            max_timeout_ms = self._broker.config.transaction_max_timeout_ms
+            if not 0 < timeout_ms <= max_timeout_ms:
+                raise InvalidTransactionTimeout(f"a transaction time-out is between 1 and {max_timeout_ms} ms")
         self.store.check(transactional_id)
         transaction = self.transactions.get(transactional_id) or self._create(transactional_id, timeout_ms)
         transaction.check_nothing_pending()
@@ -147,14 +147,14 @@ class TransactionCoordinator:
         return following
 
     def _create(self, transactional_id: str, timeout_ms: int) -> Transaction:
-        """An id that nobody has used yet. It is stored with its first epoch."""
+        """A new id. It is stored with its first epoch."""
         producer_id = self._broker.controller.next_producer_id()
         entry = Entry(producer_id, NO_PRODUCER_EPOCH, timeout_ms, EMPTY, last_update_ms=self._broker.clock.now_ms())
         transaction = self.transactions[transactional_id] = Transaction(transactional_id, entry)
         return transaction
 
     def _next_producer(self, transaction: Transaction, claim: Claim, action: Init) -> tuple[Producer, int]:
-        """What a producer is given, and the epoch with which it may ask for that again."""
+        """The producer id and epoch for a producer, and the previous epoch, with which it may ask for them again."""
         entry = transaction.entry
         if action is Init.REPEAT:
             return Producer(entry.producer_id, entry.producer_epoch), transaction.last_epoch
@@ -168,7 +168,7 @@ class TransactionCoordinator:
     async def add_partitions(
         self, transactional_id: str, producer: Producer, partitions: Collection[TopicPartition]
     ) -> None:
-        """Have partitions take part in the transaction, which begins if none is open. Raises InvalidRequest,
+        """Add partitions to the transaction, which begins if none is open. Raises InvalidRequest,
         InvalidProducerIdMapping, ProducerFenced, ConcurrentTransactions, and what the store does."""
         transaction = self._find(transactional_id)
         transaction.check_nothing_pending()
@@ -183,17 +183,17 @@ class TransactionCoordinator:
         await self.move(transaction, ONGOING, partitions=entry.partitions.union(partitions), start_ms=start_ms)
 
     async def add_offsets(self, transactional_id: str, producer: Producer, group_id: str) -> None:
-        """Have the offsets of a group take part: the partition that keeps them. Raises what `add_partitions` does."""
+        """Add the partition that stores a group's offsets. Raises what `add_partitions` does."""
         number = self._broker.groups.store.partition_of(group_id)
         await self.add_partitions(transactional_id, producer, [TopicPartition(CONSUMER_OFFSETS, number)])
 
     def verify(
         self, transactional_id: str, producer: Producer, partitions: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, int]:
-        """Whether partitions take part: NONE or TRANSACTION_ABORTABLE for each (KIP-890). Raises what `add_partitions`
-        does.
+        """Whether partitions are part of the transaction: NONE or TRANSACTION_ABORTABLE for each (KIP-890). Raises what
+        `add_partitions` does.
 
-        A change that is being stored does not matter: until it is, the last one holds.
+        A change that is being stored does not count yet.
         """
         transaction = self._find(transactional_id)
         transaction.check_owner(producer)
@@ -204,8 +204,8 @@ class TransactionCoordinator:
         return {one: NONE if one in known else TransactionAbortable.code for one in partitions}
 
     async def end(self, transactional_id: str, producer: Producer, *, is_commit: bool) -> None:
-        """Commit or abort. On return that is decided and stored, and the partitions have learned of it unless they
-        keep us waiting. Raises what `add_partitions` does, and InvalidTxnState."""
+        """Commit or abort. On return the decision is stored, and the markers are written, unless one has to wait.
+        Raises what `add_partitions` does, and InvalidTxnState."""
         transaction = self._find(transactional_id)
         transaction.check_nothing_pending()
         transaction.check_owner(producer)
@@ -221,8 +221,8 @@ class TransactionCoordinator:
         self.markers.send(transaction)
 
     async def _fence(self, transaction: Transaction) -> None:
-        """Raise the epoch, so that the owner is none any more, and abort what it had open. Raises what the store does;
-        then it is fenced all the same."""
+        """Raise the epoch, which fences the owner, and abort its open transaction. Raises what the store does; the
+        owner is fenced even then."""
         if not transaction.has_failed_fence:
             epoch = min(transaction.entry.producer_epoch + 1, MAX_EPOCH)
             transaction.entry = transaction.entry._replace(producer_epoch=epoch)
@@ -234,7 +234,7 @@ class TransactionCoordinator:
             raise
 
     def _find(self, transactional_id: str) -> Transaction:
-        """The transaction of a producer that says it has one. Raises InvalidRequest, NotCoordinator,
+        """The transactional id of a producer's request. Raises InvalidRequest, NotCoordinator,
         CoordinatorLoadInProgress, InvalidProducerIdMapping."""
         self.store.check(transactional_id)
         transaction = self.transactions.get(transactional_id)
@@ -243,8 +243,8 @@ class TransactionCoordinator:
         return transaction
 
     def has_settled(self, transactional_id: str) -> bool:
-        """Whether all that was loaded of an id is on the replicas, so that nothing answered by it can be taken back.
-        Raises NotCoordinator."""
+        """Whether every in-sync replica has what was loaded of an id, so that it cannot be lost. Raises
+        NotCoordinator."""
         try:
             self.store.topic.partition_of(transactional_id)
         except CoordinatorLoadInProgress:
@@ -252,7 +252,7 @@ class TransactionCoordinator:
         return True
 
     async def move(self, transaction: Transaction, state: TransactionState, **changes: Any) -> None:
-        """Store a change, then have it count. Raises what the store does, and then nothing has changed."""
+        """Store a change, then apply it. Raises what the store does, and then nothing has changed."""
         entry = transaction.entry
         following = entry._replace(
             state=state,
@@ -266,20 +266,20 @@ class TransactionCoordinator:
         finally:
             transaction.pending = None
         transaction.entry = following
-        self._note(transaction, was_open=entry.state is ONGOING)
+        self._track_open(transaction, was_open=entry.state is ONGOING)
 
-    def _note(self, transaction: Transaction, *, was_open: bool) -> None:
-        """Keep account of what is open."""
+    def _track_open(self, transaction: Transaction, *, was_open: bool) -> None:
+        """Keep track of open transactions."""
         if transaction.entry.state is not ONGOING:
             self._open.pop(transaction.transactional_id, None)
         elif not was_open and self.has(transaction):
             transaction.began_ms = self._broker.clock.liveness_ms()
             self._open[transaction.transactional_id] = transaction
 
-    # --- what happens without being asked
+    # --- periodic tasks
 
     async def abort_timed_out(self) -> None:
-        """Abort what has been open for longer than its producer said it would be, and fence that."""
+        """Abort the transactions that are open for longer than their time-out, and fence their producers."""
         now_ms = self._broker.clock.liveness_ms()
         turn = Turn()
         for transaction in list(self._open.values()):
@@ -295,7 +295,7 @@ class TransactionCoordinator:
                 log.warning("%s could not be aborted: %s", transaction, error)
 
     async def expire_ids(self) -> None:
-        """Forget the ids that nobody has used for `transactional.id.expiration.ms`."""
+        """Delete the ids that were unused for `transactional.id.expiration.ms`."""
         limit_ms = self._broker.clock.now_ms() - self._broker.config.transactional_id_expiration_ms
         turn = Turn()
         for transaction in list(self.transactions.values()):
@@ -306,26 +306,27 @@ class TransactionCoordinator:
             if not is_resting or entry.last_update_ms > limit_ms:
                 continue
             try:
-                await self._forget(transaction)
+                await self._expire(transaction)
             except KafkaError as error:
-                log.warning("%s could not be forgotten: %s", transaction, error)
+                log.warning("%s could not be expired: %s", transaction, error)
 
     def next_time_out_ms(self) -> int | None:
-        """Before this, in liveness time, `abort_timed_out` has no effect, unless a transaction begins; None: never."""
+        """The liveness time before which `abort_timed_out` has no effect unless a transaction begins; None if it never
+        has one."""
         if any(transaction.pending is not None for transaction in self.transactions.values()):
-            return 0  # what is being written may be the beginning of one
+            return 0  # the change may begin a transaction
         times = (transaction.began_ms + transaction.entry.timeout_ms + 1 for transaction in self._open.values())
         return min(times, default=None)
 
     def next_id_expiry_ms(self) -> int | None:
-        """Before this, in log time, `expire_ids` has no effect, unless something is written; None: never."""
+        """The log time before which `expire_ids` has no effect unless an id changes; None if it never has one."""
         if any(transaction.pending is not None for transaction in self.transactions.values()):
             return 0
         entries = (transaction.entry for transaction in self.transactions.values())
         last_ms = min((entry.last_update_ms for entry in entries if entry.state in RESTING), default=None)
         return None if last_ms is None else last_ms + self._broker.config.transactional_id_expiration_ms
 
-    async def _forget(self, transaction: Transaction) -> None:
+    async def _expire(self, transaction: Transaction) -> None:
         transaction.begin(DEAD)
         try:
             await self.store.write(transaction.transactional_id, None)
@@ -334,16 +335,16 @@ class TransactionCoordinator:
         if self.has(transaction):
             del self.transactions[transaction.transactional_id]
 
-    # --- what administrators ask for
+    # --- administration
 
     def find(self, transactional_id: str) -> Transaction:
-        """The transaction of an id. Raises InvalidRequest, NotCoordinator, TransactionalIdNotFound."""
+        """The transactional id. Raises InvalidRequest, NotCoordinator, TransactionalIdNotFound."""
         self.store.check(transactional_id)
         transaction = self.transactions.get(transactional_id)
         if transaction is None or transaction.pending is DEAD:
-            raise TransactionalIdNotFound("nobody uses this transactional id")
+            raise TransactionalIdNotFound("this transactional id does not exist")
         return transaction
 
     def listed(self) -> Iterator[Transaction]:
-        """All, as they are now."""
+        """All transactional ids, except those that are being removed."""
         return (one for one in list(self.transactions.values()) if one.pending is not DEAD)

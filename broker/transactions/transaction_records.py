@@ -1,9 +1,9 @@
-"""What the coordinator writes into `__transaction_state`: a key and a value of Kafka's schemas for each id, null to
-forget it.
+"""The records of `__transaction_state`: a key and a value of Kafka's schemas for each transactional id; a null value
+deletes the id.
 
-A key begins with its version, 0, and a value with its own, an int16 each. Value version 1 is flexible and says more of
-how producer ids follow each other; it is written where the feature `transaction.version` has a level of 1 or more.
-Both are read.
+A key begins with its version, 0, and a value with its own, an int16 each. Value version 1 is flexible and has more
+fields about successive producer ids; it is written where the feature `transaction.version` has level 1 or more. Both
+are read.
 """
 
 import struct
@@ -25,32 +25,32 @@ _KEY_VERSION = 0
 
 
 class Entry(NamedTuple):
-    """What is known of a transactional id for good. A change makes a new one."""
+    """The stored state of a transactional id. A change makes a new entry."""
 
     producer_id: int
     producer_epoch: int
-    """-1 while nobody was given one."""
+    """-1 until a producer is given one."""
     timeout_ms: int
-    """How long a transaction may stay open."""
+    """Milliseconds that a transaction may stay open."""
     state: TransactionState
     partitions: frozenset[TopicPartition] = frozenset()
-    """What the transaction writes to; none between transactions."""
+    """The partitions of the transaction; empty between transactions."""
     last_update_ms: int = NO_TIMESTAMP
     """Log time of the last change; `transactional.id.expiration.ms` counts from here."""
     start_ms: int = NO_TIMESTAMP
-    """Log time of when the transaction began, or the last one did; -1 if none did under this producer epoch."""
+    """Log time at which the present or last transaction began; -1 without one under this producer epoch."""
     previous_producer_id: int = NO_PRODUCER_ID
-    """The one before the last change, which as a rule is the same."""
+    """The producer id before the last change, usually the same."""
 
     def by_topic(self) -> list[tuple[str, list[int]]]:
-        """The partitions by the names of their topics; both in order."""
+        """Partition numbers by topic name, both in order."""
         return [
             (name, [number for _, number in its]) for name, its in groupby(sorted(self.partitions), attrgetter("topic"))
         ]
 
 
 class TransactionValue(Message, versions="0-1", flexible="1+"):
-    """An entry as it is in the log."""
+    """An entry, as the log holds it."""
 
     class Topic(Struct):
         topic: String
@@ -59,7 +59,8 @@ class TransactionValue(Message, versions="0-1", flexible="1+"):
     producer_id: Int64
     previous_producer_id: Int64 = field(since=1, default=NO_PRODUCER_ID, tag=0)
     next_producer_id: Int64 = field(since=1, default=NO_PRODUCER_ID, tag=1)
-    """With which the producer goes on afterwards; under `transaction.version` 2 only, like the next two."""
+    """The producer id after this transaction; like the other `next_` fields and `client_transaction_version`, used
+    under `transaction.version` 2 only."""
     producer_epoch: Int16
     next_producer_epoch: Int16 = field(since=1, default=NO_PRODUCER_EPOCH, tag=3)
     transaction_timeout_ms: Int32
@@ -78,7 +79,7 @@ def encode_key(transactional_id: str) -> bytes:
 
 
 def decode_key(key: bytes) -> str | None:
-    """The transactional id that a key stands for; None for keys of versions to come. Raises CorruptRecord."""
+    """The transactional id of a key; None for keys of unknown versions. Raises CorruptRecord."""
     try:
         (version,) = _INT16.unpack_from(key)
         if version != _KEY_VERSION:
@@ -111,7 +112,7 @@ def _topics(entry: Entry) -> list[TransactionValue.Topic]:
 
 
 def decode_entry(value: bytes) -> Entry:
-    """The entry in a value of any version. Raises CorruptRecord."""
+    """Decode an entry of any version. Raises CorruptRecord."""
     try:
         (version,) = _INT16.unpack_from(value)
         stored = TransactionValue.decode(memoryview(value)[_INT16.size :], version)

@@ -1,9 +1,7 @@
-"""The states of a transactional id, and what each request does in each of them: everything that depends on the state,
-as tables.
+"""The states of a transactional id, and the effect of each request in each state, as tables.
 
-An id goes round, one transaction after the other. What is decided is stored before anything follows from it: first that
-the transaction will be committed or aborted (Prepare…), from when on nothing can change that; then its markers are
-written to every partition that takes part; then that this is done (Complete…).
+An id has one transaction after the other. Each step is stored before the next: first the decision to commit or abort
+(Prepare…), which is final; then markers are written to every partition of the transaction; then the end (Complete…).
 
                        partitions added           commit                  all markers written
     Empty, Complete… ------------------> Ongoing --------> PrepareCommit --------------------> CompleteCommit
@@ -14,8 +12,8 @@ written to every partition that takes part; then that this is done (Complete…)
                another producer, or time-out  v  | epoch raised
                                        PrepareEpochFence
 
-InitProducerId raises the epoch, which fences whoever used the id before; with an open transaction it aborts that first.
-PrepareEpochFence and Dead, which an expired id is while it is being removed, are on their way only, and never stored.
+InitProducerId raises the epoch, which fences the previous producer of the id; an open transaction is aborted first.
+PrepareEpochFence, and Dead (an expired id that is being removed), are transient and never stored.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from ...protocol.errors import ConcurrentTransactions, InvalidTxnState, KafkaErr
 
 
 class TransactionState(IntEnum):
-    """A state, by the number that it has in the log."""
+    """A state, with its number in the log."""
 
     EMPTY = 0
     ONGOING = 1
@@ -39,7 +37,7 @@ class TransactionState(IntEnum):
 
     @property
     def wire_name(self) -> str:
-        """What clients are told."""
+        """The name that clients are given."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 
@@ -55,7 +53,7 @@ class TransactionState(IntEnum):
 ) = TransactionState
 
 STORED = (EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT)
-"""What requests find; see above for the other two."""
+"""The states that are stored; the others are transient."""
 
 PREVIOUS: dict[TransactionState, frozenset[TransactionState]] = {
     EMPTY: frozenset({EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT}),
@@ -67,42 +65,43 @@ PREVIOUS: dict[TransactionState, frozenset[TransactionState]] = {
     DEAD: frozenset({EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT}),
     PREPARE_EPOCH_FENCE: frozenset({ONGOING}),
 }
-"""From which states a state may be reached."""
+"""By state, the states from which it may be reached."""
 
 RESTING = PREVIOUS[DEAD]
-"""Between transactions: only then may an id expire."""
+"""The states between transactions, in which an id may expire."""
 
 COMPLETED = {PREPARE_COMMIT: COMPLETE_COMMIT, PREPARE_ABORT: COMPLETE_ABORT}
-"""What a decided transaction becomes."""
+"""By decision, the state once all markers are written."""
 
 
 # --- InitProducerId
 
 
 class Claim(Enum):
-    """Who sends an InitProducerId, by the producer id and the epoch that they give (KIP-360)."""
+    """The kinds of producers that send InitProducerId, by the producer id and epoch that they give (KIP-360)."""
 
     NEWCOMER = auto()
-    """None: a producer that begins. Whoever had the id is fenced."""
+    """No producer id: a producer that starts. The previous producer of the id is fenced."""
     OWNER = auto()
-    """The ones in force: it goes on after an error. Also whoever finds an id that has no epoch yet."""
+    """The present id and epoch: a producer that resumes after an error. Also any producer, if the id has no epoch
+    yet."""
     RETURNING = auto()
-    """The ones before: the answer that told the new ones was lost."""
+    """The previous id and epoch: the answer with the present ones was lost."""
     FENCED = auto()
-    """The right producer id, and an epoch that is over."""
+    """The right producer id with an old epoch."""
     STRANGER = auto()
     """Another producer id."""
 
 
 class Init(Enum):
-    """What an InitProducerId does."""
+    """The effects of an InitProducerId."""
 
     RAISE_EPOCH = auto()
-    """Raise the epoch by one; where that is exhausted, give a new producer id and epoch 0."""
+    """Raise the epoch by one; if epochs are exhausted, give a new producer id with epoch 0."""
     REPEAT = auto()
-    """Tell what is in force."""
+    """Answer with the present producer id and epoch."""
     ABORT = auto()
-    """Raise the epoch and abort what is open: CONCURRENT_TRANSACTIONS, and the next attempt finds it done."""
+    """Raise the epoch, abort the open transaction, and answer CONCURRENT_TRANSACTIONS: the client tries again."""
 
 
 _BUSY = ConcurrentTransactions
@@ -126,10 +125,10 @@ _COLUMN = {
 INIT: dict[tuple[Claim, TransactionState], Init | type[KafkaError]] = {
     (claim, state): actions[_COLUMN[state]] for claim, actions in _INIT.items() for state in STORED
 }
-"""What an InitProducerId does, or how it is refused."""
+"""By claim and state, the effect of an InitProducerId, or the error that refuses it."""
 
 
-# --- the requests within a transaction; who sends them has been checked
+# --- requests within a transaction, after the check of the producer
 
 ADD: dict[TransactionState, type[KafkaError] | None] = {
     EMPTY: None,
@@ -139,7 +138,7 @@ ADD: dict[TransactionState, type[KafkaError] | None] = {
     COMPLETE_COMMIT: None,
     COMPLETE_ABORT: None,
 }
-"""Whether partitions may join the transaction, which begins with the first of them."""
+"""By state, the error that refuses partitions. The first partition begins a transaction."""
 
 _WRONG = InvalidTxnState
 
@@ -160,4 +159,4 @@ END: dict[tuple[TransactionState, bool], TransactionState | type[KafkaError] | N
     for state, outcomes in _END.items()
     for is_commit in (True, False)
 }
-"""What EndTxn, to commit or not, makes of a transaction, or how it is refused. None: it has ended so already."""
+"""By state and `is_commit` of EndTxn, the next state, or the error that refuses it. None: it has ended so already."""

@@ -1,4 +1,4 @@
-"""Where transactional ids are kept: writing to `__transaction_state`, and finding in it what was open or half ended."""
+"""The transaction store: writes transactional ids to `__transaction_state`, and reads them again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ...protocol.errors import InvalidRequest
 from ...protocol.topics import TRANSACTION_STATE
 from ...storage.log import PartitionLog
-from ..coordinators.coordinator_topic import MAX_NAME_BYTES, InternalTopic, Take
+from ..coordinators.coordinator_topic import MAX_NAME_BYTES, CoordinatorTopic, Take
 from ..coordinators.internal_records import CorruptRecord, LastValues, replayed
 from .transaction_records import Entry, decode_entry, decode_key, encode_entry, encode_key
 
@@ -28,7 +28,7 @@ class TransactionStore:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self.topic = InternalTopic(broker, TRANSACTION_STATE)
+        self.topic = CoordinatorTopic(broker, TRANSACTION_STATE)
 
     @property
     def _value_version(self) -> int:
@@ -36,8 +36,8 @@ class TransactionStore:
         return 1 if level >= FLEXIBLE_SINCE else 0
 
     def check(self, transactional_id: str) -> None:
-        """Raise unless this broker coordinates the id: InvalidRequest for one that cannot be, NotCoordinator if its
-        partition is led elsewhere or there is none."""
+        """Check that this broker coordinates the id. Raises InvalidRequest for an invalid id, NotCoordinator if another
+        broker leads its partition or the partition does not exist, CoordinatorLoadInProgress while it is loading."""
         if not transactional_id:
             raise InvalidRequest("a transactional id cannot be empty")
         if len(transactional_id.encode()) > MAX_NAME_BYTES:
@@ -45,12 +45,11 @@ class TransactionStore:
         self.topic.partition_of(transactional_id)
 
     def epoch_of(self, transactional_id: str) -> int:
-        """The epoch of the coordinator: that of the leader of the id's partition. Raises NotCoordinator."""
+        """The coordinator epoch: the leader epoch of the id's partition. Raises NotCoordinator."""
         return self.topic.partition_of(transactional_id).leader_epoch
 
     async def write(self, transactional_id: str, entry: Entry | None) -> None:
-        """Keep an id as it is now; None forgets it. Raises CoordinatorNotAvailable, NotCoordinator or
-        UnknownServerError."""
+        """Store an entry; None deletes the id. Raises CoordinatorNotAvailable, NotCoordinator or UnknownServerError."""
         value = None if entry is None else encode_entry(entry, self._value_version)
         await self.topic.append(
             transactional_id,
@@ -59,12 +58,12 @@ class TransactionStore:
         )
 
     def load(self, partition: Partition, take: Take[Entry]) -> Steps:
-        """Read the ids of a partition that this broker leads, in steps, and give them to `take`."""
+        """Read the ids of a partition that this broker leads, in steps; `take` is called with each."""
         return self.topic.load(partition, _replay, take)
 
 
 def _replay(partition_log: PartitionLog, entries: dict[str, Entry]) -> Steps:
-    """Put the last entry of every id of a partition into `entries`; what cannot be read is logged and left out."""
+    """Put the last entry of every id of a partition into `entries`; unreadable ones are logged and left out."""
     last = LastValues()
     yield from replayed(partition_log, last)
     while last.values:

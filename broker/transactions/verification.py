@@ -1,16 +1,16 @@
-"""Whether a partition takes part in the transaction in whose name something is about to be appended (KIP-890).
+"""Verification that a partition is part of a producer's transaction, before a transactional append (KIP-890).
 
-A producer that was given up may still have a request on its way. Appended after the transaction has ended, its records
-would begin another one that nobody ever ends. So whoever is about to begin one in a partition asks the coordinator
-first. Partitions in which the transaction is open already need not ask.
+A fenced producer may have a request in flight. Appended after the end of its transaction, the records would begin
+another transaction that is never ended. So before an append begins a transaction in a partition, the leader asks the
+coordinator. If the transaction is open in the partition already, no verification is needed.
 
-Clients know only some of the coordinator's errors from these requests, so they are told others:
+Clients of these requests know only some of the coordinator's errors, so the others are translated:
 
-| the coordinator says                            | the client is told                           |
-|-------------------------------------------------|----------------------------------------------|
-| TRANSACTION_ABORTABLE                           | itself, or INVALID_TXN_STATE where it is not known yet |
-| PRODUCER_FENCED                                 | INVALID_PRODUCER_EPOCH                       |
-| CONCURRENT_TRANSACTIONS, or it cannot be asked  | NOT_ENOUGH_REPLICAS: try again               |
+| error of the coordinator                        | error for the client                                  |
+|-------------------------------------------------|-------------------------------------------------------|
+| TRANSACTION_ABORTABLE                           | the same; INVALID_TXN_STATE if the client is too old  |
+| PRODUCER_FENCED                                 | INVALID_PRODUCER_EPOCH                                |
+| CONCURRENT_TRANSACTIONS, or no coordinator      | NOT_ENOUGH_REPLICAS, which clients retry              |
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from ..broker import Broker
     from ..replication.partition import Partition
 
-_TRY_AGAIN = (ConcurrentTransactions, CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator)
+_RETRIABLE = (ConcurrentTransactions, CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator)
 
 
 def verify(
     broker: Broker, transactional_id: str, producer: Producer, partition: Partition, *, knows_abortable: bool
 ) -> None:
-    """Raise, as a client is to be told, unless `producer` may append to the partition in its transaction now.
+    """Raise the error for the client unless the partition is part of the producer's open transaction.
 
     `knows_abortable` says whether the client knows TRANSACTION_ABORTABLE.
     """
@@ -53,15 +53,15 @@ def verify(
         coordinator = broker.transactions.store.topic.coordinator_broker(transactional_id)
         code = coordinator.transactions.verify(transactional_id, producer, [topic_partition])[topic_partition]
     except KafkaError as error:
-        raise as_told(error) from error
+        raise for_client(error) from error
     if code != NONE:
         error_class = TransactionAbortable if knows_abortable else InvalidTxnState
         raise error_class("the partition was not added to the transaction")
 
 
-async def join(broker: Broker, transactional_id: str, producer: Producer, partition: Partition) -> None:
-    """Have the partition take part, as the second version of transactions does without being asked. Raises as
-    `verify` does, but for CONCURRENT_TRANSACTIONS, which such a client knows."""
+async def add_partition(broker: Broker, transactional_id: str, producer: Producer, partition: Partition) -> None:
+    """Add the partition to the producer's transaction, as version 2 of transactions does implicitly. Raises what
+    `verify` does, and CONCURRENT_TRANSACTIONS, which its clients know."""
     if is_open(partition, producer):
         return
     try:
@@ -70,19 +70,19 @@ async def join(broker: Broker, transactional_id: str, producer: Producer, partit
     except ConcurrentTransactions:
         raise
     except KafkaError as error:
-        raise as_told(error) from error
+        raise for_client(error) from error
 
 
 def is_open(partition: Partition, producer: Producer) -> bool:
-    """Whether the producer has begun a transaction in the partition."""
+    """Whether the producer has an open transaction in the partition."""
     known = partition.log.producers.get(producer.producer_id)
     return known is not None and known.transaction_first_offset is not None and known.epoch == producer.epoch
 
 
-def as_told(error: KafkaError) -> KafkaError:
-    """The coordinator's error as a client of another request is told it."""
+def for_client(error: KafkaError) -> KafkaError:
+    """Translate an error of the coordinator for clients of other requests."""
     if isinstance(error, ProducerFenced):
         return InvalidProducerEpoch(error.message)
-    if isinstance(error, _TRY_AGAIN):
-        return NotEnoughReplicas(f"whether the partition takes part cannot be said now: {error}")
+    if isinstance(error, _RETRIABLE):
+        return NotEnoughReplicas(f"the partition cannot be verified now: {error}")
     return error

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kmini.broker.broker import Broker
 from kmini.broker.controller import topics
-from kmini.broker.coordinators.coordinator_topic import NOBODY
+from kmini.broker.coordinators.coordinator_topic import NO_PRODUCER
 from kmini.broker.metrics import Metrics, metrics_text, name_of
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.protocol.records.batch import build_batch
@@ -150,7 +150,7 @@ def test_a_broker_without_traffic_has_only_zeros() -> None:
 async def test_open_transactions_and_their_age_are_told(broker: Broker) -> None:
     topics.create(broker, "orders", partitions=1)
     broker.transactions.store.topic.coordinator_of("t")
-    owner = await broker.transactions.init_producer_id("t", 60_000, NOBODY)
+    owner = await broker.transactions.init_producer_id("t", 60_000, NO_PRODUCER)
     told = samples(broker)
     assert (told["kmini_transactions_open", ()], told["kmini_transactions_transactional_ids", ()]) == (0, 1)
     assert told["kmini_transactions_oldest_open_seconds", ()] == 0

@@ -15,7 +15,7 @@ from kmini.broker.broker import Broker
 from kmini.broker.controller import topics
 from kmini.broker.coordinators import internal_records
 from kmini.broker.coordinators import loader as loading
-from kmini.broker.coordinators.coordinator_topic import NOBODY, Producer
+from kmini.broker.coordinators.coordinator_topic import NO_PRODUCER, Producer
 from kmini.broker.coordinators.internal_records import RECORDS_A_STEP, LastValues, replayed
 from kmini.broker.coordinators.loader import Loading, without_collection
 from kmini.broker.groups.committed_offsets import CommittedOffset
@@ -223,16 +223,16 @@ async def test_a_partition_that_is_being_loaded_takes_no_marker(broker: Broker, 
 
 async def test_a_transactional_id_is_being_loaded_until_the_last_step(broker: Broker) -> None:
     coordinator = broker.transactions
-    producer = await coordinator.init_producer_id("t", 60_000, NOBODY)
+    producer = await coordinator.init_producer_id("t", 60_000, NO_PRODUCER)
     steps = coordinator.load(broker.partitions[TopicPartition(TRANSACTION_STATE, 0)])
     with pytest.raises(CoordinatorLoadInProgress):
-        await coordinator.init_producer_id("t", 60_000, NOBODY)
+        await coordinator.init_producer_id("t", 60_000, NO_PRODUCER)
     with pytest.raises(CoordinatorLoadInProgress):
         await coordinator.add_partitions("t", producer, [TopicPartition("orders", 0)])
     with pytest.raises(CoordinatorLoadInProgress):
         coordinator.store.topic.check_all_loaded()
     deque(steps, maxlen=0)
-    assert (await coordinator.init_producer_id("t", 60_000, NOBODY)).epoch == producer.epoch + 1
+    assert (await coordinator.init_producer_id("t", 60_000, NO_PRODUCER)).epoch == producer.epoch + 1
 
 
 async def test_loading_ends_when_the_partition_is_led_elsewhere(broker: Broker, partition: Partition) -> None:

@@ -12,10 +12,10 @@ from kmini.broker.broker import Broker
 from kmini.broker.controller import topics
 from kmini.broker.coordinators.coordinator_topic import java_hash, partition_for
 from kmini.broker.groups.committed_offsets import CommittedOffset, CommittedOffsets
+from kmini.broker.groups.group_loader import LoadedGroup
 from kmini.broker.groups.group_records import GroupMetadata, encode_group, encode_offset, group_key, offset_key_prefix
 from kmini.broker.groups.group_records import offset_key as key_of
 from kmini.broker.groups.group_store import GroupStore
-from kmini.broker.groups.loading import LoadedGroup
 from kmini.protocol.errors import (
     CoordinatorNotAvailable,
     InvalidGroupId,
@@ -402,7 +402,7 @@ def test_a_corrupt_record_is_left_out_and_the_others_are_read(
 
 def _replay(store: GroupStore, group_id: str) -> dict[str, LoadedGroup]:
     """Of the group's partition, with groups that do not belong there."""
-    from kmini.broker.groups.loading import read_groups
+    from kmini.broker.groups.group_loader import read_groups
 
     return read_groups(store._broker.partitions[TopicPartition(CONSUMER_OFFSETS, store.partition_of(group_id))].log)
 

@@ -11,9 +11,9 @@ import pytest
 from kmini.broker.groups.committed_offsets import CommittedOffsets
 from kmini.broker.groups.group import Group
 from kmini.broker.groups.group_states import EMPTY, PREPARING, STABLE
-from kmini.broker.groups.joins import MOST_PROTOCOLS, MOST_RESERVED_IDS
+from kmini.broker.groups.joins import MAX_PENDING_MEMBERS, MAX_PROTOCOLS
 from kmini.broker.groups.member import JoinedMember
-from kmini.broker.groups.rebalance import ABOUT_TO_JOIN_MS, NEW_MEMBER_JOIN_TIMEOUT_MS
+from kmini.broker.groups.rebalance import NEW_MEMBER_JOIN_TIMEOUT_MS, PENDING_MEMBER_WAIT_MS
 from kmini.protocol.errors import (
     CoordinatorNotAvailable,
     GroupIdNotFound,
@@ -232,7 +232,7 @@ async def test_a_first_member_waits_only_briefly_for_one_that_does_not_come(lab:
     answer = lab.join(first)
     await lab.pass_time(5)
     assert not answer.done()
-    await lab.pass_time(ABOUT_TO_JOIN_MS)
+    await lab.pass_time(PENDING_MEMBER_WAIT_MS)
     assert answer.result().generation_id == 1
 
 
@@ -415,8 +415,8 @@ async def test_work_that_fails_for_no_reason_we_know_is_told_in_the_log(
 
     for waits in (0, 2):
         caplog.clear()
-        lab.coordinator._rebalancer.do(fail(waits))
-        await lab.coordinator._rebalancer.settle()
+        lab.coordinator._rebalancer.start_write(fail(waits))
+        await lab.coordinator._rebalancer.writes_done()
         await asyncio.sleep(0)
         assert "keeping a group failed" in caplog.text
 
@@ -562,16 +562,16 @@ async def test_a_group_has_a_name(lab: Lab) -> None:
 
 
 async def test_nobody_makes_us_remember_ids_without_end(lab: Lab) -> None:
-    for _ in range(MOST_RESERVED_IDS):
+    for _ in range(MAX_PENDING_MEMBERS):
         lab.join()
     assert error_name(lab.join().result().error_code) == "GROUP_MAX_SIZE_REACHED"
-    assert len(lab.group.reserved_ids) == MOST_RESERVED_IDS
+    assert len(lab.group.pending_members) == MAX_PENDING_MEMBERS
     await lab.pass_time(SESSION_MS)
-    assert not lab.group.reserved_ids
+    assert not lab.group.pending_members
 
 
 async def test_nobody_makes_us_count_protocols_without_end(lab: Lab) -> None:
-    many = {str(number): b"" for number in range(MOST_PROTOCOLS + 1)}
+    many = {str(number): b"" for number in range(MAX_PROTOCOLS + 1)}
     assert error_name(lab.join(version=3, protocols=many).result().error_code) == "INCONSISTENT_GROUP_PROTOCOL"
 
 

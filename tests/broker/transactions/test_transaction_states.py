@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from kmini.broker.coordinators.coordinator_topic import NOBODY, Producer
+from kmini.broker.coordinators.coordinator_topic import NO_PRODUCER, Producer
 from kmini.broker.transactions.transaction import Transaction
 from kmini.broker.transactions.transaction_records import Entry
 from kmini.broker.transactions.transaction_states import (
@@ -97,7 +97,7 @@ def test_the_names_are_kafkas() -> None:
 
 OWNER = Producer(4711, 5)
 PRODUCERS = {
-    "nobody": NOBODY,
+    "nobody": NO_PRODUCER,
     "owner": OWNER,
     "before": Producer(4711, 4),
     "long before": Producer(4711, 2),
@@ -226,7 +226,7 @@ async def test_the_epoch_that_is_given(bank: Bank, who: str, epoch: int, last_ep
 async def test_an_exhausted_epoch_is_followed_by_another_producer_id(bank: Bank, who: str) -> None:
     transaction = in_state(bank, EMPTY)
     transaction.entry = transaction.entry._replace(producer_epoch=32766)
-    following = await bank.init(claimed=NOBODY if who == "nobody" else Producer(4711, 32766))
+    following = await bank.init(claimed=NO_PRODUCER if who == "nobody" else Producer(4711, 32766))
     assert following.producer_id != 4711
     assert following.epoch == 0
     assert transaction.entry.previous_producer_id == 4711

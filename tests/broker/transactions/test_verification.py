@@ -84,8 +84,8 @@ async def test_it_can_be_switched_off(open_bank: OpenBank) -> None:
 async def test_in_the_second_version_of_transactions_a_partition_joins_unasked(bank: Bank) -> None:
     producer = await bank.init()
     partition = bank.broker.partitions[ORDERS]
-    await verification.join(bank.broker, "t", producer, partition)
+    await verification.add_partition(bank.broker, "t", producer, partition)
     assert bank.state() is ONGOING
     assert bank.transaction().entry.partitions == {ORDERS}
     with pytest.raises(InvalidProducerEpoch):
-        await verification.join(bank.broker, "t", producer._replace(epoch=9), partition)
+        await verification.add_partition(bank.broker, "t", producer._replace(epoch=9), partition)

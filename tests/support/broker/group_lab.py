@@ -9,14 +9,14 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from kmini.broker.clock import MovableClock
-from kmini.broker.coordinators.coordinator_topic import Applied, Written
+from kmini.broker.coordinators.coordinator_topic import AppendedBatch, Applied
 from kmini.broker.groups.committed_offsets import CommittedOffsets
 from kmini.broker.groups.group import Group
 from kmini.broker.groups.group_coordinator import GroupCoordinator, Leaving, Syncing
+from kmini.broker.groups.group_loader import LoadedGroup
 from kmini.broker.groups.group_records import GroupMetadata
 from kmini.broker.groups.group_states import GroupState
 from kmini.broker.groups.group_store import GroupStore
-from kmini.broker.groups.loading import LoadedGroup
 from kmini.broker.groups.member import Joining, JoinResult, SyncResult
 from kmini.broker.replication.partition import Partition
 from kmini.broker.settings.broker_config import BrokerConfig
@@ -70,7 +70,7 @@ class RememberingStore:
             raise self.failure
         replicated: list[Callable[[], None]] = []
         if applied is not None:
-            applied(cast(Written, SimpleNamespace(is_replicated=False, when_replicated=replicated.append)))
+            applied(cast(AppendedBatch, SimpleNamespace(is_replicated=False, when_replicated=replicated.append)))
         if self.gate is not None:
             await self.gate.wait()
         if self.failure is not None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
+from kmini.broker.groups.group_loader import LoadedGroup
 from kmini.broker.groups.group_store import GroupStore
-from kmini.broker.groups.loading import LoadedGroup
 from kmini.protocol.topics import CONSUMER_OFFSETS, TopicPartition
 
 

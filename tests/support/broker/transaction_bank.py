@@ -8,7 +8,7 @@ from collections import deque
 from kmini.broker.broker import Broker
 from kmini.broker.clock import MovableClock
 from kmini.broker.controller import topics
-from kmini.broker.coordinators.coordinator_topic import NOBODY, Producer
+from kmini.broker.coordinators.coordinator_topic import NO_PRODUCER, Producer
 from kmini.broker.coordinators.internal_records import stored_batches, stored_records
 from kmini.broker.transactions.transaction import Transaction
 from kmini.broker.transactions.transaction_coordinator import TransactionCoordinator
@@ -58,7 +58,7 @@ class Bank:
 
     # --- what producers do
 
-    async def init(self, name: str = "t", timeout_ms: int = 60_000, claimed: Producer = NOBODY) -> Producer:
+    async def init(self, name: str = "t", timeout_ms: int = 60_000, claimed: Producer = NO_PRODUCER) -> Producer:
         return await self.coordinator.init_producer_id(name, timeout_ms, claimed)
 
     async def begin(self, producer: Producer, *partitions: TopicPartition, name: str = "t") -> None:

@@ -1,7 +1,7 @@
-"""Finding out from a partition of `__consumer_offsets` what its groups are.
+"""Replay of a partition of `__consumer_offsets`: the groups and committed offsets that it holds.
 
-The last record of a key decides. Offsets of a transaction that is not decided are pending. Values are decoded when all
-records are read: most of them have been superseded by then.
+The last record of a key counts. Offsets of an open transaction are pending. Values are decoded after all records are
+read, because later records supersede most of them.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ log = logging.getLogger("kmini.internal_topics")
 
 
 class LoadedGroup(NamedTuple):
-    """A group as its partition has it."""
+    """A group as its partition holds it."""
 
     metadata: GroupMetadata | None
-    """None for one that only commits offsets (a simple consumer's), or whose protocol is not served here."""
+    """None for a group that only holds offsets (a simple consumer's), or whose protocol is not served here."""
     offsets: CommittedOffsets
 
 
@@ -47,27 +47,27 @@ def read_groups(partition_log: PartitionLog) -> dict[str, LoadedGroup]:
 
 
 def replay_in_steps(partition_log: PartitionLog, groups: dict[str, LoadedGroup]) -> Iterator[None]:
-    """Put the groups of one partition into `groups`, in steps that are short."""
+    """Put the groups of one partition into `groups`, in short steps."""
     stored = _Stored()
     yield from replayed(partition_log, stored)
     yield from stored.decode(partition_log.topic_partition, groups)
 
 
 class _Pending(NamedTuple):
-    """A committed offset of a transaction that is not decided."""
+    """An offset that an open transaction commits."""
 
     record_offset: int
     value: bytes | None
-    """None if another record that counts has superseded it."""
+    """None if a later record counts already."""
 
 
 class _Stored:
-    """A `Replay`: the last value of every key, and what transactions want to make it."""
+    """A `Replay` that keeps the last value of every key, and pending values of open transactions."""
 
     def __init__(self) -> None:
         self._metadata: dict[bytes, bytes] = {}
         self._offsets: dict[bytes, dict[int, bytes]] = {}
-        """Values by the prefix of their keys, which nearly all share with many others, and by partition."""
+        """Values by the prefix of their keys, which most keys share with many others, and by partition."""
         self._pending: dict[int, dict[bytes, _Pending]] = {}
 
     def add(self, key: bytes, record: Record) -> None:
@@ -92,8 +92,8 @@ class _Stored:
             offsets[partition] = value
 
     def _supersede(self, key: bytes, record: Record) -> None:
-        """A record counts that came after what is pending: that no longer can. It stays pending, unless the offset was
-        removed."""
+        """Void pending values of a key: a later record counts. They stay pending, unless that record removes the
+        offset."""
         for pending in self._pending.values():
             if key in pending and record.value is None:
                 del pending[key]
@@ -101,7 +101,7 @@ class _Stored:
                 pending[key] = pending[key]._replace(value=None)
 
     def add_pending(self, producer_id: int, key: bytes, record: Record) -> None:
-        """A transaction commits offsets only, and removes none."""
+        """Add a record of a transaction, which may only commit offsets."""
         if key.startswith(OFFSET_KEYS) and record.value is not None:
             split_offset_key(key)
             self._pending.setdefault(producer_id, {})[key] = _Pending(record.offset, record.value)
@@ -116,7 +116,7 @@ class _Stored:
                     pending[key] = pending[key]._replace(value=None)
 
     def decode(self, topic_partition: TopicPartition, groups: dict[str, LoadedGroup]) -> Iterator[None]:
-        """Put all of it into `groups`, in steps; what is taken out leaves memory step by step too."""
+        """Move all values into `groups`, in steps, each of which frees what it moved."""
         while self._metadata:
             key, value = self._metadata.popitem()
             try:
@@ -141,7 +141,7 @@ class _Stored:
 def _decode_offsets(
     topic_partition: TopicPartition, groups: dict[str, LoadedGroup], prefix: bytes, values: dict[int, bytes]
 ) -> Iterator[None]:
-    """The offsets that a group has committed for one topic."""
+    """Decode the offsets of a group for one topic, in steps."""
     try:
         group_id, topic = decode_offset_prefix(prefix)
     except CorruptRecord as error:
