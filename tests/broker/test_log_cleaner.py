@@ -24,7 +24,6 @@ from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record, decode_records
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.cleaner.cleaning_states import State
-from kmini.storage.cleaner.stats import LastPasses, PassReport
 from kmini.storage.cleaner.worker import CleaningWork
 from kmini.storage.log_config import LogConfig
 from kmini.storage.validation import ValidatedRecords
@@ -438,15 +437,6 @@ async def test_the_last_pass_of_each_thread_is_told(start: Any) -> None:
     assert 0 < told["max_buffer_utilization_percent"] < 100
     assert told["max_clean_time_secs"] == report.seconds > 0
     assert told["max_dirty_percent"] == 0
-
-
-def test_with_two_threads_the_last_two_passes_count() -> None:
-    passes = LastPasses()
-    for utilization, read, written, seconds in ((0.9, 1000, 1000, 9.0), (0.5, 100, 50, 1.0), (0.2, 300, 50, 2.0)):
-        report = PassReport(map_utilization=utilization, bytes_read=read, bytes_written=written, seconds=seconds)
-        passes.note(report, threads=2)
-    told = (passes.max_buffer_utilization_percent, passes.recopy_percent, passes.max_clean_time_secs)
-    assert told == (50, 25, 2.0)
 
 
 async def test_how_dirty_the_dirtiest_log_is_is_told_as_it_is_now(start: Any) -> None:

@@ -13,8 +13,6 @@ from kmini.protocol.records.compression import Codec
 from kmini.protocol.records.legacy import build_messages, build_wrapper
 from kmini.protocol.records.record import Record, decode_all
 from kmini.storage.inspect.dump import Damage, dump
-from kmini.storage.segment import Segment
-from kmini.storage.timestamp_search import segment_starts_before
 
 Bench = Any
 
@@ -173,30 +171,6 @@ class TestDamage:
         bench.write(LOG, plain(1, 5) + plain(1, 2))
         bench.reopen()
         assert bench.log.log_end_offset == 10
-
-
-class TestWhereSegmentsBegin:
-    """What ListOffsets version 0 asks for."""
-
-    def test_by_the_time_they_were_written_to(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-        bench.fill(3)
-        bench.append("active")
-        monkeypatch.setattr(Segment, "modified_ms", property(lambda segment: 100 + 50 * segment.base_offset))
-
-        def before(timestamp: int) -> list[int]:
-            return segment_starts_before(bench.log, timestamp, 500)
-
-        assert before(2**62) == before(500) == [7, 6, 4, 2, 0]
-        assert before(499) == [6, 4, 2, 0]
-        assert before(299) == [2, 0]
-        assert before(100) == [0]
-        assert before(99) == before(-7) == []
-        bench.log.raise_log_start_offset(1)
-        assert before(299) == [2, 1]
-
-    def test_an_empty_active_segment_is_the_log_end(self, bench: Bench) -> None:
-        bench.fill(1)
-        assert segment_starts_before(bench.log, 2**62, 500) == [2, 0]
 
 
 class TestDump:

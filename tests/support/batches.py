@@ -86,3 +86,9 @@ def batch(items: Sequence[Item] = (Item(),), *, codec: str = "none", **wrong: An
 def _xerial(data: bytes) -> bytes:
     block: bytes = snappy.compress(data)
     return b"\x82SNAPPY\x00" + struct.pack(">iii", 1, 1, len(block)) + block
+
+
+def with_crc(batch: bytearray) -> bytearray:
+    """The batch with the checksum that its bytes have now; changes its argument."""
+    struct.pack_into(">I", batch, 17, CRC32C(bytes(batch[21:])))
+    return batch

@@ -14,7 +14,9 @@ from kmini.protocol.topics import TopicPartition
 from kmini.storage.background_work import Deletions
 from kmini.storage.cleaner.clean import Pass
 from kmini.storage.cleaner.cleanable_log import Limits
+from kmini.storage.cleaner.cleaner_checkpoint import CleanerCheckpoint
 from kmini.storage.cleaner.dirtiness import assess, capture
+from kmini.storage.cleaner.schedule import Job, Schedule
 from kmini.storage.cleaner.stats import PassReport
 from kmini.storage.filesystem.faults import Faults
 from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
@@ -29,6 +31,8 @@ from kmini.storage.validation import ValidatedRecords
 DIRECTORY = "/data/orders-0"
 ORDERS_0 = TopicPartition("orders", 0)
 DAY_MS = 86_400_000
+CHECKPOINT_DIRECTORY = "/data"
+BACKOFF_MS = 15_000
 
 
 class Unwatched:
@@ -195,3 +199,52 @@ def sieve(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> An
         pytest.skip("the kernel is not compiled here")
     monkeypatch.setattr(offset_map, "load_sieve", lambda: module)
     return module
+
+
+class Logs:
+    """Several logs and the schedule of their cleaning."""
+
+    def __init__(self, make: Callable[..., CleaningBench]) -> None:
+        self._make = make
+        self.benches: dict[TopicPartition, CleaningBench] = {}
+        self.filesystem = MemoryFileSystem()
+        self.filesystem.make_directory(CHECKPOINT_DIRECTORY)
+        self.schedule = Schedule(CleanerCheckpoint(self.filesystem, CHECKPOINT_DIRECTORY), backoff_ms=BACKOFF_MS)
+        self.now_ms = 1_000
+
+    def add(
+        self, name: str, *, clean: int = 0, dirty: int = 0, timestamp: int = 1_000, **config: Any
+    ) -> TopicPartition:
+        """A log with so many segments of one size that are clean, and that are dirty."""
+        partition = TopicPartition(name, 0)
+        bench = self.benches[partition] = self._make(**config)
+        for _ in range(clean + dirty):
+            bench.put(("a", "1"), timestamp=timestamp)
+            bench.roll()
+        if clean:
+            self.schedule.checkpoint.set(partition, clean)
+        return partition
+
+    @property
+    def logs(self) -> dict[TopicPartition, Any]:
+        return {partition: bench.log for partition, bench in self.benches.items()}
+
+    def pick(self) -> Job | None:
+        return self.schedule.pick(self.logs, self.now_ms)
+
+    def picked(self) -> str | None:
+        """The name of what is picked; it is cleaned in no time."""
+        job = self.pick()
+        if job is None:
+            return None
+        self.end(job)
+        return job.partition.topic
+
+    def end(self, job: Job, **report: Any) -> bool:
+        done = PassReport(job.range.first_dirty_offset, job.range.end_offset, **report)
+        return self.schedule.ended(job, done, None, self.now_ms)
+
+
+@pytest.fixture
+def logs(make_cleaning_bench: Callable[..., CleaningBench]) -> Logs:
+    return Logs(make_cleaning_bench)

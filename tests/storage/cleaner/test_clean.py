@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 
-from kmini.protocol.errors import CorruptMessage
 from kmini.protocol.records.batch import MAGIC, build_batch
 from kmini.protocol.records.compression import Codec
 from kmini.protocol.records.legacy import build_messages, build_wrapper
 from kmini.protocol.records.record import Record
-from kmini.storage.cleaner.cleanable_log import CleaningAborted, Limits
-from kmini.storage.cleaner.offset_map import MapTooSmall
-from kmini.storage.log_config import LogConfig
+from kmini.storage.cleaner.cleanable_log import Limits
+from support.batches import with_crc
 
 Bench = Any
 DAY_MS = 86_400_000
@@ -137,38 +135,6 @@ class TestRecords:
         assert bench.records() == []
 
 
-class TestTheMap:
-    def test_what_has_no_room_stays_for_the_next_pass(self, bench: Bench) -> None:
-        for round_ in range(3):
-            for key in "abcdef":
-                bench.put((key, f"{round_}"))
-        four_keys = Limits(map_bytes=24 * 5, load_factor=0.9)
-        report = bench.clean(limits=four_keys)
-        assert (report.keys, report.end_offset) == (4, 4)
-        assert [offset for offset, _, _ in bench.pairs()] == list(range(18))
-        passes = 0
-        while bench.checkpoint < 18:
-            bench.clean(roll=False, limits=four_keys)
-            passes += 1
-            assert passes < 20
-        newest = {key: (offset, value) for offset, key, value in bench.pairs()}
-        assert newest == {key: (12 + n, "2") for n, key in enumerate("abcdef")}
-
-    def test_no_room_at_all_names_the_setting(self, bench: Bench) -> None:
-        bench.put(("a", "1"))
-        with pytest.raises(MapTooSmall, match=r"log\.cleaner\.dedupe\.buffer\.size"):
-            bench.clean(limits=Limits(map_bytes=24))
-
-    def test_a_gap_in_the_offsets_does_not_stall_the_pass(self, bench: Bench) -> None:
-        bench.put(("a", "1"))
-        bench.log.roll(bench.now_ms, base_offset=100)
-        bench.run_background()
-        bench.log.log_end_offset = 100
-        bench.put(("a", "2"))
-        assert bench.clean().end_offset == 101
-        assert bench.pairs() == [(100, "a", "2")]
-
-
 class TestTombstones:
     def test_a_tombstone_gets_a_horizon_and_goes_when_it_has_passed(self, bench: Bench) -> None:
         bench.put(("a", "1"))
@@ -238,7 +204,7 @@ class TestTombstones:
         batch = build_batch([Record(0, 1_000, b"a", b"who deleted it")])
         batch[62] |= 0x20
         bench.put(("a", "1"), ("b", "1"))
-        bench.append(_with_crc(batch))
+        bench.append(with_crc(batch))
         bench.clean()
         assert bench.pairs() == [(1, "b", "1"), (2, "a", "who deleted it")]
         bench.now_ms += DAY_MS
@@ -301,218 +267,6 @@ class TestProducers:
         assert [(h.base_offset, h.magic, h.record_count) for h, _ in bench.batches()] == [
             *((0, MAGIC, 1), (1, MAGIC, 0), (2, MAGIC, 1))
         ]
-
-
-class TestTransactions:
-    def test_aborted_data_goes_at_once_and_its_marker_later(self, bench: Bench) -> None:
-        bench.put(("a", "1"))
-        bench.put(("a", "undone"), **PRODUCER, base_sequence=0, transactional=True)
-        bench.end_transaction(7, abort=True)
-        report = bench.clean()
-        assert bench.pairs() == [(0, "a", "1")]
-        assert (report.aborted_records, bench.markers(), bench.horizons()) == (1, [2], {})
-        assert [entry.last_offset for entry in bench.log.aborted_transactions(0, 3)] == [2]
-
-        bench.log.producers.expire(2 * DAY_MS)
-        bench.put(("z", "1"))
-        bench.clean()
-        assert bench.horizons() == {}  # the emptied batch of its data counts as data; it goes with this pass
-        bench.put(("z", "2"))
-        bench.clean()
-        assert bench.horizons() == {2: 1_000 + DAY_MS}
-        assert bench.log.aborted_transactions(0, 3) == []
-        bench.now_ms += DAY_MS
-        bench.put(("z", "3"))
-        assert bench.clean().removed_markers == 1
-        assert bench.markers() == []
-        assert bench.pairs() == [(0, "a", "1"), (5, "z", "3")]
-
-    def test_the_marker_may_lie_in_a_segment_that_is_not_cleaned(self, bench: Bench) -> None:
-        bench.put(("a", "1"))
-        bench.put(("a", "undone"), **PRODUCER, base_sequence=0, transactional=True)
-        bench.roll()
-        bench.end_transaction(7, abort=True)
-        bench.clean(roll=False)
-        assert bench.pairs() == [(0, "a", "1")]
-
-    def test_one_that_was_aborted_in_the_clean_part_of_a_segment_says_nothing_of_later_ones(self, bench: Bench) -> None:
-        """Where a map was too small, or records were deleted, the dirty part begins within a segment, which is read
-        from about there on."""
-        bench.put(("a", "1"), ("b", "1"))
-        bench.put(("x", "1"), **PRODUCER, base_sequence=0, transactional=True)
-        bench.end_transaction(7, abort=True)
-        for number in range(4):
-            bench.put((f"{number}", "x" * 50))
-        first_dirty = bench.log.log_end_offset
-        bench.put(("a", "2"), **PRODUCER, base_sequence=1, transactional=True)
-        bench.end_transaction(7, abort=False)
-        bench.checkpoint = first_dirty
-        bench.clean()
-        assert [offset for offset, key, _ in bench.pairs() if key == "a"] == [first_dirty]
-
-    def test_undecided_transactions_are_not_cleaned(self, bench: Bench) -> None:
-        bench.put(("a", "1"))
-        bench.roll()
-        bench.put(("a", "2"), **PRODUCER, base_sequence=0, transactional=True)
-        bench.roll()
-        bench.put(("a", "3"))
-        bench.clean()
-        assert bench.checkpoint == 1
-        assert [offset for offset, _, _ in bench.pairs()] == [0, 1, 2]
-
-    def test_a_commit_marker_stays_while_there_is_data(self, bench: Bench) -> None:
-        bench.put(("a", "1"), **PRODUCER, base_sequence=0, transactional=True)
-        bench.end_transaction(7, abort=False)
-        bench.put(("z", "1"))
-        bench.clean()
-        assert (bench.markers(), bench.horizons()) == ([1], {})
-        bench.log.producers.expire(2 * DAY_MS)
-        bench.put(("a", "2"))
-        bench.clean()
-        assert bench.horizons() == {}
-        bench.put(("y", "2"))
-        bench.clean()
-        assert bench.horizons() == {1: 1_000 + DAY_MS}
-        bench.now_ms += DAY_MS
-        bench.clean()
-        assert bench.markers() == []
-
-    def test_transactions_are_followed_across_groups(self, make_cleaning_bench: Callable[..., Bench]) -> None:
-        bench = make_cleaning_bench(segment_bytes=160)
-        bench.put(("a", "1"), **PRODUCER, base_sequence=0, transactional=True)
-        bench.put(("b", "1"))
-        bench.put(("c", "1"))
-        bench.end_transaction(7, abort=True)
-        report = bench.clean()
-        assert report.segments_after > 1
-        assert bench.pairs() == [(1, "b", "1"), (2, "c", "1")]
-        assert bench.markers() == [3]
-        assert [entry.first_offset for entry in bench.log.aborted_transactions(0, 4)] == [0]
-
-
-class TestSegments:
-    def test_small_ones_become_one(self, bench: Bench) -> None:
-        for number in range(5):
-            bench.put((f"{number}", "1"))
-            bench.roll()
-        report = bench.clean()
-        assert (report.segments_before, report.segments_after) == (5, 1)
-        assert bench.base_offsets() == [0, 5]
-
-    def test_none_becomes_larger_than_allowed(self, make_cleaning_bench: Callable[..., Bench]) -> None:
-        bench = make_cleaning_bench(segment_bytes=300)
-        for number in range(30):
-            bench.put((f"{number}", "1"))
-        bench.clean()
-        bench.put(("0", "2"))
-        bench.clean()
-        assert all(segment.size <= 300 for segment in bench.log.segments)
-        assert [key for _, key, _ in bench.pairs()] == [f"{n}" for n in range(1, 30)] + ["0"]
-
-    def test_indexes_find_what_is_left(self, make_cleaning_bench: Callable[..., Bench]) -> None:
-        bench = make_cleaning_bench(index_interval_bytes=200)
-        for number in range(60):
-            bench.put((f"{number % 40}", "x" * 20), timestamp=1_000 + number)
-        bench.clean()
-        segment = bench.log.segments.oldest
-        assert len(segment.offset_index) > 5
-        for offset in range(60):
-            located = segment.locate(offset)
-            expected = max(offset, 20)
-            assert segment.log.read_at(located[0], 8) == expected.to_bytes(8, "big")
-        assert segment.max_timestamp == 1_059
-        bench.close()
-        bench.reopen(is_clean=True)
-        assert bench.read_all() == list(range(20, 60))
-
-    def test_indexes_longer_than_the_setting_do_not_end_the_pass(
-        self, make_cleaning_bench: Callable[..., Bench]
-    ) -> None:
-        """Apache Kafka gives such a log up."""
-        bench = make_cleaning_bench()
-        for number in range(50):
-            bench.put((f"{number}", "x" * 50), timestamp=1_000 + number)
-        bench.put(("0", "new"))
-        assert bench.log.segments.active.time_index.size_bytes > 100
-        bench.log.config = LogConfig(cleanup_policy=("compact",), index_interval_bytes=100, segment_index_bytes=100)
-        bench.clean()
-        first, _ = bench.log.segments
-        assert 0 < first.offset_index.size_bytes <= 100
-        assert 0 < first.time_index.size_bytes <= 100
-        assert bench.read_all() == [*range(1, 51)]
-
-    def test_they_are_as_old_as_what_they_were_made_from(self, bench: Bench) -> None:
-        bench.put(("a", "1"), timestamp=-1)
-        bench.filesystem.now_ms = 55_000
-        bench.roll()
-        modified = bench.log.segments.oldest.modified_ms
-        bench.filesystem.now_ms = 77_000
-        bench.clean()
-        assert bench.log.segments.oldest.modified_ms == modified
-
-    def test_snapshots_of_segments_that_are_gone_go_too(self, bench: Bench) -> None:
-        for sequence in range(4):
-            bench.put((f"{sequence}", "1"), **PRODUCER, base_sequence=sequence)
-            bench.roll()
-        assert len(bench.files(".snapshot")) == 4
-        bench.clean()
-        assert bench.files(".snapshot") == ["00000000000000000004.snapshot"]
-
-    def test_nothing_is_left_of_a_pass_that_is_stopped(self, bench: Bench) -> None:
-        class Stop:
-            def on_bytes(self, count: int) -> None:
-                nonlocal left
-                left -= 1
-                if not left:
-                    raise CleaningAborted
-
-        for number in range(20):
-            bench.put((f"{number % 3}", "1"))
-        bench.roll()
-        before, files = bench.batches(), bench.files()
-        for stop_at in (1, 2, 3):  # when mapping, reading, writing
-            left = stop_at
-            with pytest.raises(CleaningAborted):
-                bench.clean(watch=Stop())
-            assert (bench.batches(), bench.files()) == (before, files)
-
-
-class TestDamage:
-    @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
-    def test_a_wrong_checksum_ends_the_pass_with_file_and_position(self, bench: Bench, codec: Codec) -> None:
-        bench.put(("a", "1"), codec=codec)
-        bench.put(("b", "2"), codec=codec)
-        bench.roll()
-        log = bench.log.segments.oldest.log
-        second = bench.batches()[0][0].size
-        log.write_at(second + 66, b"!")
-        before = bench.batches()
-        with pytest.raises(CorruptMessage, match=rf"00000000000000000000\.log.* position {second}"):
-            bench.clean()
-        assert bench.batches() == before
-        assert bench.files(".cleaned") == []
-
-    def test_so_does_a_file_that_ends_within_a_batch(self, bench: Bench) -> None:
-        bench.put(("a", "1"))
-        bench.roll()
-        log = bench.log.segments.oldest.log
-        log.truncate(log.size - 1)
-        with pytest.raises(CorruptMessage, match="position 0"):
-            bench.clean()
-
-    def test_so_does_a_record_that_is_none(self, bench: Bench) -> None:
-        batch = build_batch([Record(0, 1_000, b"a", b"1")])
-        batch[61] = 0x7E
-        bench.append(_with_crc(batch))
-        with pytest.raises(CorruptMessage, match="position 0"):
-            bench.clean()
-
-
-def _with_crc(batch: bytearray) -> bytearray:
-    from kmini.protocol.records.batch import read_header, rewrite_header
-
-    rewrite_header(batch, 0, read_header(batch))
-    return batch
 
 
 def _append_old(bench: Bench, messages: bytes) -> None:

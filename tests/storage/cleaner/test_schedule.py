@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from kmini.protocol.topics import TopicPartition
 from kmini.storage.cleaner import schedule
-from kmini.storage.cleaner.cleaner_checkpoint import CleanerCheckpoint
 from kmini.storage.cleaner.cleaning_states import State
 from kmini.storage.cleaner.dirtiness import assess
-from kmini.storage.cleaner.schedule import Job, Reason, Schedule
-from kmini.storage.cleaner.stats import PassReport
-from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
+from kmini.storage.cleaner.schedule import Reason
 
 Bench = Any
 
@@ -22,53 +17,7 @@ DIRECTORY = "/data"
 BACKOFF_MS = 15_000
 
 
-class Logs:
-    """Several logs and the schedule of their cleaning."""
-
-    def __init__(self, make: Callable[..., Bench]) -> None:
-        self._make = make
-        self.benches: dict[TopicPartition, Bench] = {}
-        self.filesystem = MemoryFileSystem()
-        self.filesystem.make_directory(DIRECTORY)
-        self.schedule = Schedule(CleanerCheckpoint(self.filesystem, DIRECTORY), backoff_ms=BACKOFF_MS)
-        self.now_ms = 1_000
-
-    def add(
-        self, name: str, *, clean: int = 0, dirty: int = 0, timestamp: int = 1_000, **config: Any
-    ) -> TopicPartition:
-        """A log with so many segments of one size that are clean, and that are dirty."""
-        partition = TopicPartition(name, 0)
-        bench = self.benches[partition] = self._make(**config)
-        for _ in range(clean + dirty):
-            bench.put(("a", "1"), timestamp=timestamp)
-            bench.roll()
-        if clean:
-            self.schedule.checkpoint.set(partition, clean)
-        return partition
-
-    @property
-    def logs(self) -> dict[TopicPartition, Any]:
-        return {partition: bench.log for partition, bench in self.benches.items()}
-
-    def pick(self) -> Job | None:
-        return self.schedule.pick(self.logs, self.now_ms)
-
-    def picked(self) -> str | None:
-        """The name of what is picked; it is cleaned in no time."""
-        job = self.pick()
-        if job is None:
-            return None
-        self.end(job)
-        return job.partition.topic
-
-    def end(self, job: Job, **report: Any) -> bool:
-        done = PassReport(job.range.first_dirty_offset, job.range.end_offset, **report)
-        return self.schedule.ended(job, done, None, self.now_ms)
-
-
-@pytest.fixture
-def logs(make_cleaning_bench: Callable[..., Bench]) -> Logs:
-    return Logs(make_cleaning_bench)
+Logs = Any
 
 
 def test_the_dirtiest_goes_first(logs: Logs) -> None:
@@ -243,47 +192,3 @@ class TestWhatIsDueNext:
         logs.add("lag", dirty=1, min_compaction_lag_ms=60_000)
         assert logs.schedule.next_due_ms(logs.logs, 1_000) == 61_000
         assert logs.schedule.next_due_ms(logs.logs, 61_000) == 71_001
-
-
-class TestTheCheckpoint:
-    def test_is_kafkas_file(self, logs: Logs) -> None:
-        x = logs.add("x", dirty=3)
-        assert logs.picked() == "x"
-        checkpoint = logs.schedule.checkpoint
-        checkpoint.write(checkpoint.snapshot([x]))
-        assert logs.filesystem.read("/data/cleaner-offset-checkpoint") == b"0\n1\nx 0 3\n"
-        assert CleanerCheckpoint(logs.filesystem, DIRECTORY).get(x) == 3
-
-    def test_entries_of_logs_that_are_gone_fall_out(self, logs: Logs) -> None:
-        x = logs.add("x", dirty=3)
-        logs.picked()
-        assert logs.schedule.checkpoint.snapshot([]) == {}
-        logs.schedule.forget_all_but([])
-        assert logs.schedule.checkpoint.get(x) is None
-
-    def test_truncation_lowers_it(self, logs: Logs) -> None:
-        x = logs.add("x", clean=3)
-        log = logs.logs[x]
-        log.truncate_to(1)
-        assert logs.schedule.on_truncation(x, log)
-        assert logs.schedule.checkpoint.get(x) == 1
-        assert not logs.schedule.on_truncation(x, log)
-
-    @pytest.mark.parametrize("wrong", [2, 9])
-    def test_one_that_lies_outside_the_log_is_corrected_and_to_be_written(self, logs: Logs, wrong: int) -> None:
-        x = logs.add("x", dirty=8)
-        logs.logs[x].raise_log_start_offset(3)
-        logs.schedule.checkpoint.set(x, wrong)
-        job = logs.pick()
-        assert job is not None
-        assert (job.range.first_dirty_offset, logs.schedule.checkpoint.get(x)) == (3, 3)
-        assert logs.schedule.checkpoint.is_corrected
-        assert logs.schedule.checkpoint.snapshot([x]) == {x: 3}
-        assert not logs.schedule.checkpoint.is_corrected
-
-    def test_one_that_cannot_be_read_counts_as_empty(self) -> None:
-        filesystem = MemoryFileSystem()
-        filesystem.make_directory(DIRECTORY)
-        file = filesystem.open("/data/cleaner-offset-checkpoint", create=True)
-        file.append(b"0\n2\nx 0 3\n")
-        assert CleanerCheckpoint(filesystem, DIRECTORY).get(TopicPartition("x", 0)) is None

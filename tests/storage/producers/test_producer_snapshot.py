@@ -1,11 +1,17 @@
+"""Producer snapshots: the bytes of Kafka, and the producers that come back from them."""
+
 from __future__ import annotations
 
+import contextlib
+import logging
 from struct import pack
 
 import pytest
 
 from kmini.protocol.records.crc import crc32c
+from kmini.storage.filesystem.faults import Faults, PowerLoss
 from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
+from kmini.storage.indexes.transaction_index import AbortedTransaction
 from kmini.storage.producers.producer_snapshot import (
     CachedBatch,
     ProducerEntry,
@@ -16,6 +22,8 @@ from kmini.storage.producers.producer_snapshot import (
     remove_stray_snapshots,
     write_snapshot,
 )
+from kmini.storage.producers.producer_state import Origin, ProducerStates
+from support.producers import Partition, batch
 
 GOLDEN = bytes.fromhex(
     "0001ecb6412c00000001000000000000000700030000000b00000000000000150000000100000000000003edffffffff0000000000000014"
@@ -127,3 +135,113 @@ def test_snapshots_that_belong_to_no_segment_go_but_for_the_one_of_the_logs_end(
         write_snapshot(filesystem, "d", offset, [])
     remove_stray_snapshots(filesystem, "d", bases)
     assert list_snapshots(filesystem, "d") == left
+
+
+def loaded(filesystem: MemoryFileSystem, log_start: int, log_end: int, now_ms: int = 2000) -> ProducerStates:
+    states = ProducerStates(filesystem, "d")
+    states.load(log_start, log_end, now_ms)
+    return states
+
+
+def test_a_snapshot_brings_back_last_batches_and_open_transactions(
+    filesystem: MemoryFileSystem, partition: Partition
+) -> None:
+    partition.append(0, producer_id=1)
+    partition.append(1, producer_id=1)
+    partition.append(0, producer_id=3, transactional=True)
+    partition.append(0, producer_id=2, transactional=True)
+    path = partition.states.take_snapshot()
+    assert path is not None
+    assert path.endswith("00000000000000000004.snapshot")
+    states = loaded(filesystem, 0, 4)
+    assert (states.end_offset, states.last_snapshot_offset) == (4, 4)
+    assert states.find_duplicate(batch(0, 1, producer_id=1)) is not None
+    assert states.find_duplicate(batch(0, 0, producer_id=1)) is None
+    assert states.first_unstable_offset == 2
+    update = states.prepare(Origin.REPLICATION)
+    update.add_marker(batch(4, -1, producer_id=3, control=True), is_abort=True, coordinator_epoch=0)
+    assert update.commit() == [AbortedTransaction(3, 2, 4, 3)]
+
+
+def test_a_snapshot_is_written_only_when_the_last_one_is_older(partition: Partition) -> None:
+    assert partition.states.take_snapshot() is None
+    partition.append(0)
+    assert partition.states.take_snapshot() is not None
+    assert partition.states.take_snapshot() is None
+
+
+def test_loading_removes_snapshots_outside_the_log(filesystem: MemoryFileSystem, partition: Partition) -> None:
+    for offset in (3, 5, 8, 12):
+        write_snapshot(filesystem, "d", offset, [])
+    assert loaded(filesystem, 5, 10).end_offset == 8
+    assert list_snapshots(filesystem, "d") == [8]
+
+
+def test_a_damaged_snapshot_makes_way_for_an_older_one(
+    filesystem: MemoryFileSystem, partition: Partition, caplog: pytest.LogCaptureFixture
+) -> None:
+    partition.append(0)
+    partition.states.take_snapshot()
+    partition.append(1)
+    path = partition.states.take_snapshot()
+    assert path is not None
+    file = filesystem.open(path)
+    file.write_at(20, b"\xff")
+    file.close()
+    with caplog.at_level(logging.WARNING, "kmini.storage"):
+        states = loaded(filesystem, 0, 2)
+    entry = states.get(7)
+    assert entry is not None
+    assert (states.end_offset, entry.last_sequence) == (1, 0)
+    assert list_snapshots(filesystem, "d") == [1]
+    assert "checksum" in caplog.text
+
+
+def test_without_a_good_snapshot_the_whole_log_is_to_be_replayed(filesystem: MemoryFileSystem) -> None:
+    path = write_snapshot(filesystem, "d", 8, [])
+    file = filesystem.open(path)
+    file.truncate(3)
+    file.close()
+    states = loaded(filesystem, 5, 10)
+    assert (states.end_offset, states.last_snapshot_offset, len(states)) == (5, 5, 0)
+
+
+def test_a_snapshot_torn_by_a_power_loss_is_not_believed(filesystem: MemoryFileSystem, partition: Partition) -> None:
+    for producer_id in range(20):
+        partition.append(0, producer_id=producer_id)
+    partition.states.take_snapshot()
+    filesystem.open("d/00000000000000000020.snapshot").sync()
+    filesystem.sync_directory("d")
+    filesystem.sync_directory("")
+    partition.append(0, producer_id=20)
+    ends = set()
+    for n in range(1, 10):
+        filesystem.faults = Faults(tear_at=n)
+        partition.states.last_snapshot_offset = 20
+        with contextlib.suppress(PowerLoss):
+            partition.states.take_snapshot()
+        for seed in range(20):
+            states = loaded(filesystem.crash(seed), 0, 21)
+            assert len(states) == states.end_offset
+            ends.add(states.end_offset)
+        if not filesystem.faults.is_spent:
+            break
+    assert ends == {20, 21}
+
+
+def test_producers_that_expired_meanwhile_are_not_loaded(filesystem: MemoryFileSystem, partition: Partition) -> None:
+    partition.append(0, producer_id=1, timestamp=1000)
+    partition.append(0, producer_id=2, timestamp=5000)
+    partition.append(0, producer_id=3, timestamp=1000, transactional=True)
+    partition.states.take_snapshot()
+    states = loaded(filesystem, 0, 3, now_ms=86_400_000 + 1000)
+    assert [entry.producer_id for entry in states.entries()] == [2, 3]
+
+
+def test_clearing_removes_producers_and_snapshots(filesystem: MemoryFileSystem, partition: Partition) -> None:
+    partition.append(0, transactional=True)
+    partition.states.take_snapshot()
+    partition.states.clear(50)
+    assert (len(partition.states), partition.states.end_offset) == (0, 50)
+    assert partition.states.first_unstable_offset is None
+    assert list_snapshots(filesystem, "d") == []

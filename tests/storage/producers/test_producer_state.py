@@ -1,6 +1,7 @@
+"""Sequences, epochs and transactions of producers: what a partition accepts, remembers and forgets."""
+
 from __future__ import annotations
 
-import contextlib
 import logging
 
 import pytest
@@ -12,112 +13,12 @@ from kmini.protocol.errors import (
     OutOfOrderSequenceNumber,
     TransactionCoordinatorFenced,
 )
-from kmini.protocol.records.batch import BatchHeader
-from kmini.storage.filesystem.faults import Faults, PowerLoss
-from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 from kmini.storage.indexes.transaction_index import AbortedTransaction
-from kmini.storage.producers.producer_snapshot import CachedBatch, list_snapshots, write_snapshot
-from kmini.storage.producers.producer_state import CompletedTransaction, Origin, ProducerStates, ProducerUpdate
+from kmini.storage.producers.producer_snapshot import CachedBatch
+from kmini.storage.producers.producer_state import CompletedTransaction, Origin
+from support.producers import Partition, batch
 
 LAST_SEQUENCE = 2**31 - 1
-
-
-def batch(
-    offset: int,
-    sequence: int,
-    *,
-    count: int = 1,
-    producer_id: int = 7,
-    epoch: int = 0,
-    timestamp: int = 1000,
-    transactional: bool = False,
-    control: bool = False,
-) -> BatchHeader:
-    return BatchHeader(
-        base_offset=offset,
-        batch_length=100,
-        partition_leader_epoch=0,
-        magic=2,
-        crc=0,
-        attributes=0x10 * transactional + 0x20 * control,
-        last_offset_delta=count - 1,
-        base_timestamp=timestamp,
-        max_timestamp=timestamp,
-        producer_id=producer_id,
-        producer_epoch=epoch,
-        base_sequence=sequence,
-        record_count=count,
-    )
-
-
-class Partition:
-    """A log's end offset and its producers: appends one batch at a time, as the log does."""
-
-    def __init__(self, filesystem: MemoryFileSystem) -> None:
-        self.states = ProducerStates(filesystem, "d")
-        self.offset = 0
-
-    def append(
-        self,
-        sequence: int,
-        *,
-        count: int = 1,
-        epoch: int = 0,
-        producer_id: int = 7,
-        origin: Origin = Origin.CLIENT,
-        transactional: bool = False,
-        timestamp: int = 1000,
-    ) -> CachedBatch | None:
-        """The batch that this one repeats, if it does."""
-        header = batch(
-            0,
-            sequence,
-            count=count,
-            epoch=epoch,
-            producer_id=producer_id,
-            transactional=transactional,
-            timestamp=timestamp,
-        )
-        duplicate = self.states.find_duplicate(header)
-        if duplicate is not None:
-            return duplicate
-        update = self.states.prepare(origin)
-        update.add(header, self.offset)
-        self.advance(update, count)
-        return None
-
-    def end_transaction(
-        self,
-        *,
-        is_abort: bool = False,
-        producer_id: int = 7,
-        epoch: int = 0,
-        coordinator_epoch: int = 0,
-        timestamp: int = 1000,
-        origin: Origin = Origin.COORDINATOR,
-    ) -> list[AbortedTransaction]:
-        header = batch(self.offset, -1, producer_id=producer_id, epoch=epoch, control=True, timestamp=timestamp)
-        update = self.states.prepare(origin)
-        update.add_marker(header, is_abort=is_abort, coordinator_epoch=coordinator_epoch)
-        return self.advance(update, 1)
-
-    def advance(self, update: ProducerUpdate, count: int) -> list[AbortedTransaction]:
-        self.offset += count
-        aborted = update.commit()
-        self.states.end_offset = self.offset
-        return aborted
-
-
-@pytest.fixture
-def filesystem() -> MemoryFileSystem:
-    filesystem = MemoryFileSystem()
-    filesystem.make_directory("d")
-    return filesystem
-
-
-@pytest.fixture
-def partition(filesystem: MemoryFileSystem) -> Partition:
-    return Partition(filesystem)
 
 
 # Sequences
@@ -431,116 +332,3 @@ def test_a_producer_with_an_open_transaction_is_not_forgotten(partition: Partiti
     assert partition.states.expire(10**15) == 0
     partition.end_transaction()
     assert partition.states.expire(10**15) == 1
-
-
-# Snapshots
-
-
-def loaded(filesystem: MemoryFileSystem, log_start: int, log_end: int, now_ms: int = 2000) -> ProducerStates:
-    states = ProducerStates(filesystem, "d")
-    states.load(log_start, log_end, now_ms)
-    return states
-
-
-def test_a_snapshot_brings_back_last_batches_and_open_transactions(
-    filesystem: MemoryFileSystem, partition: Partition
-) -> None:
-    partition.append(0, producer_id=1)
-    partition.append(1, producer_id=1)
-    partition.append(0, producer_id=3, transactional=True)
-    partition.append(0, producer_id=2, transactional=True)
-    path = partition.states.take_snapshot()
-    assert path is not None
-    assert path.endswith("00000000000000000004.snapshot")
-    states = loaded(filesystem, 0, 4)
-    assert (states.end_offset, states.last_snapshot_offset) == (4, 4)
-    assert states.find_duplicate(batch(0, 1, producer_id=1)) is not None
-    assert states.find_duplicate(batch(0, 0, producer_id=1)) is None
-    assert states.first_unstable_offset == 2
-    update = states.prepare(Origin.REPLICATION)
-    update.add_marker(batch(4, -1, producer_id=3, control=True), is_abort=True, coordinator_epoch=0)
-    assert update.commit() == [AbortedTransaction(3, 2, 4, 3)]
-
-
-def test_a_snapshot_is_written_only_when_the_last_one_is_older(partition: Partition) -> None:
-    assert partition.states.take_snapshot() is None
-    partition.append(0)
-    assert partition.states.take_snapshot() is not None
-    assert partition.states.take_snapshot() is None
-
-
-def test_loading_removes_snapshots_outside_the_log(filesystem: MemoryFileSystem, partition: Partition) -> None:
-    for offset in (3, 5, 8, 12):
-        write_snapshot(filesystem, "d", offset, [])
-    assert loaded(filesystem, 5, 10).end_offset == 8
-    assert list_snapshots(filesystem, "d") == [8]
-
-
-def test_a_damaged_snapshot_makes_way_for_an_older_one(
-    filesystem: MemoryFileSystem, partition: Partition, caplog: pytest.LogCaptureFixture
-) -> None:
-    partition.append(0)
-    partition.states.take_snapshot()
-    partition.append(1)
-    path = partition.states.take_snapshot()
-    assert path is not None
-    file = filesystem.open(path)
-    file.write_at(20, b"\xff")
-    file.close()
-    with caplog.at_level(logging.WARNING, "kmini.storage"):
-        states = loaded(filesystem, 0, 2)
-    entry = states.get(7)
-    assert entry is not None
-    assert (states.end_offset, entry.last_sequence) == (1, 0)
-    assert list_snapshots(filesystem, "d") == [1]
-    assert "checksum" in caplog.text
-
-
-def test_without_a_good_snapshot_the_whole_log_is_to_be_replayed(filesystem: MemoryFileSystem) -> None:
-    path = write_snapshot(filesystem, "d", 8, [])
-    file = filesystem.open(path)
-    file.truncate(3)
-    file.close()
-    states = loaded(filesystem, 5, 10)
-    assert (states.end_offset, states.last_snapshot_offset, len(states)) == (5, 5, 0)
-
-
-def test_a_snapshot_torn_by_a_power_loss_is_not_believed(filesystem: MemoryFileSystem, partition: Partition) -> None:
-    for producer_id in range(20):
-        partition.append(0, producer_id=producer_id)
-    partition.states.take_snapshot()
-    filesystem.open("d/00000000000000000020.snapshot").sync()
-    filesystem.sync_directory("d")
-    filesystem.sync_directory("")
-    partition.append(0, producer_id=20)
-    ends = set()
-    for n in range(1, 10):
-        filesystem.faults = Faults(tear_at=n)
-        partition.states.last_snapshot_offset = 20
-        with contextlib.suppress(PowerLoss):
-            partition.states.take_snapshot()
-        for seed in range(20):
-            states = loaded(filesystem.crash(seed), 0, 21)
-            assert len(states) == states.end_offset
-            ends.add(states.end_offset)
-        if not filesystem.faults.is_spent:
-            break
-    assert ends == {20, 21}
-
-
-def test_producers_that_expired_meanwhile_are_not_loaded(filesystem: MemoryFileSystem, partition: Partition) -> None:
-    partition.append(0, producer_id=1, timestamp=1000)
-    partition.append(0, producer_id=2, timestamp=5000)
-    partition.append(0, producer_id=3, timestamp=1000, transactional=True)
-    partition.states.take_snapshot()
-    states = loaded(filesystem, 0, 3, now_ms=86_400_000 + 1000)
-    assert [entry.producer_id for entry in states.entries()] == [2, 3]
-
-
-def test_clearing_removes_producers_and_snapshots(filesystem: MemoryFileSystem, partition: Partition) -> None:
-    partition.append(0, transactional=True)
-    partition.states.take_snapshot()
-    partition.states.clear(50)
-    assert (len(partition.states), partition.states.end_offset) == (0, 50)
-    assert partition.states.first_unstable_offset is None
-    assert list_snapshots(filesystem, "d") == []
