@@ -12,9 +12,12 @@ import pytest
 
 from kmini.broker.api.request_context import Context
 from kmini.broker.broker import Broker
+from kmini.broker.controller import topics
 from kmini.broker.handlers import HANDLERS
 from kmini.protocol.errors import KafkaError
+from kmini.protocol.messages.find_coordinator import GROUP, TRANSACTION, FindCoordinatorRequest
 from kmini.protocol.schema import Request
+from support.broker.txn_client import TxnClient
 
 StartBroker = Callable[..., Awaitable[Broker]]
 Ask = Callable[..., Awaitable[Any]]
@@ -85,3 +88,12 @@ async def turns() -> AsyncIterator[Callable[[], int]]:
     taking = asyncio.ensure_future(take())
     yield since_last
     taking.cancel()
+
+
+@pytest.fixture
+async def client(broker: Broker, ask: Ask) -> TxnClient:
+    """A transactional producer, with a topic "orders" and both coordinators."""
+    topics.create(broker, "orders", partitions=2)
+    for key_type in (GROUP, TRANSACTION):
+        await ask(broker, FindCoordinatorRequest(key="g", key_type=key_type), 3)
+    return TxnClient(broker, ask)

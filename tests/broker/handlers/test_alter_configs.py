@@ -12,6 +12,7 @@ import pytest
 
 from kmini.broker.broker import Broker
 from kmini.broker.controller import topics
+from kmini.broker.security.resources import ResourceType
 from kmini.protocol.errors import (
     NONE,
     InvalidConfig,
@@ -24,6 +25,17 @@ from kmini.protocol.messages.alter_configs import AlterConfigsRequest
 from kmini.protocol.messages.describe_configs import BROKER, BROKER_LOGGER, TOPIC
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.log_config import LogConfig
+from support.broker.guarded_requests import config_resource
+
+
+def example(resource: ResourceType, topic_id: bytes) -> AlterConfigsRequest:
+    """A request that needs the permission on this kind of resource; `topic_id` is the one of "orders"."""
+    resource_type, name = config_resource(resource)
+    return AlterConfigsRequest(
+        validate_only=True,
+        resources=[AlterConfigsRequest.Resource(resource_type=resource_type, resource_name=name, configs=[])],
+    )
+
 
 Ask = Callable[..., Awaitable[Any]]
 

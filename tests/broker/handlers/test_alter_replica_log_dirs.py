@@ -9,6 +9,14 @@ from kmini.broker.controller import topics
 from kmini.protocol.errors import NONE, LogDirNotFound, UnknownTopicOrPartition
 from kmini.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 
+EXAMPLE = AlterReplicaLogDirsRequest(
+    dirs=[
+        AlterReplicaLogDirsRequest.Dir(
+            path="/nowhere", topics=[AlterReplicaLogDirsRequest.Dir.Topic(name="orders", partitions=[0])]
+        )
+    ]
+)
+
 Dir = AlterReplicaLogDirsRequest.Dir
 
 

@@ -27,6 +27,12 @@ from kmini.protocol.messages.create_partitions import CreatePartitionsRequest
 from kmini.protocol.messages.metadata import MetadataRequest
 from kmini.protocol.topics import TopicPartition
 
+EXAMPLE = CreatePartitionsRequest(
+    timeout_ms=1000,
+    validate_only=True,
+    topics=[CreatePartitionsRequest.Topic(name="orders", count=2, assignments=None)],
+)
+
 Ask = Callable[..., Awaitable[Any]]
 StartBroker = Callable[..., Awaitable[Broker]]
 

@@ -28,6 +28,10 @@ from kmini.protocol.topics import TopicPartition
 from kmini.protocol.uuids import ZERO_UUID
 from kmini.storage.log_config import LogConfig
 
+EXAMPLE = CreateTopicsRequest(
+    topics=[CreateTopicsRequest.Topic(name="orders", num_partitions=1, replication_factor=1)], timeout_ms=1000
+)
+
 Ask = Callable[..., Awaitable[Any]]
 StartBroker = Callable[..., Awaitable[Broker]]
 

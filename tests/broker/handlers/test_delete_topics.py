@@ -22,6 +22,10 @@ from kmini.protocol.messages.delete_topics import DeleteTopicsRequest
 from kmini.protocol.topics import TopicPartition
 from kmini.protocol.uuids import ZERO_UUID
 
+EXAMPLE = DeleteTopicsRequest(
+    topics=[DeleteTopicsRequest.Topic(name="orders")], topic_names=["orders"], timeout_ms=1000
+)
+
 Ask = Callable[..., Awaitable[Any]]
 StartBroker = Callable[..., Awaitable[Broker]]
 

@@ -9,6 +9,7 @@ import pytest
 
 from kmini.broker.broker import Broker
 from kmini.broker.controller import topics
+from kmini.broker.security.resources import ResourceType
 from kmini.broker.settings.broker_config import BROKER_KEYS
 from kmini.protocol.errors import NONE, InvalidRequest, InvalidTopic, KafkaError, UnknownTopicOrPartition
 from kmini.protocol.messages.describe_configs import (
@@ -23,6 +24,20 @@ from kmini.protocol.messages.describe_configs import (
     DescribeConfigsResponse,
 )
 from kmini.storage.log_config import LogConfig
+from support.broker.guarded_requests import config_resource
+
+
+def example(resource: ResourceType, topic_id: bytes) -> DescribeConfigsRequest:
+    """A request that needs the permission on this kind of resource; `topic_id` is the one of "orders"."""
+    resource_type, name = config_resource(resource)
+    return DescribeConfigsRequest(
+        resources=[
+            DescribeConfigsRequest.Resource(
+                resource_type=resource_type, resource_name=name, configuration_keys=["retention.ms"]
+            )
+        ]
+    )
+
 
 Ask = Callable[..., Awaitable[Any]]
 StartBroker = Callable[..., Awaitable[Broker]]

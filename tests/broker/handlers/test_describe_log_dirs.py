@@ -15,6 +15,8 @@ from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.validation import validate
 
+EXAMPLE = DescribeLogDirsRequest(topics=None)
+
 Topic = DescribeLogDirsRequest.Topic
 
 

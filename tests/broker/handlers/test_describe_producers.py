@@ -11,6 +11,8 @@ from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.validation import validate
 
+EXAMPLE = DescribeProducersRequest(topics=[DescribeProducersRequest.Topic(name="orders", partition_indexes=[0])])
+
 Topic = DescribeProducersRequest.Topic
 
 

@@ -8,6 +8,14 @@ from kmini.broker.broker import Broker
 from kmini.protocol.errors import NONE, UnknownTopicOrPartition
 from kmini.protocol.messages.describe_quorum import METADATA_TOPIC, DescribeQuorumRequest
 
+EXAMPLE = DescribeQuorumRequest(
+    topics=[
+        DescribeQuorumRequest.Topic(
+            topic_name="__cluster_metadata", partitions=[DescribeQuorumRequest.Topic.Partition(partition_index=0)]
+        )
+    ]
+)
+
 Topic = DescribeQuorumRequest.Topic
 
 

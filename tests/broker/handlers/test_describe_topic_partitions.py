@@ -10,6 +10,10 @@ from kmini.protocol.errors import NONE, InvalidRequest, InvalidTopic, UnknownTop
 from kmini.protocol.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest
 from kmini.protocol.topics import CONSUMER_OFFSETS
 
+EXAMPLE = DescribeTopicPartitionsRequest(
+    topics=[DescribeTopicPartitionsRequest.Topic(name="orders")], response_partition_limit=10, cursor=None
+)
+
 Topic = DescribeTopicPartitionsRequest.Topic
 At = tuple[str, int]
 

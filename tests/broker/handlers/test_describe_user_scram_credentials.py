@@ -6,7 +6,9 @@ import pytest
 
 from kmini.broker.broker import Broker
 from kmini.protocol.errors import NONE, DuplicateResource, ResourceNotFound
-from kmini.protocol.messages import DescribeUserScramCredentialsRequest
+from kmini.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
+
+EXAMPLE = DescribeUserScramCredentialsRequest(users=[DescribeUserScramCredentialsRequest.User(name="u")])
 
 User = DescribeUserScramCredentialsRequest.User
 

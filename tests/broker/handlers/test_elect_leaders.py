@@ -9,6 +9,10 @@ from kmini.broker.controller import topics
 from kmini.protocol.errors import NONE, ElectionNotNeeded, InvalidRequest, RequestTimedOut, UnknownTopicOrPartition
 from kmini.protocol.messages.elect_leaders import PREFERRED, UNCLEAN, ElectLeadersRequest
 
+EXAMPLE = ElectLeadersRequest(
+    timeout_ms=1000, topic_partitions=[ElectLeadersRequest.TopicPartitions(topic="orders", partitions=[0])]
+)
+
 TopicPartitions = ElectLeadersRequest.TopicPartitions
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from kmini.broker.broker import Broker
 from kmini.broker.controller import topics
+from kmini.broker.security.resources import ResourceType
 from kmini.protocol.errors import (
     NONE,
     FencedLeaderEpoch,
@@ -25,6 +26,24 @@ from kmini.protocol.records.record import Record, decode_all
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.producers.producer_state import Origin
 from kmini.storage.validation import ValidatedRecords, validate
+
+
+def example(resource: ResourceType, topic_id: bytes) -> FetchRequest:
+    """A request that needs the permission on this kind of resource; `topic_id` is the one of "orders"."""
+    return FetchRequest(
+        replica_id=1 if resource is ResourceType.CLUSTER else -1,
+        replica_state=FetchRequest.ReplicaState(replica_id=1) if resource is ResourceType.CLUSTER else None,
+        max_wait_ms=0,
+        min_bytes=0,
+        topics=[
+            FetchRequest.Topic(
+                topic="orders",
+                topic_id=topic_id,
+                partitions=[FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=100)],
+            )
+        ],
+    )
+
 
 Asked = FetchRequest.Topic.Partition
 

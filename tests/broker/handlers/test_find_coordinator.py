@@ -9,9 +9,21 @@ import pytest
 
 from kmini.broker.broker import Broker
 from kmini.broker.controller import topics
+from kmini.broker.security.resources import ResourceType
 from kmini.protocol.errors import CoordinatorNotAvailable, InvalidRequest, KafkaStorageError
 from kmini.protocol.messages.find_coordinator import GROUP, SHARE, TRANSACTION, FindCoordinatorRequest
 from kmini.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+
+
+def example(resource: ResourceType, topic_id: bytes) -> FindCoordinatorRequest:
+    """A request that needs the permission on this kind of resource; `topic_id` is the one of "orders"."""
+    is_id = resource is ResourceType.TRANSACTIONAL_ID
+    return FindCoordinatorRequest(
+        key="payments" if is_id else "readers",
+        key_type=int(is_id),
+        coordinator_keys=["payments" if is_id else "readers"],
+    )
+
 
 Ask = Callable[..., Awaitable[Any]]
 

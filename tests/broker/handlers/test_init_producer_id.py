@@ -8,14 +8,25 @@ from typing import Any
 import pytest
 
 from kmini.broker.broker import Broker
+from kmini.broker.security.resources import ResourceType
 from kmini.protocol.errors import (
     NONE,
+    InvalidProducerEpoch,
     InvalidRequest,
     InvalidTransactionTimeout,
     KafkaError,
     NotCoordinator,
+    ProducerFenced,
 )
 from kmini.protocol.messages.init_producer_id import InitProducerIdRequest
+from support.broker.txn_client import TxnClient
+
+
+def example(resource: ResourceType, topic_id: bytes) -> InitProducerIdRequest:
+    """A request that needs the permission on this kind of resource; `topic_id` is the one of "orders"."""
+    is_id = resource is ResourceType.TRANSACTIONAL_ID
+    return InitProducerIdRequest(transactional_id="payments" if is_id else None, transaction_timeout_ms=1000)
+
 
 Ask = Callable[..., Awaitable[Any]]
 StartBroker = Callable[..., Awaitable[Broker]]
@@ -67,3 +78,22 @@ async def test_a_transactional_id_is_checked_and_then_needs_its_coordinator(
 ) -> None:
     answer = await ask(broker, request(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms))
     assert (answer.error_code, answer.producer_id) == (error.code, -1)
+
+
+@pytest.mark.parametrize("version", range(6))
+async def test_every_init_raises_the_epoch(client: TxnClient, version: int) -> None:
+    first = await client.init(version)
+    assert (first.error_code, first.producer_epoch) == (NONE, 0)
+    second = await client.init(version)
+    assert (second.producer_id, second.producer_epoch) == (first.producer_id, 1)
+
+
+@pytest.mark.parametrize("version", range(3, 6))
+async def test_a_stale_identity_is_fenced_by_its_name(client: TxnClient, version: int) -> None:
+    await client.init()
+    for epoch in range(1, 3):
+        await client.init()
+        assert client.epoch == epoch
+    refused = await client.init(version, producer_id=client.producer_id, producer_epoch=0)
+    assert refused.error_code == (InvalidProducerEpoch if version == 3 else ProducerFenced).code
+    assert (refused.producer_id, refused.producer_epoch) == (-1, -1)

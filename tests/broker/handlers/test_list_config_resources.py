@@ -13,6 +13,8 @@ from kmini.protocol.errors import NONE, UnsupportedVersion
 from kmini.protocol.messages.describe_configs import BROKER, BROKER_LOGGER, TOPIC
 from kmini.protocol.messages.list_config_resources import CLIENT_METRICS, GROUP, ListConfigResourcesRequest
 
+EXAMPLE = ListConfigResourcesRequest()
+
 Ask = Callable[..., Awaitable[Any]]
 
 EVERYTHING = {(TOPIC, "a"), (TOPIC, "b"), (BROKER, "1"), (BROKER_LOGGER, "1")}

@@ -29,6 +29,15 @@ from kmini.protocol.topics import TopicPartition
 from kmini.storage.deletion import without_checkpoint
 from kmini.storage.validation import validate
 
+EXAMPLE = ListOffsetsRequest(
+    replica_id=-1,
+    topics=[
+        ListOffsetsRequest.Topic(
+            name="orders", partitions=[ListOffsetsRequest.Topic.Partition(partition_index=0, timestamp=-1)]
+        )
+    ],
+)
+
 Asked = ListOffsetsRequest.Topic.Partition
 UNKNOWN = (-1, -1)
 

@@ -21,6 +21,8 @@ from kmini.protocol.messages.metadata import NOT_ASKED_FOR, MetadataRequest
 from kmini.protocol.topics import TopicPartition
 from kmini.protocol.uuids import ZERO_UUID
 
+EXAMPLE = MetadataRequest(topics=[MetadataRequest.Topic(name="orders")], allow_auto_topic_creation=False)
+
 Ask = Callable[..., Awaitable[Any]]
 StartBroker = Callable[..., Awaitable[Broker]]
 

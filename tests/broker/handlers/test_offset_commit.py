@@ -12,6 +12,7 @@ from kmini.broker import scheduler as background
 from kmini.broker.broker import Broker
 from kmini.broker.controller import topics
 from kmini.broker.groups.committed_offsets import CommittedOffset
+from kmini.broker.security.resources import ResourceType
 from kmini.protocol.errors import (
     GroupIdNotFound,
     IllegalGeneration,
@@ -29,6 +30,23 @@ from kmini.protocol.messages.offset_delete import OffsetDeleteRequest
 from kmini.protocol.messages.offset_fetch import OffsetFetchRequest
 from kmini.protocol.topics import CONSUMER_OFFSETS, TopicPartition
 from kmini.protocol.uuids import ZERO_UUID
+
+
+def example(resource: ResourceType, topic_id: bytes) -> OffsetCommitRequest:
+    """A request that needs the permission on this kind of resource; `topic_id` is the one of "orders"."""
+    return OffsetCommitRequest(
+        group_id="readers",
+        topics=[
+            OffsetCommitRequest.Topic(
+                name="orders",
+                topic_id=topic_id,
+                partitions=[
+                    OffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=1, committed_metadata=None)
+                ],
+            )
+        ],
+    )
+
 
 StartBroker = Callable[..., Awaitable[Broker]]
 Ask = Callable[..., Awaitable[Any]]

@@ -23,6 +23,13 @@ from kmini.protocol.errors import (
 from kmini.protocol.messages.offset_delete import OffsetDeleteRequest
 from kmini.protocol.topics import CONSUMER_OFFSETS, TopicPartition
 
+EXAMPLE = OffsetDeleteRequest(
+    group_id="readers",
+    topics=[
+        OffsetDeleteRequest.Topic(name="orders", partitions=[OffsetDeleteRequest.Topic.Partition(partition_index=0)])
+    ],
+)
+
 StartBroker = Callable[..., Awaitable[Broker]]
 Ask = Callable[..., Awaitable[Any]]
 Topic = OffsetDeleteRequest.Topic

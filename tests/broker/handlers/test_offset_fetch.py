@@ -11,9 +11,25 @@ from kmini.broker.broker import Broker
 from kmini.broker.controller import topics
 from kmini.broker.groups.committed_offsets import CommittedOffset
 from kmini.broker.handlers import offset_fetch
+from kmini.broker.security.resources import ResourceType
 from kmini.protocol.errors import InvalidRequest, NotCoordinator, UnknownTopicId, UnstableOffsetCommit
 from kmini.protocol.messages.offset_fetch import OffsetFetchRequest
 from kmini.protocol.topics import CONSUMER_OFFSETS, TopicPartition
+
+
+def example(resource: ResourceType, topic_id: bytes) -> OffsetFetchRequest:
+    """A request that needs the permission on this kind of resource; `topic_id` is the one of "orders"."""
+    return OffsetFetchRequest(
+        group_id="readers",
+        topics=[OffsetFetchRequest.Topic(name="orders", partition_indexes=[0])],
+        groups=[
+            OffsetFetchRequest.Group(
+                group_id="readers",
+                topics=[OffsetFetchRequest.Group.Topic(name="orders", topic_id=topic_id, partition_indexes=[0])],
+            )
+        ],
+    )
+
 
 StartBroker = Callable[..., Awaitable[Broker]]
 Ask = Callable[..., Awaitable[Any]]

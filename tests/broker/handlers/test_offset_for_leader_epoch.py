@@ -13,6 +13,14 @@ from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.validation import validate
 
+EXAMPLE = OffsetForLeaderEpochRequest(
+    topics=[
+        OffsetForLeaderEpochRequest.Topic(
+            topic="orders", partitions=[OffsetForLeaderEpochRequest.Topic.Partition(partition=0, leader_epoch=0)]
+        )
+    ]
+)
+
 Topic = OffsetForLeaderEpochRequest.Topic
 UNKNOWN = (-1, -1)
 

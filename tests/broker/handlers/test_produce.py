@@ -12,6 +12,7 @@ from kmini.broker.controller import topics
 from kmini.broker.handlers.produce import SERVED_FIRST
 from kmini.broker.handlers.produce import produce as handler
 from kmini.broker.replication.partition import Partition
+from kmini.broker.security.resources import ResourceType
 from kmini.protocol.errors import (
     NONE,
     CorruptMessage,
@@ -35,6 +36,25 @@ from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.compression import Codec
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
+from support.broker.guarded_requests import batch as example_batch
+
+
+def example(resource: ResourceType, topic_id: bytes) -> ProduceRequest:
+    """A request that needs the permission on this kind of resource; `topic_id` is the one of "orders"."""
+    is_id = resource is ResourceType.TRANSACTIONAL_ID
+    return ProduceRequest(
+        transactional_id="payments" if is_id else None,
+        acks=-1,
+        timeout_ms=1000,
+        topic_data=[
+            ProduceRequest.Topic(
+                name="orders",
+                topic_id=topic_id,
+                partition_data=[ProduceRequest.Topic.Partition(index=0, records=example_batch(transactional=is_id))],
+            )
+        ],
+    )
+
 
 Topic = ProduceRequest.Topic
 

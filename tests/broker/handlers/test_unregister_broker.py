@@ -8,6 +8,8 @@ from kmini.broker.broker import Broker
 from kmini.protocol.errors import BrokerIdNotRegistered, InvalidRequest
 from kmini.protocol.messages.unregister_broker import UnregisterBrokerRequest
 
+EXAMPLE = UnregisterBrokerRequest(broker_id=99)
+
 
 @pytest.mark.parametrize(("broker_id", "error"), [(2, BrokerIdNotRegistered), (-1, BrokerIdNotRegistered)])
 async def test_an_unknown_broker_cannot_be_unregistered(broker: Broker, ask, broker_id: int, error) -> None:

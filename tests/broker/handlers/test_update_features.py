@@ -13,6 +13,8 @@ from kmini.protocol.messages.update_features import (
     UpdateFeaturesRequest,
 )
 
+EXAMPLE = UpdateFeaturesRequest(timeout_ms=1000, feature_updates=[])
+
 Update = tuple[str, int, int]
 SAME: Update = ("metadata.version", 30, UPGRADE)
 

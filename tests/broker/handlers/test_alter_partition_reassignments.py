@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments and ListPartitionReassignments, where there is nothing to move."""
+"""AlterPartitionReassignments, where there is nothing to move."""
 
 from __future__ import annotations
 
@@ -14,7 +14,16 @@ from kmini.protocol.errors import (
     UnknownTopicOrPartition,
 )
 from kmini.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
-from kmini.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+
+EXAMPLE = AlterPartitionReassignmentsRequest(
+    timeout_ms=1000,
+    topics=[
+        AlterPartitionReassignmentsRequest.Topic(
+            name="orders",
+            partitions=[AlterPartitionReassignmentsRequest.Topic.Partition(partition_index=0, replicas=None)],
+        )
+    ],
+)
 
 Topic = AlterPartitionReassignmentsRequest.Topic
 
@@ -65,11 +74,3 @@ async def test_an_unknown_partition_is_unknown_whatever_is_asked(filled: Broker,
 async def test_without_time_everything_timed_out(filled: Broker, ask, timeout_ms: int) -> None:
     answer = await ask(filled, request([1], None, timeout_ms=timeout_ms))
     assert (answer.error_code, codes(answer)) == (RequestTimedOut.code, [RequestTimedOut.code] * 2)
-
-
-@pytest.mark.parametrize("asked", [None, [], [("t", [0, 9])], [("absent", [0])]])
-async def test_nothing_is_under_way(filled: Broker, ask, asked) -> None:
-    Listed = ListPartitionReassignmentsRequest.Topic
-    wanted = asked and [Listed(name=name, partition_indexes=numbers) for name, numbers in asked]
-    answer = await ask(filled, ListPartitionReassignmentsRequest(topics=wanted))
-    assert (answer.error_code, answer.topics) == (NONE, [])
