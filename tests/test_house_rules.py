@@ -35,7 +35,6 @@ LONG_TESTS = {
     "tests/broker/coordinators/test_cluster_coordinators.py": 523,
     "tests/broker/groups/test_group_store.py": 453,
     "tests/broker/groups/test_rebalance.py": 658,
-    "tests/broker/handlers/test_settings_in_force.py": 830,
     "tests/broker/security/test_authentication.py": 617,
     "tests/broker/test_cluster_chaos.py": 483,
     "tests/broker/test_log_cleaner.py": 478,

@@ -5,18 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from kmini.broker.api.request_context import Context
 from kmini.broker.broker import Broker
 from kmini.broker.controller import topics
-from kmini.broker.handlers import HANDLERS
-from kmini.protocol.errors import KafkaError
 from kmini.protocol.messages.find_coordinator import GROUP, TRANSACTION, FindCoordinatorRequest
-from kmini.protocol.schema import Request
+from support.broker.asking import ask_handler
 from support.broker.txn_client import TxnClient
 
 StartBroker = Callable[..., Awaitable[Broker]]
@@ -30,30 +26,8 @@ async def broker(start_broker: StartBroker) -> Broker:
 
 @pytest.fixture
 def ask() -> Ask:
-    """Send a request to a broker's handler in the wire format of `version`, by default the newest; decode the answer.
-
-    The client seems to have arrived at client-side.example:19092.
-    """
-
-    async def ask(broker: Broker, request: Request, version: int | None = None) -> Any:
-        version = request.max_version if version is None else version
-        handler = HANDLERS[request.api_key]
-        connection = SimpleNamespace(
-            listener=SimpleNamespace(name="PLAINTEXT", advertised=None),
-            arrived_at=("client-side.example", 19092),
-            peer=("192.0.2.7", 40000),
-            waiting=None,
-            is_closing=False,
-        )
-        sent = type(request).decode(bytearray(b"".join(request.encode(version))), version)
-        try:
-            answer = await handler.function(sent, Context(broker, connection, version, "test"))  # type: ignore[arg-type]
-            assert answer is not None
-        except KafkaError as error:
-            answer = handler.request.response(error_code=error.code)
-        return type(answer).decode(b"".join(answer.encode(version)), version)
-
-    return ask
+    """Asks a broker's handler: see `ask_handler`."""
+    return ask_handler
 
 
 @pytest.fixture

@@ -1,0 +1,35 @@
+"""Ask the handlers of a broker as a client would, in any version, without a socket."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from kmini.broker.api.request_context import Context
+from kmini.broker.broker import Broker
+from kmini.broker.handlers import HANDLERS
+from kmini.protocol.errors import KafkaError
+from kmini.protocol.schema import Request
+
+
+async def ask_handler(broker: Broker, request: Request, version: int | None = None) -> Any:
+    """Send a request to a broker's handler in the wire format of `version`, by default the newest; decode the answer.
+
+    The client seems to have arrived at client-side.example:19092.
+    """
+    version = request.max_version if version is None else version
+    handler = HANDLERS[request.api_key]
+    connection = SimpleNamespace(
+        listener=SimpleNamespace(name="PLAINTEXT", advertised=None),
+        arrived_at=("client-side.example", 19092),
+        peer=("192.0.2.7", 40000),
+        waiting=None,
+        is_closing=False,
+    )
+    sent = type(request).decode(bytearray(b"".join(request.encode(version))), version)
+    try:
+        answer = await handler.function(sent, Context(broker, connection, version, "test"))  # type: ignore[arg-type]
+        assert answer is not None
+    except KafkaError as error:
+        answer = handler.request.response(error_code=error.code)
+    return type(answer).decode(b"".join(answer.encode(version)), version)
