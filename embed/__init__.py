@@ -58,7 +58,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the embedded broker when it is asked for: the command line does without."""
+    """Import the module of a public name when it is used: the command line does not need the embedded broker."""
     if name in _HOMES:
         from importlib import import_module
 

@@ -4,17 +4,16 @@
         cluster.create_topic("orders", replication_factor=3)
         cluster.kill(cluster.leader("orders"))
 
-Clients connect to `bootstrap_servers`, and find out who leads what as with any cluster. What can be asked of it is
-written once (`ClusterOperations`); `Cluster` and `AsyncCluster` have it as blocking and as awaitable methods
-(`handle.py`).
+Clients connect to `bootstrap_servers`, and find the leaders as in any cluster. The operations are written once
+(`ClusterOperations`); `Cluster` and `AsyncCluster` have them as blocking and as awaitable methods (`handle.py`).
 """
 
 import os
 from collections.abc import Collection, Mapping
 from functools import partial
 
-from kmini import arguments
-from kmini.arguments import Config, Topics
+from kmini import argument_checks
+from kmini.argument_checks import Config, Topics
 from kmini.broker.broker import Broker as CoreBroker
 from kmini.broker.clock import MovableClock
 from kmini.broker.controller.controller import PartitionState
@@ -31,19 +30,19 @@ from kmini.shared_operations import SharedOperations
 __all__ = ["AsyncCluster", "BrokerNotRunning", "Cluster", "ReplicaOffsets"]
 
 MAX_BROKERS = 1_000
-"""The most brokers of a cluster in one process."""
+"""Most brokers of a cluster in one process."""
 
 
 class BrokerNotRunning(KeyError):
-    """A method names a broker that does not run, or that the cluster does not have; the text says which brokers run."""
+    """A method names a broker that does not run or does not exist; the text lists the running ones."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 class ClusterOperations(SharedOperations):
-    """What can be asked of a running cluster. Every coroutine runs on its loop and raises KafkaError; a broker is named
-    by its number, which raises BrokerNotRunning unless that broker runs."""
+    """The operations of a running cluster. Every coroutine runs on the cluster's loop and raises KafkaError. A method
+    that names a broker raises BrokerNotRunning unless that broker runs."""
 
     def __init__(self, core: LocalCluster) -> None:
         assert isinstance(core.clock, MovableClock)
@@ -55,8 +54,8 @@ class ClusterOperations(SharedOperations):
         return self.core.brokers.values()
 
     def check_broker(self, broker: int, *, must_run: bool = True) -> CoreBroker | None:
-        """The broker, if it runs. Raises BrokerNotRunning for one that the cluster does not have, or that does not run
-        and must."""
+        """Return the broker if it runs. Raises BrokerNotRunning for a broker that the cluster does not have, and, with
+        `must_run`, for one that does not run."""
         numbers = [config.node_id for config in self.core.configs]
         running = ", ".join(map(str, sorted(self.core.brokers))) or "none"
         if broker not in numbers:
@@ -81,7 +80,7 @@ class ClusterOperations(SharedOperations):
         replication_factor: int = -1,
         configs: Config | None = None,
     ) -> None:
-        """Create a topic; when this returns it can be produced to. Without a number of replicas it has
+        """Create a topic; clients can produce to it when this returns. The default replication factor is
         `default.replication.factor`.
 
         Raises TopicAlreadyExists, InvalidTopic, InvalidConfig, InvalidPartitions, InvalidReplicationFactor.
@@ -93,45 +92,44 @@ class ClusterOperations(SharedOperations):
         return self.core.state(self.check_partition(topic, partition)).leader
 
     async def isr(self, topic: str, partition: int = 0) -> set[int]:
-        """The brokers that are in sync. Raises UnknownTopicOrPartition."""
+        """The brokers in the ISR. Raises UnknownTopicOrPartition."""
         return {*self.core.state(self.check_partition(topic, partition)).isr}
 
     async def replicas(self, topic: str, partition: int = 0) -> list[int]:
-        """The brokers that hold a partition, the preferred leader first. Raises UnknownTopicOrPartition."""
+        """The replicas of a partition, the preferred leader first. Raises UnknownTopicOrPartition."""
         return [*self.core.state(self.check_partition(topic, partition)).replicas]
 
     async def offsets(self, topic: str, partition: int = 0) -> dict[int, ReplicaOffsets]:
-        """Where each replica stands whose broker runs, by number. Raises UnknownTopicOrPartition."""
+        """The offsets of each replica whose broker runs, by the broker's number. Raises UnknownTopicOrPartition."""
         return self.core.replica_offsets(self.check_partition(topic, partition))
 
     async def wait_until_in_sync(self, topic: str, partition: int = 0, *, timeout_ms: int = 30_000) -> None:
-        """Return once a partition has a leader and all its replicas are in sync. Raises RequestTimedOut, which says
-        which are; UnknownTopicOrPartition."""
-        wanted = self.check_partition(topic, partition)
+        """Return once a partition has a leader and all its replicas are in sync. Raises RequestTimedOut, which names
+        the ISR, and UnknownTopicOrPartition."""
+        place = self.check_partition(topic, partition)
         deadline_ms = self.clock.liveness_ms() + timeout_ms
-        while {*(state := self.core.state(wanted)).isr} != {*state.replicas} or state.leader < 0:
+        while {*(state := self.core.state(place)).isr} != {*state.replicas} or state.leader < 0:
             left_ms = deadline_ms - self.clock.liveness_ms()
             holders = [self.core.brokers[number] for number in state.replicas if number in self.core.brokers]
             if left_ms <= 0 or not holders:
                 led = f"broker {state.leader} leads" if state.leader >= 0 else "no broker leads"
-                told = f"of the replicas {[*state.replicas]} of {wanted} {[*state.isr]} are in sync, and {led}"
-                raise RequestTimedOut(told)
-            await self._until_any(partial(_Change, self.core, wanted, state), holders, left_ms)
+                status = f"of the replicas {[*state.replicas]} of {place} {[*state.isr]} are in sync, and {led}"
+                raise RequestTimedOut(status)
+            await self._until_any(partial(_Change, self.core, place, state), holders, left_ms)
 
     async def coordinator(self, group: str) -> int:
-        """The number of the broker that coordinates a group, and has its offsets. Raises CoordinatorNotAvailable."""
+        """The number of the broker that coordinates a group and stores its offsets. Raises CoordinatorNotAvailable."""
         return self.any_broker().groups.store.coordinator_of(group)
 
     async def transaction_coordinator(self, transactional_id: str) -> int:
-        """The number of the broker that coordinates the transactions of a producer. Raises
-        CoordinatorNotAvailable."""
+        """The number of the broker that coordinates a producer's transactions. Raises CoordinatorNotAvailable."""
         return self.any_broker().transactions.store.topic.coordinator_of(transactional_id)
 
     async def move_leader(self, topic: str, partition: int = 0, *, to: int | None = None) -> None:
-        """Have another replica lead, by default the preferred one.
+        """Move the leadership to another replica, by default to the preferred one.
 
         Raises UnknownTopicOrPartition, BrokerNotRunning for a broker that the cluster does not have,
-        PreferredLeaderNotAvailable for one that is not in sync, and ElectionNotNeeded for the leader.
+        PreferredLeaderNotAvailable for a broker outside the ISR, and ElectionNotNeeded for the leader.
         """
         if to is not None:
             self.check_broker(to, must_run=False)
@@ -140,47 +138,47 @@ class ClusterOperations(SharedOperations):
     # --- brokers
 
     async def brokers(self) -> list[int]:
-        """The numbers of the brokers that run, cut off or paused ones too."""
+        """The numbers of the running brokers, including the cut-off and paused ones."""
         return sorted(self.core.brokers)
 
     async def stop_broker(self, broker: int) -> None:
-        """Stop one in order; what it led moves first. Raises BrokerNotRunning."""
+        """Stop a broker cleanly; its leaderships move first. Raises BrokerNotRunning."""
         self.check_broker(broker)
         await self.core.stop_broker(broker)
 
     async def kill(self, broker: int) -> None:
-        """End one as `kill -9` does: connections break, nothing is written any more, others lead at once. Raises
-        BrokerNotRunning."""
+        """End a broker as `kill -9` does: its connections break, it writes nothing more, and other replicas lead at
+        once. Raises BrokerNotRunning."""
         self.check_broker(broker)
         await self.core.kill(broker)
 
     async def restart(self, broker: int) -> None:
-        """Start one that was stopped or killed, on its port and with its data. Raises ValueError if it runs,
+        """Start a stopped or killed broker, on its port and with its data. Raises ValueError if it runs,
         BrokerNotRunning if the cluster never had it, and PortTaken."""
         self.check_broker(broker, must_run=False)
         await self.core.restart(broker)
 
     async def pause(self, broker: int) -> None:
-        """Have one stand still, as SIGSTOP does, until `reconnect`: clients wait, and after
-        `broker.session.timeout.ms` it counts as dead. Raises BrokerNotRunning, and ValueError if it is paused or cut
-        off."""
+        """Pause a broker, as SIGSTOP does, until `reconnect`: clients wait, and after `broker.session.timeout.ms` the
+        broker counts as dead. Raises BrokerNotRunning, and ValueError if it is paused or cut off."""
         self.check_broker(broker)
         await self.core.pause(broker)
 
     async def cut_off(self, broker: int) -> None:
-        """Keep one and the others from reaching each other, until `reconnect`. It serves its clients as it did, and
-        after `broker.session.timeout.ms` counts as dead. Raises BrokerNotRunning, and ValueError if it is paused or cut
-        off."""
+        """Cut the network between a broker and the others, until `reconnect`. The broker goes on serving its clients,
+        and after `broker.session.timeout.ms` it counts as dead. Raises BrokerNotRunning, and ValueError if it is paused
+        or cut off."""
         self.check_broker(broker)
         await self.core.cut_off(broker)
 
     async def reconnect(self, broker: int) -> None:
-        """End `pause` or `cut_off`. Raises BrokerNotRunning, and ValueError if it is neither paused nor cut off."""
+        """End `pause` or `cut_off`. Raises BrokerNotRunning, and ValueError if the broker is neither paused nor cut
+        off."""
         self.check_broker(broker)
         self.core.reconnect(broker)
 
     async def hold(self, broker: int) -> None:
-        """Have one fetch nothing, as a follower that lags, until `release`. Raises BrokerNotRunning."""
+        """Stop a broker's fetching, so that it lags as a follower, until `release`. Raises BrokerNotRunning."""
         await self.broker(broker).fetcher_manager.hold()
 
     async def release(self, broker: int) -> None:
@@ -188,13 +186,13 @@ class ClusterOperations(SharedOperations):
         self.broker(broker).fetcher_manager.release()
 
     async def limit_fetch_version(self, broker: int, version: int | None) -> None:
-        """Have one follow with Fetch of this version at most, as one of an older release does; None ends it. Below
-        version 5 a follower does not tell where its log starts (KIP-107). Raises BrokerNotRunning."""
+        """Let a broker fetch with at most this version of Fetch, as a broker of an older release does; None ends it.
+        Below version 5 a follower does not report its log start offset (KIP-107). Raises BrokerNotRunning."""
         await self.broker(broker).fetcher_manager.limit_fetch_version(version)
 
 
 class _Change(Operation):
-    """Complete when the controller has changed something about a partition."""
+    """Complete when the controller has changed the state of a partition."""
 
     def __init__(self, core: LocalCluster, topic_partition: TopicPartition, seen: PartitionState) -> None:
         self._core = core
@@ -210,13 +208,13 @@ class _Change(Operation):
 
 
 class Cluster(Host[ClusterOperations, "AsyncCluster"]):
-    """`brokers` brokers, numbered from 1, each on a port of its own, with a private data directory that is removed at
-    the end.
+    """`brokers` brokers, numbered from 1, each on its own port, with a private data directory that is removed at the
+    end.
 
-    `port` is that of the first one, and the others have the ports after it; 0 takes any free ones. `config` holds
-    settings of every broker by Kafka's names; `racks` a rack for brokers by number. `topics` are created at the start,
-    as those of a `Broker`; without a `replication_factor` they have `default.replication.factor`. With `data_dir` the
-    data stay there. Raises ConfigError, TypeError and ValueError.
+    `port` is the first broker's; the others have the ports after it; 0 takes any free ports. `config` holds settings of
+    every broker by Kafka's names; `racks` the rack of brokers by number. `topics` are created at the start, as those of
+    a `Broker`; their default replication factor is `default.replication.factor`. With `data_dir` the data stay there.
+    Raises ConfigError, TypeError and ValueError.
     """
 
     def __init__(
@@ -230,15 +228,16 @@ class Cluster(Host[ClusterOperations, "AsyncCluster"]):
         racks: Mapping[int, str] | None = None,
         data_dir: str | os.PathLike[str] | None = None,
     ) -> None:
-        super().__init__("cluster", arguments.directory("data_dir", data_dir))
-        arguments.integer("brokers", brokers, "a number of brokers, 1 or more", 1, MAX_BROKERS)
-        arguments.integer("port", port, f"a port that leaves room for {brokers}, or 0", 0, 65_536 - brokers)
-        arguments.text("host", host, "the name or address of an interface as str")
-        rack_of = arguments.racks("racks", racks, brokers)
+        super().__init__("cluster", argument_checks.directory("data_dir", data_dir))
+        argument_checks.integer("brokers", brokers, "a number of brokers, 1 or more", 1, MAX_BROKERS)
+        argument_checks.integer("port", port, f"a port that leaves room for {brokers}, or 0", 0, 65_536 - brokers)
+        argument_checks.text("host", host, "the name or address of an interface as str")
+        rack_of = argument_checks.racks("racks", racks, brokers)
         self._ahead_ms = 0
-        """What its clock was moved by: time does not go back when it is stopped and started again."""
-        self._topics = arguments.topics("topics", topics)
-        common = arguments.config("config", config)
+        """Milliseconds that the clock was moved: time does not go back when the cluster is stopped and started
+        again."""
+        self._topics = argument_checks.topics("topics", topics)
+        common = argument_checks.config("config", config)
         self._configs = [
             BrokerConfig.parse(
                 {
@@ -256,7 +255,7 @@ class Cluster(Host[ClusterOperations, "AsyncCluster"]):
     async def _begin(self, data_dir: str, *, is_temporary: bool) -> ClusterOperations:
         core = LocalCluster(self._configs, data_dir, clock=MovableClock(self._ahead_ms), is_temporary=is_temporary)
         await core.start(before_open=lambda: ClusterOperations(core).create_missing(self._topics))
-        self._configs = core.configs  # started again, it comes back to the ports that its clients know
+        self._configs = core.configs  # after a restart the brokers listen on the ports that clients know
         return ClusterOperations(core)
 
     async def _finish(self, running: ClusterOperations) -> None:
@@ -265,27 +264,27 @@ class Cluster(Host[ClusterOperations, "AsyncCluster"]):
         finally:
             self._ahead_ms = running.clock.ahead_ms
 
-    # --- what can be asked of it
+    # --- operations
 
     @property
     def aio(self) -> "AsyncCluster":
-        """The same methods, to be awaited on any asyncio event loop."""
+        """The same methods, awaitable on any asyncio event loop."""
         return AsyncCluster(self)
 
     @property
     def bootstrap_servers(self) -> str:
-        """host:port of every broker that runs, with commas between them, for any client; empty if none runs."""
+        """host:port of every running broker, separated by commas, for any client; empty if none runs."""
         return ",".join(
             broker.address for broker in list(self._operations.core.brokers.values())
         )  # the loop may change it
 
     def address_of(self, broker: int) -> str:
         """host:port of one broker. Raises BrokerNotRunning."""
-        return self._operations.broker(arguments.ARGUMENTS["broker"]("broker", broker)).address
+        return self._operations.broker(argument_checks.ARGUMENTS["broker"]("broker", broker)).address
 
     @property
     def clock(self) -> "Clock":
-        """The clock of all brokers, which a test moves."""
+        """The clock of all brokers; tests move it."""
         return Clock(self)
 
     create_topic = blocking(ClusterOperations.create_topic)
@@ -317,7 +316,8 @@ class Cluster(Host[ClusterOperations, "AsyncCluster"]):
 
 
 class AsyncCluster(AsyncHost[ClusterOperations]):
-    """What `async with Cluster()` and `cluster.aio` give: the same methods, to be awaited on any asyncio event loop."""
+    """The result of `async with Cluster()` and of `cluster.aio`: the same methods, awaitable on any asyncio event
+    loop."""
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
@@ -325,7 +325,7 @@ class AsyncCluster(AsyncHost[ClusterOperations]):
 
     @property
     def bootstrap_servers(self) -> str:
-        """host:port of every broker that runs, with commas between them, for any client."""
+        """host:port of every running broker, separated by commas, for any client."""
         return self._cluster.bootstrap_servers
 
     def address_of(self, broker: int) -> str:
@@ -334,7 +334,7 @@ class AsyncCluster(AsyncHost[ClusterOperations]):
 
     @property
     def clock(self) -> "AsyncClock":
-        """The clock of all brokers, which a test moves."""
+        """The clock of all brokers; tests move it."""
         return AsyncClock(self._cluster)
 
     create_topic = awaitable(ClusterOperations.create_topic)

@@ -1,8 +1,7 @@
-"""What a topic holds, as a consumer would see it: the records of committed transactions, and what is hidden for now.
+"""The contents of a topic as a consumer sees them: records of committed transactions, and the hidden ones.
 
-One rule says what became of a batch: a batch of a transaction is *open* until the end of the transaction is in the log,
-and then *aborted* if the log's transaction index says so (KIP-98), else *committed*, as everything without a
-transaction is.
+The rule for a batch of a transaction: it is *open* until the end of the transaction is in the log, and then *aborted*
+if the log's transaction index says so (KIP-98), else *committed*. A batch without a transaction is *committed*.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ READ_BYTES = 1024 * 1024
 
 
 class PartitionOffsets(NamedTuple):
-    """Where a partition begins and ends. All are offsets of a next record, so an empty log has four equal ones."""
+    """The offsets of a partition. Each is the offset of a next record, so an empty log has four equal ones."""
 
     log_start_offset: int
     high_watermark: int
-    """Consumers at read_uncommitted read up to here: what every replica in sync has."""
+    """Consumers at read_uncommitted read up to here: records that every replica in sync has."""
     log_end_offset: int
     last_stable_offset: int
-    """Consumers at read_committed read up to here: where the oldest open transaction begins, or the high watermark."""
+    """Consumers at read_committed read up to here: the begin of the oldest open transaction, or the high watermark."""
 
     @classmethod
     def of(cls, log: PartitionLog) -> PartitionOffsets:
@@ -52,11 +51,11 @@ class PartitionOffsets(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What a producer sent, where it went, and when."""
+    """A record with its place in the topic."""
 
     offset: int
     timestamp: int
-    """Milliseconds since the epoch; -1 if it has none."""
+    """Milliseconds since the epoch; -1 without a timestamp."""
     key: bytes | None
     value: bytes | None
     """None is a tombstone: on a compacted topic it deletes its key."""
@@ -64,12 +63,12 @@ class Record(NamedTuple):
     topic: str = ""
     partition: int = 0
     state: RecordState = "committed"
-    """"committed", or where `isolation` asks for it "open", "aborted", "commit marker" or "abort marker". A marker has
+    """"committed"; or, if `isolation` includes them, "open", "aborted", "commit marker" or "abort marker". A marker has
     the key and value of Kafka's control records."""
 
 
 class _Batch(NamedTuple):
-    """A batch of records with what became of it."""
+    """A batch of records with the outcome of its transaction."""
 
     header: BatchHeader
     state: RecordState
@@ -77,7 +76,7 @@ class _Batch(NamedTuple):
 
 
 def shown(log: PartitionLog, isolation: Isolation) -> Iterator[Record]:
-    """The records of a partition from the log start offset on, in the order of their offsets."""
+    """Yield the visible records of a partition from the log start offset, in the order of offsets."""
     topic, partition = log.topic_partition
     limit = log.last_stable_offset if isolation == "committed" else log.high_watermark
     for batch in _batches(log, limit):
@@ -93,9 +92,10 @@ def _is_shown(state: RecordState, isolation: Isolation) -> bool:
 
 
 def hidden(logs: Iterable[PartitionLog], isolation: Isolation, name_of: Callable[[int], str]) -> list[str]:
-    """What `shown` leaves out of these logs, one phrase a reason: "1 more in an open transaction of billing-1".
+    """Describe the records that `shown` leaves out, one phrase for each reason: "1 more in an open transaction of
+    billing-1".
 
-    `name_of` gives the transactional id of a producer id.
+    `name_of` returns the transactional id of a producer id.
     """
     counts: Counter[str] = Counter()
     for log in logs:
@@ -113,7 +113,7 @@ def hidden(logs: Iterable[PartitionLog], isolation: Isolation, name_of: Callable
 
 
 def _batches(log: PartitionLog, limit: int, *, since: int | None = None) -> Iterator[_Batch]:
-    """The batches with records from the log start offset, or `since`, to below `limit`."""
+    """Yield the batches with records from the log start offset, or `since`, to below `limit`."""
     start = max(log.log_start_offset, since or 0)
     if start >= limit:
         return
@@ -136,7 +136,7 @@ def _batches(log: PartitionLog, limit: int, *, since: int | None = None) -> Iter
 def _state_of(
     log: PartitionLog, header: BatchHeader, records: list[LogRecord], aborted: Iterable[AbortedTransaction]
 ) -> RecordState:
-    """`aborted` are the aborted transactions of the producer of the batch."""
+    """The state of a batch. `aborted` are the aborted transactions of its producer."""
     if header.is_control:
         return "abort marker" if control_type(records[0].key) == ControlType.ABORT else "commit marker"
     if not header.is_transactional:

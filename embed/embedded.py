@@ -1,14 +1,14 @@
 """The broker inside a program: `with Broker() as broker:` blocks, `async with Broker() as broker:` awaits.
 
-What can be asked of it is written once (`operations.py`); `Broker` and `AsyncBroker`, with the handles `topic(...)` and
-`clock`, have it as blocking and as awaitable methods (`handle.py`).
+The operations are written once (`operations.py`); `Broker` and `AsyncBroker`, with the handles `topic(...)` and
+`clock`, have them as blocking and as awaitable methods (`handle.py`).
 """
 
 import os
 from typing import Any, Literal
 
-from kmini import arguments
-from kmini.arguments import Config, Topics
+from kmini import argument_checks
+from kmini.argument_checks import Config, Topics
 from kmini.broker.broker import Broker as Core
 from kmini.broker.clock import MovableClock
 from kmini.broker.network.listeners import Endpoint
@@ -22,14 +22,14 @@ __all__ = ["AsyncBroker", "AsyncClock", "AsyncTopic", "Broker", "Clock", "Partit
 
 
 class Broker(Host[Operations, "AsyncBroker"]):
-    """A broker on a port of its own, with a private data directory that is removed at the end.
+    """A broker on its own port, with a private data directory that is removed at the end.
 
     `port` 0 takes any free port. `config` holds settings by Kafka's names ("auto.create.topics.enable": "false").
-    `topics` are created before it is ready: names, or a mapping of names to numbers of partitions or to mappings with
-    `partitions`, `replication_factor` and `config`. With `data_dir` the data stay there.
-    `as_version` ("3.9", "4.3") serves the requests and versions of that release of Apache Kafka and no others. With
+    `topics` are created before the broker is ready: names, or a mapping of names to numbers of partitions or to
+    mappings with `partitions`, `replication_factor` and `config`. With `data_dir` the data stay there. `as_version`
+    ("3.9", "4.3") serves the requests and versions of that release of Apache Kafka and no others. With
     `timestamps="append"` records carry the time of this broker, which tests move (LogAppendTime), unless a topic says
-    otherwise; by default the time that their producer gives them. Raises ConfigError, TypeError and ValueError.
+    otherwise; by default they carry the producer's time. Raises ConfigError, TypeError and ValueError.
     """
 
     def __init__(
@@ -43,20 +43,22 @@ class Broker(Host[Operations, "AsyncBroker"]):
         as_version: str | None = None,
         timestamps: Literal["create", "append"] = "create",
     ) -> None:
-        super().__init__("broker", arguments.directory("data_dir", data_dir))
-        arguments.text("host", host, "the name or address of an interface as str")
-        arguments.integer("port", port, "a port, 0 for any free one", 0, 65_535)
+        super().__init__("broker", argument_checks.directory("data_dir", data_dir))
+        argument_checks.text("host", host, "the name or address of an interface as str")
+        argument_checks.integer("port", port, "a port, 0 for any free one", 0, 65_535)
         if timestamps not in ("create", "append"):
             raise ValueError(f'timestamps={timestamps!r}: must be "create" or "append"')
         properties = {"listeners": f"PLAINTEXT://{host}:{port}"}
         if timestamps == "append":
             properties["log.message.timestamp.type"] = "LogAppendTime"
         if as_version is not None:
-            properties["kmini.as.version"] = arguments.text("as_version", as_version, 'a release as str, as "3.9"')
-        self._config = BrokerConfig.parse({**properties, **arguments.config("config", config)})
-        self._topics = arguments.topics("topics", topics)
+            properties["kmini.as.version"] = argument_checks.text(
+                "as_version", as_version, 'a release as str, as "3.9"'
+            )
+        self._config = BrokerConfig.parse({**properties, **argument_checks.config("config", config)})
+        self._topics = argument_checks.topics("topics", topics)
         self._ahead_ms = 0
-        """What its clock was moved by: time does not go back when it is stopped and started again."""
+        """Milliseconds that the clock was moved: time does not go back when the broker is stopped and started again."""
         self._address = ""
 
     # --- life
@@ -70,7 +72,7 @@ class Broker(Host[Operations, "AsyncBroker"]):
             before_open=lambda core: Operations(core).create_missing(self._topics),
         )
         self._address = core.address
-        # Started again, it comes back to the port that its clients know.
+        # After a restart the broker listens on the port that its clients know.
         bound = tuple(Endpoint(listener.name, listener.host, listener.port) for listener in core.server.listeners)
         self._config = self._config.replace(listeners=bound)
         return Operations(core)
@@ -82,11 +84,11 @@ class Broker(Host[Operations, "AsyncBroker"]):
         finally:
             self._ahead_ms = running.clock.ahead_ms
 
-    # --- what can be asked of it
+    # --- operations
 
     @property
     def aio(self) -> "AsyncBroker":
-        """The same methods, to be awaited on any asyncio event loop."""
+        """The same methods, awaitable on any asyncio event loop."""
         return AsyncBroker(self)
 
     @property
@@ -96,12 +98,12 @@ class Broker(Host[Operations, "AsyncBroker"]):
 
     @property
     def clock(self) -> "Clock":
-        """Its clock, which a test moves."""
+        """The broker's clock; tests move it."""
         return Clock(self)
 
     def topic(self, name: str) -> "Topic":
-        """What can be asked of one topic, which need not be there yet."""
-        return Topic(self, arguments.ARGUMENTS["topic"]("name", name))
+        """A handle of one topic, which need not exist yet."""
+        return Topic(self, argument_checks.ARGUMENTS["topic"]("name", name))
 
     create_topic = blocking(Operations.create_topic)
     delete_topic = blocking(Operations.delete_topic)
@@ -140,7 +142,8 @@ class Clock(Handle[ClockOperations]):
 
 
 class AsyncBroker(AsyncHost[Operations]):
-    """What `async with Broker()` and `broker.aio` give: the same methods, to be awaited on any asyncio event loop."""
+    """The result of `async with Broker()` and of `broker.aio`: the same methods, awaitable on any asyncio event
+    loop."""
 
     def __init__(self, broker: Broker) -> None:
         super().__init__(broker)
@@ -153,12 +156,12 @@ class AsyncBroker(AsyncHost[Operations]):
 
     @property
     def clock(self) -> "AsyncClock":
-        """Its clock, which a test moves."""
+        """The broker's clock; tests move it."""
         return AsyncClock(self._broker)
 
     def topic(self, name: str) -> "AsyncTopic":
-        """What can be asked of one topic, which need not be there yet."""
-        return AsyncTopic(self._broker, arguments.ARGUMENTS["topic"]("name", name))
+        """A handle of one topic, which need not exist yet."""
+        return AsyncTopic(self._broker, argument_checks.ARGUMENTS["topic"]("name", name))
 
     create_topic = awaitable(Operations.create_topic)
     delete_topic = awaitable(Operations.delete_topic)

@@ -1,7 +1,7 @@
-"""Methods made of coroutines that are written once, as a table: `blocking` ones, and `awaitable` ones.
+"""Blocking and awaitable methods, made from coroutines that are written once, as the methods of a table.
 
-The coroutines run on a thread and an event loop of their own, so that a broker answers while the code around it blocks,
-and does not care which loop a test runs on. A `Handle` has the methods of one table.
+The coroutines run on their own thread and event loop, so that a broker answers while the code around it blocks, and any
+loop of a test works. A `Handle` has the methods of one table.
 """
 
 import asyncio
@@ -11,46 +11,47 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar
 
-from kmini.arguments import checked
+from kmini.argument_checks import checked
 from kmini.loop_thread import LoopThread
 from kmini.protocol.errors import RequestTimedOut
 
 P = ParamSpec("P")
 T = TypeVar("T")
 Table = TypeVar("Table")
-Asked = TypeVar("Asked", covariant=True)
+Operations = TypeVar("Operations", covariant=True)
 F = TypeVar("F", bound=Callable[..., Any])
 
 _WAITS = "__waits_for_clients__"
 
 
 def waits_for_clients(method: F) -> F:
-    """Mark a method of a table that waits, for at most `timeout_ms`, for what clients do.
+    """Mark a method of a table that waits, for at most `timeout_ms`, for an action of clients.
 
-    Clients may run on the event loop of the thread that calls. There the blocking method does not wait: it returns if
-    there is nothing to wait for, and raises RuntimeError otherwise.
+    Clients may run on the event loop of the calling thread. There the blocking method does not wait: it returns if the
+    condition holds, and raises RuntimeError otherwise.
     """
     setattr(method, _WAITS, True)
     return method
 
 
-class Handle(Generic[Asked]):
-    """Has the operations of a table, each a method made by `blocking` or by `awaitable`."""
+class Handle(Generic[Operations]):
+    """Has the operations of a table, each as a method made by `blocking` or by `awaitable`."""
 
-    def __init__(self, thread: LoopThread, table: Callable[[], Asked]) -> None:
-        """`table` gives the table of what runs on `thread` now, and raises RuntimeError while nothing does."""
+    def __init__(self, thread: LoopThread, table: Callable[[], Operations]) -> None:
+        """`table` returns the table of the broker or cluster that runs on `thread`, and raises RuntimeError while none
+        runs."""
         self._thread = thread
         self._table = table
 
     @property
-    def _operations(self) -> Asked:
+    def _operations(self) -> Operations:
         return self._table()
 
 
 def blocking(
     method: Callable[Concatenate[Table, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[Handle[Table], P], T]:
-    """The method as a blocking one. It raises TypeError and ValueError for arguments that are not what they must be."""
+    """Make the method a blocking one. It raises TypeError and ValueError for wrong arguments."""
     signature = _signature_of_calls(method)
 
     def call(self: Handle[Table], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -72,7 +73,7 @@ def blocking(
 def awaitable(
     method: Callable[Concatenate[Table, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[Handle[Table], P], Coroutine[Any, Any, T]]:
-    """The method as one that any asyncio event loop can await. It raises what the blocking one does."""
+    """Make the method one that any asyncio event loop can await. It raises what the blocking one raises."""
     signature = _signature_of_calls(method)
 
     async def call(self: Handle[Table], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -91,7 +92,7 @@ def _signature_of_calls(method: Callable[..., object]) -> inspect.Signature:
 
 
 def running_library() -> Literal["asyncio", "trio"] | None:
-    """Which library runs an event loop on this thread now."""
+    """The library whose event loop runs on this thread."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -104,7 +105,7 @@ def running_library() -> Literal["asyncio", "trio"] | None:
 
 
 def check_can_await() -> None:
-    """Raise RuntimeError where the awaitable methods cannot be awaited: they need asyncio."""
+    """Raise RuntimeError on trio: the awaitable methods need asyncio."""
     if running_library() == "trio":
         raise RuntimeError(
             "kmini's awaitable methods need asyncio, and this is trio: call the blocking ones, those that wait by "

@@ -1,4 +1,4 @@
-"""The life of a broker or a cluster inside a program: it starts, stops and is closed, from any thread and any loop."""
+"""The life of a broker or a cluster inside a program: start, stop and close, from any thread and any loop."""
 
 import atexit
 import os
@@ -20,14 +20,14 @@ A = TypeVar("A", bound="AsyncHost[Any]")
 
 
 class Host(Handle[Table], Generic[Table, Awaited]):
-    """Runs on a thread of its own, with a data directory that is private, and removed at the end, unless one is given.
+    """Runs on its own thread, with a given data directory, or a private one that is removed at the end.
 
-    `with` gives the host itself, `async with` its `aio`. Every method may be called from any thread; `start`, `stop`
-    and `close` of several threads happen one after the other.
+    `with` returns the host itself, `async with` its `aio`. Every method may be called from any thread; `start`, `stop`
+    and `close` of several threads run one after the other.
     """
 
     def __init__(self, what: str, data_dir: str | os.PathLike[str] | None) -> None:
-        """`what` it is, as error messages say it."""
+        """`what` it is: a word for error messages."""
         super().__init__(LoopThread(what), self._what_runs)
         self._what = what
         self._given_directory = None if data_dir is None else os.fspath(data_dir)
@@ -37,7 +37,7 @@ class Host(Handle[Table], Generic[Table, Awaited]):
 
     @abstractmethod
     async def _begin(self, data_dir: str, *, is_temporary: bool) -> Table:
-        """Start; return what can be asked."""
+        """Start; return the table of operations."""
 
     @abstractmethod
     async def _finish(self, running: Table) -> None:
@@ -46,7 +46,7 @@ class Host(Handle[Table], Generic[Table, Awaited]):
     @property
     @abstractmethod
     def aio(self) -> Awaited:
-        """The same methods, to be awaited on any asyncio event loop."""
+        """The same methods, awaitable on any asyncio event loop."""
 
     def _what_runs(self) -> Table:
         if self._running is None:
@@ -55,14 +55,14 @@ class Host(Handle[Table], Generic[Table, Awaited]):
 
     @property
     def data_dir(self) -> str | None:
-        """Where the data are: `kmini.db`, and the Kafka log directory `broker-N` of each broker. None while a private
-        one does not exist."""
+        """The data directory: it holds `kmini.db`, and the Kafka log directory `broker-N` of each broker. None while a
+        private one does not exist."""
         return self._given_directory or self._private_directory
 
     def start(self: H) -> H:
-        """Start, and return once clients can connect; after `stop` on the same ports, with the same data and the time
-        that the clock had reached. Raises RuntimeError if it runs, PortTaken, ConfigError, KafkaError for topics that
-        cannot be created, and OSError."""
+        """Start, and return once clients can connect; after `stop`, on the same ports, with the same data and the
+        clock's time. Raises RuntimeError if it runs, PortTaken, ConfigError, KafkaError for topics that cannot be
+        created, and OSError."""
         self._thread.check_caller()
         with self._life:
             self._thread.start()
@@ -82,7 +82,7 @@ class Host(Handle[Table], Generic[Table, Awaited]):
         return self
 
     def stop(self) -> None:
-        """Stop as Kafka does on SIGTERM; without effect while nothing runs. The data stay until `close`."""
+        """Stop as Kafka does on SIGTERM; does nothing while nothing runs. The data stay until `close`."""
         self._thread.check_caller()
         with self._life:
             self._stop()
@@ -96,7 +96,7 @@ class Host(Handle[Table], Generic[Table, Awaited]):
                 self._thread.end()
 
     def close(self) -> None:
-        """Stop, and remove the private data directory. A host that was closed can be started again, and is empty."""
+        """Stop, and remove the private data directory. A closed host can be started again, and is empty then."""
         self._thread.check_caller()
         with self._life:
             try:
@@ -135,9 +135,9 @@ class Host(Handle[Table], Generic[Table, Awaited]):
 
 
 class AsyncHost(Handle[Table]):
-    """Has the methods of a `Host`, to be awaited on any asyncio event loop. RuntimeError on trio.
+    """Has the methods of a `Host`, awaitable on any asyncio event loop. RuntimeError on trio.
 
-    A call that is cancelled leaves nothing half done: a start is undone, a stop goes on to its end.
+    A cancelled call leaves nothing half done: a start is undone, a stop runs to its end.
     """
 
     def __init__(self, host: "Host[Table, Any]") -> None:

@@ -1,6 +1,6 @@
-"""An event loop on a thread of its own, for a broker that has to answer while the code around it blocks.
+"""An event loop on its own thread, for a broker that must answer while the code around it blocks.
 
-Only that thread ever runs the loop, so every method works from any other thread, with or without a loop running there.
+Only that thread runs the loop, so every method works on any other thread, with or without a running loop there.
 """
 
 import asyncio
@@ -16,24 +16,25 @@ from kmini.broker.network.event_loop import new_event_loop, raise_descriptor_lim
 T = TypeVar("T")
 
 WIND_DOWN_S = 5
-"""Seconds that tasks which are left when the loop ends may take to be cancelled."""
+"""Seconds that the remaining tasks may take to end after they are cancelled."""
 
 
 class LoopThread:
-    """Runs from `start` to `end`, and can be started again. Both are for one caller at a time; the rest is for any."""
+    """Runs from `start` to `end`, and can be started again. One caller at a time may use these two; the others are for
+    any thread."""
 
     def __init__(self, what: str) -> None:
-        """`what` runs there, as error messages say it."""
+        """`what` runs there: a word for error messages."""
         self.what = what
         self._lock = threading.Lock()
-        """Held while `_loop` is used or changed: a coroutine that was submitted is one that `end` sees."""
+        """Held while `_loop` is used or changed, so that `end` sees every submitted coroutine."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._pid = os.getpid()
         self._is_ending = False
 
     def start(self) -> None:
-        """Raises RuntimeError if it runs."""
+        """Start the thread. Raises RuntimeError if it runs."""
         if self._loop is not None:
             raise RuntimeError(f"the {self.what} runs already")
         raise_descriptor_limit()
@@ -56,7 +57,7 @@ class LoopThread:
             loop.close()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine there, and block until it has ended. Raises what `submit` raises."""
+        """Run a coroutine on the thread, and block until it has ended. Raises what `submit` raises."""
         try:
             self.check_caller()
         except RuntimeError:
@@ -70,8 +71,8 @@ class LoopThread:
             raise
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> "Future[T]":
-        """Have a coroutine run there. Raises RuntimeError while nothing runs, or in a process forked since; so does the
-        coroutine where `end` comes first."""
+        """Submit a coroutine. Raises RuntimeError while the thread does not run, and in a process forked since; the
+        coroutine raises it if `end` comes first."""
         try:
             self._check_process()
             with self._lock:
@@ -91,7 +92,7 @@ class LoopThread:
             raise
 
     def end(self) -> None:
-        """Cancel what runs there, end the loop and its threads, and return when all have ended."""
+        """Cancel the tasks, end the loop and its threads, and return when all have ended."""
         self.check_caller()
         with self._lock:
             loop, self._loop = self._loop, None
@@ -102,11 +103,11 @@ class LoopThread:
 
     @property
     def is_of_this_process(self) -> bool:
-        """Whether this process has started it last, not one that this process was forked from."""
+        """Whether this process started the thread, and not the process that it was forked from."""
         return os.getpid() == self._pid
 
     def check_caller(self) -> None:
-        """Raise RuntimeError where a call would wait for ever: on the thread that runs here, or in a process that was
+        """Raise RuntimeError where a call would wait for ever: on the loop's own thread, and in a process that was
         forked since."""
         self._check_process()
         if threading.current_thread() is self._thread:
@@ -121,7 +122,7 @@ class LoopThread:
 
 
 async def _wind_down(loop: asyncio.AbstractEventLoop) -> None:
-    await asyncio.sleep(0)  # a task that was submitted last begins, so that it can tell its caller how it ended
+    await asyncio.sleep(0)  # the last submitted task begins, so that its caller learns of its end
     tasks = asyncio.all_tasks(loop) - {asyncio.current_task(loop)}
     for task in tasks:
         task.cancel()
@@ -132,9 +133,9 @@ async def _wind_down(loop: asyncio.AbstractEventLoop) -> None:
 
 
 async def run_aside(function: Callable[[], T], *, undo: Callable[[], object] | None = None) -> T:
-    """Run a blocking function in a thread that ends with it.
+    """Run a blocking function in its own thread.
 
-    The function runs to its end even if the caller is cancelled meanwhile; `undo` is run then, if it has succeeded.
+    The function runs to its end even if the caller is cancelled meanwhile; then `undo` runs if the function succeeded.
     """
     done: Future[T] = Future()
 

@@ -1,12 +1,12 @@
-"""What can be asked of one broker inside a program, beside what it shares with a cluster (`shared_operations.py`).
+"""The operations of one broker inside a program, beside those it shares with a cluster (`shared_operations.py`).
 
-`embedded.py` makes of it methods that block, and methods that any asyncio event loop can await.
+`embedded.py` makes blocking and awaitable methods of them.
 """
 
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from kmini.arguments import Config
+from kmini.argument_checks import Config
 from kmini.broker.broker import Broker as Core
 from kmini.broker.clock import Duration, MovableClock
 from kmini.broker.metrics import metrics_text
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Operations(SharedOperations):
-    """What can be asked of a running broker. Every coroutine runs on the broker's loop and raises KafkaError."""
+    """The operations of a running broker. Every coroutine runs on the broker's loop and raises KafkaError."""
 
     def __init__(self, core: Core) -> None:
         assert isinstance(core.clock, MovableClock)
@@ -34,22 +34,22 @@ class Operations(SharedOperations):
     async def create_topic(
         self, name: str, partitions: int = 1, configs: Config | None = None, *, replication_factor: int = -1
     ) -> None:
-        """Create a topic; when this returns it can be produced to.
+        """Create a topic; clients can produce to it when this returns.
 
         Raises TopicAlreadyExists, InvalidTopic, InvalidConfig, InvalidPartitions, InvalidReplicationFactor.
         """
         self.create(name, partitions, replication_factor, configs)
 
     async def offsets(self, topic: str, partition: int = 0) -> PartitionOffsets:
-        """Where a partition begins and ends. Raises UnknownTopicOrPartition."""
+        """The offsets of a partition. Raises UnknownTopicOrPartition."""
         return PartitionOffsets.of(self.leader_of(topic, partition)[1].log)
 
     async def apply_retention(self) -> None:
-        """Do now what retention would do at its next check, with every topic."""
+        """Apply retention to every topic now."""
         await self.core.housekeeping.apply_retention()
 
     async def compact(self, topic: str, partition: int | None = None) -> "list[PassReport]":
-        """As `topic(topic).compact(partition)`. Raises UnknownTopicOrPartition, PolicyViolation, KafkaStorageError."""
+        """Do `topic(topic).compact(partition)`. Raises UnknownTopicOrPartition, PolicyViolation, KafkaStorageError."""
         return await TopicOperations(self, topic).compact(partition)
 
     async def metrics_text(self) -> str:
@@ -58,7 +58,7 @@ class Operations(SharedOperations):
 
 
 class TopicOperations:
-    """What can be asked of one topic: of all its partitions, or of `partition`. Raises UnknownTopicOrPartition."""
+    """The operations of one topic: of all its partitions, or of `partition`. Raises UnknownTopicOrPartition."""
 
     def __init__(self, operations: Operations, name: str) -> None:
         self._operations = operations
@@ -66,10 +66,10 @@ class TopicOperations:
         self._name = name
 
     async def compact(self, partition: int | None = None) -> "list[PassReport]":
-        """Roll, and clean now, up to the last record whose transaction is decided, however clean it is.
+        """Roll the log and clean it now, up to the last record whose transaction is decided, whatever its dirty ratio.
 
-        Returns what was done, a report for each pass: one a partition, more if `log.cleaner.dedupe.buffer.size` had no
-        room for all keys. Raises UnknownTopicOrPartition, PolicyViolation unless `cleanup.policy` says compact, and
+        Returns a report for each pass: one a partition, and more if `log.cleaner.dedupe.buffer.size` has no room for
+        all keys. Raises UnknownTopicOrPartition, PolicyViolation unless `cleanup.policy` says compact, and
         KafkaStorageError if a partition cannot be cleaned.
         """
         reports = []
@@ -80,7 +80,7 @@ class TopicOperations:
         return reports
 
     async def roll(self, partition: int | None = None) -> None:
-        """Seal the active segment, if it holds anything: retention and compaction can have it from then on.
+        """Seal the active segment if it holds records: retention and compaction may take it from then on.
 
         Raises UnknownTopicOrPartition, KafkaStorageError.
         """
@@ -88,7 +88,7 @@ class TopicOperations:
             self._core.replica_manager.roll(led)
 
     async def apply_retention(self, partition: int | None = None) -> None:
-        """Do now what retention would do at its next check. Raises UnknownTopicOrPartition, KafkaStorageError."""
+        """Apply retention now. Raises UnknownTopicOrPartition, KafkaStorageError."""
         for led in self._partitions(partition):
             await self._core.cleaner.until_idle(led.topic_partition)
             self._core.replica_manager.retain(led)
@@ -98,17 +98,17 @@ class TopicOperations:
 
 
 class ClockOperations:
-    """The clock of a broker or a cluster: the wall clock, plus what it was moved by (`broker/clock.py`)."""
+    """The clock of a broker or a cluster: the wall clock, plus the time that it was moved (`broker/clock.py`)."""
 
     def __init__(self, operations: SharedOperations) -> None:
         self._clock = operations.clock
 
     async def advance(self, duration: Duration, *, liveness: bool = False) -> None:
-        """Move log time by `duration` ("7d", "90m", "1h30m", "250ms", a timedelta, or milliseconds); return when all
-        that fell due has run, in order: retention, rolls, compaction, expiry. With `liveness` the time-outs of
-        sessions, requests, transactions and connections move too. Raises ValueError."""
+        """Move log time by `duration` ("7d", "90m", "1h30m", "250ms", a timedelta, or milliseconds); return when
+        everything that fell due has run, in order: retention, rolls, compaction, expiry. With `liveness` the time-outs
+        of sessions, requests, transactions and connections move too. Raises ValueError."""
         await self._clock.advance(duration, liveness=liveness)
 
     async def now_ms(self) -> int:
-        """Log time, in milliseconds since the epoch: what the broker takes for now."""
+        """Log time in milliseconds since the epoch: the broker's current time."""
         return self._clock.now_ms()

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def kafka_broker() -> "Iterator[Broker]":
-    """A broker of its own for the test, on a free port, gone with all its data afterwards."""
+    """A broker for one test, on a free port; afterwards it and its data are gone."""
     from kmini import Broker
 
     with Broker() as broker:
@@ -20,7 +20,7 @@ def kafka_broker() -> "Iterator[Broker]":
 
 @pytest.fixture
 def async_kafka_broker(kafka_broker: "Broker") -> "AsyncBroker":
-    """The broker of `kafka_broker` with methods to be awaited.
+    """The broker of `kafka_broker` with awaitable methods.
 
     The fixture itself is an ordinary one: it works with pytest-asyncio in either mode, and with anyio's plugin.
     """

@@ -1,7 +1,7 @@
-"""Checks of what a record is made of: each returns the value as the log keeps it, or raises a sentence.
+"""Checks of the parts of a record: each returns the value as the log stores it, or raises a sentence.
 
-A wrong type is a TypeError and a wrong value a ValueError; both name the argument, show the value and say what was
-expected.
+A wrong type is a TypeError and a wrong value a ValueError; both name the argument, show the value and state the
+expected one.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ Headers = Iterable["tuple[str, bytes | str | None]"] | Mapping[str, "bytes | str
 
 
 def wrong(argument: str, value: object, expected: str, *, kind: type[Exception] = ValueError) -> Exception:
-    """The error for an argument that is not what was expected."""
+    """Make the error for a wrong argument."""
     return kind(f"{argument}={reprlib.repr(value)}: must be {expected}")
 
 
 def data(argument: str, value: Any) -> bytes | None:
-    """A key or a value."""
+    """Check a key or a value."""
     if value is None:
         return None
     if not isinstance(value, bytes | bytearray | memoryview):
@@ -30,7 +30,7 @@ def data(argument: str, value: Any) -> bytes | None:
 
 
 def headers(argument: str, value: Any) -> tuple[tuple[str, bytes | None], ...]:
-    """Headers, as pairs of name and bytes or None."""
+    """Check headers; return pairs of name and bytes or None."""
     expected = "a mapping of names to values, or pairs of them; a name is a str, a value is bytes, a str or None"
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         raise wrong(argument, value, expected, kind=TypeError)

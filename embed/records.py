@@ -1,8 +1,8 @@
-"""Explicit tombstones (KIP-87) with the client library you have: `tombstone` writes them, `is_tombstone` knows them.
+"""Explicit tombstones (KIP-87) with any client library: `tombstone` makes them, `is_tombstone` recognizes them.
 
-A topic has them with `kmini.tombstone.flag.enable=true` (docs/tombstones.md). No client library knows of them, and none
-has to: a tombstone is a record with the header `kmini.tombstone`, and a code base that does not want to import this
-module writes and reads that header itself.
+A topic has them with `kmini.tombstone.flag.enable=true` (docs/tombstones.md). A tombstone is a record with the header
+`kmini.tombstone`, so client libraries need no support, and code that does not import this module can write and read the
+header itself.
 
     producer.send("profiles", **tombstone(b"alice", headers=[("deleted-by", b"support")]))
 
@@ -21,8 +21,8 @@ from kmini.protocol.records.record import TOMBSTONE_HEADER
 __all__ = ["TOMBSTONE", "TOMBSTONE_HEADER", "Tombstone", "is_tombstone", "tombstone"]
 
 TOMBSTONE: tuple[str, bytes] = (TOMBSTONE_HEADER, b"")
-"""The header, for whoever puts a list of headers together: `headers=[*headers, TOMBSTONE]`. A broker adds the same one
-to records that bear the flag in another way. Its value means nothing; but `0` and `false` are refused."""
+"""The header, for code that makes a list of headers: `headers=[*headers, TOMBSTONE]`. A broker adds the same header to
+records that have the flag otherwise. Its value has no meaning, but `0` and `false` are refused."""
 
 _NO = (b"0", b"false", b"\0")
 
@@ -36,33 +36,33 @@ class Tombstone(TypedDict):
 
 
 def tombstone(key: Any, value: Any = None, headers: Iterable[tuple[str, Any]] | Mapping[str, Any] = ()) -> Tombstone:
-    """What a client needs to be told to delete `key`: the keyword arguments `key`, `value` and `headers`.
+    """Make the keyword arguments `key`, `value` and `headers` with which a client deletes `key`.
 
     They are the same for kafka-python's and aiokafka's `send`, aiokafka's `send_and_wait`, confluent-kafka's `produce`
-    and the `produce` of an embedded broker; topic, partition and timestamp are given beside them:
+    and the `produce` of an embedded broker. Topic, partition and timestamp are further arguments:
 
-        producer.send("profiles", **tombstone(b"alice"))
-        await producer.send_and_wait("profiles", **tombstone(b"alice", b"the last state"), partition=0)
-        producer.produce("profiles", **tombstone("alice", headers={"deleted-by": "support"}))
+            producer.send("profiles", **tombstone(b"alice"))
+            await producer.send_and_wait("profiles", **tombstone(b"alice", b"the last state"), partition=0)
+            producer.produce("profiles", **tombstone("alice", headers={"deleted-by": "support"}))
 
-    Key and value go to the client's serializers as they are. `headers` are pairs, or a mapping; text in them becomes
-    UTF-8, because kafka-python and aiokafka take bytes only. Raises ValueError for a header that says that this
-    is no tombstone, and TypeError for what are no headers.
+    Key and value go to the client's serializers unchanged. `headers` are pairs, or a mapping; text in them becomes
+    UTF-8, because kafka-python and aiokafka take only bytes. Raises ValueError for a tombstone header with a value that
+    means no, and TypeError for values that are no headers.
     """
-    told = [*record_arguments.headers("headers", headers)]
-    flags = [content for name, content in told if name == TOMBSTONE_HEADER]
+    pairs = [*record_arguments.headers("headers", headers)]
+    flags = [content for name, content in pairs if name == TOMBSTONE_HEADER]
     if any(_says_no(content) for content in flags):
         raise ValueError(f"a tombstone cannot have a header {TOMBSTONE_HEADER} that says no")
-    return {"key": key, "value": value, "headers": told if flags else [*told, TOMBSTONE]}
+    return {"key": key, "value": value, "headers": pairs if flags else [*pairs, TOMBSTONE]}
 
 
 def is_tombstone(record: Any) -> bool:
     """Whether a record deletes its key: its value is null, or it has the header.
 
     Takes a ConsumerRecord of kafka-python or aiokafka, a Message of confluent-kafka, and a Record of an embedded
-    broker. Where a value deserializer makes something else of null, the header tells: with the flag, the broker adds it
-    to every null value. What the topic does with tombstones is not asked: without compaction none is deleted. TypeError
-    for what is no record.
+    broker. If a value deserializer converts null, the header still tells: the broker adds it to every null value of a
+    topic with the flag. The result does not depend on the topic's settings; without compaction no tombstone deletes
+    anything. TypeError for an object that is no record.
     """
     try:
         value, headers = record.value, record.headers

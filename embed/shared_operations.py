@@ -1,6 +1,6 @@
-"""What can be asked of the topics of a broker, and of a cluster alike: of whichever broker leads a partition.
+"""The operations on topics that a broker and a cluster share; they use the leader of each partition.
 
-Written once, as coroutines on the loop of the brokers; `handle.py` makes methods of them. Every coroutine raises
+They are written once, as coroutines on the brokers' loop; `handle.py` makes methods of them. Every coroutine raises
 KafkaError.
 """
 
@@ -10,7 +10,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from kmini.arguments import Config, NewTopic
+from kmini.argument_checks import Config, NewTopic
 from kmini.broker.appending import settled, validate_and_append
 from kmini.broker.broker import Broker as Core
 from kmini.broker.clock import Duration, MovableClock
@@ -36,15 +36,15 @@ from kmini.protocol.topics import TopicPartition, is_internal
 from kmini.record_arguments import Headers
 from kmini.storage.log import PartitionLog
 
-LOOK_AGAIN_MS = 500
-"""Milliseconds after which a wait on the brokers of a cluster looks again which of them run."""
+CHECK_RUNNING_MS = 500
+"""Milliseconds after which a wait on a cluster's brokers checks again which of them run."""
 
 SHOWN = 10
-"""The most records, or names of topics, that an error message shows."""
+"""Most records, or names of topics, in an error message."""
 
 
 class SharedOperations(ABC):
-    """What a broker and a cluster have in common."""
+    """The operations that a broker and a cluster share."""
 
     def __init__(self, controller: Controller, clock: MovableClock) -> None:
         self._controller = controller
@@ -53,10 +53,10 @@ class SharedOperations(ABC):
     @property
     @abstractmethod
     def running(self) -> Collection[Core]:
-        """The brokers that run."""
+        """The running brokers."""
 
     def any_broker(self) -> Core:
-        """One that runs. Raises RuntimeError where there is none."""
+        """Any running broker. Raises RuntimeError if none runs."""
         for broker in self.running:
             return broker
         raise RuntimeError("no broker of the cluster runs: restart one")
@@ -66,15 +66,15 @@ class SharedOperations(ABC):
     def create(
         self, name: str, partitions: int = DEFAULT, replication_factor: int = DEFAULT, configs: Config | None = None
     ) -> None:
-        """Create a topic. The values of `configs` are texts by now."""
+        """Create a topic. The values of `configs` are texts already."""
         texts: Mapping[str, str] = configs or {}  # type: ignore[assignment]  # arguments.config made them so
         topics.create(
             self.any_broker(), name, partitions=partitions, replication_factor=replication_factor, configs=texts
         )
 
-    def create_missing(self, wanted: Sequence[NewTopic]) -> None:
-        """Create those of the topics that are not there."""
-        for topic in wanted:
+    def create_missing(self, new_topics: Sequence[NewTopic]) -> None:
+        """Create the missing ones of these topics."""
+        for topic in new_topics:
             if self._controller.topic(topic.name) is None:
                 self.create(*topic)
 
@@ -88,14 +88,14 @@ class SharedOperations(ABC):
         return sorted(self._controller.topics)
 
     def known_topic(self, name: str) -> Topic:
-        """The topic. Raises UnknownTopicOrPartition, which says which topics there are."""
+        """The topic. Raises UnknownTopicOrPartition, which lists the topics."""
         topic = self._controller.topic(name)
         if topic is None:
             raise UnknownTopicOrPartition(self._no_such_topic(name))
         return topic
 
     def check_partition(self, topic: str, partition: int) -> TopicPartition:
-        """The partition. Raises UnknownTopicOrPartition, which says what there is."""
+        """The partition. Raises UnknownTopicOrPartition, which says which exist."""
         count = len(self.known_topic(topic).partitions)
         if partition >= count:
             has = "it has 0 only" if count == 1 else f"it has 0 to {count - 1}"
@@ -164,8 +164,8 @@ class SharedOperations(ABC):
     ) -> list[Record]:
         """The records of one partition or of all, in the order of partition and offset.
 
-        With `isolation="committed"` they are what a consumer at read_committed gets; "uncommitted" shows the records of
-        open and aborted transactions too, and "all" the markers that end transactions as well, as `Record.state` says.
+        With `isolation="committed"` they are those that a consumer at read_committed gets; "uncommitted" adds the
+        records of open and aborted transactions, and "all" the transaction markers; `Record.state` tells them apart.
         Raises UnknownTopicOrPartition, LeaderNotAvailable.
         """
         return [record for led in self.led(topic, partition) for record in shown(led.log, isolation)]
@@ -174,32 +174,32 @@ class SharedOperations(ABC):
     async def wait_for_records(
         self, topic: str, count: int, *, timeout_ms: int = 10_000, isolation: Isolation = "committed"
     ) -> list[Record]:
-        """The records of a topic, as `records` shows them, once there are at least `count`.
+        """Wait until a topic has at least `count` records; return them as `records` does.
 
-        A topic that is not there yet is waited for too. Raises RequestTimedOut, which says what there is, and what
-        `isolation` hides. On the thread of a running event loop, where a client could not write meanwhile, it does not
-        wait and raises RuntimeError if there are fewer.
+        The topic need not exist yet. Raises RequestTimedOut, which lists the present records and those that `isolation`
+        hides. On the thread of a running event loop, where a client could not write meanwhile, it does not wait and
+        raises RuntimeError if there are fewer.
         """
         deadline_ms = self.clock.liveness_ms() + timeout_ms
         while True:
             arrival = Arrival(self, topic, count, isolation)
-            if arrival.has_come():
+            if arrival.is_reached():
                 return await self.records(topic, isolation=isolation) if self._controller.topic(topic) else []
             left_ms = deadline_ms - self.clock.liveness_ms()
             if left_ms <= 0:
-                raise RequestTimedOut(self._what_is_missing(topic, count, timeout_ms, isolation))
-            if len(self._controller.node_ids) > 1:  # a broker that starts meanwhile has a purgatory of its own
-                left_ms = min(left_ms, LOOK_AGAIN_MS)
+                raise RequestTimedOut(self._missing_records_text(topic, count, timeout_ms, isolation))
+            if len(self._controller.node_ids) > 1:  # a broker that starts meanwhile has its own purgatory
+                left_ms = min(left_ms, CHECK_RUNNING_MS)
             await self._until_any(lambda: Arrival(self, topic, count, isolation), self.running, left_ms)
 
-    def _what_is_missing(self, topic: str, count: int, timeout_ms: int, isolation: Isolation) -> str:
+    def _missing_records_text(self, topic: str, count: int, timeout_ms: int, isolation: Isolation) -> str:
         if self._controller.topic(topic) is None:
             return f"{self._no_such_topic(topic)} (after {timeout_ms} ms)"
         logs = self.logs(topic)
-        there = [record for log in logs for record in shown(log, isolation)]
-        values = ", ".join(repr(record.value) for record in there[:SHOWN]) + (", ..." if len(there) > SHOWN else "")
-        told = f"{topic} holds {len(there)} of {count} records after {timeout_ms} ms: [{values}]"
-        return "; ".join([told, *hidden(logs, isolation, self._transactional_id)])
+        present = [record for log in logs for record in shown(log, isolation)]
+        values = ", ".join(repr(record.value) for record in present[:SHOWN]) + (", ..." if len(present) > SHOWN else "")
+        summary = f"{topic} holds {len(present)} of {count} records after {timeout_ms} ms: [{values}]"
+        return "; ".join([summary, *hidden(logs, isolation, self._transactional_id)])
 
     def _transactional_id(self, producer_id: int) -> str:
         for broker in self.running:
@@ -209,7 +209,7 @@ class SharedOperations(ABC):
         return f"producer {producer_id}"
 
     def logs(self, topic: str) -> list[PartitionLog]:
-        """The logs of the partitions of a topic that have leaders, in order."""
+        """The logs of a topic's partitions that have leaders, in order."""
         known = self._controller.topic(topic)
         brokers = {broker.config.node_id: broker for broker in self.running}
         found = [
@@ -220,11 +220,11 @@ class SharedOperations(ABC):
         return [led.log for led in found if led is not None]
 
     async def delete_records(self, topic: str, offset: int = HIGH_WATERMARK, *, partition: int = 0) -> int:
-        """Delete what lies before `offset` (-1: the high watermark), and return the low watermark once every live
-        replica has followed (KIP-107).
+        """Delete the records before `offset` (-1: the high watermark); return the low watermark once every live replica
+        has followed (KIP-107).
 
         Raises UnknownTopicOrPartition, LeaderNotAvailable, OffsetOutOfRange, PolicyViolation on a topic that is only
-        compacted, InvalidTopic on an internal one, RequestTimedOut.
+        compacted, InvalidTopic on an internal topic, RequestTimedOut.
         """
         broker, _ = self.leader_of(topic, partition)
         deletion = Deletion(broker, TopicPartition(topic, partition), offset)
@@ -243,14 +243,14 @@ class SharedOperations(ABC):
     # --- time
 
     async def advance_clock(self, duration: Duration, *, liveness: bool = False) -> None:
-        """Move the clock on, and return when everything that fell due has run; as `clock.advance`."""
+        """Move the clock; return when everything that fell due has run. The same as `clock.advance`."""
         await self.clock.advance(duration, liveness=liveness)
 
     # --- waiting
 
     async def _until_any(self, operation: Callable[[], Operation], brokers: Collection[Core], timeout_ms: int) -> None:
-        """Return when an operation is complete on one of these brokers, or after `timeout_ms`; `operation` makes one
-        for each."""
+        """Return when an operation is complete on one of these brokers, or after `timeout_ms`. `operation` makes one
+        for each broker."""
         waits = [
             asyncio.ensure_future(broker.purgatory.wait(operation(), timeout_ms=timeout_ms, waiter=Unattended()))
             for broker in brokers
@@ -266,7 +266,7 @@ class SharedOperations(ABC):
 
 
 class Arrival(Operation):
-    """Complete when a topic holds at least `count` records, or has other partitions than when the wait began."""
+    """Complete when a topic holds at least `count` records, or its partitions have changed since the wait began."""
 
     def __init__(self, operations: SharedOperations, topic: str, count: int, isolation: Isolation) -> None:
         self._operations = operations
@@ -280,10 +280,10 @@ class Arrival(Operation):
         return [self._topic, *(log.topic_partition for log in self._logs)]
 
     def is_complete(self) -> bool:
-        return self._operations.logs(self._topic) != self._logs or self.has_come()
+        return self._operations.logs(self._topic) != self._logs or self.is_reached()
 
-    def has_come(self) -> bool:
-        """Whether there are so many records now."""
+    def is_reached(self) -> bool:
+        """Whether the topic holds `count` records now."""
         # Offsets are an upper bound on records, and cheap: only when they suffice are records counted.
         if sum(self._limit(log) - log.log_start_offset for log in self._logs) < self._count:
             return False

@@ -16,9 +16,9 @@ class ConnectionClosed(Exception):
 
 
 class Wire:
-    """One blocking connection. Nothing is retried, negotiated or remembered: what is sent is what was asked for.
+    """One blocking connection. It retries, negotiates and remembers nothing: it sends exactly the given requests.
 
-    `address` is "host:port". With `timeout_s` an answer that does not come is a TimeoutError, so that no test hangs.
+    `address` is "host:port". An answer that does not come within `timeout_s` is a TimeoutError, so that no test hangs.
     """
 
     def __init__(self, address: str, *, client_id: str | None = "wire", timeout_s: float = 20.0) -> None:

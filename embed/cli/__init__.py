@@ -1,7 +1,7 @@
-"""The command `kmini`: what can be typed, and which module does it.
+"""The command `kmini`, its commands, and the module of each.
 
 A command's module is imported when the command runs, because start-up time counts: `kmini serve` imports no client,
-nothing imports what draws tables until there is one to draw, and `kmini --help` imports no command at all.
+tables are imported when one is drawn, and `kmini --help` imports no command.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 INTERRUPTED = 130
-"""The exit code of a program that was ended with Ctrl-C, as shells count."""
+"""Exit code of a program that Ctrl-C has ended, as shells count."""
 
 
 class Sentences(click.Command):
-    """A command that fails with one sentence on stderr, and exit code 2 (bad input) or 1 (it did not work).
+    """A command that fails with one sentence on stderr, and exit code 2 (bad input) or 1 (failure).
 
-    A reader of its output that has seen enough ends it without a word, with exit code CLOSED_PIPE.
+    If the reader of its output closes the pipe, the command ends silently with exit code CLOSED_PIPE.
     """
 
     def main(  # type: ignore[override]
@@ -58,14 +58,14 @@ class Sentences(click.Command):
         except Exception as error:
             if os.environ.get("KMINI_TRACEBACK"):
                 raise
-            told = visible(f"{type(error).__name__}: {error}")
-            _say(f"kmini: a fault in kmini itself, {told} (KMINI_TRACEBACK=1 shows where)")
+            text = visible(f"{type(error).__name__}: {error}")
+            _say(f"kmini: a fault in kmini itself, {text} (KMINI_TRACEBACK=1 shows where)")
             sys.exit(1)
         sys.exit(result if isinstance(result, int) else 0)
 
 
 class Commands(Sentences, click.Group):
-    """A group that names its commands where an unknown one is called."""
+    """A group that lists its commands when an unknown one is called."""
 
     def resolve_command(
         self, context: click.Context, arguments: list[str]
@@ -79,7 +79,7 @@ class Commands(Sentences, click.Group):
 
 
 class Program(Commands):
-    """A group whose commands are `module:attribute` and a line of help, imported when used."""
+    """A group whose commands are `module:attribute` and a line of help; they are imported when used."""
 
     def __init__(self, *args: Any, commands_at: dict[str, tuple[str, str]], **attributes: Any) -> None:
         super().__init__(*args, **attributes)
@@ -100,7 +100,7 @@ class Program(Commands):
             formatter.write_dl([(name, help_line) for name, (_, help_line) in self._commands_at.items()])
 
     def shell_complete(self, context: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The commands that begin like this, without importing them; else the group's own options."""
+        """Complete commands without importing them; else the group's own options."""
         from click.shell_completion import CompletionItem
 
         names = [name for name in self._commands_at if name.startswith(incomplete)]
@@ -110,13 +110,13 @@ class Program(Commands):
 
 
 def _say(sentence: str) -> None:
-    """Print on stderr; where that is closed or full, the exit code has to say it all."""
+    """Print on stderr; if that is closed or full, only the exit code reports."""
     with suppress(OSError):
         click.echo(sentence, err=True)
 
 
 def _sentence(error: click.ClickException) -> str:
-    """What went wrong and, for wrong usage, where the right one is explained; on one line."""
+    """The error as one line; for wrong usage, with the command that explains the right one."""
     message = visible(" ".join(error.format_message().split()))
     message = message[:1].lower() + message[1:] if message[1:2].islower() else message
     context = getattr(error, "ctx", None)
@@ -136,36 +136,39 @@ def _sentence(error: click.ClickException) -> str:
         "produce": ("kmini.cli.produce:produce", "Send lines to a topic, each as a record."),
         "consume": ("kmini.cli.consume:consume", "Print the records of a topic."),
         "delete-records": ("kmini.cli.delete_records:delete_records", "Delete the records before an offset (KIP-107)."),
-        "health": ("kmini.cli.health:health", "Say whether a broker answers, as an exit code."),
+        "health": ("kmini.cli.health:health", "Check whether a broker answers; the exit code tells."),
         "storage": ("kmini.cli.storage:storage", "Prepare a data directory: its cluster id, and users of SCRAM."),
-        "log": ("kmini.cli.log:log", "Look into the files of a data directory."),
+        "log": ("kmini.cli.log:log", "Show the files of a data directory."),
         "pipeline": ("kmini.cli.pipeline:pipeline", "Run stages on Spark that topics join, and purge what they read."),
-        "audit": ("kmini.cli.audit:audit", "Find what should be gone from a data directory, and is still there."),
-        "archive": ("kmini.cli.archive:archive", "Copy topics into Parquet files, or what is new in them."),
-        "replay": ("kmini.cli.archive:replay", "Write archived topics as they were."),
+        "audit": (
+            "kmini.cli.audit:audit",
+            "Find records that should be gone from a data directory and are still there.",
+        ),
+        "archive": ("kmini.cli.archive:archive", "Copy topics, or their new records, into Parquet files."),
+        "replay": ("kmini.cli.archive:replay", "Write archived topics back."),
         "graduate": ("kmini.cli.graduate:graduate", "Make a directory that Apache Kafka starts from."),
         "help": ("kmini.cli.help:help_", "Explain a command."),
-        "completion": ("kmini.cli.completion:completion", "Print what makes a shell complete commands."),
+        "completion": ("kmini.cli.completion:completion", "Print the shell code that completes commands."),
     },
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="kmini", message="kmini %(version)s")
 def kmini() -> None:
-    """A Kafka broker, and what one needs to look at it.
+    """A Kafka broker, and the commands to look at it.
 
     \b
-    kmini serve                              a broker on 127.0.0.1:9092 that keeps nothing
-    kmini serve --data-dir data              one that keeps its data
+    kmini serve                              a broker on 127.0.0.1:9092 without stored data
+    kmini serve --data-dir data              a broker that keeps its data
     echo hello | kmini produce orders        send a record
-    kmini consume orders                     see it
+    kmini consume orders                     print it
     kmini topic describe orders              partitions, leaders and offsets
-    kmini group describe                     how far consumer groups have come
+    kmini group describe                     offsets and lag of consumer groups
 
     Every command explains itself: kmini help COMMAND, or kmini COMMAND --help.
     """
 
 
 def main() -> NoReturn:
-    """What the installed script `kmini` and `python -m kmini` run."""
+    """Run `kmini`: the entry of the installed script and of `python -m kmini`."""
     kmini.main(prog_name="kmini")
     raise AssertionError("click exits")

@@ -1,4 +1,4 @@
-"""`kmini archive` and `kmini replay`: topics into Parquet files, and back."""
+"""`kmini archive` and `kmini replay`: copy topics into Parquet files, and back."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kmini.cli.arguments import read_properties
-from kmini.cli.asking import TIMEOUT_MS, address_option, timeout_option
+from kmini.cli.broker_call import TIMEOUT_MS, address_option, timeout_option
 from kmini.cli.extras import need_extra
+from kmini.cli.option_values import read_properties
 from kmini.cli.progress import progress
 from kmini.cli.reporting import counted
 
@@ -35,7 +35,7 @@ master_option = click.option(
     metavar="URL",
     default="local[*]",
     show_default=True,
-    help="Where Spark runs; below spark-submit, what that says.",
+    help="Master URL of Spark; spark-submit overrides it.",
 )
 
 
@@ -48,13 +48,20 @@ master_option = click.option(
     type=click.Choice(["read_committed", "read_uncommitted"]),
     default="read_committed",
     show_default=True,
-    help="Whether records of transactions that were aborted, or are open, are left out.",
+    help="read_committed leaves out records of aborted and of open transactions.",
 )
 @click.option(
-    "--allow-loss", is_flag=True, help="Go on where records were deleted before they were archived, or are damaged."
+    "--allow-loss",
+    is_flag=True,
+    help="Continue after records that were deleted before they were archived, or are damaged.",
 )
 @click.option(
-    "-z", "--compression", type=click.Choice(PARQUET_CODECS), default="zstd", show_default=True, help="Of the files."
+    "-z",
+    "--compression",
+    type=click.Choice(PARQUET_CODECS),
+    default="zstd",
+    show_default=True,
+    help="Compression of the files.",
 )
 @timeout_option()
 @master_option
@@ -74,14 +81,14 @@ def archive(
     command_config: str | None,
     bootstrap_server: str,
 ) -> None:
-    """Append to the directory OUT what these topics have beyond it, as Parquet files; at first, everything.
+    """Append the new records of these topics to the directory OUT as Parquet files; the first time, all records.
 
-    Offsets, timestamps, keys, values, headers and tombstones are kept, and what is needed to create the topic again.
-    A run that was interrupted is repeated; no record is in the archive twice. Needs the extra
+    The archive keeps offsets, timestamps, keys, values, headers and tombstones, and the settings to create the topic
+    again. An interrupted run can be repeated; no record is in the archive twice. Needs the extra
     spark (pip install '.[spark]' in a clone of kmini) and Java.
 
-    With --log-dir nothing is asked of a broker unless --bootstrap-server is given as well: then it says which settings
-    the topics have. Such an archive is taken once and as a whole.
+    With --log-dir no broker is asked for records; --bootstrap-server then names the broker that gives the topics'
+    settings. Such an archive is taken once and as a whole.
 
     \b
     kmini archive orders invoices backup
@@ -95,7 +102,7 @@ def archive(
         asked = context.get_parameter_source("bootstrap_server") is click.core.ParameterSource.COMMANDLINE
         if log_dir is None or asked:
             for topic in topics:
-                Topics(kafka, timeout_ms=timeout_ms).get(topic)  # before a JVM is started
+                Topics(kafka, timeout_ms=timeout_ms).get(topic)  # fails before a JVM starts
         spark = _session("kmini-archive", master)
         for topic in dict.fromkeys(topics):
             with progress(f"archiving {topic}", total=None):
@@ -129,20 +136,25 @@ def archive(
 @click.command()
 @click.argument("archive_path", metavar="DIR")
 @click.argument("topics", metavar="[TOPIC...]", nargs=-1)
-@click.option("--topic", "to", metavar="NAME", help="The topic to write to, of which there can be one then.")
-@click.option("--resume", is_flag=True, help="Go on with a replay that was interrupted.")
-@click.option("--with-offsets", is_flag=True, help="Add the header kmini.offset: the offset that the record had.")
+@click.option("--topic", "to", metavar="NAME", help="Write to this topic; allowed for one archived topic.")
+@click.option("--resume", is_flag=True, help="Continue an interrupted replay.")
+@click.option("--with-offsets", is_flag=True, help="Add the header kmini.offset, the archived offset.")
 @click.option(
     "--null-tombstones", is_flag=True, help="Give tombstones with a value (KIP-87) a null value, as Kafka knows them."
 )
 @click.option(
-    "-z", "--compression", type=click.Choice(CODECS), default="lz4", show_default=True, help="Of the batches."
+    "-z",
+    "--compression",
+    type=click.Choice(CODECS),
+    default="lz4",
+    show_default=True,
+    help="Compression of the batches.",
 )
 @click.option(
     "--replication-factor",
     metavar="N",
     type=click.IntRange(min=1, max=32767),
-    help="Of the topics that are created.  [default: the cluster's]",
+    help="Replicas of created topics.  [default: the cluster's]",
 )
 @timeout_option(default=60_000, text="How long to wait for an acknowledgement.")
 @master_option
@@ -162,11 +174,11 @@ def replay(
     command_config: str | None,
     bootstrap_server: str,
 ) -> None:
-    """Write the topics of the archive DIR, or some of them, as they were: created with their partitions and settings,
-    every record in its partition, in its order and with its timestamp.
+    """Write the topics of the archive DIR, or some of them, back: created with their partitions and settings, every
+    record in its partition, in its order and with its timestamp.
 
-    A topic that exists must have as many partitions, and nothing in it; with --resume it may hold the beginning of this
-    replay. Needs the extra spark (pip install '.[spark]' in a clone of kmini) and Java.
+    An existing topic must have the same number of partitions and no records; with --resume it may hold the beginning
+    of this replay. Needs the extra spark (pip install '.[spark]' in a clone of kmini) and Java.
 
     \b
     kmini replay backup
@@ -183,7 +195,7 @@ def replay(
         if to is not None and len(names) > 1:
             raise click.UsageError(f"--topic {to}: these are {len(names)} topics: {', '.join(names)}; name one")
         for name in names:
-            get_description(archive_path, name)  # before a JVM is started, and so is a broker
+            get_description(archive_path, name)  # fails before a JVM starts, and before a broker is called
         Topics(kafka, timeout_ms=min(timeout_ms, TIMEOUT_MS)).find(to or next(iter(names), ""))
         spark = _session("kmini-replay", master)
         for name in names:
@@ -209,7 +221,7 @@ def replay(
 
 @contextmanager
 def _sentences() -> Iterator[None]:
-    """What goes wrong with archives and with Spark, as a sentence."""
+    """Turn errors of archives and of Spark into sentences."""
     need_extra("spark", *NEEDED)
     from kmini.pipeline.archives.archive_files import ArchiveError, NotAnArchive
     from kmini.pipeline.clients import SettingsError
@@ -226,7 +238,7 @@ def _sentences() -> Iterator[None]:
 def _session(name: str, master: str) -> SparkSession:
     from kmini.pipeline.session import spark_session
 
-    # What fails is said by us, on one line; Spark would say the same on three hundred, in two languages.
+    # The command reports a failure on one line; Spark would report it on three hundred.
     logging.getLogger("SQLQueryContextLogger").disabled = True
     return spark_session(name, master=master, settings={"spark.log.level": "FATAL"})
 

@@ -1,4 +1,4 @@
-"""`kmini audit`: what should be gone from a log directory, and is still there."""
+"""`kmini audit`: find records that should be gone from a log directory and are still there."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kmini.cli import Sentences
-from kmini.cli.arguments import parse_partitions, parse_time
-from kmini.cli.asking import remembered_timeout_option
+from kmini.cli.broker_call import remembered_timeout_option
 from kmini.cli.extras import need_extra
+from kmini.cli.option_values import parse_partitions, parse_time
 from kmini.cli.progress import progress
 from kmini.cli.tables import show
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kmini.pipeline.logs.log_dir import LogDir
 
 SPARK_FROM = "64GiB"
-"""From this size on Spark is used, where it can be: below, one core is done sooner than it starts to pay."""
+"""Size from which Spark is used if possible; a smaller audit finishes sooner on one core."""
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?", re.IGNORECASE)
 
@@ -66,7 +66,12 @@ Topics = list[tuple[str, Collection[int] | None]]
     help="By how much a bound may be exceeded: time for the cleaner to look, and for files to be removed.",
 )
 @click.option(
-    "--format", "output", type=click.Choice(("table", "json")), default="table", show_default=True, help="How to print."
+    "--format",
+    "output",
+    type=click.Choice(("table", "json")),
+    default="table",
+    show_default=True,
+    help="Output format.",
 )
 @click.option("--partitions", "each_partition", is_flag=True, help="A row for each partition instead of each topic.")
 @click.option("--parquet", "parquet_folder", metavar="FOLDER", help="Write the result as Parquet files, too.")
@@ -242,8 +247,8 @@ def _about_settings(report: AuditReport, policies: Mapping[str, TopicPolicy], so
 
 
 def _asked(bootstrap_server: str, command_config: str | None, names: list[str]) -> dict[str, dict[str, str]]:
-    """What a broker says of the settings of these topics; those that it does not know are left out."""
-    from kmini.cli.asking import ask
+    """Ask a broker for the settings of these topics; topics that it does not know are left out."""
+    from kmini.cli.broker_call import ask
     from kmini.cli.command_config import read_command_config, sasl_of
     from kmini.client import ConfigResource
     from kmini.protocol.errors import UnknownTopicOrPartition
@@ -266,7 +271,7 @@ def _asked(bootstrap_server: str, command_config: str | None, names: list[str]) 
 
 
 def _engine(spark: bool | None, master: str, log_dir: LogDir, threshold: int) -> Any:
-    """A Spark session, or None for this process."""
+    """A Spark session, or None to audit in this process."""
     if spark is False:
         return None
     if spark is None and _size_of(log_dir) < threshold:
@@ -276,7 +281,7 @@ def _engine(spark: bool | None, master: str, log_dir: LogDir, threshold: int) ->
         from kmini.pipeline.session import SparkUnavailableError, spark_session
 
         try:
-            # No connector is needed, nor to be fetched.
+            # An audit needs no connector.
             return spark_session("kmini audit", master=master, settings={"spark.jars.packages": ""})
         except SparkUnavailableError as error:
             raise click.UsageError(str(error)) from error
@@ -320,7 +325,7 @@ def _run(
         raise click.ClickException(f"{error.filename or log_dir.path}: {error.strerror or error}") from error
 
 
-# --- telling
+# --- output
 
 
 def _written(folder: str, write: Callable[[], object]) -> None:

@@ -1,11 +1,11 @@
-"""Where `kmini audit` learns which settings the topics of a directory have.
+"""The settings of the topics of a directory, from which `kmini audit` derives its promises.
 
-A directory of records does not say what was promised about them. In this order, the later ones deciding:
+A directory of records does not store the topics' settings. They come from these sources; later ones override earlier
+ones:
 
-1. the defaults of the broker: Kafka's, or those of `--broker-config` (KEY=VALUE, or a properties file);
-2. what lies beside the records: kmini's database, or the metadata log of Apache Kafka (KRaft, `__cluster_metadata-0`);
-   or, instead of both, what a running broker answers (`--bootstrap-server`);
-3. `--topic-config`.
+1. the defaults of the broker: Kafka's, or those of `--broker-config` (KEY=VALUE, or a properties file); 2. the metadata
+beside the records: kmini's database, or the metadata log of Apache Kafka (KRaft, `__cluster_metadata-0`); or, instead
+of both, a running broker (`--bootstrap-server`); 3. `--topic-config`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kmini.cli.arguments import parse_setting, read_properties
+from kmini.cli.option_values import parse_setting, read_properties
 
 if TYPE_CHECKING:
     from kmini.pipeline.audit.topic_policy import TopicPolicy
@@ -38,21 +38,21 @@ _RELEVANT = (
     "file.delete.delay.ms",
     "kmini.tombstone.flag.enable",
 )
-"""Settings of a topic that an audit asks for."""
+"""Settings of a topic that an audit uses."""
 
 _TOPIC_RECORD, _CONFIG_RECORD, _REMOVE_TOPIC_RECORD = 2, 4, 9
 
 
 @dataclass
 class Settings:
-    """What is known of the settings of a cluster."""
+    """The known settings of a cluster."""
 
     topics: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Of each topic that is known, those that are its own."""
+    """Own settings by topic."""
     brokers: dict[str, dict[str, str]] = field(default_factory=dict)
-    """By node id as text; empty: for all brokers."""
+    """Settings by node id as text; the empty text: for all brokers."""
     source: str = ""
-    """Where that was found; empty if nowhere."""
+    """The source of the settings; empty without one."""
 
 
 def policies_of(
@@ -62,8 +62,8 @@ def policies_of(
     topic_configs: Iterable[str],
     asked: Mapping[str, Mapping[str, str]] | None,
 ) -> tuple[dict[str, TopicPolicy], TopicPolicy, str]:
-    """The policy of each topic, that of all others, and where it was found (empty: nowhere). `asked` is what a running
-    broker has answered. UsageError for settings that cannot be."""
+    """The policy of each topic, the policy of all others, and the source of the settings (empty: none). `asked` holds a
+    running broker's answers. UsageError for invalid settings."""
     from kmini.pipeline.audit.topic_policy import TopicPolicy
     from kmini.protocol.errors import InvalidConfig
     from kmini.storage.log_config import LogConfig
@@ -77,7 +77,7 @@ def policies_of(
     name = ""
     try:
         for name in names:
-            # Others do not matter here, and may have values that kmini does not take. (Only the policy may be empty.)
+            # Other settings may have values that kmini does not accept. (Only the policy may be empty.)
             known = {key: value or "delete" for key, value in own.get(name, {}).items() if key in _RELEVANT}
             if name in _INTERNAL:
                 known.setdefault("cleanup.policy", "compact")
@@ -114,26 +114,28 @@ def _broker_defaults(texts: Iterable[str], found: Settings) -> LogConfig:
                 raise click.UsageError(f"--broker-config {text}: there is no such setting of a broker")
             properties[key] = value
         else:
-            # A file of Apache Kafka has settings that kmini does not know; those that matter here it does.
-            properties |= {key: value for key, value in read_properties(text).items() if _matters(key)}
+            # A file of Apache Kafka has settings that kmini does not know; an audit needs none of them.
+            properties |= {key: value for key, value in read_properties(text).items() if _is_log_default(key)}
     this = next((configs for name, configs in found.brokers.items() if name), {})
     try:
         config = BrokerConfig.parse(properties)
-        known = [{k: v for k, v in configs.items() if _matters(k)} for configs in (found.brokers.get("", {}), this)]
+        known = [
+            {k: v for k, v in configs.items() if _is_log_default(k)} for configs in (found.brokers.get("", {}), this)
+        ]
         return config.with_dynamic(known[0], known[1]).log_config
     except ConfigError as error:
         raise click.UsageError(f"--broker-config: {error}") from None
 
 
-def _matters(key: str) -> bool:
-    """Whether it is a broker's default of a topic's setting."""
+def _is_log_default(key: str) -> bool:
+    """Whether a key is a broker's default of a topic setting."""
     from kmini.broker.settings.broker_config import BROKER_KEYS
 
     return key in BROKER_KEYS and key.startswith("log.")
 
 
 def stored_settings(log_dir: LogDir) -> Settings:
-    """What lies beside the records, if anything does. UsageError if it is there and cannot be read."""
+    """The settings that are stored beside the records, if any. UsageError if they are unreadable."""
     from kmini.storage.filenames import DATABASE
 
     for directory in _above(log_dir):
@@ -148,7 +150,7 @@ def stored_settings(log_dir: LogDir) -> Settings:
 
 
 def _above(log_dir: LogDir) -> Iterator[str]:
-    """The directories in which a cluster's settings may be: the one that was named, and two above it."""
+    """The directories that may hold a cluster's settings: the given one, and two above it."""
     yield from dict.fromkeys([log_dir.path, *log_dir.log_directories])
     yield os.path.dirname(log_dir.path)
     yield os.path.dirname(os.path.dirname(log_dir.path))
@@ -175,7 +177,7 @@ def _of_database(path: str) -> Settings:
 
 
 def _of_metadata_log(folder: str) -> Settings:
-    """From the newest snapshot and what came after it. What is damaged in it ends the reading: UsageError."""
+    """Read the newest snapshot and the records after it. UsageError for damage."""
     from kmini.protocol.errors import KafkaError, MalformedMessage
 
     settings = Settings(source=folder)
@@ -211,7 +213,7 @@ def _apply(settings: Settings, names: dict[bytes, str], record_type: int, versio
 
 
 def _metadata_records(folder: str) -> Iterator[tuple[int, int, bytes]]:
-    """Type, version and fields of each record, from the newest snapshot on."""
+    """Yield type, version and fields of each record, from the newest snapshot."""
     from kmini.protocol.primitives import read_unsigned_varint
 
     for value in _metadata_values(folder):
@@ -239,7 +241,8 @@ def _metadata_values(folder: str) -> Iterator[bytes]:
 
 
 def _values(path: str, begin: int) -> Iterator[bytes]:
-    """The values of the records from an offset on, of all whole batches; what a broker is writing now is left out."""
+    """Yield the values of the records from an offset, from all whole batches; a batch that is being written is
+    skipped."""
     from kmini.protocol.records.batch import iter_batches
     from kmini.protocol.records.record import decode_records
 
@@ -253,7 +256,7 @@ def _values(path: str, begin: int) -> Iterator[bytes]:
 
 
 def _whole(data: bytes) -> int:
-    """How many of these bytes are whole batches; a log may end in zeros, or in part of one."""
+    """The number of bytes in whole batches; a log may end in zeros or in a part of a batch."""
     from kmini.protocol.records.batch import HEADER_SIZE, batch_size
 
     position = 0

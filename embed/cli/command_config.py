@@ -1,7 +1,6 @@
-"""`--command-config FILE`: settings of the client, as Kafka's tools take them, of which those count that say who to be.
+"""`--command-config FILE`: client settings as Kafka's tools take them. Only the settings about authentication are used.
 
-security.protocol=SASL_PLAINTEXT
-sasl.mechanism=SCRAM-SHA-256
+security.protocol=SASL_PLAINTEXT sasl.mechanism=SCRAM-SHA-256
 sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="…";
 """
 
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kmini.cli.arguments import read_properties
+from kmini.cli.option_values import read_properties
 
 if TYPE_CHECKING:
     from kmini.client import Sasl
@@ -21,7 +20,7 @@ PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
 
 
 def read_command_config(path: str) -> dict[str, str]:
-    """The settings in a file; UsageError for a protocol that is not offered."""
+    """Read the settings in a file. UsageError for a protocol that is not supported."""
     settings = read_properties(path)
     protocol = settings.get("security.protocol", "PLAINTEXT")
     if protocol.upper() not in PROTOCOLS:
@@ -30,7 +29,8 @@ def read_command_config(path: str) -> dict[str, str]:
 
 
 def sasl_of(path: str, settings: Mapping[str, str]) -> Sasl | None:
-    """Who to be, by the settings; None for nobody in particular. UsageError says what is wrong, without secrets."""
+    """Make the credentials from the settings; None without authentication. UsageError names the wrong setting and
+    quotes no secret."""
     if settings.get("security.protocol", "PLAINTEXT").upper() != "SASL_PLAINTEXT":
         return None
     from kmini.client import Sasl

@@ -1,4 +1,4 @@
-"""`kmini completion`: what a shell needs to complete commands and options."""
+"""`kmini completion`: shell code that completes commands and options."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SHELLS = ("bash", "zsh", "fish")
 @click.argument("shell", metavar="|".join(SHELLS), type=click.Choice(SHELLS))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print what makes a shell complete the commands and options of kmini.
+    """Print the shell code that completes the commands and options of kmini.
 
     \b
     eval "$(kmini completion bash)"              in ~/.bashrc; bash 4.4 or later
@@ -24,5 +24,5 @@ def completion(context: click.Context, shell: str) -> None:
     assert parent is not None
     completer = get_completion_class(shell)
     assert completer is not None
-    # The name and the variable are those that click looks for when the program `kmini` starts.
+    # click looks for this name and this variable when the program `kmini` starts.
     click.echo(completer(parent.command, {}, "kmini", "_KMINI_COMPLETE").source())

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kmini.cli import Commands
-from kmini.cli.arguments import changes_options, parse_changes
-from kmini.cli.asking import ask, bootstrap_option
+from kmini.cli.broker_call import ask, bootstrap_option
+from kmini.cli.option_values import changes_options, parse_changes
 from kmini.cli.reporting import report
 from kmini.cli.tables import format_option, show
 
@@ -33,11 +33,11 @@ def config() -> None:
 @config.command()
 @click.argument("kind", metavar="topic|broker", type=click.Choice(KINDS))
 @click.argument("name", metavar="NAME")
-@click.option("--all", "all_", is_flag=True, help="Also what has its default value.")
+@click.option("--all", "all_", is_flag=True, help="Also settings with their default values.")
 @format_option
 @bootstrap_option
 def describe(kind: str, name: str, all_: bool, output: str, bootstrap_server: str) -> None:
-    """Print what is set, and where it was set: for this topic or broker, for all brokers, or when they were started.
+    """Print the settings and where each was set: for this topic or broker, for all brokers, or at their start.
 
     \b
     kmini config describe topic orders

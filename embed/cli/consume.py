@@ -1,4 +1,4 @@
-"""`kmini consume`: records out, for people or for programs."""
+"""`kmini consume`: print records, as text or as JSON."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from kmini.cli.arguments import parse_time
-from kmini.cli.asking import ask, bootstrap_option
+from kmini.cli.broker_call import ask, bootstrap_option
 from kmini.cli.group_progress import GroupProgress
+from kmini.cli.option_values import parse_time
 from kmini.cli.progress import progress
 from kmini.cli.record_text import Printing, text_of
 
@@ -26,7 +26,7 @@ PRINTED_AT_ONCE = 4096
 
 
 class Start(NamedTuple):
-    """Where to begin. Exactly one is set."""
+    """The offset to begin at. Exactly one field is set."""
 
     landmark: str = ""
     """"beginning" or "end"."""
@@ -46,16 +46,18 @@ class Start(NamedTuple):
     type=click.Choice(("read_committed", "read_uncommitted")),
     default="read_committed",
     show_default=True,
-    help="Whether records of transactions that were aborted, or are open, are left out.",
+    help="read_committed leaves out records of aborted and of open transactions.",
 )
-@click.option("-g", "--group", metavar="GROUP", help="Go on where this group has stopped, and keep how far it comes.")
+@click.option(
+    "-g", "--group", metavar="GROUP", help="Continue at this group's committed offsets, and commit the printed ones."
+)
 @click.option("-n", "--count", type=click.IntRange(min=1), help="Stop after so many records.")
 @click.option("-f", "--follow", is_flag=True, help="Wait for more at the end instead of stopping there.")
 @click.option("--format", "output", type=click.Choice(("value", "json")), default="value", show_default=True)
 @click.option("-K", "--key-separator", metavar="TEXT", help="Print the key too, with this before the value.")
-@click.option("--timestamps", is_flag=True, help="Print when the record was made, before all else.")
+@click.option("--timestamps", is_flag=True, help="Print the timestamp of each record first.")
 @click.option("--headers", is_flag=True, help="Print the headers, before the key.")
-@click.option("--null-marker", metavar="TEXT", default="null", show_default=True, help="What a null is printed as.")
+@click.option("--null-marker", metavar="TEXT", default="null", show_default=True, help="Text that stands for a null.")
 @bootstrap_option
 def consume(
     topic: str,
@@ -72,7 +74,7 @@ def consume(
     null_marker: str,
     bootstrap_server: str,
 ) -> None:
-    """Print the records of a topic, up to what was there at the start of the command.
+    """Print the records of a topic, up to the end that it had when the command began.
 
     As json, each record is an object on a line with topic, partition, offset, timestamp, key, value and headers; bytes
     that are no text are {"base64": ...}. On a terminal, control characters are printed as escape sequences.
@@ -84,7 +86,7 @@ def consume(
     kmini consume profiles -K :
     kmini consume orders --group billing --count 10
 
-    With --group, --from is for partitions in which the group has committed nothing. The group
+    With --group, --from applies to partitions without a committed offset of the group. The group
     must have no members meanwhile. No record is missed; after a kill some may be printed again.
     """
     if group == "":
@@ -133,7 +135,7 @@ async def _print(
     flushed: bool,
     kept: GroupProgress | None,
 ) -> bool:
-    """Print records, `count` of them at most; whether so many were there. `total` is about how many are expected."""
+    """Print at most `count` records; return whether that many were printed. `total` is the expected number."""
     out = sys.stdout.buffer
     printed = 0
     total = total if count is None else min(total, count)
@@ -179,7 +181,7 @@ async def _positions(
 
 
 def _tell_open(written: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> None:
-    """Say where records were there at the start that are not printed, because a transaction is open."""
+    """Report the partitions with records that are not printed because a transaction is open."""
     for at, offset in written.items():
         if offset > end[at]:
             click.echo(

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kmini.cli import Sentences
-from kmini.cli.arguments import MAX_PARTITION, parse_time
-from kmini.cli.asking import ask, bootstrap_option, reads
+from kmini.cli.broker_call import ask, bootstrap_option, error_text
 from kmini.cli.command_config import read_command_config, sasl_of
+from kmini.cli.option_values import MAX_PARTITION, parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -33,9 +33,9 @@ Offsets = dict[tuple[str, int], int]
 def delete_records(
     targets: tuple[str, ...], before: str | None, offset_json_file: str | None, bootstrap_server: str
 ) -> None:
-    """Delete the records before an offset, which becomes the first one that readers can have.
+    """Delete the records before an offset, which becomes the log start offset.
 
-    -1 as an offset stands for everything that is committed. With --before that offset is looked up: it is that of the
+    The offset -1 stands for the high watermark. With --before that offset is looked up: it is that of the
     first record that is not older. Each partition's outcome is a line: topic, partition, and the low watermark or what
     went wrong. The exit code is 1 if anything did.
 
@@ -112,14 +112,14 @@ def _delete(
         sasl=sasl,
     )
     for (topic, partition), (low_watermark, error) in results.items():
-        click.echo(f"{topic} {partition} {low_watermark if error is None else reads(error)}")
+        click.echo(f"{topic} {partition} {low_watermark if error is None else error_text(error)}")
     if any(error is not None for _, error in results.values()):
         raise click.exceptions.Exit(1)
 
 
 async def _offsets_at(client: Client, places: Iterable[tuple[str, int | None]], timestamp_ms: int) -> Offsets:
-    """Of each partition, the offset of the first record that is as young as this, else of the next one to come (the
-    KIP's recipe). The end is asked for first: what comes afterwards may be younger, and must stay."""
+    """The offset of the first record of each partition that is not older; else the end offset (the KIP's recipe). The
+    ends are read first: later records may be younger, and must stay."""
     partitions: dict[tuple[str, int], None] = {}
     for topic, number in places:
         known = await client.partitions(topic)
@@ -134,7 +134,7 @@ async def _offsets_at(client: Client, places: Iterable[tuple[str, int | None]], 
 
 
 def _parse_place(text: str) -> tuple[str, int | None]:
-    """A topic, and a partition of it if one is named."""
+    """Parse a topic, or a topic and a partition."""
     topic, separator, partition = text.partition(":")
     try:
         if not topic:
@@ -156,7 +156,7 @@ def _parse_target(text: str) -> tuple[tuple[str, int], int]:
 
 
 def _whole(value: object, smallest: int, largest: int) -> int:
-    """A whole number, from a text or from JSON. ValueError for anything else."""
+    """Parse a whole number from a text or from JSON. ValueError for anything else."""
     number = int(value) if isinstance(value, str) and value.isascii() else value
     if type(number) is not int or not smallest <= number <= largest:
         raise ValueError
@@ -170,7 +170,7 @@ def _add(offsets: Offsets, partition: tuple[str, int], offset: int) -> None:
 
 
 def _read_offsets(path: str) -> Offsets:
-    """The offsets of Kafka's JSON file."""
+    """Read the offsets of Kafka's JSON file."""
     try:
         with open(path, encoding="utf-8") as file:
             content = json.load(file)
@@ -201,7 +201,8 @@ def _parse_entry(path: str, number: int, entry: Any) -> tuple[tuple[str, int], i
 
 
 def _timeout_ms(settings: Mapping[str, str]) -> int:
-    """The time for the whole call. Kafka's admin client gives it 60 s, and each request in it 30."""
+    """The time for the whole call in milliseconds. Kafka's admin client gives it 60 s, and each of its requests 30
+    s."""
     for key in ("request.timeout.ms", "default.api.timeout.ms"):
         text = settings.get(key)
         if text is not None:

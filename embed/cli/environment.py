@@ -1,10 +1,10 @@
-"""`kmini serve --env`: a broker told by `KAFKA_*` variables what to be, as the image apache/kafka is.
+"""`kmini serve --env`: configure a broker with `KAFKA_*` variables, as the image apache/kafka does.
 
-The rule is that image's. A variable is a line of server.properties: `KAFKA_LOG_RETENTION_MS=60000` is
-`log.retention.ms=60000`, with `__` for an underscore and `___` for a dash; it wins over the file. Without
-`KAFKA_LISTENERS` the listeners are those of `KAFKA_ADVERTISED_LISTENERS` on every address. Unlike there, what is not
-said keeps its default: one variable does not drop the others. `KAFKA_CREATE_TOPICS` is as in wurstmeister/kafka,
-`KAFKA_CFG_*` as in bitnami/kafka, `KMINI_*` are settings of our own.
+The rules are that image's. A variable is a line of server.properties: `KAFKA_LOG_RETENTION_MS=60000` is
+`log.retention.ms=60000`, with `__` for an underscore and `___` for a dash; it overrides the file. Without
+`KAFKA_LISTENERS` the listeners are those of `KAFKA_ADVERTISED_LISTENERS` on every address. Unlike in that image, an
+unset variable leaves its default: one variable does not drop the others. `KAFKA_CREATE_TOPICS` is as in
+wurstmeister/kafka, `KAFKA_CFG_*` as in bitnami/kafka, and `KMINI_*` are kmini's own settings.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NOT_SETTINGS = frozenset(
 )
 """Variables that apache/kafka's image keeps out of server.properties (KafkaDockerWrapper, 4.3.1)."""
 
-OF_OTHER_IMAGES = frozenset(
+OTHER_IMAGES_VARIABLES = frozenset(
     """
     KAFKA_HOME KAFKA_USER KAFKA_GROUP KAFKA_JMX_PORT KAFKA_DEBUG KAFKA_CLASSPATH KAFKA_TOOLS_LOG4J_OPTS
     KAFKA_BOOTSTRAP_SERVERS KAFKA_URI KAFKA_CREATE_TOPICS KAFKA_CREATE_TOPICS_SEPARATOR
@@ -37,7 +37,7 @@ OF_OTHER_IMAGES = frozenset(
     KAFKA_REST_BOOTSTRAP_SERVERS
     """.split()  # noqa: SIM905 (names, not code)
 )
-"""Variables of other images and of clients, which are no settings of a broker either."""
+"""Variables of other images and of clients, which are no settings of a broker."""
 
 USED = frozenset(
     """
@@ -45,38 +45,38 @@ USED = frozenset(
     KAFKA_PORT KAFKA_ADVERTISED_HOST_NAME KAFKA_ADVERTISED_PORT KAFKA_KRAFT_CLUSTER_ID
     """.split()  # noqa: SIM905 (names, not code)
 )
-"""Those among them that mean something here all the same."""
+"""The ones among these variables that kmini uses."""
 
-OF_THE_PROGRAM = frozenset({"KMINI_TRACEBACK", "KMINI_PURE", "KMINI_KAFKA_JARS", "KMINI_SOAK", "KMINI_LOG_FORMAT"})
-"""Variables of ours that are no settings of a broker."""
+PROGRAM_VARIABLES = frozenset({"KMINI_TRACEBACK", "KMINI_PURE", "KMINI_KAFKA_JARS", "KMINI_SOAK", "KMINI_LOG_FORMAT"})
+"""kmini's own variables that are no settings of a broker."""
 
 SERVICE_LINK = re.compile(
     r"KAFKA_(\w+_)?(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP)(_(ADDR|PORT|PROTO))?|\w*NAME_LINK)"
 )
-"""What Kubernetes and Docker's links tell every container about a service that is called kafka."""
+"""Variables that Kubernetes and Docker's links set in every container for a service named kafka."""
 
 MOUNTED_FILE = "/mnt/shared/config/server.properties"
-"""Where apache/kafka's image looks for a server.properties."""
+"""Path of a server.properties that is mounted into apache/kafka's image."""
 
 EVERY_ADDRESS = "PLAINTEXT://:9092"
-"""Where a container listens that is told nothing."""
+"""The listener of a container without configured listeners."""
 
 AWAITED_BY_JAVA = "Transitioning from RECOVERY to RUNNING"
 
 LOG_LEVELS = {"TRACE": "debug", "DEBUG": "debug", "INFO": "info", "WARN": "warning"}
-"""Our levels for log4j's; everything above is an error."""
+"""kmini's log levels for log4j's; higher levels of log4j are `error`."""
 
 
 class NewTopic(NamedTuple):
-    """A topic that is to be there before clients are let in."""
+    """A topic that is created before clients can connect."""
 
     name: str
     partitions: int
     cleanup_policy: str = ""
     asked_by: str = "--topic"
-    """What to name when it cannot be created."""
+    """The option or variable that error messages name."""
     replicas: int = -1
-    """-1 for `default.replication.factor`."""
+    """Replication factor; -1 for `default.replication.factor`."""
 
     @property
     def configs(self) -> dict[str, str]:
@@ -84,21 +84,21 @@ class NewTopic(NamedTuple):
 
 
 class Environment(NamedTuple):
-    """The settings and requests that the environment holds."""
+    """The settings and topics in the environment."""
 
     properties: dict[str, str]
     """Settings by Kafka's names."""
     topics: list[NewTopic]
     cluster_id: str
-    """Empty: not given."""
+    """Empty without one."""
     log_level: str
-    """Empty: not given."""
+    """Empty without one."""
     ignored: list[str]
     """Known variables without effect."""
     is_read: bool = True
 
     def say(self) -> None:
-        """Log once which variables have no effect."""
+        """Log the variables without effect."""
         import logging
 
         log = logging.getLogger("kmini.environment")
@@ -115,20 +115,20 @@ class Environment(NamedTuple):
 
 
 NO_ENVIRONMENT = Environment({}, [], "", "", [], is_read=False)
-"""What there is without `--env`."""
+"""The environment without `--env`."""
 
 
 def read_environment(environ: Mapping[str, str]) -> Environment:
-    """What the variables say. Raises click.UsageError, naming the variable that is misspelt or cannot be met."""
+    """Read the variables. Raises click.UsageError, which names a misspelt or unsupported variable."""
     properties: dict[str, str] = {}
     ignored = []
     for variable, value in environ.items():
         if SERVICE_LINK.fullmatch(variable):
             continue
-        if variable in NOT_SETTINGS or variable in OF_OTHER_IMAGES:
+        if variable in NOT_SETTINGS or variable in OTHER_IMAGES_VARIABLES:
             if variable not in USED:
                 ignored.append(variable)
-        elif variable.startswith((PREFIX, OWN_PREFIX)) and variable not in OF_THE_PROGRAM:
+        elif variable.startswith((PREFIX, OWN_PREFIX)) and variable not in PROGRAM_VARIABLES:
             properties.update(_lines(variable, value))
     _listen_for_advertised(properties)
     _take_host_and_port(properties, environ)
@@ -145,8 +145,8 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
 
 
 def complete(properties: MutableMapping[str, str], environ: Mapping[str, str]) -> None:
-    """Fill in, where neither file nor environment nor option says anything, what a container needs: to listen on every
-    address, and to tell clients outside the address that is theirs."""
+    """Set the defaults of a container where file, environment and options set nothing: listen on every address, and
+    advertise to clients outside the address they can reach."""
     from kmini.broker.network.listeners import Endpoint
     from kmini.broker.network.port_mapping import is_behind_port_mapping
     from kmini.broker.settings.broker_config import BrokerConfig, ConfigError
@@ -159,28 +159,30 @@ def complete(properties: MutableMapping[str, str], environ: Mapping[str, str]) -
     try:
         config = BrokerConfig.parse({key: text for key, text in properties.items() if key.startswith(about_listeners)})
     except ConfigError:
-        return  # serve says what is wrong with them
-    told = {endpoint.name for endpoint in config.listeners if endpoint.port} - config.advertised_listeners.keys()
+        return  # `kmini serve` reports the invalid listeners
+    unadvertised = {
+        endpoint.name for endpoint in config.listeners if endpoint.port
+    } - config.advertised_listeners.keys()
     properties["kmini.mapped.listeners"] = ",".join(
         str(Endpoint(endpoint.name, "localhost", endpoint.port))
         for endpoint in config.listeners
-        if endpoint.name in told
+        if endpoint.name in unadvertised
     )
 
 
 def mounted_file() -> str | None:
-    """The server.properties that was mounted where apache/kafka's image looks for one."""
+    """The server.properties that is mounted into the image, if any."""
     return MOUNTED_FILE if os.path.exists(MOUNTED_FILE) else None
 
 
 def key_of(variable: str) -> str:
-    """The setting that a `KAFKA_` variable stands for."""
+    """The setting of a `KAFKA_` variable."""
     name = variable.removeprefix(PREFIX).lower().replace("_", ".")
     return name.replace("...", "-").replace("..", "_")
 
 
 def variable_of(key: str) -> str:
-    """The variable that stands for a setting."""
+    """The variable of a setting."""
     name = key.replace("_", "__").replace("-", "___").replace(".", "_").upper()
     return name if name.startswith(OWN_PREFIX) else PREFIX + name
 
@@ -189,7 +191,7 @@ def variable_of(key: str) -> str:
 
 
 def _lines(variable: str, value: str) -> dict[str, str]:
-    """The lines of server.properties that a variable amounts to: one, unless its value holds line ends."""
+    """The lines of server.properties for a variable: one, unless its value holds line ends."""
     from kmini.broker.settings.broker_config import ALIASES, BROKER_KEYS
     from kmini.broker.settings.ignored_keys import is_ignored
     from kmini.broker.settings.properties import parse_properties
@@ -202,14 +204,15 @@ def _lines(variable: str, value: str) -> dict[str, str]:
         raise click.UsageError(f"{variable}: {error}") from error
     for name in lines:
         if not (name in BROKER_KEYS or name in ALIASES or is_ignored(name)):
-            known = [*map(variable_of, (*BROKER_KEYS, *ALIASES)), *NOT_SETTINGS, *OF_OTHER_IMAGES]
+            known = [*map(variable_of, (*BROKER_KEYS, *ALIASES)), *NOT_SETTINGS, *OTHER_IMAGES_VARIABLES]
             raise click.UsageError(f"{variable}: there is no setting {name}{closest(variable_of(name), known)}")
     return lines
 
 
 def _listen_for_advertised(properties: MutableMapping[str, str]) -> None:
-    """Without listeners: those that are advertised, on every address. One that is advertised without a host, which
-    Apache Kafka takes for the container's name, is told as if it were not: each client what it can reach."""
+    """Derive missing listeners from the advertised ones, on every address. An advertised listener without a host, which
+    Apache Kafka gives the container's name, counts as not advertised: each client gets the address that it can
+    reach."""
     advertised = properties.get("advertised.listeners", "")
     if advertised and not properties.get("listeners", ""):
         properties["listeners"] = re.sub("://[^:]*:", "://0.0.0.0:", advertised)
@@ -219,18 +222,18 @@ def _listen_for_advertised(properties: MutableMapping[str, str]) -> None:
 
 
 def _take_host_and_port(properties: MutableMapping[str, str], environ: Mapping[str, str]) -> None:
-    """The settings of Kafka before 3.0 that many wurstmeister/kafka files still use."""
+    """Read the settings of Kafka before 3.0 that many wurstmeister/kafka files still use."""
     host = environ.get("KAFKA_ADVERTISED_HOST_NAME", "").strip()
     port = environ.get("KAFKA_PORT", "").strip()
-    port = port if port.isdigit() else "9092"  # Kubernetes says tcp://10.0.0.1:9092 of a service kafka
+    port = port if port.isdigit() else "9092"  # Kubernetes sets tcp://10.0.0.1:9092 for a service named kafka
     if host and "listeners" not in properties and "advertised.listeners" not in properties:
-        told_port = environ.get("KAFKA_ADVERTISED_PORT", "").strip() or port
-        properties["advertised.listeners"] = f"PLAINTEXT://{host}:{told_port}"
+        advertised_port = environ.get("KAFKA_ADVERTISED_PORT", "").strip() or port
+        properties["advertised.listeners"] = f"PLAINTEXT://{host}:{advertised_port}"
         properties["listeners"] = f"PLAINTEXT://:{port}"
 
 
 def _check_roles(properties: Mapping[str, str]) -> None:
-    """One kmini is a whole cluster: refuse to be a part of a larger one, which would look like it and lose records."""
+    """Refuse the role of one node of a larger cluster: a kmini is a whole cluster, and several would lose records."""
     roles = {role.strip() for role in properties.get("process.roles", "broker").split(",") if role.strip()}
     if roles == {"controller"}:
         raise click.UsageError(
@@ -248,7 +251,8 @@ def _check_roles(properties: Mapping[str, str]) -> None:
 
 
 def _topics(environ: Mapping[str, str]) -> Iterator[NewTopic]:
-    """The topics of KAFKA_CREATE_TOPICS: `name:partitions:replicas[:cleanup.policy]`, by comma or line end."""
+    """The topics of KAFKA_CREATE_TOPICS: `name:partitions:replicas[:cleanup.policy]`, separated by commas or line
+    ends."""
     for text in _items(environ.get("KAFKA_CREATE_TOPICS", ""), environ.get("KAFKA_CREATE_TOPICS_SEPARATOR", "")):
         name, *rest = (part.strip() for part in text.split(":"))
         counts, policies = rest[:2], rest[2:]
@@ -261,8 +265,8 @@ def _topics(environ: Mapping[str, str]) -> Iterator[NewTopic]:
 
 
 def _items(text: str, separator: str) -> list[str]:
-    """The single topics. `compact,delete` is one cleanup policy although commas separate topics."""
-    separators = ",\n" if separator.startswith("$") else f",\n{separator}"  # bash's $'\n' is told as it is written
+    """Split the topics. `compact,delete` is one cleanup policy although commas separate topics."""
+    separators = ",\n" if separator.startswith("$") else f",\n{separator}"  # bash's $'\n' arrives unexpanded
     items: list[str] = []
     for item in re.split(f"[{re.escape(separators)}]", text):
         item = item.strip()

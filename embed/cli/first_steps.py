@@ -1,7 +1,7 @@
 """The two commands that `kmini serve` prints on stderr once clients can connect: how to produce and how to consume.
 
-They work in another shell of the same machine. `--log-level warning` or `error`, `--log-format json` and `--env` leave
-them out.
+They work in another shell of the same machine. `--log-level warning` or `error`, `--log-format json` and `--env`
+suppress them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`kmini graduate`: move on to Apache Kafka."""
+"""`kmini graduate`: move to Apache Kafka."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ MAX_NODE_ID = 2**31 - 1
 @click.command()
 @click.argument("data_dir", metavar="DATA_DIR", type=click.Path(exists=True, file_okay=False))
 @click.argument("out", metavar="OUT", type=click.Path())
-@click.option("--link", is_flag=True, help="Give sealed segments a second name instead of copying them.")
+@click.option("--link", is_flag=True, help="Hard-link sealed segments instead of copying them.")
 @click.option(
     "--config",
     "properties_file",
     metavar="server.properties",
     type=click.Path(dir_okay=False),
-    help="The settings that kmini serve was given: OUT/server.properties is made of them.",
+    help="The settings of kmini serve; OUT/server.properties is made from them.",
 )
 @click.option(
     "--node-id",
     metavar="NUMBER",
     type=click.IntRange(0, MAX_NODE_ID),
-    help="The number of the new node.  [default: that of --config, else 1, as in Kafka's own server.properties]",
+    help="Id of the new node.  [default: that of --config, else 1, as in Kafka's own server.properties]",
 )
 @format_option
 def graduate(
     data_dir: str, out: str, link: bool, properties_file: str | None, node_id: int | None, output: str
 ) -> None:
-    """Make a directory that Apache Kafka 4.3 or later starts from, of one that kmini served.
+    """Make a directory that Apache Kafka 4.3 or later starts from, from a data directory of kmini.
 
-    DATA_DIR is what kmini serve --data-dir was given, one broker or several; none may be running on it, and nothing in
-    it is changed. OUT must be empty, or not be there. Records, topics with their ids and settings, log start offsets,
-    committed offsets, transactional ids, access rules, SCRAM users and quotas go along. Flagged tombstones become null
+    DATA_DIR is the directory of kmini serve --data-dir, with one broker or several. No broker may run on it, and it is
+    not changed. OUT must be empty or missing. Records, topics with their ids and settings, log start offsets,
+    committed offsets, transactional ids, access rules, SCRAM users and quotas are kept. Flagged tombstones become null
     values. No Java is needed.
 
     \b
@@ -57,7 +57,7 @@ def graduate(
     """
     import time
 
-    from kmini.cli.arguments import read_properties
+    from kmini.cli.option_values import read_properties
     from kmini.graduation.graduate import graduate as make
     from kmini.graduation.source import Refused
 
@@ -71,7 +71,7 @@ def graduate(
                 link=link,
                 node_id=node_id,
                 configured=configured,
-                on_progress=lambda told: update(told.done, told.total),
+                on_progress=lambda copied: update(copied.done, copied.total),
             )
     except Refused as error:
         raise click.ClickException(str(error)) from error
@@ -100,7 +100,7 @@ def _print(report: Report, *, has_config: bool) -> None:
 
 
 def _notes(report: Report, *, has_config: bool) -> Iterator[str]:
-    """What else there is to know, a sentence each."""
+    """Yield further notes, a sentence each."""
     numbers = [
         (report.groups, "consumer groups"),
         (report.committed_offsets, "committed offsets"),
@@ -109,9 +109,9 @@ def _notes(report: Report, *, has_config: bool) -> Iterator[str]:
         (report.scram_credentials, "SCRAM credentials"),
         (report.quotas, "entities with quotas"),
     ]
-    told = [f"{name}: {number}" for number, name in numbers if number]
-    if told:
-        yield f"Taken over as well: {', '.join(told)}."
+    others = [f"{name}: {number}" for number, name in numbers if number]
+    if others:
+        yield f"Taken over as well: {', '.join(others)}."
     if (report.acls or report.scram_credentials) and not has_config:
         yield (
             "Access rules and users are in force where server.properties asks for them: give --config, or see "
@@ -134,9 +134,9 @@ def _notes(report: Report, *, has_config: bool) -> Iterator[str]:
 def _print_json(report: Report) -> None:
     import json
 
-    told = report._asdict()
-    told["topics"] = [one._asdict() for one in report.topics]
-    told["changed_settings"] = [one._asdict() for one in report.changed_settings]
+    content = report._asdict()
+    content["topics"] = [one._asdict() for one in report.topics]
+    content["changed_settings"] = [one._asdict() for one in report.changed_settings]
     for name in ("open_transactions", "from_followers"):
-        told[name] = [f"{one.topic}-{one.partition}" for one in told[name]]
-    click.echo(json.dumps(told))
+        content[name] = [f"{one.topic}-{one.partition}" for one in content[name]]
+    click.echo(json.dumps(content))

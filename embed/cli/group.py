@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from kmini.cli import Commands
-from kmini.cli.arguments import AnyCase, parse_topics
-from kmini.cli.asking import ask, bootstrap_option
+from kmini.cli.broker_call import ask, bootstrap_option
 from kmini.cli.group_reset import reset
+from kmini.cli.option_values import AnyCase, parse_topics
 from kmini.cli.reporting import each, report
 from kmini.cli.tables import format_option, show
 
@@ -33,7 +33,7 @@ STATES = (
     "NotReady",
     "Dead",
 )
-"""The states of groups in Apache Kafka 4, of every type of group."""
+"""The states of groups of every type in Apache Kafka 4."""
 TYPES = ("classic", "consumer", "share", "streams")
 
 OFFSET_COLUMNS = ("group", "topic", "partition", "offset", "end", "lag", "member", "host", "client")
@@ -46,10 +46,10 @@ def group() -> None:
     """List, describe, reset and delete consumer groups.
 
     \b
-    kmini group list                                         which groups there are
-    kmini group describe billing                             how far it has come, and who reads what
-    kmini group reset billing orders --to-earliest           what reading again would mean
-    kmini group reset billing orders --to-earliest --execute do it
+    kmini group list                                         all groups
+    kmini group describe billing                             offsets, lag and members
+    kmini group reset billing orders --to-earliest           show the effect of reading again
+    kmini group reset billing orders --to-earliest --execute reset the group
     """
 
 
@@ -59,7 +59,7 @@ def group() -> None:
 @format_option
 @bootstrap_option
 def list_(states: tuple[str, ...], types: tuple[str, ...], output: str, bootstrap_server: str) -> None:
-    """Print all groups, what they are for and what state they are in.
+    """Print all groups with their protocol, type and state.
 
     \b
     kmini group list
@@ -72,17 +72,18 @@ def list_(states: tuple[str, ...], types: tuple[str, ...], output: str, bootstra
 
 @group.command()
 @click.argument("names", metavar="[GROUP...]", nargs=-1)
-@click.option("--members", is_flag=True, help="Its members, and the partitions of each.")
-@click.option("--state", is_flag=True, help="Its state, assignor and coordinator.")
-@click.option("--offsets", is_flag=True, help="How far it has come.  [default]")
+@click.option("--members", is_flag=True, help="Members, and the partitions of each.")
+@click.option("--state", is_flag=True, help="State, assignor and coordinator.")
+@click.option("--offsets", is_flag=True, help="Committed offsets and lag.  [default]")
 @format_option
 @bootstrap_option
 def describe(
     names: tuple[str, ...], members: bool, state: bool, offsets: bool, output: str, bootstrap_server: str
 ) -> None:
-    """Say how far groups have come in every partition, how much is left, and who reads it.
+    """Print the committed offset, the lag and the owner of every partition of groups.
 
-    Lag is what lies between the committed offset and the end of the partition. Without a name, all groups are told.
+    Lag is the distance from the committed offset to the end of the partition. Without a name, all groups are
+    described.
 
     \b
     kmini group describe billing
@@ -130,7 +131,7 @@ def _state_row(described: GroupDescription) -> Row:
 
 
 async def _offset_rows(client: Client, described: GroupDescription) -> list[Row]:
-    """A row for each partition that somebody reads, or of which something is committed."""
+    """Make a row for each partition with an owner or a committed offset."""
     committed = await client.committed_offsets(described.group_id)
     owners = {partition: member for member in described.members for partition in member.partitions}
     partitions = sorted({*committed, *owners})
@@ -140,13 +141,13 @@ async def _offset_rows(client: Client, described: GroupDescription) -> list[Row]
         offset = committed[at].offset if at in committed else None
         end, owner = ends.get(at), owners.get(at)
         lag = None if offset is None or end is None else max(0, end - offset)
-        whose = (owner.member_id, owner.client_host, owner.client_id) if owner else (None, None, None)
-        rows.append((described.group_id, *at, offset, end, lag, *whose))
+        owner_columns = (owner.member_id, owner.client_host, owner.client_id) if owner else (None, None, None)
+        rows.append((described.group_id, *at, offset, end, lag, *owner_columns))
     return rows
 
 
 async def _led(client: Client, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-    """Those of the partitions that are there and have a leader: a group may remember topics that are gone."""
+    """The partitions that exist and have a leader; a group may have offsets of deleted topics."""
     from kmini.protocol.topics import TopicPartition
 
     if not partitions:
@@ -168,11 +169,11 @@ async def _led(client: Client, partitions: Sequence[TopicPartition]) -> list[Top
     "topics",
     metavar="TOPIC[:PARTITION,...]",
     multiple=True,
-    help="Forget only what is committed here, and keep the group.",
+    help="Delete only the offsets committed here, and keep the group.",
 )
 @bootstrap_option
 def delete(names: tuple[str, ...], topics: tuple[str, ...], bootstrap_server: str) -> None:
-    """Delete groups that nobody is in, and with them how far they have come.
+    """Delete groups without members, with their committed offsets.
 
     \b
     kmini group delete billing

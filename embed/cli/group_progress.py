@@ -1,7 +1,7 @@
-"""How far `kmini consume --group` has come: read at the start, kept every second and at the end.
+"""The offsets of `kmini consume --group`: read at the start, committed every second and at the end.
 
-The command takes no part in the group as a member would; it commits from outside, which a group allows while nobody is
-in it. What is committed has been printed, so nothing is missed; after a kill some records may be printed twice.
+The command does not join the group as a member; it commits from outside, which a group allows while it has no members.
+Only printed records are committed, so none is missed; after a kill some records may be printed twice.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ COMMIT_SECONDS = 1.0
 
 
 async def must_be_idle(client: Client, group: str, why: str) -> None:
-    """End the command, saying why, if somebody is in the group. One that does not exist is idle."""
+    """End the command with an error if the group has members. A group that does not exist has none."""
     from kmini.protocol.errors import GroupIdNotFound
 
     try:
@@ -36,14 +36,14 @@ async def must_be_idle(client: Client, group: str, why: str) -> None:
 
 
 class GroupProgress:
-    """The offsets that a group is to go on from, moved on record by record."""
+    """The next offsets of a group, moved on record by record."""
 
     def __init__(self, client: Client, group: str, out: BinaryIO) -> None:
         self._client = client
         self._group = group
         self._out = out
         self._next: dict[TopicPartition, int] = {}
-        """Of partitions in which something is to be committed."""
+        """Offsets of partitions that are not committed yet."""
         self._committing: asyncio.Future[None] | None = None
 
     async def resume(
@@ -52,25 +52,25 @@ class GroupProgress:
         beginning: Mapping[TopicPartition, int],
         end: Mapping[TopicPartition, int],
     ) -> Mapping[TopicPartition, int]:
-        """Where to begin: where the group has stopped or, where it has committed nothing, at `start`."""
+        """The offsets to begin at: the committed ones, else `start`."""
         await must_be_idle(self._client, self._group, "its members would not learn what is printed here")
         committed = await self._client.committed_offsets(self._group)
         stopped = {at: min(max(beginning[at], found.offset), end[at]) for at, found in committed.items() if at in start}
         return {**start, **stopped}
 
     def printed(self, topic_partition: TopicPartition, next_offset: int) -> None:
-        """Have the group go on from an offset. Raises what kept earlier offsets from being committed."""
+        """Set the next offset of a partition. Raises the error that kept earlier offsets from being committed."""
         if self._committing is not None and self._committing.done():
             self._committing.result()
         self._next[topic_partition] = next_offset
 
     def finished(self, end: Mapping[TopicPartition, int]) -> None:
-        """Everything up to these offsets has been printed, also where the last offsets hold no records."""
+        """All records up to these offsets are printed, also if the last offsets hold no records."""
         self._next.update(end)
 
     @asynccontextmanager
     async def kept(self) -> AsyncIterator[None]:
-        """Commit every second inside of the block, and when it is left in whatever way."""
+        """Commit every second inside the block, and at its end, however it is left."""
         committing = self._committing = asyncio.ensure_future(self._commit_regularly())
         try:
             yield
@@ -78,7 +78,7 @@ class GroupProgress:
             committing.cancel()
             await asyncio.wait([committing])
             if not committing.cancelled():
-                committing.result()  # it has failed, and so would another commit
+                committing.result()  # raises the failed commit's error; another commit would fail too
             await self._commit()
 
     async def _commit_regularly(self) -> None:
@@ -87,7 +87,7 @@ class GroupProgress:
             await self._commit()
 
     async def _commit(self) -> None:
-        self._out.flush()  # what cannot be printed must not count as printed
+        self._out.flush()  # records that cannot be printed must not be committed
         moved, self._next = self._next, {}
         if not moved:
             return

@@ -1,4 +1,4 @@
-"""`kmini group reset`: let a group go on from somewhere else."""
+"""`kmini group reset`: change the committed offsets of a group."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from kmini.cli.arguments import parse_time, parse_topics
-from kmini.cli.asking import ask, bootstrap_option
+from kmini.cli.broker_call import ask, bootstrap_option
 from kmini.cli.group_progress import must_be_idle
+from kmini.cli.option_values import parse_time, parse_topics
 from kmini.cli.reporting import report
 from kmini.cli.tables import format_option, show
 
@@ -23,7 +23,7 @@ Topics = dict[str, "list[int] | None"]
 
 
 class Target(NamedTuple):
-    """Where the group shall go on. Exactly one is set."""
+    """The new position of the group. Exactly one field is set."""
 
     landmark: str | None = None
     """"earliest" or "latest"."""
@@ -33,25 +33,25 @@ class Target(NamedTuple):
 
 
 class Move(NamedTuple):
-    """What a reset means for one partition."""
+    """The effect of a reset on one partition."""
 
     partition: TopicPartition
     old: int | None
-    """None if nothing was committed."""
+    """The committed offset; None without one."""
     new: int
     wanted: int
-    """`new`, unless that lies outside of the partition."""
+    """`new`, limited to the offsets of the partition."""
 
 
 @click.command()
 @click.argument("name", metavar="GROUP")
 @click.argument("topics", metavar="[TOPIC[:PARTITION,...]...]", nargs=-1)
 @click.option("--to-earliest", is_flag=True, help="Read everything again.")
-@click.option("--to-latest", is_flag=True, help="Skip everything that is there.")
-@click.option("--to-offset", metavar="OFFSET", type=click.IntRange(min=0), help="Go on from this offset.")
-@click.option("--shift-by", metavar="N", type=int, help="Go so many records on or, below 0, back.")
-@click.option("--to-datetime", metavar="TIME", help="Go on from the first record since 2026-01-31T12:00:00Z.")
-@click.option("--execute/--dry-run", default=False, show_default=True, help="Do it, or only show what it would do.")
+@click.option("--to-latest", is_flag=True, help="Skip all present records.")
+@click.option("--to-offset", metavar="OFFSET", type=click.IntRange(min=0), help="Continue at this offset.")
+@click.option("--shift-by", metavar="N", type=int, help="Move N records forward or, below 0, back.")
+@click.option("--to-datetime", metavar="TIME", help="Continue at the first record since 2026-01-31T12:00:00Z.")
+@click.option("--execute/--dry-run", default=False, show_default=True, help="Reset the group, or only show the effect.")
 @format_option
 @bootstrap_option
 def reset(
@@ -66,10 +66,10 @@ def reset(
     output: str,
     bootstrap_server: str,
 ) -> None:
-    """Let a group that nobody is in go on from somewhere else.
+    """Change the committed offsets of a group without members.
 
-    Without topics, wherever the group has committed something. What would lie outside of a partition becomes its first
-    or last offset. A group that does not exist comes into being.
+    Without topics, all partitions with committed offsets are reset. An offset outside a partition becomes the
+    partition's first or last offset. A group that does not exist is created.
 
     \b
     kmini group reset billing --to-earliest                    show what it would do
@@ -103,7 +103,7 @@ def reset(
 def _target(
     to_earliest: bool, to_latest: bool, to_offset: int | None, shift_by: int | None, to_datetime: str | None
 ) -> Target:
-    """The one target among the options. UsageError lists those that are given, if they are several."""
+    """The one target among the options. UsageError lists the given ones if there are several."""
     targets = {
         "--to-earliest": to_earliest,
         "--to-latest": to_latest,
@@ -134,7 +134,7 @@ async def _moves(client: Client, name: str, topics: Topics, target: Target) -> l
 async def _partitions(
     client: Client, name: str, topics: Topics, committed: Mapping[TopicPartition, CommittedOffset]
 ) -> list[TopicPartition]:
-    """Those that are named, or those of which something is committed."""
+    """The named partitions; else those with a committed offset."""
     from kmini.protocol.topics import TopicPartition
 
     if topics:
@@ -155,7 +155,7 @@ async def _wanted(
     beginning: Mapping[TopicPartition, int],
     end: Mapping[TopicPartition, int],
 ) -> Mapping[TopicPartition, int]:
-    """Where the target lies in each partition, which may be outside of it."""
+    """The target offset in each partition; it may be outside the partition."""
     if target.landmark is not None:
         return beginning if target.landmark == "earliest" else end
     if target.offset is not None:

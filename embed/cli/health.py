@@ -1,6 +1,6 @@
-"""`kmini health`: whether a broker answers, as an exit code. For HEALTHCHECK, for scripts that wait.
+"""`kmini health`: check whether a broker answers; the exit code tells. For HEALTHCHECK and for scripts that wait.
 
-It asks what every client asks first, ApiVersions, and imports little: it runs every few seconds.
+It sends ApiVersions, the first request of every client, and imports little, because it runs every few seconds.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import struct
 
 import click
 
-from kmini.cli.asking import address_option
+from kmini.cli.broker_call import address_option
 
 API_VERSIONS = 18
 CORRELATION_ID = 0x6B6D696E
@@ -19,7 +19,7 @@ CLIENT_ID = b"kmini-health"
 
 
 class Unhealthy(Exception):
-    """No broker answers at the address; the message says what happens instead."""
+    """No broker answers at the address; the message describes the failure."""
 
 
 @click.command()
@@ -33,10 +33,10 @@ class Unhealthy(Exception):
     type=click.IntRange(min=1),
     default=2_000,
     show_default=True,
-    help="How long it may take.",
+    help="Time limit.",
 )
 def health(bootstrap_server: str, from_environment: bool, timeout_ms: int) -> None:
-    """Say whether a broker answers: exit code 0 if it does, 1 if not.
+    """Check whether a broker answers: exit code 0 if it does, 1 if not.
 
     A broker opens its port when its topics are there, those of --topic and KAFKA_CREATE_TOPICS too: healthy is ready.
 
@@ -70,7 +70,7 @@ def check(host: str, port: int, timeout_s: float) -> None:
 
 
 def _address_in_container() -> str:
-    """Return where `kmini serve --env` listens with this environment. Raises click.UsageError where it does not say."""
+    """The address at which `kmini serve --env` listens with this environment. Raises click.UsageError without one."""
     from kmini.broker.settings.broker_config import BrokerConfig, ConfigError
     from kmini.cli.environment import read_environment
     from kmini.cli.serve import settings_of

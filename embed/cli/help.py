@@ -1,4 +1,4 @@
-"""`kmini help`: the help of a command, for fingers that write `help` first."""
+"""`kmini help COMMAND`: the same as `kmini COMMAND --help`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lines of a file, a pipe or a terminal, as they come."""
+"""The lines of a file, a pipe or a terminal, as they arrive."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from typing import BinaryIO
 import click
 
 READ_BYTES = 256 * 1024
-"""Bytes of a read."""
+"""Bytes read at a time."""
 READ_AHEAD = 2
-"""Reads that may be done before their lines are taken."""
+"""Most reads ahead of the lines that are taken."""
 
 
 async def lines_of(source: BinaryIO) -> AsyncIterator[bytes]:
-    """Texts of whole lines: those that are there at once together. The last line need not end with a newline."""
+    """Yield texts of whole lines; lines that are available together come together. The last line need not end with a
+    newline."""
     loop = asyncio.get_running_loop()
     queue: asyncio.Queue[bytes | OSError] = asyncio.Queue()
     free = threading.Semaphore(READ_AHEAD)
@@ -38,7 +39,7 @@ async def lines_of(source: BinaryIO) -> AsyncIterator[bytes]:
             except RuntimeError:
                 return  # the loop is closed, so the command has ended
 
-    # A daemon, because nothing can wake a thread that waits for a terminal when the command is interrupted.
+    # A daemon, because a thread that waits for a terminal cannot be woken when the command is interrupted.
     threading.Thread(target=pump, name="input", daemon=True).start()
     rest: list[bytes] = []
     while chunk := await queue.get():
@@ -56,7 +57,7 @@ async def lines_of(source: BinaryIO) -> AsyncIterator[bytes]:
 
 
 def size_of(source: BinaryIO) -> int | None:
-    """The bytes to be read, if the input is a file; None for pipes and terminals."""
+    """The size of the input in bytes if it is a file; None for pipes and terminals."""
     try:
         status = os.fstat(source.fileno())
     except (OSError, io.UnsupportedOperation):
@@ -65,8 +66,8 @@ def size_of(source: BinaryIO) -> int | None:
 
 
 def _reader_of(source: BinaryIO) -> Callable[[], bytes]:
-    """Reads what is there, waiting only if there is nothing: past Python's buffer where there is a descriptor, because
-    a thread inside that buffer's lock would keep the interpreter from ending."""
+    """A function that reads available bytes and waits only if there are none. It bypasses Python's buffer if there is a
+    descriptor: a thread inside that buffer's lock would keep the interpreter from ending."""
     try:
         descriptor = source.fileno()
     except io.UnsupportedOperation:

@@ -1,7 +1,8 @@
-"""Lines into partitions: batches that are filled while the batch before them is under way.
+"""Send lines to partitions: a batch fills while the batch before it is in flight.
 
-A partition has one request under way at a time, which keeps its order without sequence numbers. Meanwhile the lines
-that come are gathered in its block, so that a fast input makes large batches and a slow one is sent line by line.
+A partition has one request in flight at a time, which keeps the order without sequence numbers. Lines that arrive
+meanwhile are collected in the partition's block, so that a fast input makes large batches and a slow one is sent line
+by line.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ if TYPE_CHECKING:
     from kmini.protocol.records.record import Record
 
 BATCH_BYTES = 512 * 1024
-"""Bytes of records in a batch: half of what brokers take by default (`message.max.bytes`), before compression."""
+"""Bytes of records in a batch before compression: half of the brokers' default limit (`message.max.bytes`)."""
 FIRST_BLOCK_BYTES = 32 * 1024
-"""Bytes of a fresh block, which doubles up to BATCH_BYTES: a topic may have many partitions."""
+"""Bytes of a new block, which doubles up to BATCH_BYTES: a topic may have many partitions."""
 MOST_GATHERED_BYTES = 16 * 1024 * 1024
-"""Bytes in the blocks of all partitions after which nothing is read before all are sent."""
+"""Bytes in the blocks of all partitions above which reading stops until all are sent."""
 
 
 class Shape(NamedTuple):
-    """What a line means."""
+    """The format of a line."""
 
     key_separator: bytes | None
     null_marker: bytes | None
@@ -44,12 +45,12 @@ class LineRefused(Exception):
         self.line = line
         """Counted from 1."""
         self.reason = reason
-        """What is said of the line: "has no key: …"."""
+        """The problem of the line: "has no key: …"."""
         self.by_broker = by_broker
 
 
 class _Part(NamedTuple):
-    """Where a batch has some of its records from: rows of an index of lines (`kmini.protocol.records.lines`)."""
+    """The source of some records of a batch: rows of an index of lines (`kmini.protocol.records.lines`)."""
 
     rows: array[int]
     first: int
@@ -69,7 +70,7 @@ class _Batch(NamedTuple):
 
 
 class _Numbered(NamedTuple):
-    """A record, and the number of its line."""
+    """A record and its line number."""
 
     line: int
     record: Record
@@ -82,7 +83,7 @@ class _Lane:
         self.partition = partition
         self.sending: asyncio.Task[None] | None = None
         self.taken = asyncio.Event()
-        """Set when the block is empty again, or nothing will be sent any more."""
+        """Set when the block is empty again, and when sending has ended."""
         self._reset()
 
     def _reset(self) -> None:
@@ -93,7 +94,7 @@ class _Lane:
         self.parts: list[_Part] = []
 
     def take(self) -> _Batch:
-        """What was gathered; the block is empty afterwards."""
+        """Take the collected records; the block is empty afterwards."""
         block = memoryview(self.block)[: self.position]
         batch = _Batch(block, self.count, self.base_timestamp, self.max_timestamp, self.parts)
         self._reset()
@@ -101,7 +102,7 @@ class _Lane:
         return batch
 
     def make_room(self, more_bytes: int) -> bool:
-        """Let the block have room for another record; False if the records that it has must go first."""
+        """Make room for another record; False if the block must be sent first."""
         needed = self.position + more_bytes
         if self.count and needed > BATCH_BYTES:
             return False
@@ -110,7 +111,8 @@ class _Lane:
 
 
 class LineSender:
-    """Sends the lines of a text to a topic. `stored` records are acknowledged; `unsure` may be in the topic or not."""
+    """Sends the lines of a text to a topic. `stored` records are acknowledged; `unsure` ones may be in the topic or
+    not."""
 
     def __init__(
         self,
@@ -123,7 +125,7 @@ class LineSender:
         codec: Codec,
         on_refused: Callable[[LineRefused], None] | None = None,
     ) -> None:
-        """`on_refused` gets each line that is left out; without it the first such line ends the sending."""
+        """`on_refused` is called with each refused line; without it the first one ends the sending."""
         from kmini.protocol.records.load_kernel import load_lines
 
         self.stored = 0
@@ -138,17 +140,17 @@ class LineSender:
         self._on_refused = on_refused
         self._headers = _encoded(shape.headers)
         self._partitions = 0
-        """Partitions of the topic, once known."""
+        """Number of partitions of the topic, once known."""
         self._turn = random.randrange(1 << 16)
         self.lines = 0
-        """Lines of the texts so far."""
+        """Number of lines so far."""
         self._lanes: dict[int, _Lane] = {}
         self._failure: Exception | None = None
 
     async def send(self, text: bytes) -> None:
-        """Take the lines of a text, which ends with a newline. Returns when there is room for more.
+        """Collect the lines of a text, which ends with a newline. Returns when there is room for more.
 
-        Raises LineRefused, and KafkaError; `finish` must be called all the same.
+        Raises LineRefused and KafkaError; `finish` must be called even then.
         """
         self._raise_failure()
         if self._partition is None and not self._partitions:
@@ -171,12 +173,13 @@ class LineSender:
             await self._drain()
 
     async def finish(self) -> None:
-        """Return when nothing is under way any more: `stored` is final then. Raises what sending has raised."""
+        """Return when no request is in flight: `stored` is final then. Raises the error that ended the sending."""
         await self._drain()
         self._raise_failure()
 
     def _refuse_keyless(self, partitions: Sequence[int], count: int) -> tuple[LineRefused | None, int]:
-        """Refuse the lines without a separator; what ends the sending, if that does, and how many lines count."""
+        """Refuse the lines without a separator. Returns the refusal that ends the sending, if any, and the number of
+        lines to send."""
         expected = (self._shape.key_separator or b"").decode()
         reason = f"has no key: {expected!r} was expected between key and value"
         for number, partition in enumerate(partitions):
@@ -190,7 +193,7 @@ class LineSender:
     # --- gathering
 
     async def _gather(self, lane: _Lane, text: bytes, rows: array[int], count: int) -> None:
-        """Encode the lines that belong to a partition, and have it send."""
+        """Encode the lines of a partition, and start its sending."""
         now = time.time_ns() // 1_000_000
         row = 0
         while row < count:
@@ -223,7 +226,7 @@ class LineSender:
             lane.sending = asyncio.ensure_future(self._send_all(lane))
 
     async def _drain(self) -> None:
-        """Return when all that was gathered is sent, or cannot be."""
+        """Return when all collected records are sent, or cannot be."""
         for lane in self._lanes.values():
             if lane.sending is not None:
                 await asyncio.wait([lane.sending])
@@ -235,7 +238,7 @@ class LineSender:
     # --- sending
 
     async def _send_all(self, lane: _Lane) -> None:
-        """Send what was gathered, and what is gathered meanwhile, until nothing is left or sending fails."""
+        """Send collected records, and those collected meanwhile, until none are left or sending fails."""
         try:
             while lane.count and self._failure is None:
                 await self._send(lane.partition, lane.take())
@@ -276,9 +279,9 @@ class LineSender:
         self.stored += count
 
     async def _send_acceptable(self, partition: int, records: list[_Numbered], error: KafkaError) -> None:
-        """Send records again, without those that the broker refuses; `error` is what it said of all together."""
+        """Send records again without those that the broker refuses; `error` is its answer about all of them."""
         refused: dict[int, str] = dict(getattr(error, "record_errors", ()))
-        if not refused and len(records) > 1:  # the broker does not say which
+        if not refused and len(records) > 1:  # the broker does not name the refused records
             half = len(records) // 2
             await self._send_again(partition, records[:half])
             await self._send_again(partition, records[half:])
@@ -310,7 +313,7 @@ class LineSender:
 
 
 def _line_numbers(parts: Sequence[_Part], partition: int, row_size: int) -> list[int]:
-    """The numbers of the lines whose records a batch holds."""
+    """The line numbers of the records of a batch."""
     return [
         part.lines_before + row + 1
         for part in parts
@@ -320,7 +323,7 @@ def _line_numbers(parts: Sequence[_Part], partition: int, row_size: int) -> list
 
 
 def _encoded(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
-    """The end of every record: the number of headers, and the headers."""
+    """The encoded headers, which end every record: their number and the headers."""
     from kmini.protocol.records.varints import append_number
 
     encoded = bytearray()

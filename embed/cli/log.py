@@ -1,4 +1,4 @@
-"""`kmini log`: look into the files of a data directory."""
+"""`kmini log`: show the files of a data directory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @click.group(cls=Commands)
 def log() -> None:
-    """Look into the files of a data directory.
+    """Show the files of a data directory.
 
     \b
     kmini log dump data
@@ -37,13 +37,13 @@ def log() -> None:
 @click.option("--records", is_flag=True, help="Show every record, not only the batches.")
 @format_option
 def dump(paths: tuple[str, ...], records: bool, output: str) -> None:
-    """Print what is in segments, indexes, producer snapshots and checkpoints, and what is wrong with them.
+    """Print the contents of segments, indexes, producer snapshots and checkpoints, and their damage.
 
     PATH is a file, the directory of a partition, or a whole data directory, of kmini or of Apache Kafka. A broker may
-    be running on it. Damage is named with file, byte and reason, and the exit code is 1 then.
+    be running on it. Damage is printed with file, byte and reason, and makes the exit code 1.
 
-    As json, each thing is an object on a line, with its path and its kind: file, batch, message, record, control,
-    entry, producer, setting, note or damage. Keys and values that are no text are {"base64": ...}.
+    As json, each entry is an object on a line, with its path and its kind: file, batch, message, record, control,
+    entry, producer, setting, note or damage. Keys and values that are not UTF-8 are {"base64": ...}.
 
     \b
     kmini log dump data/broker-1/orders-0
@@ -70,7 +70,7 @@ def dump(paths: tuple[str, ...], records: bool, output: str) -> None:
                 update(done + position)
             damaged += isinstance(entry, Damage)
             if output == "json":
-                line = visible_json(json.dumps(_told(file, entry), ensure_ascii=False))
+                line = visible_json(json.dumps(_as_json(file, entry), ensure_ascii=False))
             else:
                 line = visible(str(entry))
             sys.stdout.write(line + "\n")
@@ -79,7 +79,7 @@ def dump(paths: tuple[str, ...], records: bool, output: str) -> None:
 
 
 def _size_of(path: str) -> int:
-    """Bytes of a file, or of the files below a directory; 0 for what is gone meanwhile."""
+    """Bytes of a file, or of the files below a directory; 0 for a file that disappeared."""
     paths = [path]
     if os.path.isdir(path):
         paths = [os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names]
@@ -90,8 +90,8 @@ def _size_of(path: str) -> int:
     return sizes
 
 
-def _told(file: str, entry: File | Part | Note | Damage) -> Mapping[str, object]:
-    """An entry, which belongs to this file, as an object of JSON."""
+def _as_json(file: str, entry: File | Part | Note | Damage) -> Mapping[str, object]:
+    """An entry of this file as a JSON object."""
     from kmini.storage.inspect.dump import Part
 
     if isinstance(entry, Part):

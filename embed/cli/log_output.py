@@ -1,4 +1,4 @@
-"""What a command logs on stderr: lines for people, or one JSON object a line (`--log-format json`)."""
+"""The log of a command on stderr: text lines, or one JSON object a line (`--log-format json`)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def log_format_option(command: F) -> F:
         envvar="KMINI_LOG_FORMAT",
         default=LOG_FORMATS[0],
         show_default=True,
-        help="How log lines look on stderr; json is one object a line.",
+        help="Format of log lines on stderr; json is one object a line.",
     )(command)
 
 
@@ -48,19 +48,19 @@ class JsonLines(logging.Formatter):
 
 
 def log_to_stderr(log_format: str, level: str = "warning") -> None:
-    """Log on stderr what has this level or a higher one; does nothing if the process logs already."""
+    """Log to stderr at this level and above; does nothing if the process logs already."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if log_format == "json" else logging.Formatter(TEXT_LINE))
     logging.basicConfig(level=level.upper(), handlers=[handler])
 
 
 def logs_json() -> bool:
-    """Whether log lines are JSON, and stderr has to hold nothing else."""
+    """Whether log lines are JSON; then stderr holds nothing else."""
     return any(isinstance(handler.formatter, JsonLines) for handler in logging.getLogger().handlers)
 
 
 def notice(text: str) -> None:
-    """Print a line about this command on stderr; as a log line where log lines are JSON."""
+    """Print a line about this command on stderr; a log line if log lines are JSON."""
     if logs_json():
         log.info("%s", text)
     else:

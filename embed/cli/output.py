@@ -1,7 +1,7 @@
-"""Standard output, so that a failure to write it is told apart from every other error.
+"""Standard output whose failures are distinct from all other errors.
 
-A full disk and a closed pipe are OSErrors like those of sockets and data files. Here they are OutputFailed, wherever
-in a command the output is written.
+A full disk and a closed pipe are OSErrors like those of sockets and data files. Here they are OutputFailed, wherever a
+command writes its output.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import sys
 from typing import Any
 
 CLOSED_PIPE = 141
-"""The exit code after the reader of a pipe is gone: 128 + SIGPIPE, as of programs that this signal ends."""
+"""Exit code after the reader of a pipe is gone: 128 + SIGPIPE, as of programs that this signal ends."""
 
 
 class OutputFailed(Exception):
-    """Standard output cannot be written. No OSError, because handlers of those blame other files."""
+    """Standard output cannot be written. This is no OSError, because handlers of OSError name other files."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(error.strerror or str(error))
@@ -30,7 +30,7 @@ class _Output(io.RawIOBase):
     def __init__(self, descriptor: int | None) -> None:
         self._descriptor = descriptor
         self.is_given_up = False
-        """Whether bytes go nowhere, so that the interpreter's last flush succeeds."""
+        """Whether bytes are discarded, so that the interpreter's last flush succeeds."""
 
     def write(self, data: Any) -> int:
         if self.is_given_up:
@@ -53,11 +53,11 @@ class _Output(io.RawIOBase):
 
 
 _guarded: list[_Output] = []
-"""What `guard_output` has put in the place of the process's standard output."""
+"""The streams that replaced the process's standard output."""
 
 
 def guard_output() -> None:
-    """Let writing the process's standard output raise OutputFailed. A stream put in its place stays as it is."""
+    """Make writes to the process's standard output raise OutputFailed. A stream put in its place stays as it is."""
     stream = sys.stdout
     if os.name == "nt":  # a console there takes characters, and no bytes
         return
@@ -73,6 +73,6 @@ def guard_output() -> None:
 
 
 def give_up_output() -> None:
-    """Send what is still buffered, and what comes, nowhere."""
+    """Discard buffered and later output."""
     for raw in _guarded:
         raw.is_given_up = True

@@ -11,28 +11,28 @@ from typing import TYPE_CHECKING
 import click
 
 from kmini.cli import Program, Sentences
-from kmini.cli.arguments import parse_setting, read_properties
-from kmini.cli.asking import timeout_option
+from kmini.cli.broker_call import timeout_option
 from kmini.cli.extras import need_extra
 from kmini.cli.log_output import log_format_option, log_to_stderr
+from kmini.cli.option_values import parse_setting, read_properties
 
 if TYPE_CHECKING:
     from kmini.pipeline.stages.pipeline import Pipeline
     from kmini.pipeline.stages.pipeline_progress import Progress, Watcher
 
-SAY_EVERY = 10
-"""Of the times a watcher is told, where there is no terminal to draw on: every ten seconds."""
+PRINT_EVERY = 10
+"""Without a terminal, every tenth call of a watcher prints: once in ten seconds."""
 
 
 @click.command(
     cls=Program,
     commands_at={
         "run": ("kmini.cli.pipeline:run", "Run the pipeline that a Python file declares."),
-        "show": ("kmini.cli.pipeline:show_pipeline", "Say what a file declares, without running it."),
+        "show": ("kmini.cli.pipeline:show_pipeline", "Show a pipeline without running it."),
     },
 )
 def pipeline() -> None:
-    """Stages of Spark, joined by topics; what every consumer has processed is purged. See docs/pipelines.md."""
+    """Run stages of Spark, joined by topics, and purge the records that all consumers processed (docs/pipelines.md)."""
 
 
 file_argument = click.argument("file", type=click.Path(exists=True, dir_okay=False))
@@ -46,7 +46,7 @@ file_argument = click.argument("file", type=click.Path(exists=True, dir_okay=Fal
     "bootstrap_server",
     metavar="HOST:PORT",
     envvar="KAFKA_BOOTSTRAP_SERVERS",
-    help="Instead of what the file says; without either 127.0.0.1:9092.",
+    help="Overrides the file; without either 127.0.0.1:9092.",
 )
 @click.option(
     "--command-config",
@@ -54,11 +54,11 @@ file_argument = click.argument("file", type=click.Path(exists=True, dir_okay=Fal
     envvar="KMINI_COMMAND_CONFIG",
     help="Settings of the clients, as a properties file: security.protocol, sasl.jaas.config, ...",
 )
-@click.option("--available-now", is_flag=True, help="End when everything there is has passed every stage.")
-@click.option("--directory", metavar="DIR", help="What relative paths in the file are relative to; its own folder.")
+@click.option("--available-now", is_flag=True, help="End when every stage has processed all present records.")
+@click.option("--directory", metavar="DIR", help="Folder that relative paths in the file start from; default: its own.")
 @click.option("-c", "--conf", "settings", metavar="KEY=VALUE", multiple=True, help="A setting of the Spark session.")
 @timeout_option(text="How long to wait for the brokers before Spark is started.")
-@click.option("-q", "--quiet", is_flag=True, help="Do not show how it is doing.")
+@click.option("-q", "--quiet", is_flag=True, help="Do not show the progress.")
 @log_format_option
 def run(
     file: str,
@@ -109,7 +109,7 @@ def _require_broker(declared: Pipeline, timeout_ms: int) -> None:
 @click.command(cls=Sentences, name="show")
 @file_argument
 def show_pipeline(file: str) -> None:
-    """Say what a file declares: its stages in the order of their data, and which topics are purged up to what."""
+    """Show a pipeline: its stages in the order of their data, and the purged topics with their consumers."""
     from kmini.cli.tables import show
 
     declared = _load(file)
@@ -157,7 +157,7 @@ def _run(declared: Pipeline, *, available_now: bool, quiet: bool) -> None:
     try:
         with ExitStack() as stack:
             running = stack.enter_context(declared.start(available_now=available_now))
-            _stop_on_signals(stop)  # Spark has put a handler of its own in the place of this one
+            _stop_on_signals(stop)  # Spark has replaced this handler
             watcher = None if quiet else _watcher(stack)
             running.wait(stop, watcher)
             if watcher is not None and not sys.stdout.isatty():
@@ -172,14 +172,14 @@ def _stop_on_signals(stop: threading.Event) -> None:
 
 
 def _watcher(stack: ExitStack) -> Watcher:
-    """Draws on a terminal; says a line a stage and topic now and then elsewhere."""
+    """Draws on a terminal; elsewhere prints a line for each stage and topic now and then."""
     if not sys.stdout.isatty():
         told = 0
 
         def say(progress: Progress) -> None:
             nonlocal told
             told += 1
-            if told % SAY_EVERY == 0:
+            if told % PRINT_EVERY == 0:
                 _say(progress)
 
         return say

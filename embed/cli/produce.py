@@ -1,4 +1,4 @@
-"""`kmini produce`: lines in, records out."""
+"""`kmini produce`: send lines as records."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from kmini.cli.asking import ask, bootstrap_option, told
+from kmini.cli.broker_call import ask, bootstrap_option, error_sentence
 from kmini.cli.progress import progress
 from kmini.cli.reporting import counted
 from kmini.cli.visible import visible
@@ -21,24 +21,26 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
 
 MOST_TOLD = 10
-"""Lines that are skipped and named one by one; more of them are only counted."""
+"""Skipped lines that are reported one by one; further ones are counted."""
 
 
 @click.command()
 @click.argument("topic")
 @click.option("--file", "path", metavar="FILE", help="Read lines from here.  [default: stdin]")
-@click.option("-K", "--key-separator", metavar="TEXT", help="What stands between key and value in a line.")
-@click.option("--null-marker", metavar="TEXT", help="A key or value that is exactly this stands for null.")
+@click.option("-K", "--key-separator", metavar="TEXT", help="Separator of key and value in a line.")
+@click.option("--null-marker", metavar="TEXT", help="A key or value that equals this text is null.")
 @click.option("-H", "--header", "headers", metavar="NAME=VALUE", multiple=True, help="A header for every record.")
 @click.option("-p", "--partition", type=click.IntRange(min=0), help="Send all records here.  [default: by key]")
 @click.option("-z", "--compression", type=click.Choice(CODECS), default="none", show_default=True)
-@click.option("--acks", type=click.Choice(list(ACKS)), default="all", show_default=True, help="Whose word to wait for.")
+@click.option(
+    "--acks", type=click.Choice(list(ACKS)), default="all", show_default=True, help="Acknowledgements to wait for."
+)
 @click.option(
     "--on-error",
     type=click.Choice(("stop", "skip")),
     default="stop",
     show_default=True,
-    help="What to do at a line that is no record, or whose record the broker refuses.",
+    help="Action for a line that is no record, or whose record the broker refuses.",
 )
 @bootstrap_option
 def produce(
@@ -53,12 +55,12 @@ def produce(
     on_error: str,
     bootstrap_server: str,
 ) -> None:
-    """Send lines to a topic, each as a record. What comes at once goes out at once, in batches.
+    """Send lines to a topic, each as a record. Lines that arrive together are sent together, in batches.
 
     Keys choose partitions as in Kafka's own producer; lines without a key go to the partitions in turn.
 
-    A line that is no record ends the command: it is named, with the number of records that are stored, and of its
-    partition all lines before it are. With --on-error skip it is left out and told, and the exit code is 0.
+    A line that is no record ends the command, which reports it with the number of stored records; all earlier lines of
+    its partition are stored. With --on-error skip such lines are reported and skipped, and the exit code is 0.
 
     \b
     echo hello | kmini produce orders
@@ -101,7 +103,7 @@ def produce(
 
 
 async def _send_all(sender: LineSender, source: BinaryIO, topic: str) -> None:
-    """Send the lines of a file. What ends it before their end is told with the number of records that are stored."""
+    """Send the lines of a file. An error is reported with the number of stored records."""
     from kmini.cli.line_input import lines_of, size_of
     from kmini.cli.line_sender import LineRefused
     from kmini.client import NoBrokerAnswers
@@ -125,11 +127,11 @@ async def _send_all(sender: LineSender, source: BinaryIO, topic: str) -> None:
         except click.ClickException as error:
             raise click.ClickException(f"{error.message}; {_stored(sender, topic)}") from error
         except KafkaError as error:
-            raise click.ClickException(f"{told(error)}; {_stored(sender, topic)}") from error
+            raise click.ClickException(f"{error_sentence(error)}; {_stored(sender, topic)}") from error
 
 
 async def _check(client: Client, topic: str, partition: int | None) -> None:
-    """Raise what sending a record would raise. A topic that does not exist is no error: a record may create it."""
+    """Raise the error that sending would raise. A missing topic is no error: a record may create it."""
     from kmini.client.errors import check
     from kmini.protocol.errors import UnknownTopicOrPartition
 
@@ -142,7 +144,7 @@ async def _check(client: Client, topic: str, partition: int | None) -> None:
 
 
 class Skipped:
-    """The lines that are left out: the first are told one by one."""
+    """The skipped lines: the first ones are reported one by one."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -156,7 +158,7 @@ class Skipped:
 
 
 def _stored(sender: LineSender, topic: str) -> str:
-    """How much of the input is in the topic, once that is known."""
+    """The stored part of the input, once known."""
     unsure = f", and {sender.unsure} more may be" if sender.unsure else ""
     return f"{counted(sender.stored, 'record')} {'is' if sender.stored == 1 else 'are'} stored in {topic}{unsure}"
 

@@ -1,4 +1,4 @@
-"""Progress of long work, on stderr where that is a terminal; nothing elsewhere."""
+"""The progress of long work, on stderr if that is a terminal."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ Advance = Callable[..., None]
 
 @contextmanager
 def progress(what: str, *, total: int | None, in_bytes: bool = False, shown: bool = True) -> Iterator[Advance]:
-    """A bar while the block runs. Gives `update(completed, total=None, what=None)`.
-
-    A total of None is not known yet; where nothing is counted the bar shows only that the work goes on. `shown` says
-    whether a bar makes sense here: beside records that go to the same terminal it does not.
-    """
+    """Show a bar while the block runs. Yields `update(completed, total=None, what=None)`. A total of None is unknown
+    yet; without counts the bar only shows that the work goes on. `shown` is False where a bar would disturb records on
+    the same terminal."""
     if not shown or not sys.stderr.isatty():
         yield lambda completed, total=None, what=None: None
         return

@@ -1,4 +1,4 @@
-"""Records as text, many at a time: values line by line, or an object of JSON for each."""
+"""Format many records as text: values line by line, or a JSON object for each."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from kmini.protocol.topics import TopicPartition
 
 quoted: Callable[[str], str] = encode_basestring
-"""A text as JSON has it, with characters outside of ASCII as they are."""
+"""A text as a JSON string; characters outside ASCII are not escaped."""
 
 
 class Printing(NamedTuple):
-    """How records are printed."""
+    """The format of printed records."""
 
     as_json: bool
     key_separator: bytes | None
@@ -30,7 +30,7 @@ class Printing(NamedTuple):
 
 
 def text_of(topic_partition: TopicPartition, records: Sequence[Record], printing: Printing) -> bytes:
-    """The lines of records of one partition."""
+    """Format records of one partition as lines."""
     if printing.as_json:
         lines = _json_lines(topic_partition, records)
         return (
@@ -62,7 +62,8 @@ def _headers(record: Record, null: bytes, shown: Callable[[bytes], bytes]) -> by
 
 
 def _json_lines(topic_partition: TopicPartition, records: Sequence[Record]) -> list[str]:
-    """An object a record, each with its newline, as `json.dumps` writes it without escaping what is outside ASCII."""
+    """Format each record as a JSON object with a newline, as `json.dumps` does without escaping characters outside
+    ASCII."""
     topic, partition = topic_partition
     begin = f'{{"topic": {quoted(topic)}, "partition": {partition}, "offset": '
     return [
@@ -77,7 +78,7 @@ def _json_headers(headers: Sequence[tuple[str, bytes | None]]) -> str:
 
 
 def _json_bytes(data: bytes | None) -> str:
-    """A text, or {"base64": ...} for bytes that are none."""
+    """A text, or {"base64": ...} for bytes that are not UTF-8."""
     if data is None:
         return "null"
     try:

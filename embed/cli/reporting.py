@@ -1,4 +1,4 @@
-"""What became of several things at once: silence where it worked, a sentence for each that did not."""
+"""The outcomes of an operation on several names: silence for a success, a sentence for each failure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from kmini.cli.asking import reads
+from kmini.cli.broker_call import error_text
 from kmini.cli.visible import visible
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ def counted(number: int, noun: str) -> str:
 async def each(
     names: Iterable[str], work: Callable[[str], Awaitable[T]]
 ) -> tuple[dict[str, T], dict[str, KafkaError | None]]:
-    """What `work` returns, one name after the other, and of each name what went wrong, or None. A broker that is gone
-    (Disconnected) ends it: nothing would work any more."""
+    """Call `work` for one name after the other. Returns the results, and the error of each name or None. A lost broker
+    (Disconnected) ends it."""
     from kmini.client import Disconnected
     from kmini.protocol.errors import KafkaError
 
@@ -45,11 +45,11 @@ async def each(
 
 
 def report(outcomes: Mapping[str, KafkaError | None], tolerated: str = "") -> None:
-    """Say what failed, by name; the exit code is 1 if anything did. The error `tolerated` counts as success."""
+    """Report the failures by name; the exit code is 1 if there are any. The error `tolerated` counts as success."""
     failed = False
     for name, error in outcomes.items():
         if error is not None and error.kafka_name != tolerated:
-            click.echo(f"kmini: {visible(name)}: {reads(error)}", err=True)
+            click.echo(f"kmini: {visible(name)}: {error_text(error)}", err=True)
             failed = True
     if failed:
         raise click.exceptions.Exit(1)

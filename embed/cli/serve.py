@@ -1,8 +1,8 @@
 """`kmini serve`: a broker in the foreground, or several.
 
-The first line on stdout is the address clients connect to, printed once they can; of several brokers each has its line,
-printed once all can be reached. Everything else goes to stderr: where the data are, first steps, and logs.
-Nothing heavy is imported before the arguments are known to be good, and no client ever.
+The first line on stdout is the address of the broker, printed once clients can connect; several brokers have a line
+each, printed once all can be reached. Everything else goes to stderr: the data directory, first steps, and logs. The
+broker is imported after the arguments are checked; no client is imported.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kmini.cli.arguments import parse_setting, read_properties
 from kmini.cli.environment import NO_ENVIRONMENT, Environment, NewTopic, complete, mounted_file, read_environment
 from kmini.cli.first_steps import show_first_steps
 from kmini.cli.log_output import log_format_option, log_to_stderr, notice
+from kmini.cli.option_values import parse_setting, read_properties
 
 if TYPE_CHECKING:
     import asyncio
@@ -32,21 +32,23 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 
 MAX_PORT = 65535
 MAX_BROKERS = 100
-"""More of them in one process would be a mistake of who asked for them."""
+"""Most brokers in one process."""
 
 
 @click.command()
 @click.argument("properties_file", metavar="[server.properties]", required=False, type=click.Path(dir_okay=False))
 @click.option("-c", "--config", "settings", metavar="KEY=VALUE", multiple=True, help="A setting, by Kafka's name.")
 @click.option("--host", metavar="HOST", help="Listen on this address.  [default: 127.0.0.1]")
-@click.option("--port", metavar="PORT", type=click.IntRange(0, MAX_PORT), help="0 takes any free one.  [default: 9092]")
+@click.option(
+    "--port", metavar="PORT", type=click.IntRange(0, MAX_PORT), help="0 takes any free port.  [default: 9092]"
+)
 @click.option(
     "--brokers",
     "count",
     metavar="NUMBER",
     type=click.IntRange(1, MAX_BROKERS),
     default=1,
-    help="So many brokers, on PORT and the ports after it.  [default: 1]",
+    help="Number of brokers, on PORT and the ports after it.  [default: 1]",
 )
 @click.option(
     "--data-dir", metavar="DIR", help="Keep the data here.  [default: a temporary directory, removed at the end]"
@@ -56,7 +58,7 @@ MAX_BROKERS = 100
     "topics",
     metavar="NAME:PARTITIONS[:compact]",
     multiple=True,
-    help="Create this topic if it is not there.",
+    help="Create this topic if it does not exist.",
 )
 @click.option(
     "--as-version", metavar="RELEASE", help="Serve the requests and versions of Apache Kafka 3.9 or 4.3, and no others."
@@ -64,16 +66,19 @@ MAX_BROKERS = 100
 @click.option(
     "--port-file",
     metavar="FILE",
-    help="Write the port here once clients can connect, of each broker on its line; removed at the end.",
+    help="File for the port of each broker, a line each, once clients can connect; removed at the end.",
 )
 @click.option(
     "--log-level",
     type=click.Choice(LOG_LEVELS),
-    help="What to log on stderr; debug has a line for each request.  [default: info]",
+    help="Least level of the log on stderr; debug logs each request.  [default: info]",
 )
 @log_format_option
 @click.option(
-    "--env", "from_environment", is_flag=True, help="Be a container: take KAFKA_* variables, listen on every address."
+    "--env",
+    "from_environment",
+    is_flag=True,
+    help="Run as in a container: use KAFKA_* variables, listen on every address.",
 )
 def serve(
     properties_file: str | None,
@@ -96,8 +101,8 @@ def serve(
     --brokers, each has a line. Topics have as many replicas as default.replication.factor says, which is 1.
 
     \b
-    kmini serve                                     for a try: 127.0.0.1:9092, nothing kept
-    kmini serve --data-dir data --topic orders:3    with data that stay, and a topic
+    kmini serve                                     to try it: 127.0.0.1:9092, no stored data
+    kmini serve --data-dir data --topic orders:3    with stored data, and a topic
     kmini serve --port 0 --port-file port           for scripts: any free port
     kmini serve -c log.retention.ms=60000           with a setting of Kafka's
     kmini serve --brokers 3 -c default.replication.factor=3    a cluster, and a replica on each
@@ -124,7 +129,7 @@ def _run(
     port_file: str | None,
     environment: Environment,
 ) -> None:
-    """Serve until told to stop; what keeps a broker from starting becomes a sentence."""
+    """Serve until stopped; turn errors of the start into sentences."""
     from kmini.broker.controller.controller import ControllerError
     from kmini.broker.network.event_loop import new_event_loop, raise_descriptor_limit
     from kmini.broker.network.socket_server import PortTaken
@@ -149,12 +154,12 @@ def _run(
 
 
 class _Served:
-    """A broker by itself, or a cluster of several: what starts and stops, and the brokers that then run."""
+    """A single broker, or a cluster of several, and the running brokers."""
 
     def __init__(self, configs: Sequence[BrokerConfig], directory: str, cluster_id: str) -> None:
         is_temporary = not configs[0].data_dir
         self.brokers: list[Broker] = []
-        """By node id; none before `start`."""
+        """The running brokers by node id; empty before `start`."""
         self._several: LocalCluster | None = None
         self._start_one: Callable[[Callable[[Broker], None]], Awaitable[Broker]] | None = None
         if len(configs) == 1:
@@ -169,8 +174,8 @@ class _Served:
             self._several = LocalCluster(configs, directory, is_temporary=is_temporary, cluster_id=cluster_id)
 
     async def start(self, prepare: Callable[[Broker], None]) -> None:
-        """Start all, or none, and call `prepare` with one of them before anybody is told where they are. Raises what a
-        broker's start does."""
+        """Start all brokers, or none, and call `prepare` with one of them before clients can connect. Raises the errors
+        of a broker's start."""
         if self._start_one is not None:
             self.brokers = [await self._start_one(prepare)]
         elif self._several is not None:
@@ -179,7 +184,7 @@ class _Served:
             self.brokers = list(several.brokers.values())
 
     async def stop(self) -> None:
-        """Stop all."""
+        """Stop all brokers."""
         if self._several is not None:
             await self._several.stop()
         else:
@@ -196,7 +201,7 @@ async def _serve(
 ) -> None:
     stopping = _told_to_stop(loop)
     await served.start(lambda broker: _create_missing(broker, topics))
-    gc.freeze()  # what is there now stays: no collection needs to look at it again
+    gc.freeze()  # these objects stay: no collection needs to examine them
     try:
         for broker in served.brokers:
             for listener in broker.server.listeners:
@@ -216,7 +221,7 @@ async def _serve(
 
 
 def _told_to_stop(loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
-    """A future that the first SIGINT, SIGTERM or SIGHUP completes; a second one ends the process the hard way."""
+    """A future that the first SIGINT, SIGTERM or SIGHUP completes; a second signal ends the process at once."""
     import signal
 
     stopping: asyncio.Future[None] = loop.create_future()
@@ -239,7 +244,7 @@ def _told_to_stop(loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
 
 
 def _create_missing(broker: Broker, topics: list[NewTopic]) -> None:
-    """Create what `--topic` and KAFKA_CREATE_TOPICS ask for; a topic that is there stays as it is."""
+    """Create the topics of `--topic` and KAFKA_CREATE_TOPICS; an existing topic is not changed."""
     from kmini.broker.controller.topics import create
     from kmini.protocol.errors import KafkaError
 
@@ -266,7 +271,7 @@ def _create_missing(broker: Broker, topics: list[NewTopic]) -> None:
 
 
 def _replicas(topic: NewTopic, brokers: int) -> int:
-    """What was asked for, if there are so many brokers."""
+    """The requested replication factor, if there are enough brokers."""
     if topic.replicas <= brokers:
         return topic.replicas
     there_are = "there is one broker" if brokers == 1 else f"there are {brokers} brokers"
@@ -296,8 +301,8 @@ def _parse_topic(text: str) -> NewTopic:
 def settings_of(
     properties_file: str | None, environment: Environment, settings: Iterable[str] = (), *, is_container: bool
 ) -> dict[str, str]:
-    """What the sources say, by key, the later ones winning. A container has a file of its own, and fills in what
-    nobody said."""
+    """The settings of all sources by key; later sources override earlier ones. A container has its own file, and
+    defaults for unset keys."""
     path = properties_file or (mounted_file() if is_container else None)
     properties = read_properties(path) if path else {}
     properties.update(environment.properties)
@@ -308,7 +313,7 @@ def settings_of(
 
 
 def _config(properties: Mapping[str, str], host: str | None, port: int | None) -> BrokerConfig:
-    """The configuration, in which `--host` and `--port` stand for those of the first listener."""
+    """The configuration; `--host` and `--port` replace those of the first listener."""
     from kmini.broker.settings.broker_config import BrokerConfig, ConfigError
 
     try:
@@ -323,8 +328,8 @@ def _config(properties: Mapping[str, str], host: str | None, port: int | None) -
 
 
 def _configs(config: BrokerConfig, count: int) -> list[BrokerConfig]:
-    """The configurations of `count` brokers: the first as it is, each of the others with a number that is one more, and
-    so with its ports."""
+    """The configurations of `count` brokers: the first unchanged; in each other one, node id and ports are one
+    higher."""
     taken: dict[tuple[str, int], int] = {}
     configs = []
     for more in range(count):
@@ -345,7 +350,7 @@ def _configs(config: BrokerConfig, count: int) -> list[BrokerConfig]:
 
 
 def _port_after(port: int, more: int) -> int:
-    """The port of a broker that has `more` before it; any free one if theirs is."""
+    """The port of the broker `more` places later; any free port if the first one has any."""
     if port and port + more > MAX_PORT:
         raise click.UsageError(f"--brokers: there is no port {port + more}; choose a smaller one with --port")
     return port + more if port else 0
@@ -353,7 +358,7 @@ def _port_after(port: int, more: int) -> int:
 
 @contextmanager
 def _data_directory(config: BrokerConfig) -> Iterator[str]:
-    """Where the data go: the configured directory, or one that is removed at the end."""
+    """The data directory: the configured one, or a temporary one that is removed at the end."""
     if config.data_dir is not None:
         notice(f"data are in {config.data_dir}")
         yield config.data_dir
@@ -369,7 +374,7 @@ def _data_directory(config: BrokerConfig) -> Iterator[str]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-# --- what is said
+# --- output
 
 
 def _remedy(error: Exception) -> str:
@@ -382,7 +387,7 @@ def _remedy(error: Exception) -> str:
 
 
 def _write_whole(path: str, text: str) -> None:
-    """Write a file so that whoever waits for it never reads half of it."""
+    """Write a file atomically: a reader never sees a part of it."""
     temporary = f"{path}.tmp"
     with open(temporary, "w", encoding="ascii") as file:
         file.write(text)

@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from kmini.broker.security.credentials import Upsertion
 
 SALT_BYTES = 24
-"""Length of a salt that `--add-scram` draws."""
+"""Bytes of a salt that `--add-scram` draws."""
 
 
 class ScramUser(NamedTuple):
-    """What `--add-scram` says about a user."""
+    """A user of `--add-scram`."""
 
     mechanism: str
     name: str
     password: str
-    """Empty where `salted_password` is given instead."""
+    """The password; empty if `salted_password` is given."""
     iterations: int
     salt: bytes
     salted_password: bytes
@@ -133,12 +133,12 @@ def format_(
 
 
 def _data_directory(properties_file: str | None, environment: Environment, *, from_environment: bool) -> str:
-    """Return the directory that the settings name. Raises click.UsageError where they name none."""
+    """The directory that the settings name. Raises click.UsageError without one."""
     from kmini.broker.settings.broker_config import BrokerConfig, ConfigError
     from kmini.cli.serve import settings_of
 
     if from_environment and properties_file is not None and not os.path.exists(properties_file):
-        properties_file = None  # wrappers name the file that another image makes of the environment
+        properties_file = None  # wrappers name a file that another image makes from the environment
     try:
         config = BrokerConfig.parse(settings_of(properties_file, environment, is_container=from_environment))
     except ConfigError as error:
@@ -149,7 +149,7 @@ def _data_directory(properties_file: str | None, environment: Environment, *, fr
 
 
 def _add(controller: Controller, users: list[ScramUser]) -> None:
-    """Create the users. Raises click.ClickException for one that the rules of SCRAM do not allow."""
+    """Create the users. Raises click.ClickException for a user that the rules of SCRAM do not allow."""
     from kmini.broker.security.credentials import alter
 
     for name, error in alter(controller, [], [_upsertion(user) for user in users]).items():
@@ -164,7 +164,7 @@ def _upsertion(user: ScramUser) -> Upsertion:
     mechanism = scram.MECHANISMS[user.mechanism]
     salted = user.salted_password
     if user.password:
-        iterations = min(max(1, user.iterations), mechanism.max_iterations)  # what is out of bounds is refused later
+        iterations = min(max(1, user.iterations), mechanism.max_iterations)  # values out of bounds are refused later
         salted = scram.salted_password(mechanism, user.password, user.salt, iterations)
     return Upsertion(
         name=user.name,

@@ -1,4 +1,4 @@
-"""Rows for people, for pipes and for programs."""
+"""Print rows as a table, as tab-separated lines, or as JSON."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import click
 from kmini.cli.visible import visible
 
 UNLIMITED = 1 << 20
-"""Columns that no table has."""
+"""Columns that are wider than any table."""
 
 FORMATS = ("table", "json")
 format_option = click.option(
-    "--format", "output", type=click.Choice(FORMATS), default="table", show_default=True, help="How to print."
+    "--format", "output", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format."
 )
 
 
 def show(columns: Sequence[str], rows: Sequence[Sequence[object]], output: str) -> None:
-    """A table on a terminal, tab-separated lines under a heading in a pipe, an array of objects as JSON.
+    """Print a table on a terminal, tab-separated lines under a heading in a pipe, an array of objects as JSON.
 
-    A cell that is None has no value: a dash for people, null in JSON. Control characters are escaped everywhere, so
-    that a row is one line; no cell is cut, so a row may be longer than the terminal is wide.
+    A cell that is None has no value: a dash in text, null in JSON. Control characters are escaped everywhere, so that a
+    row is one line. No cell is cut, so a row may be wider than the terminal.
     """
     if output == "json":
         import json
@@ -59,7 +59,7 @@ def _text(cell: object) -> str:
 
 
 def time_of(timestamp_ms: int) -> str:
-    """A timestamp as ISO 8601 in UTC; as a number where no calendar reaches."""
+    """A timestamp as ISO 8601 in UTC; as a number if it is beyond the calendar."""
     from datetime import datetime, timedelta, timezone
 
     try:
@@ -70,7 +70,7 @@ def time_of(timestamp_ms: int) -> str:
 
 
 def json_text(data: bytes | None) -> object:
-    """Bytes as JSON has them: a text, or {"base64": ...} for those that are none."""
+    """Bytes as JSON: a text, or {"base64": ...} if they are not UTF-8."""
     if data is None:
         return None
     try:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kmini.cli import Commands
-from kmini.cli.arguments import changes_options, parse_changes, parse_setting
-from kmini.cli.asking import ask, bootstrap_option
+from kmini.cli.broker_call import ask, bootstrap_option
+from kmini.cli.option_values import changes_options, parse_changes, parse_setting
 from kmini.cli.reporting import report
 from kmini.cli.tables import format_option, show
 from kmini.cli.visible import visible
@@ -35,13 +35,16 @@ def topic() -> None:
 @topic.command()
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @click.option(
-    "-p", "--partitions", type=click.IntRange(min=1), help="How many.  [default: the broker's num.partitions]"
+    "-p",
+    "--partitions",
+    type=click.IntRange(min=1),
+    help="Number of partitions.  [default: the broker's num.partitions]",
 )
 @click.option(
-    "-r", "--replication-factor", type=click.IntRange(min=1), help="How many replicas.  [default: the broker's]"
+    "-r", "--replication-factor", type=click.IntRange(min=1), help="Number of replicas.  [default: the broker's]"
 )
 @click.option("-c", "--config", "configs", metavar="KEY=VALUE", multiple=True, help="A setting of the topic.")
-@click.option("--if-not-exists", is_flag=True, help="Say nothing if it is there already.")
+@click.option("--if-not-exists", is_flag=True, help="Succeed silently if it exists.")
 @bootstrap_option
 def create(
     names: tuple[str, ...],
@@ -69,7 +72,7 @@ def create(
 
 
 @topic.command("list")
-@click.option("--internal", is_flag=True, help="Also the topics that brokers keep for themselves.")
+@click.option("--internal", is_flag=True, help="Also the internal topics.")
 @format_option
 @bootstrap_option
 def list_(internal: bool, output: str, bootstrap_server: str) -> None:
@@ -95,7 +98,7 @@ def list_(internal: bool, output: str, bootstrap_server: str) -> None:
 @format_option
 @bootstrap_option
 def describe(names: tuple[str, ...], output: str, bootstrap_server: str) -> None:
-    """Say of every partition who leads it, who follows, and which offsets it holds.
+    """Print the leader, the replicas, the ISR and the offsets of every partition.
 
     \b
     kmini topic describe orders
@@ -130,7 +133,7 @@ async def _partitions(client: Client, names: tuple[str, ...]) -> list[tuple[obje
 @topic.command()
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @click.option(
-    "-p", "--partitions", type=click.IntRange(min=1), help="Have so many in all. Their number never gets less."
+    "-p", "--partitions", type=click.IntRange(min=1), help="New total number of partitions; it cannot decrease."
 )
 @changes_options
 @bootstrap_option
@@ -144,7 +147,7 @@ def alter(
 ) -> None:
     """Change settings of topics, or give them more partitions.
 
-    With more partitions, keys may belong to other ones than before. Settings that are not named stay as they are.
+    With more partitions, keys may move to other partitions. Settings that are not named stay unchanged.
 
     \b
     kmini topic alter orders --partitions 6

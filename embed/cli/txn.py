@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kmini.cli import Commands
-from kmini.cli.arguments import AnyCase, parse_partitions
-from kmini.cli.asking import ask, bootstrap_option
+from kmini.cli.broker_call import ask, bootstrap_option
+from kmini.cli.option_values import AnyCase, parse_partitions
 from kmini.cli.reporting import each, report
 from kmini.cli.tables import format_option, show, time_of
 
@@ -38,10 +38,10 @@ def txn() -> None:
     """List, describe and abort transactions.
 
     \b
-    kmini txn list --state Ongoing                    which transactions are open
-    kmini txn describe payments                       what takes part in one, and since when
+    kmini txn list --state Ongoing                    list open transactions
+    kmini txn describe payments                       show the partitions of one, and its start
     kmini txn abort payments                          abort it, and fence its producer
-    kmini txn abort --partition orders:0 --offset 42  abort one that no coordinator knows any more
+    kmini txn abort --partition orders:0 --offset 42  abort one that no coordinator knows
     """
 
 
@@ -65,9 +65,9 @@ def list_(states: tuple[str, ...], output: str, bootstrap_server: str) -> None:
 @format_option
 @bootstrap_option
 def describe(names: tuple[str, ...], output: str, bootstrap_server: str) -> None:
-    """Say what takes part in transactions, since when they are open, and how long they may be.
+    """Print the partitions of transactions, their start and their time-out.
 
-    Without a name, all are told.
+    Without an id, all transactions are described.
 
     \b
     kmini txn describe payments
@@ -101,14 +101,14 @@ def _row(described: TransactionDescription) -> Row:
 
 @txn.command()
 @click.argument("names", metavar="[ID...]", nargs=-1)
-@click.option("--partition", metavar="TOPIC:PARTITION", help="The partition in which a transaction hangs.")
-@click.option("--offset", type=click.IntRange(min=0), help="The offset at which it began there.")
+@click.option("--partition", metavar="TOPIC:PARTITION", help="Partition of a hanging transaction.")
+@click.option("--offset", type=click.IntRange(min=0), help="Offset at which the transaction began there.")
 @bootstrap_option
 def abort(names: tuple[str, ...], partition: str | None, offset: int | None, bootstrap_server: str) -> None:
     """Abort open transactions by their ids; their producers are fenced.
 
-    A transaction that hangs in a partition, because no coordinator knows it any more, is named by the offset at which
-    it began: `kafka-transactions find-hanging` finds it, and so does DescribeProducers.
+    A transaction hangs in a partition if no coordinator knows it any more. It is named by the offset at which it
+    began: `kafka-transactions find-hanging` finds it, and so does DescribeProducers.
 
     \b
     kmini txn abort payments

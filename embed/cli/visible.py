@@ -1,11 +1,11 @@
-"""Text for a terminal: control characters become visible, so that no record and no name can drive the terminal."""
+"""Escape control characters, so that no record and no name can control the terminal."""
 
 from __future__ import annotations
 
 import re
 
 _INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Control characters, line separators, the controls of writing direction, and halves of surrogate pairs."""
+"""Control characters, line separators, controls of the writing direction, and halves of surrogate pairs."""
 
 _SHORT = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
 
@@ -16,12 +16,12 @@ def visible(text: str) -> str:
 
 
 def visible_bytes(data: bytes) -> bytes:
-    """The same for bytes, which are read as UTF-8; a byte that is none is escaped too, as \\xff."""
+    """Escape bytes, which are read as UTF-8; an invalid byte is escaped as \\xff."""
     return visible(data.decode(errors="backslashreplace")).encode()
 
 
 def visible_json(text: str) -> str:
-    """JSON in which strings hold no control character as such; what was escaped already stays as it is."""
+    """JSON whose strings hold no raw control characters; existing escapes stay unchanged."""
     return _INVISIBLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 

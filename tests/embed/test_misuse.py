@@ -13,7 +13,7 @@ import pytest
 
 import kmini
 from kmini import Broker, BrokerNotRunning, Cluster, ConfigError
-from kmini.arguments import ARGUMENTS
+from kmini.argument_checks import ARGUMENTS
 from kmini.protocol.errors import (
     InvalidConfig,
     InvalidReplicationFactor,

@@ -1,7 +1,7 @@
-"""What the arguments of the public methods may be: one check an argument name, for every method that has it.
+"""Checks of the arguments of public methods: one check for each argument name, for every method that has it.
 
-A wrong type is a TypeError and a wrong value a ValueError, each a sentence that names the argument, shows the value and
-says what was expected. Whether there is such a topic, or whether a setting fits, Kafka's own errors say.
+A wrong type is a TypeError and a wrong value a ValueError; the message names the argument, shows the value and states
+the expected one. Kafka's own errors say whether a topic exists and whether a setting is valid.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ MAX_INT32 = (1 << 31) - 1
 
 
 def text(argument: str, value: Any, expected: str) -> str:
-    """The value, if it is a str."""
+    """Check for a str."""
     if not isinstance(value, str):
         raise wrong(argument, value, expected, kind=TypeError)
     return value
 
 
 def integer(argument: str, value: Any, expected: str, smallest: int, largest: int) -> int:
-    """The value as an int, if it is a whole number in this range; a bool is none."""
+    """Check for a whole number in this range; a bool is none."""
     try:
         number = int(value.__index__())
     except AttributeError:
@@ -53,7 +53,7 @@ def integer(argument: str, value: Any, expected: str, smallest: int, largest: in
 
 
 def config(argument: str, value: Any) -> dict[str, str]:
-    """Settings as a properties file has them."""
+    """Check settings; return them as a properties file has them."""
     if value is None:
         return {}
     expected = "a mapping of Kafka's setting names to str, int, float or bool"
@@ -66,7 +66,7 @@ def config(argument: str, value: Any) -> dict[str, str]:
 
 
 def duration(argument: str, value: Any) -> Duration:
-    """A duration that is not negative."""
+    """Check for a duration that is not negative."""
     expected = 'milliseconds as an int, text as "7d", "1h30m" or "250ms", or a timedelta, and not negative'
     if isinstance(value, bool) or not isinstance(value, int | str | timedelta):
         raise wrong(argument, value, expected, kind=TypeError)
@@ -80,11 +80,11 @@ def duration(argument: str, value: Any) -> Duration:
 
 
 MAX_DURATION_MS = 100 * 366 * 86_400_000
-"""Milliseconds that a clock may be moved by at once: timestamps have to fit into the log afterwards."""
+"""Most milliseconds of one clock move: later timestamps must still fit into the log."""
 
 
 def directory(argument: str, value: Any) -> str | None:
-    """A path, if one is given."""
+    """Check for a path or None."""
     if value is None:
         return None
     if not isinstance(value, str | os.PathLike) or not isinstance(found := os.fspath(value), str):
@@ -95,7 +95,7 @@ def directory(argument: str, value: Any) -> str | None:
 
 
 class NewTopic(NamedTuple):
-    """A topic to be created at the start, if it is not there."""
+    """A topic that is created at the start if it is missing."""
 
     name: str
     partitions: int
@@ -104,7 +104,7 @@ class NewTopic(NamedTuple):
 
 
 def topics(argument: str, value: Any) -> list[NewTopic]:
-    """The topics that are to be created at the start."""
+    """Check the topics that are created at the start."""
     if value is None:
         return []
     expected = "names of topics, or a mapping of names to numbers of partitions"
@@ -135,7 +135,7 @@ def _count(path: str, spec: Mapping[str, Any], key: str, what: str) -> int:
 
 
 def racks(argument: str, value: Any, brokers: int) -> dict[int, str]:
-    """Racks by the number of a broker."""
+    """Check racks by the number of a broker."""
     if value is None:
         return {}
     expected = f"a mapping of numbers of brokers, 1 to {brokers}, to names of racks"
@@ -145,7 +145,7 @@ def racks(argument: str, value: Any, brokers: int) -> dict[int, str]:
 
 
 def isolation(argument: str, value: Any) -> str:
-    """A level of isolation."""
+    """Check for an isolation level."""
     expected = " or ".join(f'"{one}"' for one in ISOLATIONS)
     if text(argument, value, expected) not in ISOLATIONS:
         raise wrong(argument, value, expected)
@@ -153,7 +153,7 @@ def isolation(argument: str, value: Any) -> str:
 
 
 def flag(argument: str, value: Any) -> bool:
-    """True or False."""
+    """Check for True or False."""
     if not isinstance(value, bool):
         raise wrong(argument, value, "True or False", kind=TypeError)
     return value
@@ -199,13 +199,14 @@ ARGUMENTS: dict[str, Callable[[str, Any], Any]] = {
     "value": data,
     "version": lambda argument, value: None if value is None else _fetch_version(argument, value),
 }
-"""The check of each argument of the methods of a table, by name. The default of a parameter is not checked."""
+"""The check of each argument of the methods of a table, by name. Defaults of parameters are not checked."""
 
 
 def checked(
     name: str, signature: inspect.Signature, args: tuple[object, ...], kwargs: dict[str, Any]
 ) -> inspect.BoundArguments:
-    """The arguments of a call of the method `name`, each as its check returns it. Raises TypeError and ValueError."""
+    """Check the arguments of a call of the method `name`; return each as its check returns it. Raises TypeError and
+    ValueError."""
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:

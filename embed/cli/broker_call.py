@@ -1,4 +1,4 @@
-"""What the commands that talk to a broker share: its address, the time-out, and how errors read."""
+"""Options and helpers of the commands that call a broker: address, time-out, credentials and error texts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 TIMEOUT_MS = 10_000
-"""Milliseconds a command waits for brokers, where --timeout-ms is not given."""
+"""Milliseconds that a command waits for brokers by default."""
 
 _SASL = "kmini.sasl"
 """Key of the credentials in a command's context."""
@@ -69,7 +69,7 @@ remembered_timeout_option = timeout_option(expose_value=False, callback=_remembe
 
 
 def bootstrap_option(command: F) -> F:
-    """The options of every command that calls `ask`: the broker, the credentials and the time-out."""
+    """Add the options of every command that calls `ask`: broker, credentials and time-out."""
     with_timeout = remembered_timeout_option(command)
     with_config = click.option(
         "--command-config",
@@ -91,9 +91,9 @@ def ask(
     client_id: str = "kmini-cli",
     sasl: Sasl | None = None,
 ) -> T:
-    """What `work` returns, given a client that is closed afterwards; a KafkaError it raises ends the command.
+    """Run `work` with a client that is closed afterwards; return its result. A KafkaError ends the command.
 
-    Time-out and credentials are those of the command's options, unless they are given.
+    Time-out and credentials come from the command's options unless they are given.
     """
     from kmini.client import Client, NoBrokerAnswers
     from kmini.protocol.errors import KafkaError
@@ -103,13 +103,17 @@ def ask(
     timeout_ms = meta.get(_TIMEOUT_MS, TIMEOUT_MS) if timeout_ms is None else timeout_ms
     sasl = meta.get(_SASL) if sasl is None else sasl
 
-    def tell(sentence: str) -> None:
+    def report_unreachable(sentence: str) -> None:
         click.echo(f"kmini: {sentence} (still trying)", err=True)
 
     async def asking() -> T:
         try:
             client = Client(
-                bootstrap_server, client_id=client_id, timeout_ms=timeout_ms, sasl=sasl, on_unreachable=tell
+                bootstrap_server,
+                client_id=client_id,
+                timeout_ms=timeout_ms,
+                sasl=sasl,
+                on_unreachable=report_unreachable,
             )
         except ValueError as error:
             raise click.UsageError(f"--bootstrap-server: {error}") from error
@@ -122,17 +126,17 @@ def ask(
         remedy = "kmini serve starts a broker, --bootstrap-server HOST:PORT names another one"
         raise click.ClickException(f"no broker answers: {error.message}; {remedy}") from error
     except KafkaError as error:
-        raise click.ClickException(told(error)) from error
+        raise click.ClickException(error_sentence(error)) from error
 
 
-def told(error: KafkaError) -> str:
-    """An error as a sentence: that of a broker as `reads` gives it, that of a connection as it is."""
+def error_sentence(error: KafkaError) -> str:
+    """An error as a sentence: a broker's error as `error_text` gives it, a connection's error as it is."""
     from kmini.client import Disconnected
 
-    return error.message if isinstance(error, Disconnected) else reads(error)
+    return error.message if isinstance(error, Disconnected) else error_text(error)
 
 
-def reads(error: KafkaError) -> str:
-    """An error as people read it: Kafka's name for it, and what it means here or in general."""
+def error_text(error: KafkaError) -> str:
+    """An error as text: Kafka's name of it, and its message or general meaning."""
     meaning = error.message or (type(error).__doc__ or "").split("\n\n")[0]
     return visible(" ".join(f"{error.kafka_name}: {meaning}".split()).rstrip(".: "))

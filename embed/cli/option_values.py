@@ -1,4 +1,5 @@
-"""How several commands read their arguments; what cannot be read is a UsageError that says what was expected."""
+"""Parsers of arguments that several commands have. A value that cannot be parsed is a UsageError with the expected
+form."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ else:
 
 
 class AnyCase(Choice):
-    """One of some names, in capitals or not; gives the name as it is listed."""
+    """A choice that ignores case; returns the name as it is listed."""
 
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> str:
         names = {name.lower(): name for name in self.choices}
@@ -27,14 +28,15 @@ class AnyCase(Choice):
 
 
 def changes_options(command: F) -> F:
-    """The options of commands that change settings: `configs` and `deletions` for `parse_changes`, and `dry_run`."""
+    """Add the options of commands that change settings: `configs` and `deletions` for `parse_changes`, and
+    `dry_run`."""
     for option in (
-        click.option("--dry-run", is_flag=True, help="Only let the broker say whether it would."),
+        click.option("--dry-run", is_flag=True, help="Only check whether the broker would accept the change."),
         click.option(
-            "-d", "--delete-config", "deletions", metavar="KEY", multiple=True, help="Give a setting back its default."
+            "-d", "--delete-config", "deletions", metavar="KEY", multiple=True, help="Restore the default of a setting."
         ),
         click.option(
-            "-c", "--config", "configs", metavar="KEY=VALUE", multiple=True, help="Give a setting this value."
+            "-c", "--config", "configs", metavar="KEY=VALUE", multiple=True, help="Set a setting to this value."
         ),
     ):
         command = option(command)
@@ -42,7 +44,7 @@ def changes_options(command: F) -> F:
 
 
 def parse_time(option: str, text: str, *, expected: str = "a time like 2026-01-31T12:00:00Z") -> int:
-    """A moment in ISO 8601 as milliseconds since 1970 UTC; one without a zone is in local time."""
+    """Parse a time in ISO 8601 to milliseconds since 1970 UTC; a time without a zone is local."""
     from datetime import datetime, timezone
 
     try:
@@ -53,7 +55,7 @@ def parse_time(option: str, text: str, *, expected: str = "a time like 2026-01-3
 
 
 def parse_setting(option: str, text: str) -> tuple[str, str]:
-    """KEY=VALUE, of which the value may be empty; spaces around either do not count."""
+    """Parse KEY=VALUE; the value may be empty, and spaces around both are dropped."""
     key, separator, value = text.partition("=")
     if not separator or not key.strip():
         raise click.UsageError(f"{option} {text}: KEY=VALUE was expected")
@@ -61,7 +63,7 @@ def parse_setting(option: str, text: str) -> tuple[str, str]:
 
 
 def parse_changes(settings: tuple[str, ...], deletions: tuple[str, ...]) -> dict[str, str | None]:
-    """What `--config` sets and, as None, what `--delete-config` takes back."""
+    """The changes of `--config`, and of `--delete-config` as None."""
     changes: dict[str, str | None] = {}
     for key, value in [*(parse_setting("-c", text) for text in settings), *((key, None) for key in deletions)]:
         if key in changes:
@@ -71,7 +73,7 @@ def parse_changes(settings: tuple[str, ...], deletions: tuple[str, ...]) -> dict
 
 
 def read_properties(path: str) -> dict[str, str]:
-    """The lines of a properties file."""
+    """Read a properties file."""
     from kmini.broker.settings.properties import parse_properties
 
     try:
@@ -84,7 +86,7 @@ def read_properties(path: str) -> dict[str, str]:
 
 
 def parse_partitions(text: str) -> tuple[str, list[int] | None]:
-    """TOPIC, or TOPIC:PARTITION,PARTITION,…; without partitions None, which stands for all."""
+    """Parse TOPIC or TOPIC:PARTITION,PARTITION,…; None stands for all partitions."""
     topic, separator, listed = text.partition(":")
     try:
         if not topic:
@@ -100,7 +102,8 @@ def parse_partitions(text: str) -> tuple[str, list[int] | None]:
 
 
 def parse_topics(texts: Iterable[str]) -> dict[str, list[int] | None]:
-    """Topics and their partitions, each read by `parse_partitions`. A topic named twice has the partitions of both."""
+    """Parse topics and their partitions with `parse_partitions`. A topic that is named twice has the partitions of
+    both."""
     topics: dict[str, list[int] | None] = {}
     for text in texts:
         topic, partitions = parse_partitions(text)

@@ -1,0 +1,1 @@
+../../embed/argument_checks.py
