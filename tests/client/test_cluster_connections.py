@@ -6,20 +6,16 @@ import asyncio
 
 import pytest
 
-from kmini.client import Address, Client, Disconnected, NewTopic, NoBrokerAnswers, NotAKafkaBroker
+from kmini.client import Address, Client, Disconnected, NoBrokerAnswers, NotAKafkaBroker
 from kmini.client.deadline import Deadline
 from kmini.protocol.errors import (
     LeaderNotAvailable,
-    NotController,
     NotLeaderOrFollower,
     RequestTimedOut,
-    TopicAlreadyExists,
     TopicAuthorizationFailed,
     UnknownTopicOrPartition,
 )
 from kmini.protocol.messages.api_versions import ApiVersionsRequest
-from kmini.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from kmini.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from kmini.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kmini.protocol.messages.list_offsets import EARLIEST, ListOffsetsRequest, ListOffsetsResponse
 from kmini.protocol.messages.metadata import MetadataRequest
@@ -296,41 +292,3 @@ async def test_one_caller_that_gives_up_does_not_end_the_connecting_of_others(cl
     await asyncio.sleep(0)
     leaver.cancel()
     assert await stayer == {("t", 0): 7}
-
-
-async def test_topics_are_created_and_deleted_at_the_controller(cluster, client) -> None:
-    def create(request: CreateTopicsRequest) -> CreateTopicsResponse:
-        codes = {"a": 0, "b": TopicAlreadyExists.code}
-        return CreateTopicsResponse(
-            topics=[CreateTopicsResponse.Topic(name=t.name, error_code=codes[t.name]) for t in request.topics]
-        )
-
-    cluster[1].answers[CreateTopicsRequest] = create
-    cluster[1].answers[DeleteTopicsRequest] = lambda request: DeleteTopicsResponse(
-        responses=[DeleteTopicsResponse.Topic(name=topic.name) for topic in request.topics]
-    )
-    outcomes = await client.create_topics({"a": NewTopic(3, configs={"cleanup.policy": "compact"}), "b": NewTopic()})
-    assert outcomes["a"] is None
-    assert isinstance(outcomes["b"], TopicAlreadyExists)
-    (request,) = cluster[1].asked(CreateTopicsRequest)
-    assert [(topic.num_partitions, topic.replication_factor) for topic in request.topics] == [(3, -1), (-1, -1)]
-    assert [(config.name, config.value) for config in request.topics[0].configs] == [("cleanup.policy", "compact")]
-    assert await client.delete_topics(["a"]) == {"a": None}
-
-
-async def test_a_broker_that_is_no_longer_the_controller_is_not_believed(cluster, client) -> None:
-    codes = [NotController.code, 0]
-    cluster[1].answers[CreateTopicsRequest] = lambda request: CreateTopicsResponse(
-        topics=[CreateTopicsResponse.Topic(name="a", error_code=codes.pop(0))]
-    )
-    assert await client.create_topics({"a": NewTopic()}) == {"a": None}
-    assert not codes
-
-
-async def test_any_request_can_be_sent_to_any_broker(cluster, client) -> None:
-    cluster[3].answers[ListOffsetsRequest] = offsets()
-    response = await client.send(3, ListOffsetsRequest(topics=[]))
-    assert response == ListOffsetsResponse(topics=[])
-    assert [broker.node_id for broker in (await client.send(None, MetadataRequest(topics=[]))).brokers] == [1, 2, 3]
-    with pytest.raises(Disconnected, match="broker 9"):
-        await client.send(9, ListOffsetsRequest(topics=[]))

@@ -9,8 +9,6 @@ import pytest
 from kmini.client import ConfigResource
 from kmini.protocol.errors import BrokerNotAvailable, InvalidConfig, NotController, UnknownTopicOrPartition
 from kmini.protocol.messages import (
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
     IncrementalAlterConfigsRequest,
@@ -116,15 +114,3 @@ async def test_a_controller_that_is_none_any_more_is_looked_for_again(cluster, c
     cluster[1].answers[IncrementalAlterConfigsRequest] = alters(NotController.code, 0)
     assert await client.alter_configs({TOPIC: {"a": "b"}}) == {TOPIC: None}
     assert len(cluster[1].asked(MetadataRequest)) == 2
-
-
-async def test_partitions_are_asked_of_the_controller_with_an_outcome_each(cluster, client) -> None:
-    Topic = CreatePartitionsResponse.Topic
-    cluster[1].answers[CreatePartitionsRequest] = lambda request: CreatePartitionsResponse(
-        results=[Topic(name=topic.name, error_code=3 if topic.name == "nowhere" else 0) for topic in request.topics]
-    )
-    outcomes = await client.create_partitions({"t": 3, "nowhere": 1}, validate_only=True)
-    assert outcomes["t"] is None
-    assert isinstance(outcomes["nowhere"], UnknownTopicOrPartition)
-    (request,) = cluster[1].asked(CreatePartitionsRequest)
-    assert (request.topics[0].count, request.topics[0].assignments, request.validate_only) == (3, None, True)

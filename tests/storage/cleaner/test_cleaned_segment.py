@@ -22,6 +22,9 @@ PRODUCER = {"producer_id": 7, "producer_epoch": 0}
 SMALL = Limits(buffer_bytes=100)
 
 
+pytestmark = pytest.mark.usefixtures("sieve")
+
+
 class TestSegments:
     def test_small_ones_become_one(self, bench: Bench) -> None:
         for number in range(5):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from kmini.storage.cleaner.cleanable_log import Limits
 
 Bench = Any
@@ -17,6 +19,9 @@ PRODUCER = {"producer_id": 7, "producer_epoch": 0}
 
 
 SMALL = Limits(buffer_bytes=100)
+
+
+pytestmark = pytest.mark.usefixtures("sieve")
 
 
 class TestTransactions:

@@ -21,6 +21,9 @@ PRODUCER = {"producer_id": 7, "producer_epoch": 0}
 SMALL = Limits(buffer_bytes=100)
 
 
+pytestmark = pytest.mark.usefixtures("sieve")
+
+
 class TestTheMap:
     def test_what_has_no_room_stays_for_the_next_pass(self, bench: Bench) -> None:
         for round_ in range(3):

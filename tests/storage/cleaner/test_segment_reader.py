@@ -25,6 +25,9 @@ PRODUCER = {"producer_id": 7, "producer_epoch": 0}
 SMALL = Limits(buffer_bytes=100)
 
 
+pytestmark = pytest.mark.usefixtures("sieve")
+
+
 class TestDamage:
     @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
     def test_a_wrong_checksum_ends_the_pass_with_file_and_position(self, bench: Bench, codec: Codec) -> None:
