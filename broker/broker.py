@@ -44,7 +44,9 @@ from .services import Services
 from .settings.broker_config import BrokerConfig
 from .settings.config_changes import stored_config
 from .settings.dynamic_config import DynamicBrokerConfig
+from .transactions.markers import MarkerWriter
 from .transactions.transaction_coordinator import TransactionCoordinator
+from .transactions.transaction_store import TransactionStore
 
 log = logging.getLogger("kmini.broker")
 
@@ -105,9 +107,19 @@ class Broker:
         )
         slots = config.max_incremental_fetch_session_cache_slots
         self.fetch_sessions = FetchSessions(self.replica_manager, slots, clock)
-        self.groups = GroupCoordinator(config, clock, GroupStore(self))
-        self.transactional_offsets = TransactionalOffsets(self)
-        self.transactions = TransactionCoordinator(self)
+        create_topic = partial(topics.create_missing, self)
+        group_store = GroupStore(self.replica_manager, create_topic)
+        self.groups = GroupCoordinator(config, clock, group_store)
+        self.transactional_offsets = TransactionalOffsets(self.groups, clock)
+        self.marker_writer = MarkerWriter(self.replica_manager, group_store.topic, self.transactional_offsets)
+        self.transactions = TransactionCoordinator(
+            self.dynamic_config,
+            clock,
+            controller,
+            TransactionStore(self.replica_manager, create_topic, self._transaction_version),
+            group_store.partition_of,
+            self.peer,
+        )
         self.loading = Loading()
         self._coordination = Coordination(
             self.replica_manager, self.loading, self.groups, self.transactional_offsets, self.transactions
@@ -123,7 +135,7 @@ class Broker:
             self.groups,
             self.transactions,
         )
-        self.services = Services(
+        self.services: Services = Services(
             node_id=self.node_id,
             config=self.dynamic_config,
             release=self.release,
@@ -143,6 +155,7 @@ class Broker:
             groups=self.groups,
             transactional_offsets=self.transactional_offsets,
             transactions=self.transactions,
+            marker_writer=self.marker_writer,
             authorizer=authorizer_of(config, controller.acls),
         )
         self.server = Server(self, HANDLERS)
@@ -283,6 +296,9 @@ class Broker:
     def features(self) -> list[Feature]:
         """The cluster's features, each at the level that is in force."""
         return self.services.features
+
+    def _transaction_version(self) -> int:
+        return next((feature.level for feature in self.features if feature.name == "transaction.version"), 0)
 
     @property
     def address(self) -> str:

@@ -23,6 +23,7 @@ from .replication.replica_manager import ReplicaManager
 from .scheduler import SharedWrite
 from .security.authorizer import Authorizer
 from .settings.dynamic_config import DynamicBrokerConfig
+from .transactions.markers import MarkerWriter
 from .transactions.transaction_coordinator import TransactionCoordinator
 
 
@@ -51,6 +52,7 @@ class Services:
         groups: GroupCoordinator,
         transactional_offsets: TransactionalOffsets,
         transactions: TransactionCoordinator,
+        marker_writer: MarkerWriter,
         authorizer: Authorizer | None,
     ) -> None:
         self.node_id = node_id
@@ -84,6 +86,8 @@ class Services:
         self.transactional_offsets = transactional_offsets
         """Offsets that open transactions commit."""
         self.transactions = transactions
+        self.marker_writer = marker_writer
+        """Ends transactions in the partitions that this broker leads."""
         self.authorizer = authorizer
         """Decides what clients may do; None where every client may do everything."""
 

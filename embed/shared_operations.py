@@ -156,7 +156,7 @@ class SharedOperations(ABC):
         timestamp = self.clock.now_ms() if timestamp_ms is None else timestamp_ms
         batch = build_batch([NewRecord(0, timestamp, key, value, tuple(headers))])  # type: ignore[arg-type]
         appended = await validate_and_append(broker, led, memoryview(batch), Unattended())
-        await settled(broker, led, appended.last_offset, broker.config.request_timeout_ms)
+        await settled(broker.replica_manager, led, appended.last_offset, broker.config.request_timeout_ms)
         return appended.first_offset
 
     async def records(

@@ -106,7 +106,7 @@ def plan_missing(broker: Broker, name: str, *, room: int = MAX_NEW_PARTITIONS) -
 
     Raises KafkaError, as `plan` does.
     """
-    shape = internal_topics.shape_of(broker, name)
+    shape = internal_topics.shape_of(name, broker.config, len(broker.controller.brokers))
     if shape is None:
         return plan(broker, name, room=room)
     return plan(broker, name, **shape._asdict(), room=room)

@@ -176,7 +176,8 @@ def _adopt(broker: Broker, name: str, its_logs: Sequence[PartitionLog]) -> None:
         )
         for number in range(max(epochs) + 1)
     )
-    shape = internal_topics.shape_of(broker, name)  # whose records must not fall to the retention of ordinary topics
+    # The records of an internal topic must not fall to the retention of ordinary topics.
+    shape = internal_topics.shape_of(name, broker.config, len(broker.controller.brokers))
     configs = {} if shape is None else shape.configs
     topic = Topic(name, random_uuid() if topic_id == ZERO_UUID else topic_id, partitions, configs)
     if broker.controller.topic_by_id(topic.id) is None:

@@ -44,13 +44,12 @@ from ...storage.log import PartitionLog
 from ...storage.producers.producer_state import Origin
 from ...storage.validation import ValidatedRecords
 from ..appending import settled
-from ..controller import topics
 from . import internal_topics
 from .loader import without_collection
 
 if TYPE_CHECKING:
-    from ..broker import Broker
     from ..replication.partition import Partition
+    from ..replication.replica_manager import ReplicaManager
     from .loader import Steps
 
 log = logging.getLogger("kmini.internal_topics")
@@ -122,9 +121,11 @@ def partition_for(key: str, partitions: int) -> int:
 class CoordinatorTopic:
     """The partitions of a coordinator's topic. Belongs to the broker's loop."""
 
-    def __init__(self, broker: Broker, name: str) -> None:
-        self._broker = broker
+    def __init__(self, name: str, replica_manager: ReplicaManager, create: Callable[[str], object]) -> None:
+        """`create` creates the topic of a name. Raises KafkaError."""
         self.name = name
+        self._replica_manager = replica_manager
+        self._create = create
         self._partitions = 0
         """The number of partitions when the topic was first seen. Partitions that are added later count after a
         restart, because keys would move."""
@@ -137,7 +138,7 @@ class CoordinatorTopic:
     @property
     def partition_count(self) -> int:
         """The number of partitions over which keys are spread; 0 while the topic does not exist."""
-        topic = self._broker.controller.topic(self.name)
+        topic = self._replica_manager.controller.topic(self.name)
         if topic is None:
             return 0
         if topic.id != self._topic_id:
@@ -148,7 +149,9 @@ class CoordinatorTopic:
         """The number of a key's partition, also before the topic exists."""
         count = self.partition_count
         if not count:
-            shape = internal_topics.shape_of(self._broker, self.name)
+            replica_manager = self._replica_manager
+            brokers = len(replica_manager.controller.brokers)
+            shape = internal_topics.shape_of(self.name, replica_manager.config.current, brokers)
             assert shape is not None
             count = shape.partitions
         return partition_for(key, count)
@@ -164,7 +167,7 @@ class CoordinatorTopic:
         count = self.partition_count
         if not count:
             raise NotCoordinator(f"there is no {self.name} yet: ask FindCoordinator")
-        partition = self._broker.partitions.get(TopicPartition(self.name, partition_for(key, count)))
+        partition = self._replica_manager.partitions.get(TopicPartition(self.name, partition_for(key, count)))
         if partition is None:
             raise NotCoordinator(f"this broker does not lead the partition of {self.name}")
         return partition
@@ -172,12 +175,12 @@ class CoordinatorTopic:
     def leads(self, key: str) -> bool:
         """Whether the partition of the key exists and this broker leads it."""
         count = self.partition_count
-        return count > 0 and TopicPartition(self.name, partition_for(key, count)) in self._broker.partitions
+        return count > 0 and TopicPartition(self.name, partition_for(key, count)) in self._replica_manager.partitions
 
     def check_all_loaded(self) -> None:
         """Raise CoordinatorLoadInProgress unless every partition that this broker leads is loaded."""
         for number in range(self.partition_count):
-            partition = self._broker.partitions.get(TopicPartition(self.name, number))
+            partition = self._replica_manager.partitions.get(TopicPartition(self.name, number))
             if partition is not None:
                 self._check_loaded(partition)
 
@@ -190,29 +193,26 @@ class CoordinatorTopic:
     def coordinator_of(self, key: str) -> int:
         """The node id of a key's coordinator; creates the topic if it is missing. Raises CoordinatorNotAvailable if
         that fails, or if the partition has no leader."""
-        broker = self._broker
-        if broker.controller.topic(self.name) is None:
+        controller = self._replica_manager.controller
+        if controller.topic(self.name) is None:
             try:
-                topics.create_missing(broker, self.name)
+                self._create(self.name)
             except KafkaError as error:
                 raise CoordinatorNotAvailable(f"{self.name} cannot be created: {error.message}") from error
-        topic = broker.controller.topics[self.name]
+        topic = controller.topics[self.name]
         number = self.number_of(key)
         if number >= len(topic.partitions) or topic.partitions[number].leader < 0:
             raise CoordinatorNotAvailable(f"partition {number} of {self.name} has no leader")
         return topic.partitions[number].leader
 
-    def coordinator_broker(self, key: str) -> Broker:
-        """The broker that coordinates a key. Raises CoordinatorNotAvailable if there is none, or it cannot be
-        reached."""
-        topic = self._broker.controller.topic(self.name)
+    def leader_of(self, key: str) -> int:
+        """The node id of the leader of a key's partition, -1 for none. Raises CoordinatorNotAvailable if there is no
+        such partition."""
+        topic = self._replica_manager.controller.topic(self.name)
         number = self.number_of(key)
         if topic is None or number >= len(topic.partitions):
             raise CoordinatorNotAvailable(f"there is no partition {number} of {self.name}")
-        coordinator = self._broker.peer(topic.partitions[number].leader)
-        if coordinator is None:
-            raise CoordinatorNotAvailable(f"the leader of partition {number} of {self.name} cannot be reached")
-        return coordinator
+        return topic.partitions[number].leader
 
     # --- reading
 
@@ -280,11 +280,11 @@ class CoordinatorTopic:
         try:
             partition = self.partition_of(key)
             appended = partition.append(
-                self._batch(partition, records, producer), self._broker.clock.now_ms(), Origin.COORDINATOR
+                self._batch(partition, records, producer), self._replica_manager.clock.now_ms(), Origin.COORDINATOR
             )
             if applied is not None:
                 applied(AppendedBatch(partition, appended.first_offset, appended.last_offset))
-            await settled(self._broker, partition, appended.last_offset, timeout_ms)
+            await settled(self._replica_manager, partition, appended.last_offset, timeout_ms)
         except KafkaError as error:
             raise self._as_coordinator(error) from error
 
@@ -292,13 +292,13 @@ class CoordinatorTopic:
         """Wait until every in-sync replica has all that the partition of `key` holds now. Raises what `append` does."""
         try:
             partition = self.partition_of(key)
-            await settled(self._broker, partition, partition.log.log_end_offset - 1, timeout_ms)
+            await settled(self._replica_manager, partition, partition.log.log_end_offset - 1, timeout_ms)
         except KafkaError as error:
             raise self._as_coordinator(error) from error
 
     def _batch(self, partition: Partition, records: Collection[KeyValue], producer: Producer) -> ValidatedRecords:
         partition.check_min_isr()
-        now_ms = self._broker.clock.now_ms()
+        now_ms = self._replica_manager.clock.now_ms()
         batch = build_batch(
             [Record(0, now_ms, key, value) for key, value in records],
             producer_id=producer.producer_id,

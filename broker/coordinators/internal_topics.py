@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 
 if TYPE_CHECKING:
-    from ..broker import Broker
+    from ..settings.broker_config import BrokerConfig
 
 
 class Shape(NamedTuple):
@@ -23,13 +23,13 @@ class Shape(NamedTuple):
     configs: dict[str, str]
 
 
-def shape_of(broker: Broker, name: str) -> Shape | None:
+def shape_of(name: str, config: BrokerConfig, live_brokers: int) -> Shape | None:
     """The shape of the internal topic `name`; None for any other topic.
 
     Replicas and `min.insync.replicas` are capped at the number of brokers, so that a single broker needs no settings.
-    That number is at least 1: a starting broker has not registered yet.
+    `live_brokers` counts as 1 at least: a starting broker has not registered yet.
     """
-    config, brokers = broker.config, max(len(broker.controller.brokers), 1)
+    brokers = max(live_brokers, 1)
     if name == CONSUMER_OFFSETS:
         configs = {
             "cleanup.policy": "compact",

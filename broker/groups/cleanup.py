@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ...protocol.errors import CoordinatorLoadInProgress, KafkaError
 from ...protocol.topics import TopicPartition
@@ -26,12 +26,24 @@ from .group_states import EMPTY, STABLE
 
 if TYPE_CHECKING:
     from .group import Group
-    from .group_coordinator import GroupCoordinator
+    from .group_store import GroupStore
+    from .shards import Shards
 
 log = logging.getLogger("kmini.groups")
 
 
-async def expire(coordinator: GroupCoordinator, now_ms: int, retention_ms: int) -> None:
+class CleanedCoordinator(Protocol):
+    """The group coordinator, as cleanup uses it."""
+
+    groups: Shards
+    store: GroupStore
+
+    def keeps(self, group: Group) -> bool: ...
+
+    async def delete(self, group_id: str) -> None: ...
+
+
+async def expire(coordinator: CleanedCoordinator, now_ms: int, retention_ms: int) -> None:
     """Delete all that has expired by `now_ms`, log time."""
     turn = Turn()
     for group in list(coordinator.groups.values()):
@@ -46,7 +58,7 @@ async def expire(coordinator: GroupCoordinator, now_ms: int, retention_ms: int) 
                 log.error("offsets of group %r could not be expired: %s", group.group_id, error)
 
 
-async def _expire(coordinator: GroupCoordinator, group: Group, now_ms: int, retention_ms: int, turn: Turn) -> None:
+async def _expire(coordinator: CleanedCoordinator, group: Group, now_ms: int, retention_ms: int, turn: Turn) -> None:
     gone = dict(expired(group, now_ms, retention_ms))
     if len(gone) == len(group.offsets) and group.state is EMPTY and not group.offsets.has_pending:
         log.info("group %r is deleted, with %d expired offsets", group.group_id, len(gone))
@@ -85,7 +97,7 @@ def _over_ms(committed: CommittedOffset, empty_since_ms: int | None, retention_m
     return (committed.commit_timestamp_ms if empty_since_ms is None else empty_since_ms) + retention_ms
 
 
-def next_expiry_ms(coordinator: GroupCoordinator, retention_ms: int) -> int | None:
+def next_expiry_ms(coordinator: CleanedCoordinator, retention_ms: int) -> int | None:
     """The log time before which `expire` has no effect unless a group changes; None if it never has one.
 
     May be too early, where subscriptions or open transactions keep offsets.
@@ -103,7 +115,7 @@ def next_expiry_ms(coordinator: GroupCoordinator, retention_ms: int) -> int | No
     return earliest
 
 
-async def forget_topics(coordinator: GroupCoordinator, topic_ids: Mapping[str, bytes]) -> None:
+async def forget_topics(coordinator: CleanedCoordinator, topic_ids: Mapping[str, bytes]) -> None:
     """Delete the offsets of deleted topics, given as ids by name, in every group. Offsets that were committed for new
     topics of these names stay."""
     turn = Turn()
@@ -130,7 +142,7 @@ async def forget_topics(coordinator: GroupCoordinator, topic_ids: Mapping[str, b
 
 
 async def _remove(
-    coordinator: GroupCoordinator, group: Group, gone: Mapping[TopicPartition, CommittedOffset | None], turn: Turn
+    coordinator: CleanedCoordinator, group: Group, gone: Mapping[TopicPartition, CommittedOffset | None], turn: Turn
 ) -> None:
     """Write tombstones, in as many batches as they need, except for offsets that were committed again meanwhile. The
     value None stands for an offset that was only pending."""

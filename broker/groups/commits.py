@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from ...protocol.errors import OffsetMetadataTooLarge, UnknownServerError
 from ...protocol.topics import TopicPartition
 from ..api.error_mapping import kafka_error
 from .committed_offsets import CommittedOffset
-from .group_store import OffsetChanges
-
-if TYPE_CHECKING:
-    from ..broker import Broker
+from .group_store import GroupStore, OffsetChanges
 
 
 class Answer(Protocol):
@@ -27,9 +24,9 @@ class Commit:
     `add` does everything that may take long, so that the write follows the checks of the group without a wait.
     """
 
-    def __init__(self, broker: Broker, group_id: str) -> None:
-        self._metadata_limit = broker.config.offset_metadata_max_bytes
-        self._changes = broker.groups.store.changes(group_id)
+    def __init__(self, store: GroupStore, group_id: str) -> None:
+        self._metadata_limit = store.max_metadata_characters
+        self._changes = store.changes(group_id)
         self._excess: UnknownServerError | None = None
         """The error if the changes are more than a batch can take."""
         self._answers: list[Answer] = []

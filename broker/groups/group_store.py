@@ -8,23 +8,32 @@ the change from then on (`coordinators/coordinator_topic.py`).
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import InvalidGroupId, UnknownServerError
 from ...protocol.records.batch import HEADER_SIZE
 from ...protocol.topics import CONSUMER_OFFSETS, TopicPartition
-from ..coordinators.coordinator_topic import MAX_NAME_BYTES, AppendedBatch, Applied, CoordinatorTopic, KeyValue, Take
+from ..coordinators.coordinator_topic import (
+    MAX_NAME_BYTES,
+    NO_PRODUCER,
+    AppendedBatch,
+    Applied,
+    CoordinatorTopic,
+    KeyValue,
+    Producer,
+    Take,
+)
 from ..scheduler import Turn
 from .committed_offsets import CommittedOffset, CommittedOffsets
 from .group_loader import LoadedGroup, replay_in_steps
 from .group_records import GroupMetadata, encode_group, encode_offset, group_key, offset_key, offset_key_prefix
 
 if TYPE_CHECKING:
-    from ..broker import Broker
     from ..coordinators.loader import Steps
     from ..replication.partition import Partition
+    from ..replication.replica_manager import ReplicaManager
 
 _RECORD_OVERHEAD = 16
 """Most bytes that a record takes besides key and value."""
@@ -91,9 +100,9 @@ class OffsetChanges:
 class GroupStore:
     """The log side of the group coordinator. Belongs to the broker's loop."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self.topic = CoordinatorTopic(broker, CONSUMER_OFFSETS)
+    def __init__(self, replica_manager: ReplicaManager, create_topic: Callable[[str], object]) -> None:
+        self._replica_manager = replica_manager
+        self.topic = CoordinatorTopic(CONSUMER_OFFSETS, replica_manager, create_topic)
 
     # --- places
 
@@ -172,10 +181,10 @@ class GroupStore:
 
     def changes(self, group_id: str) -> OffsetChanges:
         """Empty changes, to be filled and given to `write_offsets`."""
-        topic = self._broker.partitions.get(TopicPartition(CONSUMER_OFFSETS, self.partition_of(group_id)))
-        limit = (
-            self._broker.config.log_config.max_message_bytes if topic is None else topic.log.config.max_message_bytes
-        )
+        replica_manager = self._replica_manager
+        partition = replica_manager.partitions.get(TopicPartition(CONSUMER_OFFSETS, self.partition_of(group_id)))
+        config = replica_manager.config.current.log_config if partition is None else partition.log.config
+        limit = config.max_message_bytes
         return OffsetChanges(group_id, limit)
 
     async def write_offsets(
@@ -188,19 +197,39 @@ class GroupStore:
 
     async def replicated(self, group_id: str) -> None:
         """Wait until every in-sync replica has all that was written of the group. Raises what `write_group` does."""
-        await self.topic.replicated(group_id, timeout_ms=self._broker.config.offsets_commit_timeout_ms)
+        await self.topic.replicated(group_id, timeout_ms=self._timeout_ms)
 
-    async def _append(self, group_id: str, records: Collection[KeyValue], applied: Applied | None) -> None:
-        timeout_ms = self._broker.config.offsets_commit_timeout_ms
-        await self.topic.append(group_id, records, timeout_ms=timeout_ms, applied=applied)
+    async def write_pending(self, changes: OffsetChanges, producer: Producer, applied: Applied) -> None:
+        """Append changes as part of a producer's transaction; `applied` is called once they are appended. Raises what
+        `write_group` does, and InvalidProducerEpoch."""
+        if changes:
+            await self._append(changes.group_id, changes.records, applied, producer)
+
+    async def _append(
+        self,
+        group_id: str,
+        records: Collection[KeyValue],
+        applied: Applied | None,
+        producer: Producer = NO_PRODUCER,
+    ) -> None:
+        await self.topic.append(group_id, records, timeout_ms=self._timeout_ms, producer=producer, applied=applied)
+
+    @property
+    def _timeout_ms(self) -> int:
+        return self._replica_manager.config.current.offsets_commit_timeout_ms
+
+    @property
+    def max_metadata_characters(self) -> int:
+        """Most characters of the metadata of a committed offset (offset.metadata.max.bytes)."""
+        return self._replica_manager.config.current.offset_metadata_max_bytes
 
 
 def _both(first: Applied, second: Applied | None) -> Applied:
     if second is None:
         return first
 
-    def applied(written: AppendedBatch) -> None:
-        first(written)
-        second(written)
+    def applied(batch: AppendedBatch) -> None:
+        first(batch)
+        second(batch)
 
     return applied

@@ -14,17 +14,19 @@ from ..coordinators.coordinator_topic import AppendedBatch, Producer
 from .group import Group
 
 if TYPE_CHECKING:
-    from ..broker import Broker
+    from ..clock import Clock
     from ..replication.partition import Partition
+    from .group_coordinator import GroupCoordinator
     from .group_store import OffsetChanges
 
 
 class TransactionalOffsets:
     """The pending offsets of the groups that this broker coordinates. Belongs to the broker's loop."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._topic = broker.groups.store.topic
+    def __init__(self, coordinator: GroupCoordinator, clock: Clock) -> None:
+        self._coordinator = coordinator
+        self._topic = coordinator.store.topic
+        self._clock = clock
         self._groups: dict[tuple[int, int], set[str]] = {}
         """Ids of the groups with pending offsets, by partition number and producer id."""
 
@@ -48,32 +50,25 @@ class TransactionalOffsets:
         A client that is no member may commit in a group that does not exist: it gets a new one, which `commit` keeps.
         Raises IllegalGeneration, and what `Group.check_commit` does.
         """
-        groups = self._broker.groups.groups
-        group = groups.get(group_id)
+        group = self._coordinator.groups.get(group_id)
         if group is None:
             if generation_id >= 0:
                 raise IllegalGeneration("there is no such group")
-            group = Group(group_id, self._broker.clock.now_ms())
+            group = Group(group_id, self._clock.now_ms())
         group.check_commit(member_id, instance_id, generation_id, is_transactional=True)
         return group
 
     async def commit(self, group: Group, changes: OffsetChanges, producer: Producer) -> None:
         """Write offsets as part of a producer's transaction, and make them pending; a new group is kept in memory then.
         Raises what `GroupStore.write_offsets` does, and InvalidProducerEpoch."""
-        if changes:
-            await self._topic.append(
-                group.group_id,
-                changes.records,
-                timeout_ms=self._broker.config.offsets_commit_timeout_ms,
-                producer=producer,
-                applied=partial(self._add_pending, group, changes, producer),
-            )
+        applied = partial(self._add_pending, group, changes, producer)
+        await self._coordinator.store.write_pending(changes, producer, applied)
 
     def _add_pending(self, group: Group, changes: OffsetChanges, producer: Producer, batch: AppendedBatch) -> None:
         for record_offset, (topic_partition, committed) in enumerate(changes.outcome, batch.first_offset):
             assert committed is not None
             group.offsets.add_pending(producer.producer_id, topic_partition, committed, record_offset)
-        self._broker.groups.record_appended(group, batch)
+        self._coordinator.record_appended(group, batch)
         self._register(group.group_id, producer.producer_id)
 
     def _register(self, group_id: str, producer_id: int) -> None:
@@ -84,7 +79,7 @@ class TransactionalOffsets:
         """Commit or drop the pending offsets of a producer, whose marker was appended to a partition. Readers are shown
         committed offsets once the marker is replicated."""
         for group_id in self._groups.pop((number, producer_id), ()):
-            group = self._broker.groups.groups.get(group_id)
+            group = self._coordinator.groups.get(group_id)
             if group is None:
                 continue
             if is_commit and not batch.is_replicated:

@@ -69,7 +69,7 @@ def _not_committed(topics: list[OffsetCommitRequest.Topic], code: int) -> list[O
 )
 async def offset_commit(request: OffsetCommitRequest, context: Context) -> OffsetCommitResponse:
     """Sort out what cannot be committed, write the rest together, answer for each."""
-    commit = Commit(context.broker, request.group_id)
+    commit = Commit(context.services.groups.store, request.group_id)
     answers = await _gather(request, commit, context)
     await commit.settle(partial(_write, request, commit, context), f"a commit of group {request.group_id!r}")
     return OffsetCommitResponse(topics=answers)

@@ -28,9 +28,9 @@ class Transaction(NamedTuple):
     async def check(self, broker: Broker, partition: Partition, version: int) -> None:
         """Raise unless the partition takes part; from JOINS_SINCE on it joins without being asked."""
         if version >= JOINS_SINCE:
-            await verification.add_partition(broker, *self, partition)
+            await verification.add_partition(broker.transactions, *self, partition)
         else:
-            verification.verify(broker, *self, partition, knows_abortable=version >= ABORTABLE_SINCE)
+            verification.verify(broker.transactions, *self, partition, knows_abortable=version >= ABORTABLE_SINCE)
 
 
 def transaction_of(request: ProduceRequest) -> Transaction | None:

@@ -61,7 +61,7 @@ async def guard(call: Call) -> Any:
 )
 async def txn_offset_commit(request: TxnOffsetCommitRequest, context: Context) -> TxnOffsetCommitResponse:
     """Sort out what cannot be committed, write the rest together, answer for each."""
-    commit = Commit(context.broker, request.group_id)
+    commit = Commit(context.services.groups.store, request.group_id)
     answers = await _gather(request, commit, context)
     what = f"a transactional commit of group {request.group_id!r}"
     await commit.settle(partial(_write, request, commit, context), what)
@@ -112,7 +112,7 @@ async def _write(request: TxnOffsetCommitRequest, commit: Commit, context: Conte
     producer = Producer(request.producer_id, request.producer_epoch)
     try:
         verification.verify(
-            broker,
+            broker.transactions,
             request.transactional_id,
             producer,
             offsets.partition_of(request.group_id),

@@ -17,7 +17,7 @@ from ..scheduler import Turn
 from ..security.guarding import Call
 from ..security.permissions import suffices, whole
 from ..security.resources import AclOperation, ResourceType
-from ..transactions.markers import Marker, write_markers
+from ..transactions.markers import Marker
 
 Answer = WriteTxnMarkersResponse.Marker
 
@@ -77,7 +77,7 @@ async def _write(asked: WriteTxnMarkersRequest.Marker, context: Context) -> Writ
     partitions = {
         TopicPartition(topic.name, number): None for topic in asked.topics for number in topic.partition_indexes
     }
-    codes = await write_markers(context.broker, marker, partitions)
+    codes = await context.services.marker_writer.write(marker, partitions)
     return Answer(
         producer_id=asked.producer_id,
         topics=[

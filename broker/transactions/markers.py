@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ...protocol.errors import (
     NONE,
@@ -45,10 +45,15 @@ from ..scheduler import Turn, run_now
 from .transaction_states import COMPLETED, PREPARE_COMMIT
 
 if TYPE_CHECKING:
-    from ..broker import Broker
+    from ..clock import Clock
+    from ..controller.controller import Controller
+    from ..coordinators.coordinator_topic import CoordinatorTopic
+    from ..groups.transactional_offsets import TransactionalOffsets
     from ..replication.partition import Partition
+    from ..replication.replica_manager import ReplicaManager
     from .transaction import Transaction
-    from .transaction_coordinator import TransactionCoordinator
+    from .transaction_states import TransactionState
+    from .transaction_store import TransactionStore
 
 log = logging.getLogger("kmini.transactions")
 peer_log = PeerLog(log)
@@ -82,61 +87,69 @@ class Marker(NamedTuple):
     transaction_version: int = 0
 
 
-async def write_markers(
-    broker: Broker, marker: Marker, partitions: Collection[TopicPartition]
-) -> dict[TopicPartition, int]:
-    """Write a marker to partitions that this broker leads; returns the error code of each, as in WriteTxnMarkers."""
-    codes: dict[TopicPartition, int] = {}
-    written: list[tuple[Partition, int]] = []
-    turn = Turn()
-    for topic_partition in partitions:
-        if turn.is_over:
-            await turn.next()
-        try:
-            partition = broker.leader_of(topic_partition)
-            written.append((partition, _append(broker, partition, marker)))
-            codes[topic_partition] = NONE
-        except Exception as error:
-            codes[topic_partition] = kafka_error(error, f"the marker for {topic_partition}").code
-    for partition, offset in written:
-        try:
-            await settled(broker, partition, offset, broker.config.request_timeout_ms)
-        except Exception as error:
-            failure = kafka_error(error, f"the marker for {partition.topic_partition}")
-            codes[partition.topic_partition] = failure.code
-    return codes
+class MarkerWriter:
+    """Writes markers to the partitions that this broker leads. Belongs to the broker's loop."""
 
+    def __init__(
+        self,
+        replica_manager: ReplicaManager,
+        offsets_topic: CoordinatorTopic,
+        transactional_offsets: TransactionalOffsets,
+    ) -> None:
+        """`offsets_topic` is `__consumer_offsets`, whose pending offsets a marker commits or drops."""
+        self._replica_manager = replica_manager
+        self._offsets_topic = offsets_topic
+        self._transactional_offsets = transactional_offsets
 
-def _append(broker: Broker, partition: Partition, marker: Marker) -> int:
-    """Append a marker; in `__consumer_offsets` also commit or drop the pending offsets of the transaction."""
-    from ...protocol.records.control import (  # imported late, to start faster
-        EndTransactionMarker,
-        build_end_transaction_marker,
-    )
+    async def write(self, marker: Marker, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Write a marker to partitions; returns the error code of each, as in WriteTxnMarkers."""
+        replica_manager = self._replica_manager
+        codes: dict[TopicPartition, int] = {}
+        appended: list[tuple[Partition, int]] = []
+        turn = Turn()
+        for topic_partition in partitions:
+            if turn.is_over:
+                await turn.next()
+            try:
+                partition = replica_manager.leader_of(topic_partition)
+                appended.append((partition, self._append(partition, marker)))
+                codes[topic_partition] = NONE
+            except Exception as error:
+                codes[topic_partition] = kafka_error(error, f"the marker for {topic_partition}").code
+        for partition, offset in appended:
+            try:
+                await settled(replica_manager, partition, offset, replica_manager.config.current.request_timeout_ms)
+            except Exception as error:
+                failure = kafka_error(error, f"the marker for {partition.topic_partition}")
+                codes[partition.topic_partition] = failure.code
+        return codes
 
-    _check_loaded(broker, partition)
-    _check_epoch(partition, marker)
-    partition.check_min_isr()
-    now_ms = broker.clock.now_ms()
-    batch = build_end_transaction_marker(
-        EndTransactionMarker(not marker.is_commit, marker.coordinator_epoch),
-        producer_id=marker.producer.producer_id,
-        producer_epoch=marker.producer.epoch,
-        timestamp=now_ms,
-    )
-    appended = partition.append(ValidatedRecords.of(batch), now_ms, Origin.COORDINATOR)
-    topic, number = partition.topic_partition
-    if topic == CONSUMER_OFFSETS:
-        written = AppendedBatch(partition, appended.first_offset, appended.last_offset)
-        broker.transactional_offsets.end(number, marker.producer.producer_id, written, is_commit=marker.is_commit)
-    return appended.last_offset
+    def _append(self, partition: Partition, marker: Marker) -> int:
+        """Append a marker; in `__consumer_offsets` also commit or drop the pending offsets of the transaction."""
+        from ...protocol.records.control import (  # imported late, to start faster
+            EndTransactionMarker,
+            build_end_transaction_marker,
+        )
 
-
-def _check_loaded(broker: Broker, partition: Partition) -> None:
-    """Raise NotLeaderOrFollower for a partition of groups that is loading; as in Kafka, the marker is retried."""
-    topic, number = partition.topic_partition
-    if topic == CONSUMER_OFFSETS and broker.groups.store.topic.is_loading(number):
-        raise NotLeaderOrFollower(f"{partition.topic_partition} is being loaded")
+        topic, number = partition.topic_partition
+        is_of_groups = topic == CONSUMER_OFFSETS
+        if is_of_groups and self._offsets_topic.is_loading(number):  # as in Kafka, the coordinator tries again
+            raise NotLeaderOrFollower(f"{partition.topic_partition} is being loaded")
+        _check_epoch(partition, marker)
+        partition.check_min_isr()
+        now_ms = self._replica_manager.clock.now_ms()
+        batch = build_end_transaction_marker(
+            EndTransactionMarker(not marker.is_commit, marker.coordinator_epoch),
+            producer_id=marker.producer.producer_id,
+            producer_epoch=marker.producer.epoch,
+            timestamp=now_ms,
+        )
+        appended = partition.append(ValidatedRecords.of(batch), now_ms, Origin.COORDINATOR)
+        if is_of_groups:
+            control_batch = AppendedBatch(partition, appended.first_offset, appended.last_offset)
+            producer_id = marker.producer.producer_id
+            self._transactional_offsets.end(number, producer_id, control_batch, is_commit=marker.is_commit)
+        return appended.last_offset
 
 
 def _check_epoch(partition: Partition, marker: Marker) -> None:
@@ -151,12 +164,40 @@ def _check_epoch(partition: Partition, marker: Marker) -> None:
         raise InvalidProducerEpoch(f"epoch {marker.producer.epoch} is not above {known.epoch}")
 
 
-class Markers:
+class MarkerPeer(Protocol):
+    """A broker that leads partitions, as a coordinator uses it."""
+
+    @property
+    def marker_writer(self) -> MarkerWriter: ...
+
+
+class TransactionOwner(Protocol):
+    """The transaction coordinator, as the sender of markers uses it."""
+
+    store: TransactionStore
+
+    def has(self, transaction: Transaction) -> bool: ...
+
+    def has_settled(self, transactional_id: str) -> bool: ...
+
+    async def move(self, transaction: Transaction, state: TransactionState, **changes: Any) -> None: ...
+
+
+class MarkerSender:
     """Ends prepared transactions: writes their markers. Belongs to the broker's loop."""
 
-    def __init__(self, broker: Broker, coordinator: TransactionCoordinator) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        coordinator: TransactionOwner,
+        controller: Controller,
+        clock: Clock,
+        peer: Callable[[int], MarkerPeer | None],
+    ) -> None:
+        """`peer` gives the live broker with a node id, which may be this one."""
         self._coordinator = coordinator
+        self._controller = controller
+        self._clock = clock
+        self._peer = peer
         self._ending: set[asyncio.Future[None]] = set()
 
     def __len__(self) -> int:
@@ -216,18 +257,18 @@ class Markers:
         codes: dict[TopicPartition, int] = {}
         by_leader: dict[int, list[TopicPartition]] = {}
         for topic_partition in partitions:
-            topic = self._broker.controller.topic(topic_partition.topic)
+            topic = self._controller.topic(topic_partition.topic)
             if topic is None or topic_partition.partition >= len(topic.partitions):
                 codes[topic_partition] = NONE  # it was deleted
             else:
                 leader = topic.partitions[topic_partition.partition].leader
                 by_leader.setdefault(leader, []).append(topic_partition)
         for node_id, led in by_leader.items():
-            broker = self._broker.peer(node_id)
-            if broker is None:
+            leader_broker = self._peer(node_id)
+            if leader_broker is None:
                 codes.update(dict.fromkeys(led, NotLeaderOrFollower.code))
             else:
-                codes.update(await write_markers(broker, marker, led))
+                codes.update(await leader_broker.marker_writer.write(marker, led))
         return codes
 
     async def _complete(self, transaction: Transaction) -> None:
@@ -246,7 +287,7 @@ class Markers:
 
     async def _pause(self) -> None:
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        timer = self._broker.clock.call_later(RETRY_PAUSE_MS, lambda: _settle(over), liveness=True)
+        timer = self._clock.call_later(RETRY_PAUSE_MS, lambda: _settle(over), liveness=True)
         try:
             await over
         finally:

@@ -7,13 +7,14 @@ answered; meanwhile other changes of the id are refused with CONCURRENT_TRANSACT
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ...protocol.errors import (
     NONE,
     ConcurrentTransactions,
     CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
     InvalidProducerIdMapping,
     InvalidTransactionTimeout,
     KafkaError,
@@ -25,7 +26,7 @@ from ...protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartiti
 from ..coordinators.coordinator_topic import Producer
 from ..network.peer_log import PeerLog
 from ..scheduler import Turn
-from .markers import Markers
+from .markers import MarkerPeer, MarkerSender
 from .transaction import MAX_EPOCH, Transaction
 from .transaction_records import Entry
 from .transaction_states import (
@@ -45,21 +46,44 @@ from .transaction_states import (
 from .transaction_store import TransactionStore
 
 if TYPE_CHECKING:
-    from ..broker import Broker
+    from ..clock import Clock
+    from ..controller.controller import Controller
     from ..coordinators.loader import Steps
     from ..replication.partition import Partition
+    from ..settings.dynamic_config import DynamicBrokerConfig
 
 log = PeerLog(logging.getLogger("kmini.transactions"))
+
+
+class TransactionPeer(MarkerPeer, Protocol):
+    """A broker of the cluster, as transactions use it."""
+
+    @property
+    def transactions(self) -> TransactionCoordinator: ...
 
 
 class TransactionCoordinator:
     """The transactional ids that this broker coordinates. Belongs to the broker's loop."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self.store = TransactionStore(broker)
+    def __init__(
+        self,
+        config: DynamicBrokerConfig,
+        clock: Clock,
+        controller: Controller,
+        store: TransactionStore,
+        offsets_partition_of: Callable[[str], int],
+        peer: Callable[[int], TransactionPeer | None],
+    ) -> None:
+        """`offsets_partition_of` gives the number of the partition that stores a group's offsets; `peer` the live
+        broker with a node id, which may be this one."""
+        self._config = config
+        self._clock = clock
+        self._controller = controller
+        self.store = store
+        self._offsets_partition_of = offsets_partition_of
+        self._peer = peer
         self.transactions: dict[str, Transaction] = {}
-        self.markers = Markers(broker, self)
+        self.markers = MarkerSender(self, controller, clock, peer)
         self._open: dict[str, Transaction] = {}
 
     # --- life
@@ -67,7 +91,7 @@ class TransactionCoordinator:
     def load(self, partition: Partition) -> Steps:
         """Load the ids of a partition that this broker leads from now on, in steps, and resume the markers of decided
         transactions. An open transaction keeps the rest of its time-out."""
-        now_ms, liveness_ms = self._broker.clock.now_ms(), self._broker.clock.liveness_ms()
+        now_ms, liveness_ms = self._clock.now_ms(), self._clock.liveness_ms()
         ending: list[Transaction] = []
 
         def take(transactional_id: str, entry: Entry) -> None:
@@ -120,7 +144,7 @@ class TransactionCoordinator:
         the previous owner. Raises InvalidRequest, InvalidTransactionTimeout, ConcurrentTransactions, ProducerFenced,
         and what the store does."""
         if transactional_id:
-            max_timeout_ms = self._broker.config.transaction_max_timeout_ms
+            max_timeout_ms = self._config.current.transaction_max_timeout_ms
             if not 0 < timeout_ms <= max_timeout_ms:
                 raise InvalidTransactionTimeout(f"a transaction time-out is between 1 and {max_timeout_ms} ms")
         self.store.check(transactional_id)
@@ -148,8 +172,8 @@ class TransactionCoordinator:
 
     def _create(self, transactional_id: str, timeout_ms: int) -> Transaction:
         """A new id. It is stored with its first epoch."""
-        producer_id = self._broker.controller.next_producer_id()
-        entry = Entry(producer_id, NO_PRODUCER_EPOCH, timeout_ms, EMPTY, last_update_ms=self._broker.clock.now_ms())
+        producer_id = self._controller.next_producer_id()
+        entry = Entry(producer_id, NO_PRODUCER_EPOCH, timeout_ms, EMPTY, last_update_ms=self._clock.now_ms())
         transaction = self.transactions[transactional_id] = Transaction(transactional_id, entry)
         return transaction
 
@@ -160,7 +184,7 @@ class TransactionCoordinator:
             return Producer(entry.producer_id, entry.producer_epoch), transaction.last_epoch
         last_epoch = entry.producer_epoch if claim is Claim.OWNER else NO_PRODUCER_EPOCH
         if transaction.is_exhausted:
-            return Producer(self._broker.controller.next_producer_id(), 0), last_epoch
+            return Producer(self._controller.next_producer_id(), 0), last_epoch
         return Producer(entry.producer_id, entry.producer_epoch + 1), last_epoch
 
     # --- the requests of a transaction
@@ -179,12 +203,12 @@ class TransactionCoordinator:
             raise refusal("the last transaction is being ended")
         if entry.state is ONGOING and entry.partitions.issuperset(partitions):
             return
-        start_ms = entry.start_ms if entry.state is ONGOING else self._broker.clock.now_ms()
+        start_ms = entry.start_ms if entry.state is ONGOING else self._clock.now_ms()
         await self.move(transaction, ONGOING, partitions=entry.partitions.union(partitions), start_ms=start_ms)
 
     async def add_offsets(self, transactional_id: str, producer: Producer, group_id: str) -> None:
         """Add the partition that stores a group's offsets. Raises what `add_partitions` does."""
-        number = self._broker.groups.store.partition_of(group_id)
+        number = self._offsets_partition_of(group_id)
         await self.add_partitions(transactional_id, producer, [TopicPartition(CONSUMER_OFFSETS, number)])
 
     def verify(
@@ -256,7 +280,7 @@ class TransactionCoordinator:
         entry = transaction.entry
         following = entry._replace(
             state=state,
-            last_update_ms=self._broker.clock.now_ms(),
+            last_update_ms=self._clock.now_ms(),
             previous_producer_id=entry.producer_id,
             **changes,
         )
@@ -273,14 +297,14 @@ class TransactionCoordinator:
         if transaction.entry.state is not ONGOING:
             self._open.pop(transaction.transactional_id, None)
         elif not was_open and self.has(transaction):
-            transaction.began_ms = self._broker.clock.liveness_ms()
+            transaction.began_ms = self._clock.liveness_ms()
             self._open[transaction.transactional_id] = transaction
 
     # --- periodic tasks
 
     async def abort_timed_out(self) -> None:
         """Abort the transactions that are open for longer than their time-out, and fence their producers."""
-        now_ms = self._broker.clock.liveness_ms()
+        now_ms = self._clock.liveness_ms()
         turn = Turn()
         for transaction in list(self._open.values()):
             if turn.is_over:
@@ -296,7 +320,7 @@ class TransactionCoordinator:
 
     async def expire_ids(self) -> None:
         """Delete the ids that were unused for `transactional.id.expiration.ms`."""
-        limit_ms = self._broker.clock.now_ms() - self._broker.config.transactional_id_expiration_ms
+        limit_ms = self._clock.now_ms() - self._config.current.transactional_id_expiration_ms
         turn = Turn()
         for transaction in list(self.transactions.values()):
             if turn.is_over:
@@ -324,7 +348,7 @@ class TransactionCoordinator:
             return 0
         entries = (transaction.entry for transaction in self.transactions.values())
         last_ms = min((entry.last_update_ms for entry in entries if entry.state in RESTING), default=None)
-        return None if last_ms is None else last_ms + self._broker.config.transactional_id_expiration_ms
+        return None if last_ms is None else last_ms + self._config.current.transactional_id_expiration_ms
 
     async def _expire(self, transaction: Transaction) -> None:
         transaction.begin(DEAD)
@@ -334,6 +358,22 @@ class TransactionCoordinator:
             transaction.pending = None
         if self.has(transaction):
             del self.transactions[transaction.transactional_id]
+
+    # --- verification
+
+    @property
+    def verifies_partitions(self) -> bool:
+        """Whether transactional appends are verified (transaction.partition.verification.enable)."""
+        return self._config.current.transaction_partition_verification_enable
+
+    def coordinator_of(self, transactional_id: str) -> TransactionCoordinator:
+        """The coordinator of an id, on whichever broker. Raises CoordinatorNotAvailable if there is none, or it cannot
+        be reached."""
+        node_id = self.store.topic.leader_of(transactional_id)
+        broker = self._peer(node_id)
+        if broker is None:
+            raise CoordinatorNotAvailable(f"node {node_id}, the coordinator, cannot be reached")
+        return broker.transactions
 
     # --- administration
 

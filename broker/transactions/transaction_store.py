@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import InvalidRequest
@@ -13,9 +14,9 @@ from ..coordinators.internal_records import CorruptRecord, LastValues, replayed
 from .transaction_records import Entry, decode_entry, decode_key, encode_entry, encode_key
 
 if TYPE_CHECKING:
-    from ..broker import Broker
     from ..coordinators.loader import Steps
     from ..replication.partition import Partition
+    from ..replication.replica_manager import ReplicaManager
 
 log = logging.getLogger("kmini.internal_topics")
 
@@ -26,14 +27,16 @@ FLEXIBLE_SINCE = 1
 class TransactionStore:
     """The log side of the transaction coordinator. Belongs to the broker's loop."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self.topic = CoordinatorTopic(broker, TRANSACTION_STATE)
-
-    @property
-    def _value_version(self) -> int:
-        level = next((one.level for one in self._broker.features if one.name == "transaction.version"), 0)
-        return 1 if level >= FLEXIBLE_SINCE else 0
+    def __init__(
+        self,
+        replica_manager: ReplicaManager,
+        create_topic: Callable[[str], object],
+        transaction_version: Callable[[], int],
+    ) -> None:
+        """`transaction_version` gives the level of that feature that is in force."""
+        self._config = replica_manager.config
+        self._transaction_version = transaction_version
+        self.topic = CoordinatorTopic(TRANSACTION_STATE, replica_manager, create_topic)
 
     def check(self, transactional_id: str) -> None:
         """Check that this broker coordinates the id. Raises InvalidRequest for an invalid id, NotCoordinator if another
@@ -50,11 +53,12 @@ class TransactionStore:
 
     async def write(self, transactional_id: str, entry: Entry | None) -> None:
         """Store an entry; None deletes the id. Raises CoordinatorNotAvailable, NotCoordinator or UnknownServerError."""
-        value = None if entry is None else encode_entry(entry, self._value_version)
+        version = 1 if self._transaction_version() >= FLEXIBLE_SINCE else 0
+        value = None if entry is None else encode_entry(entry, version)
         await self.topic.append(
             transactional_id,
             [(encode_key(transactional_id), value)],
-            timeout_ms=self._broker.config.request_timeout_ms,
+            timeout_ms=self._config.current.request_timeout_ms,
         )
 
     def load(self, partition: Partition, take: Take[Entry]) -> Steps:

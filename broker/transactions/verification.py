@@ -33,25 +33,31 @@ from ...protocol.errors import (
 from ..coordinators.coordinator_topic import Producer
 
 if TYPE_CHECKING:
-    from ..broker import Broker
     from ..replication.partition import Partition
+    from .transaction_coordinator import TransactionCoordinator
 
 _RETRIABLE = (ConcurrentTransactions, CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator)
 
 
 def verify(
-    broker: Broker, transactional_id: str, producer: Producer, partition: Partition, *, knows_abortable: bool
+    transactions: TransactionCoordinator,
+    transactional_id: str,
+    producer: Producer,
+    partition: Partition,
+    *,
+    knows_abortable: bool,
 ) -> None:
-    """Raise the error for the client unless the partition is part of the producer's open transaction.
+    """Raise the error for the client unless the partition is part of the producer's open transaction. `transactions` is
+    the coordinator of this broker, which finds that of the id.
 
     `knows_abortable` says whether the client knows TRANSACTION_ABORTABLE.
     """
-    if not broker.config.transaction_partition_verification_enable or is_open(partition, producer):
+    if not transactions.verifies_partitions or is_open(partition, producer):
         return
     topic_partition = partition.topic_partition
     try:
-        coordinator = broker.transactions.store.topic.coordinator_broker(transactional_id)
-        code = coordinator.transactions.verify(transactional_id, producer, [topic_partition])[topic_partition]
+        coordinator = transactions.coordinator_of(transactional_id)
+        code = coordinator.verify(transactional_id, producer, [topic_partition])[topic_partition]
     except KafkaError as error:
         raise for_client(error) from error
     if code != NONE:
@@ -59,14 +65,16 @@ def verify(
         raise error_class("the partition was not added to the transaction")
 
 
-async def add_partition(broker: Broker, transactional_id: str, producer: Producer, partition: Partition) -> None:
+async def add_partition(
+    transactions: TransactionCoordinator, transactional_id: str, producer: Producer, partition: Partition
+) -> None:
     """Add the partition to the producer's transaction, as version 2 of transactions does implicitly. Raises what
     `verify` does, and CONCURRENT_TRANSACTIONS, which its clients know."""
     if is_open(partition, producer):
         return
     try:
-        coordinator = broker.transactions.store.topic.coordinator_broker(transactional_id)
-        await coordinator.transactions.add_partitions(transactional_id, producer, [partition.topic_partition])
+        coordinator = transactions.coordinator_of(transactional_id)
+        await coordinator.add_partitions(transactional_id, producer, [partition.topic_partition])
     except ConcurrentTransactions:
         raise
     except KafkaError as error:

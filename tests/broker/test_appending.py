@@ -82,7 +82,7 @@ def test_an_append_is_settled_when_the_replicas_in_sync_have_it() -> None:
 
         async def append(timeout_ms: int) -> int:
             appended = await validate_and_append(core, led, batch(), Unattended())
-            await settled(core, led, appended.last_offset, timeout_ms)
+            await settled(core.replica_manager, led, appended.last_offset, timeout_ms)
             return led.log.high_watermark
 
         assert run(cluster, append(30_000)) == 1
@@ -100,7 +100,7 @@ def test_a_wait_for_replicas_ends_with_an_error_when_the_partition_goes() -> Non
 
         async def append_and_delete() -> None:
             appended = await validate_and_append(core, led, batch(), Unattended())
-            waiting = asyncio.ensure_future(settled(core, led, appended.last_offset, 60_000))
+            waiting = asyncio.ensure_future(settled(core.replica_manager, led, appended.last_offset, 60_000))
             await asyncio.sleep(0)  # let it wait
             await cluster._operations.delete_topic("orders")
             await waiting

@@ -16,7 +16,7 @@ from kmini.broker.clock import MovableClock
 from kmini.broker.controller import topics
 from kmini.broker.coordinators.coordinator_topic import Producer
 from kmini.broker.local_cluster import LocalCluster
-from kmini.broker.transactions.markers import Marker, write_markers
+from kmini.broker.transactions.markers import Marker
 from kmini.client import Client
 from kmini.client.address import parse_addresses
 from kmini.client.connection import Connection
@@ -307,7 +307,7 @@ async def test_offsets_of_a_transaction_are_shown_when_the_replicas_have_its_mar
     producer = await transactional_commit(world, 2)
     await world.hold()
     marker = Marker(producer, is_commit=True, coordinator_epoch=0)
-    writing = asyncio.ensure_future(write_markers(world.leader, marker, [OFFSETS]))
+    writing = asyncio.ensure_future(world.leader.marker_writer.write(marker, [OFFSETS]))
     await asyncio.sleep(0)
     log = world.leader.partitions[OFFSETS].log
     assert log.high_watermark < log.log_end_offset

@@ -21,7 +21,7 @@ from kmini.broker.coordinators.loader import Loading, without_collection
 from kmini.broker.groups.committed_offsets import CommittedOffset
 from kmini.broker.groups.group_records import encode_offset, offset_key, offset_key_prefix
 from kmini.broker.replication.partition import Partition
-from kmini.broker.transactions.markers import Marker, write_markers
+from kmini.broker.transactions.markers import Marker
 from kmini.protocol.errors import CoordinatorLoadInProgress, NotLeaderOrFollower
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
@@ -215,10 +215,10 @@ async def test_a_partition_that_is_being_loaded_takes_no_marker(broker: Broker, 
     steps = broker.groups.load(partition)
     marker, end = Marker(Producer(1, 0), is_commit=True, coordinator_epoch=0), partition.log.log_end_offset
     where = partition.topic_partition
-    assert await write_markers(broker, marker, [where]) == {where: NotLeaderOrFollower.code}
+    assert await broker.marker_writer.write(marker, [where]) == {where: NotLeaderOrFollower.code}
     assert partition.log.log_end_offset == end
     deque(steps, maxlen=0)
-    assert await write_markers(broker, marker, [where]) == {where: 0}
+    assert await broker.marker_writer.write(marker, [where]) == {where: 0}
 
 
 async def test_a_transactional_id_is_being_loaded_until_the_last_step(broker: Broker) -> None:

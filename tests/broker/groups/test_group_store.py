@@ -65,7 +65,7 @@ def held(offsets: CommittedOffsets) -> dict[TopicPartition, int]:
 
 
 def records_of(store: GroupStore, group_id: str) -> list[Record]:
-    log = store._broker.partitions[TopicPartition(CONSUMER_OFFSETS, store.partition_of(group_id))].log
+    log = store._replica_manager.partitions[TopicPartition(CONSUMER_OFFSETS, store.partition_of(group_id))].log
     return decode_all(log.read(0, 1 << 20, limit_offset=log.high_watermark))
 
 
@@ -110,7 +110,7 @@ async def test_the_topic_is_made_when_a_coordinator_is_asked_for(start_broker: S
 
 
 async def test_it_has_eight_partitions_and_as_many_replicas_as_there_are_brokers(store: GroupStore) -> None:
-    topic = store._broker.controller.topics[CONSUMER_OFFSETS]
+    topic = store._replica_manager.controller.topics[CONSUMER_OFFSETS]
     assert (len(topic.partitions), topic.replication_factor) == (8, 1)
 
 
@@ -129,7 +129,7 @@ async def test_a_group_has_a_name(store: GroupStore) -> None:
 
 
 async def test_a_partition_that_is_led_elsewhere_is_coordinated_elsewhere(store: GroupStore) -> None:
-    del store._broker.partitions[TopicPartition(CONSUMER_OFFSETS, store.partition_of("g"))]
+    del store._replica_manager.partitions[TopicPartition(CONSUMER_OFFSETS, store.partition_of("g"))]
     with pytest.raises(NotCoordinator):
         store.check("g")
 
@@ -154,13 +154,13 @@ async def test_offsets_are_written_as_one_batch_and_then_show(store: GroupStore)
     offsets = await commit(store, "g", PARTITION, TopicPartition("orders", 4), TopicPartition("other", 0))
     assert held(offsets) == {PARTITION: 42, ("orders", 4): 42, ("other", 0): 42}
     records = records_of(store, "g")
-    now_ms = store._broker.clock.now_ms()
+    now_ms = store._replica_manager.clock.now_ms()
     assert [record.key for record in records] == [
         key_of(offset_key_prefix("g", topic), partition) for topic, partition in offsets
     ]
     assert {record.value for record in records} == {encode_offset(OFFSET)}
     assert all(now_ms - 60_000 < record.timestamp <= now_ms for record in records)
-    log = store._broker.partitions[TopicPartition(CONSUMER_OFFSETS, store.partition_of("g"))].log
+    log = store._replica_manager.partitions[TopicPartition(CONSUMER_OFFSETS, store.partition_of("g"))].log
     assert len(list(log.segments.active.headers())) == 1
 
 
@@ -207,7 +207,7 @@ async def test_forgetting_a_group_with_very_many_offsets_takes_several_batches(s
 
 async def test_a_batch_that_can_take_one_record_only_is_filled_and_written_again_and_again(store: GroupStore) -> None:
     offsets = await commit(store, "g", *(TopicPartition("orders", number) for number in range(5)))
-    log = store._broker.partitions[TopicPartition(CONSUMER_OFFSETS, store.partition_of("g"))].log
+    log = store._replica_manager.partitions[TopicPartition(CONSUMER_OFFSETS, store.partition_of("g"))].log
     log.config = log.config.replace(max_message_bytes=110)
     await store.write_tombstone("g", offsets)
     assert stored_groups(store) == {}
@@ -236,7 +236,7 @@ async def test_a_log_that_refuses_leaves_memory_as_it_was(
     store: GroupStore, monkeypatch: pytest.MonkeyPatch, why: KafkaError, told: type[KafkaError]
 ) -> None:
     offsets = await commit(store, "g")
-    partition = store._broker.partitions[TopicPartition(CONSUMER_OFFSETS, store.partition_of("g"))]
+    partition = store._replica_manager.partitions[TopicPartition(CONSUMER_OFFSETS, store.partition_of("g"))]
 
     def refuse() -> None:
         raise why
@@ -259,7 +259,7 @@ async def test_a_group_that_no_batch_can_take_is_a_server_error(store: GroupStor
 async def test_who_commits_waits_for_the_replicas_and_not_for_ever(
     store: GroupStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    partition = store._broker.partitions[TopicPartition(CONSUMER_OFFSETS, store.partition_of("g"))]
+    partition = store._replica_manager.partitions[TopicPartition(CONSUMER_OFFSETS, store.partition_of("g"))]
     monkeypatch.setattr(type(partition.log), "update_high_watermark", lambda *_: False)
     waits: list[tuple[Any, int]] = []
 
@@ -267,7 +267,7 @@ async def test_who_commits_waits_for_the_replicas_and_not_for_ever(
         waits.append((operation, timeout_ms))
         return False
 
-    monkeypatch.setattr(store._broker.purgatory, "wait", expire)
+    monkeypatch.setattr(store._replica_manager.purgatory, "wait", expire)
     with pytest.raises(CoordinatorNotAvailable) as refusal:
         await commit(store, "g")
     assert isinstance(refusal.value.__cause__, RequestTimedOut)
@@ -347,7 +347,7 @@ async def test_all_fields_of_an_offset_come_back(store: GroupStore) -> None:
 
 
 def append(store: GroupStore, group_id: str, batch: bytearray, *, marker: bool = False) -> None:
-    partition = store._broker.partitions[TopicPartition(CONSUMER_OFFSETS, store.partition_of(group_id))]
+    partition = store._replica_manager.partitions[TopicPartition(CONSUMER_OFFSETS, store.partition_of(group_id))]
     origin = Origin.COORDINATOR if marker else Origin.REPLICATION
     partition.log.append_as_leader(ValidatedRecords.of(batch), leader_epoch=1, now_ms=1, origin=origin)
     partition.log.update_high_watermark(partition.log.log_end_offset)
@@ -404,7 +404,9 @@ def _replay(store: GroupStore, group_id: str) -> dict[str, LoadedGroup]:
     """Of the group's partition, with groups that do not belong there."""
     from kmini.broker.groups.group_loader import read_groups
 
-    return read_groups(store._broker.partitions[TopicPartition(CONSUMER_OFFSETS, store.partition_of(group_id))].log)
+    return read_groups(
+        store._replica_manager.partitions[TopicPartition(CONSUMER_OFFSETS, store.partition_of(group_id))].log
+    )
 
 
 def test_a_group_in_a_partition_where_it_does_not_belong_is_left_out(

@@ -239,9 +239,9 @@ async def test_somebody_elses_marker_ends_the_sending(bank: Bank) -> None:
     producer = await bank.init()
     await bank.begin(producer)
     bank.write(producer, b"a")
-    from kmini.broker.transactions.markers import Marker, write_markers
+    from kmini.broker.transactions.markers import Marker
 
-    assert await write_markers(bank.broker, Marker(producer, False, 7), [ORDERS]) == {ORDERS: 0}
+    assert await bank.broker.marker_writer.write(Marker(producer, False, 7), [ORDERS]) == {ORDERS: 0}
     await bank.end(producer)
     assert bank.state() is PREPARE_COMMIT
     assert len(bank.coordinator.markers) == 0

@@ -23,7 +23,7 @@ OpenBank = Callable[..., Awaitable[Bank]]
 
 def verify(bank: Bank, producer: Producer, *, name: str = "t", knows_abortable: bool = True) -> None:
     partition = bank.broker.partitions[ORDERS]
-    verification.verify(bank.broker, name, producer, partition, knows_abortable=knows_abortable)
+    verification.verify(bank.coordinator, name, producer, partition, knows_abortable=knows_abortable)
 
 
 async def test_a_partition_that_was_added_takes_part(bank: Bank) -> None:
@@ -84,8 +84,8 @@ async def test_it_can_be_switched_off(open_bank: OpenBank) -> None:
 async def test_in_the_second_version_of_transactions_a_partition_joins_unasked(bank: Bank) -> None:
     producer = await bank.init()
     partition = bank.broker.partitions[ORDERS]
-    await verification.add_partition(bank.broker, "t", producer, partition)
+    await verification.add_partition(bank.coordinator, "t", producer, partition)
     assert bank.state() is ONGOING
     assert bank.transaction().entry.partitions == {ORDERS}
     with pytest.raises(InvalidProducerEpoch):
-        await verification.add_partition(bank.broker, "t", producer._replace(epoch=9), partition)
+        await verification.add_partition(bank.coordinator, "t", producer._replace(epoch=9), partition)

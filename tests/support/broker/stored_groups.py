@@ -13,7 +13,7 @@ def stored_groups(store: GroupStore) -> dict[str, LoadedGroup]:
     """All of them, by id."""
     groups: dict[str, LoadedGroup] = {}
     for number in range(store.topic.partition_count):
-        partition = store._broker.partitions.get(TopicPartition(CONSUMER_OFFSETS, number))
+        partition = store._replica_manager.partitions.get(TopicPartition(CONSUMER_OFFSETS, number))
         if partition is not None:
             deque(store.load(partition, groups.__setitem__), maxlen=0)
     return groups
