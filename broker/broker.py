@@ -107,8 +107,7 @@ class Broker:
         )
         slots = config.max_incremental_fetch_session_cache_slots
         self.fetch_sessions = FetchSessions(self.replica_manager, slots, clock)
-        create_topic = partial(topics.create_missing, self)
-        group_store = GroupStore(self.replica_manager, create_topic)
+        group_store = GroupStore(self.replica_manager, self._create_missing_topic)
         self.groups = GroupCoordinator(config, clock, group_store)
         self.transactional_offsets = TransactionalOffsets(self.groups, clock)
         self.marker_writer = MarkerWriter(self.replica_manager, group_store.topic, self.transactional_offsets)
@@ -116,7 +115,7 @@ class Broker:
             self.dynamic_config,
             clock,
             controller,
-            TransactionStore(self.replica_manager, create_topic, self._transaction_version),
+            TransactionStore(self.replica_manager, self._create_missing_topic, self._transaction_version),
             group_store.partition_of,
             self.peer,
         )
@@ -296,6 +295,9 @@ class Broker:
     def features(self) -> list[Feature]:
         """The cluster's features, each at the level that is in force."""
         return self.services.features
+
+    def _create_missing_topic(self, name: str) -> Topic:
+        return topics.create_missing(self, name)
 
     def _transaction_version(self) -> int:
         return next((feature.level for feature in self.features if feature.name == "transaction.version"), 0)
