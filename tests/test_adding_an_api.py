@@ -103,8 +103,7 @@ def ask(bootstrap):
 
 async def main(directory):
     settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "authorizer.class.name": STANDARD}
-    broker = Broker(BrokerConfig.parse(settings), directory, is_temporary=True)
-    await broker.start()
+    broker = await Broker.start(BrokerConfig.parse(settings), directory, is_temporary=True)
     try:
         broker.controller.create_acls([RULE])
         return await asyncio.to_thread(ask, broker.server.listeners[0].address)

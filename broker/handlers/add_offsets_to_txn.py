@@ -1,6 +1,6 @@
-"""AddOffsetsToTxn, versions 0 to 4: a transaction is about to commit offsets of a group (KIP-98).
+"""AddOffsetsToTxn, versions 0 to 4: announce that a transaction will commit offsets of a group (KIP-98).
 
-The partition of `__consumer_offsets` that keeps the group takes part from now on.
+The group's partition of `__consumer_offsets` joins the transaction.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FENCED_SINCE = 2
     guard=demands("transactional_id", "group_id"),
 )
 async def add_offsets_to_txn(request: AddOffsetsToTxnRequest, context: Context) -> AddOffsetsToTxnResponse:
-    """Have the group's partition take part."""
+    """Add the group's partition to the transaction."""
     producer = Producer(request.producer_id, request.producer_epoch)
     try:
         await context.broker.transactions.add_offsets(request.transactional_id, producer, request.group_id)

@@ -1,9 +1,12 @@
-"""AddPartitionsToTxn, versions 0 to 5: partitions that a transaction is about to write to (KIP-98).
+"""AddPartitionsToTxn, versions 0 to 5: announce the partitions that a transaction will write to (KIP-98).
 
-Clients send versions 0 to 3. One partition that there is not, or that is internal (TOPIC_AUTHORIZATION_FAILED), has all
-of them refused: the others are OPERATION_NOT_ATTEMPTED. Brokers send version 4 and 5 for many transactions at once,
-each answered by itself, to add partitions or (`verify_only`) to ask whether they take part (KIP-890). A producer whose
-epoch is over is told INVALID_PRODUCER_EPOCH before version 2, and PRODUCER_FENCED from there on (KIP-588).
+Clients send versions 0 to 3. All partitions of a request join the transaction, or none: beside an unknown or an
+internal partition (TOPIC_AUTHORIZATION_FAILED) the others are answered OPERATION_NOT_ATTEMPTED. Brokers send versions 4
+and 5, for many transactions at once, to add partitions or (`verify_only`) to ask whether they take part (KIP-890); each
+transaction is answered by itself.
+
+A producer with an old epoch gets INVALID_PRODUCER_EPOCH before version 2, and PRODUCER_FENCED from version 2 on
+(KIP-588).
 """
 
 from __future__ import annotations
@@ -95,7 +98,7 @@ def _not_added(topics: list[Any], code_of: Callable[[str, int], int]) -> AddPart
     guard=guard,
 )
 async def add_partitions_to_txn(request: AddPartitionsToTxnRequest, context: Context) -> AddPartitionsToTxnResponse:
-    """Add the partitions of each transaction: all of them or none."""
+    """Add the partitions of each transaction, all or none."""
     if context.version < BATCHED_SINCE:
         asked = Transaction(
             transactional_id=request.v3_and_below_transactional_id,
@@ -138,7 +141,7 @@ async def _codes(asked: Transaction, context: Context) -> Mapping[TopicPartition
 
 
 async def _refused(partitions: Sequence[TopicPartition], context: Context) -> dict[TopicPartition, int]:
-    """Those that no transaction can have, and why."""
+    """The partitions that no transaction may have, with their error codes."""
     refused: dict[TopicPartition, int] = {}
     turn = Turn()
     for topic_partition in partitions:
@@ -170,7 +173,7 @@ def _results(topics: Iterable[TxnTopic], codes: Mapping[TopicPartition, int]) ->
 
 
 def code_for(error: KafkaError, version: int, fenced_since: int) -> int:
-    """What is told where PRODUCER_FENCED is known from a version on."""
+    """The error code of a fenced producer: PRODUCER_FENCED from FENCED_SINCE on."""
     if isinstance(error, ProducerFenced) and version < fenced_since:
         return InvalidProducerEpoch.code
     return error.code

@@ -1,4 +1,4 @@
-"""AlterClientQuotas, versions 0 and 1 (KIP-546): quotas are checked and stored as by Apache Kafka, without effect."""
+"""AlterClientQuotas, versions 0 and 1 (KIP-546): check and store quotas by Apache Kafka's rules, without effect."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def refused(request: AlterClientQuotasRequest, code: int) -> AlterClientQuotasRe
     guard=on_cluster(refused),
 )
 async def alter_client_quotas(request: AlterClientQuotasRequest, context: Context) -> AlterClientQuotasResponse:
-    """Change the quotas of each entity, all or none of them. One that is named twice is refused, once."""
+    """Change the quotas of every entity, or of none. An entity that the request names twice is refused, and answered
+    once."""
     entries = {name_of(_entity(entry)): entry for entry in request.entries}
     times_named = Counter(name_of(_entity(entry)) for entry in request.entries)
     answers = []

@@ -1,7 +1,7 @@
-"""AlterConfigs, versions 0 to 2: the settings of topics and of this broker, each as a whole (KIP-133).
+"""AlterConfigs, versions 0 to 2: replace all settings of topics and of this broker (KIP-133).
 
-A setting that is not named goes back to its default; IncrementalAlterConfigs takes the others as they are. Loggers have
-no part in it. The rules are in `config_changes.py`.
+A setting that the request does not name returns to its default; IncrementalAlterConfigs leaves such settings alone.
+Loggers cannot be altered. `config_changes.py` has the rules.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ R = TypeVar("R")
     AlterConfigsRequest, needs=on_each_config_resource(AclOperation.ALTER_CONFIGS), guard=config_resource_by_resource
 )
 async def alter_configs(request: AlterConfigsRequest, context: Context) -> AlterConfigsResponse:
-    """Replace the settings of each resource, or say why not."""
+    """Replace the settings of each resource; each has its own outcome."""
     alterations = [
         Alteration(
             resource.resource_type,
@@ -39,7 +39,7 @@ async def alter_configs(request: AlterConfigsRequest, context: Context) -> Alter
 
 
 def told(kind: Callable[..., R], alterations: Sequence[Alteration], outcomes: Sequence[KafkaError | None]) -> list[R]:
-    """What became of each resource, as the `kind` of an answer that tells it."""
+    """The outcome of each resource, as resources of the response."""
     return [
         kind(
             error_code=error.code if error else NONE,

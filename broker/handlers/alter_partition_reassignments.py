@@ -1,6 +1,6 @@
 """AlterPartitionReassignments, versions 0 and 1: give partitions other replicas (KIP-455, KIP-860).
 
-An assignment is accepted and goes on by itself; ListPartitionReassignments tells what is under way.
+The answer comes when the reassignments have begun; ListPartitionReassignments lists those that go on.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def refused(request: AlterPartitionReassignmentsRequest, code: int) -> AlterPart
 async def alter_partition_reassignments(
     request: AlterPartitionReassignmentsRequest, context: Context
 ) -> AlterPartitionReassignmentsResponse:
-    """Begin each reassignment, or say why not."""
+    """Begin each reassignment; each has its own outcome."""
     refusal = RequestTimedOut("the request allows no time") if request.timeout_ms <= 0 else None
     turn = Turn()
     topics = []

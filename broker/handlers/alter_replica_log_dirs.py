@@ -1,6 +1,6 @@
 """AlterReplicaLogDirs, versions 0 to 2: move replicas to another directory of the broker (KIP-113).
 
-There is one log directory here: what is to go there is there already, and any other is LOG_DIR_NOT_FOUND.
+The broker has one log directory: a move to it has no effect, and a move to another is LOG_DIR_NOT_FOUND.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def refused(request: AlterReplicaLogDirsRequest, code: int) -> AlterReplicaLogDi
 
 @handles(AlterReplicaLogDirsRequest, needs=[whole(AclOperation.ALTER, ResourceType.CLUSTER)], guard=on_cluster(refused))
 async def alter_replica_log_dirs(request: AlterReplicaLogDirsRequest, context: Context) -> AlterReplicaLogDirsResponse:
-    """Look at every move; of several for one partition the last counts."""
+    """Check every move. Of several moves of one partition the last counts."""
     wanted = {
         TopicPartition(topic.name, partition): directory.path
         for directory in request.dirs

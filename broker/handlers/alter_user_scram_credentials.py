@@ -30,7 +30,7 @@ def refused(request: AlterUserScramCredentialsRequest, code: int) -> AlterUserSc
 async def alter_user_scram_credentials(
     request: AlterUserScramCredentialsRequest, context: Context
 ) -> AlterUserScramCredentialsResponse:
-    """Do what is asked for each user, or nothing of it."""
+    """Change the credentials of each user; all changes of a user, or none."""
     outcomes = alter(context.broker.controller, request.deletions, request.upsertions)
     return AlterUserScramCredentialsResponse(
         results=[

@@ -1,6 +1,6 @@
-"""CreateAcls, versions 0 to 3: add access rules, each for itself (KIP-140, KIP-290).
+"""CreateAcls, versions 0 to 3: add access rules, each by itself (KIP-140, KIP-290).
 
-A rule that there is already is created once more without effect. SECURITY_DISABLED without an authorizer.
+A rule that exists is created again without effect. Without an authorizer the answer is SECURITY_DISABLED.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..security.resources import AclOperation, ResourceType
 from .describe_acls import NO_AUTHORIZER, check_known
 
 MAX_ACLS = 100_000
-"""How many rules a cluster may have. Kafka sets no limit."""
+"""Access rules that a cluster may have. Apache Kafka sets no limit."""
 
 Result = CreateAclsResponse.Result
 
@@ -28,7 +28,7 @@ def refused(request: CreateAclsRequest, code: int) -> CreateAclsResponse:
 
 @handles(CreateAclsRequest, needs=[whole(AclOperation.ALTER, ResourceType.CLUSTER)], guard=on_cluster(refused))
 async def create_acls(request: CreateAclsRequest, context: Context) -> CreateAclsResponse:
-    """Add those that mean something."""
+    """Add the valid rules; each rule has its own outcome."""
     for rule in request.creations:
         check_known(rule.resource_type, rule.resource_pattern_type, rule.operation, rule.permission_type)
     if context.broker.server.authorizer is None:

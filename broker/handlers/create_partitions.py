@@ -1,7 +1,7 @@
-"""CreatePartitions, versions 0 to 3: more partitions for topics, each topic by itself (KIP-195).
+"""CreatePartitions, versions 0 to 3: add partitions to topics, each topic by itself (KIP-195).
 
-When the answer goes out, the new partitions have their leaders and take records. `timeout_ms` therefore has no meaning
-here. The rules are `topic_plans.plan_partitions`, in the order in which Kafka has them.
+When the answer goes out, the new partitions have their leaders and accept records, so `timeout_ms` has no meaning here.
+`topic_plans.plan_partitions` has the rules, in Kafka's order.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def refused(topic: CreatePartitionsRequest.Topic, code: int) -> CreatePartitions
     guard=topic_by_topic(refused, answers="results"),
 )
 async def create_partitions(request: CreatePartitionsRequest, context: Context) -> CreatePartitionsResponse:
-    """Let each topic grow, or say why not."""
+    """Add partitions to each topic; each has its own outcome."""
     broker = context.broker
     times_named = Counter(wish.name for wish in request.topics)
     room = topic_plans.MAX_NEW_PARTITIONS

@@ -1,7 +1,7 @@
-"""CreateTopics, versions 0 to 7: each topic by itself, all that can be made in one transaction.
+"""CreateTopics, versions 0 to 7: create topics, each with its own outcome, all in one transaction.
 
-When the answer goes out, every partition has its leader and takes records: clients need not wait for metadata to
-spread. `timeout_ms` therefore has no meaning here. The rules are `topic_plans.plan`, in Kafka's order.
+When the answer goes out, every partition has its leader and accepts records: clients need not wait for metadata to
+spread, and `timeout_ms` has no meaning here. `topic_plans.plan` has the rules, in Kafka's order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..security.resources import AclOperation, ResourceType
 from ..settings.setting_descriptions import topic_settings
 
 DESCRIBED_SINCE = 5
-"""The first version whose answer tells what the topic became (KIP-525)."""
+"""The first version whose answer has partitions, replicas and settings of the new topic (KIP-525)."""
 
 UNKNOWN_COUNT = -1
 """The partitions and replicas of a created topic in the answer to a client that may not see its settings."""
@@ -60,7 +60,7 @@ async def guard(call: Call) -> CreateTopicsResponse:
     guard=guard,
 )
 async def create_topics(request: CreateTopicsRequest, context: Context) -> CreateTopicsResponse:
-    """Plan every topic, make the planned ones together, answer for each."""
+    """Plan every topic, create the planned ones together, and answer for each."""
     outcomes = await _plan_all(request, context)
     planned = [outcome for outcome in outcomes.values() if isinstance(outcome, Topic)]
     if not request.validate_only:
@@ -73,7 +73,7 @@ async def create_topics(request: CreateTopicsRequest, context: Context) -> Creat
 
 
 async def _plan_all(request: CreateTopicsRequest, context: Context) -> dict[str, Topic | KafkaError]:
-    """For every name, the topic to make or why there will be none."""
+    """By name, the topic to create or the reason not to."""
     times_named = Counter(wish.name for wish in request.topics)
     room = topic_plans.MAX_NEW_PARTITIONS
     outcomes: dict[str, Topic | KafkaError] = {}

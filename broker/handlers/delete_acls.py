@@ -1,6 +1,7 @@
 """DeleteAcls, versions 0 to 3: remove the access rules that filters match (KIP-140, KIP-290).
 
-Every filter tells what it matched, also what another one has matched too. SECURITY_DISABLED without an authorizer.
+Every filter is answered with the rules that it matches, including those that another filter matches as well. Without an
+authorizer the answer is SECURITY_DISABLED.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def refused(request: DeleteAclsRequest, code: int) -> DeleteAclsResponse:
 
 @handles(DeleteAclsRequest, needs=[whole(AclOperation.ALTER, ResourceType.CLUSTER)], guard=on_cluster(refused))
 async def delete_acls(request: DeleteAclsRequest, context: Context) -> DeleteAclsResponse:
-    """Find what each filter matches, then delete it all at once."""
+    """Find the rules that each filter matches, then delete all of them together."""
     for f in request.filters:
         check_known(f.resource_type_filter, f.pattern_type_filter, f.operation, f.permission_type)
     if context.broker.server.authorizer is None:

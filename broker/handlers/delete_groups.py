@@ -1,4 +1,4 @@
-"""DeleteGroups, versions 0 to 2: forget groups that have no members, and their offsets (KIP-229)."""
+"""DeleteGroups, versions 0 to 2: delete groups without members, and their offsets (KIP-229)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def guard(call: Call) -> DeleteGroupsResponse:
 
 @handles(DeleteGroupsRequest, needs=[each(AclOperation.DELETE, ResourceType.GROUP)], guard=guard)
 async def delete_groups(request: DeleteGroupsRequest, context: Context) -> DeleteGroupsResponse:
-    """Delete each, whatever becomes of the others; one that is named twice, once."""
+    """Delete each group; each has its own outcome. A group that is named twice is answered once."""
     results = []
     turn = Turn()
     for group_id in dict.fromkeys(request.groups_names):

@@ -1,8 +1,8 @@
 """DeleteRecords, versions 0 to 2 (KIP-107): raise log start offsets, and answer when every live replica has followed.
 
-Unlike Apache Kafka, which leaves both to periodic tasks, whole segments below the new log start offset leave the log
-with the request, and the offset is in the checkpoint file before it is answered: what was said to be deleted stays
-deleted after a kill.
+Apache Kafka leaves the files and the checkpoint to periodic tasks. Here the request removes whole segments below the
+new log start offset, and the offset is in the checkpoint file before the answer: deleted records stay deleted after a
+kill.
 """
 
 from collections.abc import Callable
@@ -83,8 +83,8 @@ class Deletion:
         self._offset = self._partition.delete_records(self._offset, self._after_checkpoint.append)
 
     def delete_files(self) -> None:
-        """Take the segments below the log start out of the log, unless the deletion has failed, or the log is no longer
-        this leader's: then retention does it."""
+        """Remove the segments below the log start offset from the log. Retention does so where the deletion has failed
+        or the partition has another leader by now."""
         if self.error is not None or self._lost() is not None:
             return
         try:
@@ -95,8 +95,8 @@ class Deletion:
         self._broker.replica_manager.offsets_changed(self.topic_partition)
 
     def is_pending(self) -> bool:
-        """Whether it has neither failed nor reached every live replica (step 4). What it has come to then stays its
-        outcome, whatever happens while the request waits for others."""
+        """Whether the deletion has neither failed nor reached every live replica (step 4). Its outcome then stays,
+        while the request waits for other partitions."""
         if self._outcome is None:
             error = self.error or self._lost()
             if error is not None:
@@ -106,7 +106,7 @@ class Deletion:
         return self._outcome is None
 
     def _lost(self) -> KafkaError | None:
-        """Why this broker can no longer say when the replicas have followed, if so."""
+        """The reason why this broker cannot say any more when the replicas have followed, or None."""
         if self._broker.partitions.get(self.topic_partition) is self._partition:
             return None
         if self._broker.controller.topic(self.topic_partition.topic) is None:
@@ -114,8 +114,8 @@ class Deletion:
         return NotLeaderOrFollower("leadership moved while the deletion waited")
 
     def outcome(self) -> tuple[int, int]:
-        """The low watermark and error code to answer. A time-out tells how far the slowest replica got; what was
-        deleted stays so."""
+        """The low watermark and error code to answer. With REQUEST_TIMED_OUT the low watermark shows how far the
+        slowest replica has followed; the deletion stays in effect."""
         self.is_pending()
         return self._outcome or (self._partition.low_watermark, RequestTimedOut.code)
 
@@ -136,8 +136,7 @@ class DelayedDelete(Operation):
 
 
 async def persist(broker: "Broker", deletions: list[Deletion]) -> None:
-    """Have the new offsets in the checkpoint before anyone is told of them; requests at the same time share the
-    write."""
+    """Write the new offsets to the checkpoint before they are answered. Requests at the same time share the write."""
     try:
         await broker.services.log_start_checkpoint.written()
     except OSError as error:

@@ -1,6 +1,6 @@
-"""DeleteTopics, versions 0 to 6: by name, from version 6 on by id too (KIP-516); all together, in one transaction.
+"""DeleteTopics, versions 0 to 6: delete topics by name, from version 6 on also by id (KIP-516), all in one transaction.
 
-The topic is gone when the answer goes out, and its name is free; its files follow after `file.delete.delay.ms`.
+When the answer goes out, the topic is gone and its name is free; its files follow after `file.delete.delay.ms`.
 """
 
 import asyncio
@@ -70,7 +70,7 @@ async def guard(call: Call) -> Any:
     guard=guard,
 )
 async def delete_topics(request: DeleteTopicsRequest, context: Context) -> DeleteTopicsResponse:
-    """Find every topic, remove the found ones together, answer for each."""
+    """Find every topic, delete the found ones together, and answer for each."""
     wishes = _wishes(request, context.version)
     outcomes = await _find_all(wishes, context)
     controller = context.broker.controller
@@ -89,7 +89,7 @@ def _wishes(request: DeleteTopicsRequest, version: int) -> list[Wish]:
 
 
 async def _find_all(wishes: list[Wish], context: Context) -> dict[Wish, Topic | KafkaError]:
-    """For every wish, the topic that it means or why nothing will be deleted."""
+    """By what the request names, the topic or the reason not to delete it."""
     controller = context.broker.controller
     if not context.broker.config.delete_topic_enable:
         error = TopicDeletionDisabled if context.version >= DELETION_DISABLED_SINCE else InvalidRequest

@@ -1,6 +1,6 @@
-"""DescribeAcls, versions 0 to 3: the access rules that a filter matches (KIP-140, KIP-290).
+"""DescribeAcls, versions 0 to 3: list the access rules that a filter matches (KIP-140, KIP-290).
 
-SECURITY_DISABLED without an authorizer; user interfaces expect it.
+Without an authorizer the answer is SECURITY_DISABLED, as user interfaces expect.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from ..security.resources import AclOperation, ResourceType
 NO_AUTHORIZER = "no authorizer is configured"
 
 UNKNOWN = 0
-"""The type, pattern, operation or permission that clients take a number they do not know for. Kafka hangs up on it."""
+"""The code to which clients decode an unknown type, pattern, operation or permission. As in Apache Kafka, the
+connection is closed."""
 
 Resource = DescribeAclsResponse.Resource
 
@@ -28,7 +29,7 @@ Resource = DescribeAclsResponse.Resource
     guard=on_cluster(refused_by_code(DescribeAclsResponse)),
 )
 async def describe_acls(request: DescribeAclsRequest, context: Context) -> DescribeAclsResponse:
-    """Tell them, by resource."""
+    """List the matching rules by resource."""
     check_known(request.resource_type_filter, request.pattern_type_filter, request.operation, request.permission_type)
     if context.broker.server.authorizer is None:
         return DescribeAclsResponse(error_code=SecurityDisabled.code, error_message=NO_AUTHORIZER)

@@ -1,4 +1,5 @@
-"""DescribeClientQuotas, versions 0 and 1 (KIP-546): what AlterClientQuotas has stored. It has no effect here."""
+"""DescribeClientQuotas, versions 0 and 1 (KIP-546): list the quotas that AlterClientQuotas has stored. They have no
+effect here."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ Component = DescribeClientQuotasRequest.Component
 async def describe_client_quotas(
     request: DescribeClientQuotasRequest, context: Context
 ) -> DescribeClientQuotasResponse:
-    """Tell the quotas that every component of the filter matches; with `strict` those that have no other component."""
+    """List the quotas whose entities every component of the filter matches; with `strict`, entities without other
+    components."""
     try:
         _check(request.components)
     except KafkaError as error:
@@ -77,6 +79,6 @@ def _check(components: Sequence[Component]) -> None:
 
 
 def _matches(component: Component, entity: Entity) -> bool:
-    """(A component that asks for the default has no name, and None stands for the default.)"""
+    """A component that asks for the default has no name, and None stands for the default."""
     kind = component.entity_type
     return kind in entity and (component.match_type == ANY_NAME or entity[kind] == component.match)

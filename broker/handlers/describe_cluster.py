@@ -1,4 +1,4 @@
-"""DescribeCluster, versions 0 to 2: the brokers, and the one that takes administrative requests (KIP-700)."""
+"""DescribeCluster, versions 0 to 2: list the brokers, and the controller (KIP-700)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def guard(call: Call) -> DescribeClusterResponse:
 
 @handles(DescribeClusterRequest, needs=OPEN, guard=guard)
 async def describe_cluster(request: DescribeClusterRequest, context: Context) -> DescribeClusterResponse:
-    """Tell who is there, at the addresses where this client can reach them."""
+    """List the brokers at the addresses where this client can reach them."""
     if request.endpoint_type == CONTROLLERS:
         return _refusal(MismatchedEndpointType("this is a broker; there is no controller to talk to by itself"))
     if request.endpoint_type != BROKERS:

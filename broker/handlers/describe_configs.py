@@ -1,8 +1,8 @@
-"""DescribeConfigs, versions 0 to 4: the settings of topics and of this broker, with their sources (KIP-226).
+"""DescribeConfigs, versions 0 to 4: list the settings of topics and of this broker, with their sources (KIP-226).
 
-An answer has every setting of the two tables, with type and documentation from version 3 on, and the levels of this
-process's loggers (KIP-412). It has a setting that Apache Kafka does not have (`kmini.…`) only where that is set, or
-asked for by name. A broker's empty name stands for what was set for all brokers while they ran. Client metrics and
+An answer has every setting of the two tables, from version 3 on with type and documentation, and the levels of this
+process's loggers (KIP-412). Settings that Apache Kafka does not have (`kmini.…`) are listed only where they are set, or
+asked for by name. A broker's empty name stands for the settings made for all brokers while they run. Client metrics and
 groups have no settings here.
 """
 
@@ -58,8 +58,8 @@ UNKNOWN_CONFIG_TYPE = 0
     guard=config_resource_by_resource,
 )
 async def describe_configs(request: DescribeConfigsRequest, context: Context) -> DescribeConfigsResponse:
-    """Describe each resource, or say why not. What is asked for again is described once: an answer is some hundred
-    times as large as the question."""
+    """Describe each resource; each has its own outcome. A resource that is named twice is described once, because an
+    answer is hundreds of times as large as the request."""
     resources = {
         (resource.resource_type, resource.resource_name, tuple(resource.configuration_keys or ())): resource
         for resource in request.resources

@@ -1,7 +1,7 @@
-"""DescribeGroups, versions 0 to 6: state, members and assignments of groups.
+"""DescribeGroups, versions 0 to 6: list state, members and assignments of groups.
 
-Metadata and protocol of members are told of a Stable group only. A group that there is not is Dead, and from version 6
-on GROUP_ID_NOT_FOUND (KIP-1043); so is one of which the high watermark covers no record yet.
+Only a Stable group shows the metadata and the protocol of its members. An unknown group is Dead, and GROUP_ID_NOT_FOUND
+from version 6 on (KIP-1043); so is a group whose records are all above the high watermark.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ async def guard(call: Call) -> DescribeGroupsResponse:
 
 @handles(DescribeGroupsRequest, needs=[each(AclOperation.DESCRIBE, ResourceType.GROUP)], guard=guard)
 async def describe_groups(request: DescribeGroupsRequest, context: Context) -> DescribeGroupsResponse:
-    """Describe each. What is named again is described once: an answer is much larger than the question."""
+    """Describe each group. A group that is named twice is described once, because an answer is much larger than the
+    request."""
     described = []
     turn = Turn()
     for group_id in dict.fromkeys(request.groups):

@@ -1,6 +1,6 @@
-"""DescribeLogDirs, versions 0 to 5: how much of the disk each partition takes (KIP-113, KIP-827).
+"""DescribeLogDirs, versions 0 to 5: list the size of each partition's log (KIP-113, KIP-827).
 
-A broker has one log directory here. What is asked for and is not in it is left out, without an error, as in Kafka.
+A broker has one log directory here. The answer leaves out partitions that are not in it, without an error, as in Kafka.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..broker import Broker
 
 UNKNOWN = (-1, -1)
-"""Total and usable bytes of a volume that does not tell them."""
+"""Total and usable bytes of a volume that reports neither."""
 
 
 @handles(
@@ -33,7 +33,7 @@ UNKNOWN = (-1, -1)
     guard=on_cluster(lambda request, code: DescribeLogDirsResponse(error_code=code, results=[])),
 )
 async def describe_log_dirs(request: DescribeLogDirsRequest, context: Context) -> DescribeLogDirsResponse:
-    """Tell the sizes of the logs asked for, or of all, and of the volume they are on."""
+    """List the sizes of the logs asked for, or of all, and the size of their volume."""
     broker = context.broker
     topics = await _topics(broker.logs.logs, request)
     total, usable = UNKNOWN
@@ -56,7 +56,7 @@ async def describe_log_dirs(request: DescribeLogDirsRequest, context: Context) -
 
 
 def told_log_dir(broker: Broker) -> str:
-    """The log directory as clients know it."""
+    """The log directory in the form that clients know."""
     return os.path.abspath(broker.log_dir)
 
 
@@ -81,7 +81,7 @@ async def _topics(
 
 
 def _wanted(logs: Mapping[TopicPartition, PartitionLog], request: DescribeLogDirsRequest) -> Iterable[TopicPartition]:
-    """Each partition once. A list, because logs come and go while others have their turn."""
+    """Each partition once. A list, because logs come and go while other requests are served."""
     if request.topics is None:
         return list(logs)
     return dict.fromkeys(

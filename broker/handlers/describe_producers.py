@@ -1,7 +1,7 @@
-"""DescribeProducers, version 0: which producer ids a partition knows, and their open transactions (KIP-664).
+"""DescribeProducers, version 0: list the producer ids that a partition knows, and their open transactions (KIP-664).
 
-Unlike by Apache Kafka, a partition that is named twice is described once: its description may be ten thousand times as
-long as its name.
+A partition that is named twice is described once, unlike in Apache Kafka: a description may be ten thousand times as
+large as the name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..security.permissions import each
 from ..security.resources import AclOperation, ResourceType
 
 NO_TRANSACTION = -1
-"""In place of the offset at which the open transaction began."""
+"""The start offset of a producer without an open transaction."""
 
 
 def refused(topic: DescribeProducersRequest.Topic, code: int) -> DescribeProducersResponse.Topic:

@@ -1,7 +1,8 @@
-"""DescribeQuorum, versions 0 to 2: who keeps the cluster's metadata (KIP-595, KIP-836, KIP-853).
+"""DescribeQuorum, versions 0 to 2: describe the controllers that keep the cluster's metadata (KIP-595, KIP-836,
+KIP-853).
 
-Unlike Apache Kafka's, the controller keeps them in a database and not in a log: it is the only voter of a quorum that
-never changes, its offsets are 0, and it has no listener of its own.
+The controller keeps the metadata in a database instead of a log: it is the only voter of a quorum that never changes,
+its offsets are 0, and it has no listener of its own.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ..security.permissions import whole
 from ..security.resources import AclOperation, ResourceType
 
 EPOCH = 1
-"""That of the first leader, who is the last."""
+"""The leader epoch of the only leader that there is."""
 
 
 @handles(

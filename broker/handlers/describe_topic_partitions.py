@@ -1,8 +1,8 @@
-"""DescribeTopicPartitions, version 0: topics in the order of their names, a page at a time (KIP-966).
+"""DescribeTopicPartitions, version 0: list topics in the order of their names, a page at a time (KIP-966).
 
-A page ends after as many partitions as the request and `max.request.partition.size.limit` allow, and at least one; the
-cursor says where the next one begins. Topics that are not there cost no room. Whoever asks for topics by name has to
-bring a cursor that stands in one of them; whoever asks for all may bring one whose topic has gone meanwhile.
+A page ends after as many partitions as the request and `max.request.partition.size.limit` allow, and has at least one;
+the cursor says where the next page begins. Unknown topics do not count. A request for named topics needs a cursor
+within one of them; a request for all topics may have a cursor whose topic was deleted meanwhile.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ async def _page(names: Iterable[str], first: int, room: int, controller: Control
 def _partition(
     number: int, state: PartitionState, controller: Controller
 ) -> DescribeTopicPartitionsResponse.Topic.Partition:
-    """As Metadata tells it; with nobody outside of the ISR who could be elected."""
+    """The partition as Metadata describes it, without eligible leader replicas."""
     described = described_partition(DescribeTopicPartitionsResponse.Partition, number, state, controller)
     described.eligible_leader_replicas, described.last_known_elr = [], []
     return described

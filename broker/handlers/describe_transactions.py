@@ -1,4 +1,4 @@
-"""DescribeTransactions, version 0: what the coordinator knows of transactional ids (KIP-664)."""
+"""DescribeTransactions, version 0: describe the transactions of transactional ids (KIP-664)."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ async def guard(call: Call) -> DescribeTransactionsResponse:
     guard=guard,
 )
 async def describe_transactions(request: DescribeTransactionsRequest, context: Context) -> DescribeTransactionsResponse:
-    """Describe each; each has its own outcome. What is named again is described once: an answer may be much larger than
-    the question."""
+    """Describe each transactional id; each has its own outcome. An id that is named twice is described once, because an
+    answer may be much larger than the request."""
     answers = []
     turn = Turn()
     for transactional_id in dict.fromkeys(request.transactional_ids):

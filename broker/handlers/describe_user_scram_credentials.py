@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials, version 0 (KIP-554): who has which mechanisms and iterations, and nothing secret."""
+"""DescribeUserScramCredentials, version 0 (KIP-554): list mechanisms and iterations of users, and nothing secret."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""ElectLeaders, versions 0 to 2: give partitions their preferred leader back, or any at all (KIP-460).
+"""ElectLeaders, versions 0 to 2: elect the preferred leader of partitions, or any live replica (KIP-460).
 
-A preferred leader is the first replica, if it is live and in sync; an unclean election takes any live replica where
-nobody leads, and may lose what it lacks. Before version 1 only preferred leaders can be asked for.
+The preferred leader is the first replica, if it is live and in sync. An unclean election makes any live replica the
+leader of a partition without one, and loses the records that the replica lacks. Version 0 asks for preferred leaders
+only.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def refused(request: ElectLeadersRequest, code: int) -> ElectLeadersResponse:
 
 @handles(ElectLeadersRequest, needs=[whole(AclOperation.ALTER, ResourceType.CLUSTER)], guard=on_cluster(refused))
 async def elect_leaders(request: ElectLeadersRequest, context: Context) -> ElectLeadersResponse:
-    """Hold the elections. Of all partitions (null) those that need none are not told, as in Kafka."""
+    """Hold the elections. A request for all partitions (null) is not answered for those that need none, as in Kafka."""
     refusal = _refusal(request)
     wanted: list[tuple[str, Sequence[int]]]
     if request.topic_partitions is None:
@@ -67,7 +68,7 @@ async def elect_leaders(request: ElectLeadersRequest, context: Context) -> Elect
 
 
 def _refusal(request: ElectLeadersRequest) -> KafkaError | None:
-    """What is wrong with the request as a whole."""
+    """The error of the request as a whole, or None."""
     if request.timeout_ms <= 0:
         return RequestTimedOut("the request allows no time")
     if request.election_type not in (PREFERRED, UNCLEAN):
@@ -76,7 +77,7 @@ def _refusal(request: ElectLeadersRequest) -> KafkaError | None:
 
 
 def _elect(context: Context, topic_partition: TopicPartition, election_type: int) -> KafkaError | None:
-    """Hold one election; the reason if nothing came of it."""
+    """Hold one election; returns the error if it elects no leader."""
     try:
         elections.elect(context.broker.controller, topic_partition, is_unclean=election_type == UNCLEAN)
     except KafkaError as error:

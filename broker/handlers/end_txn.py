@@ -1,8 +1,8 @@
 """EndTxn, versions 0 to 4: commit or abort a transaction (KIP-98).
 
-The answer comes when the decision is stored. As a rule the partitions have learned of it by then, while Apache Kafka
-writes its markers afterwards: who reads committed records next, finds them. Version 5 belongs to
-the second version of transactions (KIP-890), which is not offered: `transaction.version` is 1 at most.
+The answer comes when the decision is stored, and usually after the markers are in the partitions; Apache Kafka writes
+its markers after the answer. Version 5 belongs to the second version of transactions (KIP-890), which is not offered:
+`transaction.version` is 1 at most.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FENCED_SINCE = 2
     guard=demands("transactional_id"),
 )
 async def end_txn(request: EndTxnRequest, context: Context) -> EndTxnResponse:
-    """Decide the transaction."""
+    """Store the decision to commit or abort."""
     producer = Producer(request.producer_id, request.producer_epoch)
     try:
         await context.broker.transactions.end(request.transactional_id, producer, is_commit=request.committed)

@@ -1,8 +1,8 @@
-"""Fetch, versions 0 to 18: records from an offset on, waiting a while where there are too few.
+"""Fetch, versions 0 to 18: return records from an offset on, and wait a while for more.
 
-Read now; if that is less than `min_bytes` and nothing failed, wait for more and read again. `reading` says how a
-partition is read; `fetch_sessions` how a reader of many partitions spares naming them again (KIP-227). From version 13
-topics are named by id (KIP-516).
+The handler reads at once. If that gives less than `min_bytes` and no error, it waits for more and reads again.
+`delayed_fetch.py` reads a partition; `fetch_sessions.py` lets a reader of many partitions name only those that changed
+(KIP-227). From version 13 on the request gives topics by id (KIP-516).
 """
 
 from collections.abc import Iterable
@@ -34,7 +34,8 @@ FOLLOWERS_SINCE = 11
 TOPIC_IDS_SINCE = 13
 
 UNKNOWN_TOPICS = (UnknownTopicOrPartition.code, UnknownTopicId.code)
-"""With these Apache Kafka answers an empty list of aborted transactions, whoever asks; with other errors none."""
+"""Error codes with which Apache Kafka answers an empty list of aborted transactions. With other errors the list is
+null."""
 
 
 class GuardedContext(Context):
@@ -66,7 +67,7 @@ async def guard(call: Call) -> Any:
     guard=guard,
 )
 async def fetch(request: FetchRequest, context: Context) -> FetchResponse:
-    """Answer a request that names all its partitions, or go on with a session."""
+    """Answer a request that names all its partitions, or continue a session."""
     if context.version < BATCHES_SINCE:
         from .old_fetch import fetch_messages  # old clients are rare
 
@@ -137,8 +138,8 @@ def _max_bytes(request: FetchRequest, context: Context) -> int:
 
 
 async def resolve(request: FetchRequest, reader: Reader, context: Context) -> list[Wanted]:
-    """What is asked for, in order. A partition that is named again is answered once, as it was named last: that is
-    Kafka's rule, and it bounds what a wait costs others by the partitions that there are."""
+    """The partitions asked for, in order. A partition that is named twice is answered once, as it was named last. That
+    is Kafka's rule, and it bounds the cost of a wait by the number of partitions."""
     wanted: dict[tuple[str, bytes, int], Wanted] = {}
     turn = Turn()
     for topic in request.topics:
@@ -151,13 +152,12 @@ async def resolve(request: FetchRequest, reader: Reader, context: Context) -> li
 
 
 def must_wait(wanted: "list[Wanted] | FetchSession", answers: Iterable[Answer], request: FetchRequest) -> bool:
-    """Whether an answer now would be too little; who wants nothing waits for nothing."""
+    """Whether an answer now has too few bytes. A request for no partition does not wait."""
     return request.max_wait_ms > 0 and len(wanted) > 0 and not is_enough(answers, request.min_bytes)
 
 
 def note_fetched(wanted: Iterable[Wanted], answers: Iterable[Answer]) -> None:
-    """Have the partitions know how far the follower is that has just asked for these, unless its log has parted from
-    ours."""
+    """Note in the partitions how far the follower has fetched, unless its log diverges from the leader's."""
     for one, answer in zip(wanted, answers, strict=True):
         if not answer.error_code and answer.diverging is None and isinstance(one.partition, Partition):
             asked = one.asked
@@ -165,7 +165,7 @@ def note_fetched(wanted: Iterable[Wanted], answers: Iterable[Answer]) -> None:
 
 
 def response(wanted: Iterable[Wanted], answers: Iterable[Answer]) -> FetchResponse:
-    """The answers as a response, in their order."""
+    """The response with the answers, in their order."""
     topics: list[FetchResponse.Topic] = []
     previous: tuple[str, bytes] | None = None
     for one, answer in zip(wanted, answers, strict=True):
@@ -178,7 +178,7 @@ def response(wanted: Iterable[Wanted], answers: Iterable[Answer]) -> FetchRespon
 
 
 def hide_storage_errors(result: FetchResponse) -> None:
-    """Say NOT_LEADER_OR_FOLLOWER in place of it to clients that are older than KAFKA_STORAGE_ERROR (KIP-112)."""
+    """Replace KAFKA_STORAGE_ERROR by NOT_LEADER_OR_FOLLOWER for clients that do not know it (KIP-112)."""
     for topic in result.responses:
         for partition in topic.partitions:
             if partition.error_code == KafkaStorageError.code:

@@ -1,10 +1,11 @@
-"""FindCoordinator, versions 0 to 6: the broker that leads a group's partition of `__consumer_offsets`, or a
-transactional id's of `__transaction_state`.
+"""FindCoordinator, versions 0 to 6: find the broker that coordinates a group or a transactional id.
 
-The first question makes that topic, and is answered when it is there; Apache Kafka answers COORDINATOR_NOT_AVAILABLE
-meanwhile, and its clients ask again. One key before version 4, many from there on (KIP-699), each with its own answer.
+It leads the group's partition of `__consumer_offsets`, or the transactional id's of `__transaction_state`. The first
+request creates that topic, and is answered when it exists; Apache Kafka answers COORDINATOR_NOT_AVAILABLE meanwhile,
+and its clients ask again. A request has one key before version 4, and many from version 4 on (KIP-699), each with its
+own outcome.
 
-Share groups (KIP-932) are not served: INVALID_REQUEST, in version 6 too.
+Share groups (KIP-932) are not served: they get INVALID_REQUEST, in version 6 too.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ async def guard(call: Call) -> Any:
     guard=guard,
 )
 async def find_coordinator(request: FindCoordinatorRequest, context: Context) -> FindCoordinatorResponse:
-    """Say who coordinates each key."""
+    """Find the coordinator of each key."""
     if context.version < BATCHED_SINCE:
         found = _find(request.key, request.key_type, context)
         return FindCoordinatorResponse(

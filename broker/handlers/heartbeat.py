@@ -1,6 +1,6 @@
-"""Heartbeat, versions 0 to 4: a member is alive, and learns whether it has to join again.
+"""Heartbeat, versions 0 to 4: keep a member's session alive, and tell the member whether to join again.
 
-Every member of every group says this every few seconds: it looks two things up and moves one deadline.
+Every member of every group sends one every few seconds, so a heartbeat is only two look-ups and one new deadline.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..security.resources import AclOperation, ResourceType
 
 @handles(HeartbeatRequest, needs=[whole(AclOperation.READ, ResourceType.GROUP)], guard=demands("group_id"))
 async def heartbeat(request: HeartbeatRequest, context: Context) -> HeartbeatResponse:
-    """Note it."""
+    """Renew the member's session."""
     try:
         context.broker.groups.heartbeat(
             request.group_id, request.member_id, request.group_instance_id, request.generation_id

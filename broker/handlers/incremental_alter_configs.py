@@ -1,8 +1,8 @@
-"""IncrementalAlterConfigs, versions 0 to 1: single settings of topics and of this broker, and levels of loggers
+"""IncrementalAlterConfigs, versions 0 to 1: change single settings of topics and of this broker, and levels of loggers
 (KIP-339, KIP-412).
 
-A broker's empty name stands for all brokers. Client metrics and groups have no settings here. The rules are in
-`config_changes.py`.
+A broker's empty name stands for all brokers. Client metrics and groups have no settings here. `config_changes.py` has
+the rules.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .alter_configs import told
 async def incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, context: Context
 ) -> IncrementalAlterConfigsResponse:
-    """Change each resource, or say why not."""
+    """Change the settings of each resource; each has its own outcome."""
     alterations = [
         Alteration(
             resource.resource_type,

@@ -1,8 +1,9 @@
-"""InitProducerId, versions 0 to 5: ids for idempotent and for transactional producers (KIP-98).
+"""InitProducerId, versions 0 to 5: give out ids to idempotent and transactional producers (KIP-98).
 
-A producer without transactional id gets a new id and epoch 0, whatever it had before. One with a transactional id gets
-the id and the next epoch that belong to it, which fences whoever had it before; a transaction that was open is aborted
-first. From version 3 on it may give what it has, to go on after an error (KIP-360).
+A producer without a transactional id always gets a new producer id and epoch 0. A producer with a transactional id gets
+the producer id of that transactional id with the next epoch, which fences the producer that used it before; an open
+transaction is aborted first. From version 3 on a producer may give its id and epoch to continue after an error
+(KIP-360).
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""JoinGroup, versions 0 to 9: become, or stay, a member of a group, and wait until its next generation begins.
+"""JoinGroup, versions 0 to 9: become or stay a member of a group, and wait for its next generation.
 
-From version 4 on a new dynamic member is told its id before it is one (KIP-394); from version 5 on an instance id makes
-a member static (KIP-345); version 9 lets a leader that came back know that it need not assign (KIP-814). In version 0
+From version 4 on a new dynamic member gets its id first, and joins with it (KIP-394). From version 5 on an instance id
+makes a member static (KIP-345). Version 9 tells a leader that has returned not to assign again (KIP-814). In version 0
 the rebalance time-out is the session time-out.
 
-A member that supports more than 64 protocols, or one too many that want very much, is refused, and so is one with a
-name of more than 32,767 bytes (INVALID_REQUEST); Apache Kafka refuses none of them at this point. As there, a lost
-connection ends the wait but not the membership.
+Three limits are not Apache Kafka's: more than 64 protocols (INCONSISTENT_GROUP_PROTOCOL), protocols that make the group
+too large for its log (GROUP_MAX_SIZE_REACHED), and a name of more than 32,767 bytes (INVALID_REQUEST). As in Kafka, a
+lost connection ends the wait and not the membership.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SKIPS_ASSIGNMENT_SINCE = 9
 
 @handles(JoinGroupRequest, needs=[whole(AclOperation.READ, ResourceType.GROUP)], guard=demands("group_id"))
 async def join_group(request: JoinGroupRequest, context: Context) -> JoinGroupResponse:
-    """Join, and wait for the others."""
+    """Join the group, and wait for the other members."""
     version = context.version
     has_timeout = version >= REBALANCE_TIMEOUT_SINCE
     protocols: dict[str, bytes] = {}

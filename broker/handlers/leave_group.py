@@ -1,7 +1,8 @@
-"""LeaveGroup, versions 0 to 5: members go, by their own will or by that of an administrator.
+"""LeaveGroup, versions 0 to 5: remove members from a group.
 
-Below version 3 one, whose error is that of the answer; from there on many, each with its own (KIP-345), and static ones
-by their instance id. Of very many some hundred go at a time, so that others are served in between.
+A request names one member before version 3, and its error is the answer's. From version 3 on it names many, static ones
+by their instance id, each with its own outcome (KIP-345). Hundreds of members leave at a time, so that other requests
+are served in between.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _AT_A_TIME = 500
 
 @handles(LeaveGroupRequest, needs=[whole(AclOperation.READ, ResourceType.GROUP)], guard=demands("group_id"))
 async def leave_group(request: LeaveGroupRequest, context: Context) -> LeaveGroupResponse:
-    """Let them go, wait for the replicas if that was written, and answer for each."""
+    """Remove the members, wait for the replicas if a change was written, and answer for each."""
     answer = await _leave(request, context)
     if answer.error_code == NONE:
         try:

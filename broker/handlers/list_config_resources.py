@@ -1,7 +1,7 @@
-"""ListConfigResources, versions 0 to 1: what has settings, by type (KIP-714, KIP-1142).
+"""ListConfigResources, versions 0 to 1: list the resources that have settings, by type (KIP-714, KIP-1142).
 
-Topics, and this broker with its loggers. Client metrics, the only type of version 0, and groups are types that there
-are none of.
+These are the topics, and this broker with its loggers. There are no client metrics, the only type of version 0, and no
+groups with settings.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TYPES_SINCE = 1
     guard=on_cluster(refused_by_code(ListConfigResourcesResponse)),
 )
 async def list_config_resources(request: ListConfigResourcesRequest, context: Context) -> ListConfigResourcesResponse:
-    """List the resources of the types that are asked for; by default, of all."""
+    """List the resources of the types asked for, by default of all types."""
     wanted = set(request.resource_types or _TYPES) if context.version >= TYPES_SINCE else {CLIENT_METRICS}
     if not wanted.issubset(_TYPES):
         return ListConfigResourcesResponse(error_code=UnsupportedVersion.code)

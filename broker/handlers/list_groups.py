@@ -1,7 +1,7 @@
-"""ListGroups, versions 0 to 5: the groups that this broker coordinates, filtered by state (KIP-518) and type (KIP-848).
+"""ListGroups, versions 0 to 5: list the groups that this broker coordinates, by state (KIP-518) and type (KIP-848).
 
-All of them are of the classic protocol. A group is listed once the high watermark covers a record of it. An empty
-filter matches everything, one of unknown names only matches nothing.
+All groups have the classic type. A group is listed once the high watermark covers one of its records. An empty filter
+matches every group; a filter of unknown names matches none.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ async def guard(call: Call) -> ListGroupsResponse:
     guard=guard,
 )
 async def list_groups(request: ListGroupsRequest, context: Context) -> ListGroupsResponse:
-    """List those that match both filters; none at all while a partition of groups is being loaded, as in Kafka."""
+    """List the groups that match both filters; none while a partition of groups is loading, as in Kafka."""
     try:
         context.broker.groups.store.topic.check_all_loaded()
     except CoordinatorLoadInProgress as error:

@@ -1,8 +1,8 @@
-"""ListOffsets, versions 0 to 11: the offset of a timestamp, or of a place in the log that a negative timestamp names.
+"""ListOffsets, versions 0 to 11: find the offset of a timestamp, or of the place that a negative timestamp names.
 
-Which names exist depends on the version; an unknown one is UNSUPPORTED_VERSION for its partition. Version 0 is older
-than timestamps of records: it asks where segments begin (see old_list_offsets). There are no tiers here: what asks for
-the local log answers as for the whole, and what asks for the remote one answers that there is none.
+The version decides which negative timestamps have a meaning; another one is UNSUPPORTED_VERSION for its partition.
+Version 0 is older than timestamps of records: it asks where segments begin (`old_list_offsets.py`). There is no tiered
+storage: a request for the local log is answered for the whole log, and a request for the remote log finds nothing.
 """
 
 from collections import Counter
@@ -47,15 +47,15 @@ SINCE_VERSION = {
     LATEST_TIERED: 9,
     EARLIEST_PENDING_UPLOAD: 11,
 }
-"""From which version a negative timestamp has its meaning (KIP-734, KIP-405, KIP-1005, KIP-1023)."""
+"""The first version in which a negative timestamp has its meaning (KIP-734, KIP-405, KIP-1005, KIP-1023)."""
 
 TIMESTAMPS_SINCE = 1
 OFFSET_NOT_AVAILABLE_SINCE = 5
 CONSUMER = -1
-"""As a replica id."""
+"""The replica id of a debugging consumer, which may read above the high watermark."""
 
 UNKNOWN = (-1, -1, -1)
-"""Timestamp, offset and leader epoch of an answer that found nothing."""
+"""Timestamp, offset and leader epoch of an answer that finds nothing."""
 
 
 @handles(
@@ -65,7 +65,7 @@ UNKNOWN = (-1, -1, -1)
     guard=topic_by_topic(refused_partitions(ListOffsetsResponse.Topic)),
 )
 async def list_offsets(request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
-    """Look every partition up; each has its own outcome. One that is named twice is refused, once."""
+    """Look every partition up; each has its own outcome. A partition that is named twice is refused, once."""
     if context.version < TIMESTAMPS_SINCE:
         from .old_list_offsets import list_segment_starts  # old clients are rare
 
@@ -116,10 +116,8 @@ async def _answer(
 async def look_up(
     partition: Partition, timestamp: int, request: ListOffsetsRequest, context: Context
 ) -> tuple[int, int, int]:
-    """Timestamp, offset and leader epoch of what `timestamp` asks for; UNKNOWN where the log holds no such record.
-
-    Raises OffsetNotAvailable while a new leader does not know yet where the high watermark is (KIP-207).
-    """
+    """Timestamp, offset and leader epoch of the record that `timestamp` asks for; UNKNOWN if there is none. Raises
+    OffsetNotAvailable while a new leader does not know the high watermark (KIP-207)."""
     log = partition.log
     end = _end_for(log, request)
     if timestamp == LATEST:
@@ -149,7 +147,7 @@ async def look_up(
 
 
 def _end_for(log: PartitionLog, request: ListOffsetsRequest) -> int:
-    """The first offset that this reader may not have. Replicas, and those who debug them, may have everything."""
+    """The first offset that this reader may not read. Replicas and debugging consumers may read the whole log."""
     if request.replica_id != CONSUMER:
         return log.log_end_offset
     return log.last_stable_offset if request.isolation_level == READ_COMMITTED else log.high_watermark
@@ -162,7 +160,7 @@ def _check_end_is_known(partition: Partition, request: ListOffsetsRequest, conte
 
 
 async def _search(batch: StoredBatch, timestamp: int, offset: int, context: Context) -> TimestampedOffset | None:
-    """Search in a batch; elsewhere if it has to be decompressed, which may take its time."""
+    """Search in a batch, in a thread if it has to be decompressed."""
     limit = context.broker.config.kmini_max_decompressed_message_bytes
     if batch.header.codec == Codec.NONE:
         return batch.first_since(timestamp, offset, limit)

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments, version 0 (KIP-455): the partitions whose replicas are being changed."""
+"""ListPartitionReassignments, version 0 (KIP-455): list the partitions whose replicas are being changed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..security.resources import AclOperation, ResourceType
 async def list_partition_reassignments(
     request: ListPartitionReassignmentsRequest, context: Context
 ) -> ListPartitionReassignmentsResponse:
-    """Tell what is under way of what is asked for; null asks for everything."""
+    """List the reassignments of the partitions asked for; null asks for all."""
     asked = None
     if request.topics is not None:
         asked = {(topic.name, number) for topic in request.topics for number in topic.partition_indexes}

@@ -1,8 +1,8 @@
-"""ListTransactions, versions 0 to 2: the transactional ids that this broker coordinates (KIP-664).
+"""ListTransactions, versions 0 to 2: list the transactional ids that this broker coordinates (KIP-664).
 
-All filters must match. A duration (version 1, KIP-994) is counted from the start of the transaction, in log time; an id
-that has not begun one counts as having done so very long ago, as in Apache Kafka. A pattern (version 2, KIP-1152) is
-for the whole id.
+An id is listed if all filters match. A duration (version 1, KIP-994) counts from the start of the transaction, in log
+time; an id without a started transaction has a very long duration, as in Apache Kafka. A pattern (version 2, KIP-1152)
+must match the whole id.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ async def guard(call: Call) -> ListTransactionsResponse:
 
 @handles(ListTransactionsRequest, needs=[shown(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)], guard=guard)
 async def list_transactions(request: ListTransactionsRequest, context: Context) -> ListTransactionsResponse:
-    """List what matches; nothing while a partition of transactional ids is being loaded, as in Kafka."""
+    """List the matching ids; none while a partition of transactional ids is loading, as in Kafka."""
     try:
         context.broker.transactions.store.topic.check_all_loaded()
     except CoordinatorLoadInProgress as error:
@@ -63,7 +63,7 @@ async def list_transactions(request: ListTransactionsRequest, context: Context) 
 
 
 class _Filters:
-    """What is asked for. Raises InvalidRegularExpression."""
+    """The filter of the request. Raises InvalidRegularExpression."""
 
     def __init__(self, request: ListTransactionsRequest, now_ms: int) -> None:
         self._states = {_STATES[name] for name in request.state_filters if name in _STATES}

@@ -1,8 +1,8 @@
-"""Metadata, versions 0 to 13: who is there, and who leads what.
+"""Metadata, versions 0 to 13: list the brokers, and topics with the leaders of their partitions.
 
-A client is told the address it can reach us at: `advertised.listeners`, else where it arrived. A topic that may be
-created by asking for it is complete when the answer goes out, so that LEADER_NOT_AVAILABLE is never the reason for a
-client to wait; Apache Kafka answers UNKNOWN_TOPIC_OR_PARTITION first and creates it meanwhile.
+The answer gives the address at which the client can reach each broker: `advertised.listeners`, else the address it came
+to. A topic that the request creates is complete when the answer goes out, so no client waits because of
+LEADER_NOT_AVAILABLE; Apache Kafka answers UNKNOWN_TOPIC_OR_PARTITION first, and creates the topic meanwhile.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..security.resources import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, AclOperat
 peer_log = PeerLog(logging.getLogger("kmini.metadata"))
 
 IDS_SINCE = 12
-"""The first version in which topics are asked for by id; before, an id is a mistake."""
+"""The first version that asks for topics by id. Before it an id is an error."""
 
 _TOPICS_A_TURN = 100
 """Topics described before other requests get the loop."""
@@ -88,7 +88,7 @@ def _take_out_refused(call: Call) -> list[MetadataResponse.Topic]:
     guard=guard,
 )
 async def metadata(request: MetadataRequest, context: Context) -> MetadataResponse:
-    """Describe the cluster and the topics asked for, creating those that are missing where that is allowed."""
+    """Describe the cluster and the topics asked for; create missing topics where that is allowed."""
     asked = request.topics
     if asked is None or (context.version == 0 and not asked):
         answers = await _describe(list(context.broker.controller.topics.values()), request, context)
@@ -119,7 +119,7 @@ def _refusal(asked: Sequence[MetadataRequest.Topic]) -> MetadataResponse:
 
 
 async def _by_id(ids: list[bytes], request: MetadataRequest, context: Context) -> list[MetadataResponse.Topic]:
-    """Topics by id. If any topic is asked for by id, names are not looked at, as in Kafka."""
+    """Topics by id. If a request gives any topic by id, names are ignored, as in Kafka."""
     found = {topic_id: context.broker.controller.topic_by_id(topic_id) for topic_id in ids}
     answers = await _describe([topic for topic in found.values() if topic], request, context)
     return answers + [
@@ -149,7 +149,7 @@ async def _by_name(names: list[str], request: MetadataRequest, context: Context)
 
 
 async def _create(names: list[str], context: Context) -> None:
-    """Make the topics that can be. The others stay unknown, as in Kafka; the log tells why."""
+    """Create the topics that can be created. The others stay unknown, as in Kafka; the log has the reason."""
     broker = context.broker
     planned: list[Topic] = []
     room = topic_plans.MAX_NEW_PARTITIONS

@@ -1,14 +1,13 @@
-"""OffsetCommit, versions 0 to 10: remember how far a group has come.
+"""OffsetCommit, versions 0 to 10: store the offsets that a group has consumed up to.
 
-Partitions that there are not are refused by themselves. What remains is checked against the group, and written to
-`__consumer_offsets` as one batch: all or nothing. The answer goes out when every in-sync replica has it. A commit is a
-sign of life of its member.
+Unknown partitions are refused one by one. The other offsets are checked against the group and written to
+`__consumer_offsets` in one batch, all or none. The answer goes out when every in-sync replica has the batch. A commit
+renews the member's session. A commit without a generation (-1), and every commit of version 0, comes from outside of
+the group, which must have no members; an unknown group is created.
 
-Without a generation (-1), and before version 1 always, it comes from outside of the group, which must have no members
-then; a group that is not known comes into being. From version 10 on topics are given by id; in every version the id is
-kept with the offset, so that it is not taken for one of a later topic of that name. Apache Kafka 4 has no versions 0
-and 1, and 3.9 keeps offsets of version 0 in ZooKeeper; here they are like the others, with the commit time that version
-1 gives.
+From version 10 on the request gives topics by id. In every version the id is stored with the offset, so that it does
+not count for a later topic of the same name. Apache Kafka 4 has no versions 0 and 1, and 3.9 keeps the offsets of
+version 0 in ZooKeeper; here they are like the others, with the commit time that version 1 gives.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ def _not_committed(topics: list[OffsetCommitRequest.Topic], code: int) -> list[O
     guard=guard,
 )
 async def offset_commit(request: OffsetCommitRequest, context: Context) -> OffsetCommitResponse:
-    """Sort out what cannot be committed, write the rest together, answer for each."""
+    """Refuse the offsets that cannot be committed, write the others together, and answer for each."""
     commit = Commit(context.services.groups.store, request.group_id)
     answers = await _gather(request, commit, context)
     await commit.settle(partial(_write, request, commit, context), f"a commit of group {request.group_id!r}")
@@ -76,7 +75,7 @@ async def offset_commit(request: OffsetCommitRequest, context: Context) -> Offse
 
 
 async def _gather(request: OffsetCommitRequest, commit: Commit, context: Context) -> list[OffsetCommitResponse.Topic]:
-    """The answers: for what there is not, and, as far as it is known yet, for what is committed."""
+    """The answers for unknown partitions, and as far as they are known yet for the others."""
     answers = []
     now_ms = context.broker.clock.now_ms()
     turn = Turn()
@@ -100,7 +99,7 @@ async def _gather(request: OffsetCommitRequest, commit: Commit, context: Context
 
 
 def _find(asked: OffsetCommitRequest.Topic, context: Context) -> tuple[Topic | None, int]:
-    """The topic, and the error code of partitions that it has not."""
+    """The topic, and the error code for partitions that it does not have."""
     controller = context.broker.controller
     if context.version < TOPIC_IDS_SINCE:
         return controller.topic(asked.name), UnknownTopicOrPartition.code
@@ -122,7 +121,7 @@ def _committed(
 
 
 async def _write(request: OffsetCommitRequest, commit: Commit, context: Context) -> None:
-    """Check who commits, and keep what they commit. Raises KafkaError."""
+    """Check the member that commits, and store its offsets. Raises KafkaError."""
     coordinator = context.broker.groups
     if context.version == 0:
         coordinator.store.coordinator_of(request.group_id)  # such clients never ask FindCoordinator

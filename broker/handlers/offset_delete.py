@@ -1,8 +1,7 @@
-"""OffsetDelete, version 0: forget committed offsets of topics that a group does not read any more (KIP-496).
+"""OffsetDelete, version 0: delete committed offsets of topics that a group does not consume any more (KIP-496).
 
-Partitions that there are not are refused by themselves, topics that members are subscribed to with
-GROUP_SUBSCRIBED_TO_TOPIC. Where nothing is committed nothing needs to be forgotten, and that is no error. What has to
-go, goes in one batch.
+Unknown partitions are refused one by one, and topics that members subscribe to with GROUP_SUBSCRIBED_TO_TOPIC. A
+partition without a committed offset is no error. All deletions are written in one batch.
 """
 
 from __future__ import annotations
@@ -46,8 +45,8 @@ async def guard(call: Call) -> OffsetDeleteResponse:
     guard=guard,
 )
 async def offset_delete(request: OffsetDeleteRequest, context: Context) -> OffsetDeleteResponse:
-    """Check the group, then every partition; write the tombstones together. An error of the group is the only answer
-    then."""
+    """Check the group, then every partition, and write the tombstones together. An error of the group is the only
+    answer."""
     coordinator = context.broker.groups
     try:
         coordinator.store.check(request.group_id)
@@ -66,7 +65,7 @@ async def offset_delete(request: OffsetDeleteRequest, context: Context) -> Offse
 async def _answers(
     request: OffsetDeleteRequest, group: Group, changes: OffsetChanges, context: Context
 ) -> list[OffsetDeleteResponse.Topic]:
-    """What becomes of each partition; those that are to be forgotten are put into `changes`."""
+    """The outcome of each partition; `changes` gets the offsets to delete."""
     turn = Turn()
     answers = []
     for topic in request.topics:

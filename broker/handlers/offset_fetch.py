@@ -1,12 +1,13 @@
-"""OffsetFetch, versions 0 to 10: how far groups have come.
+"""OffsetFetch, versions 0 to 10: return the committed offsets of groups.
 
-An answer shows what the high watermark covers; with `require_stable` (version 7, KIP-447) it shows what is in the log,
-waits until the replicas have that too, and an offset that a transaction is about to replace is UNSTABLE_OFFSET_COMMIT.
-Nothing committed, or no such group, is no error: offset -1. From version 2 on null asks for all partitions of which
-something is committed; from version 8 on one request may ask for many groups, each with its own error.
+An answer has the offsets below the high watermark. With `require_stable` (version 7, KIP-447) it has all offsets in the
+log, and waits until the replicas have them; an offset that an open transaction is about to replace is
+UNSTABLE_OFFSET_COMMIT. A partition without a committed offset, and an unknown group, is no error: its offset is -1.
+From version 2 on null asks for all partitions with a committed offset. From version 8 on a request may ask for many
+groups, each with its own error.
 
-From version 10 on topics are given by id; an offset that was committed for a topic of the same name and another id is
-none. Member id and epoch (version 9) are for the consumer protocol (KIP-848): members of a classic group are not asked.
+From version 10 on the request gives topics by id, and an offset committed for another topic of the same name does not
+count. Member id and epoch (version 9) belong to the consumer protocol (KIP-848) and are ignored for a classic group.
 Apache Kafka 4 has no version 0, and 3.9 looks into ZooKeeper for it; here it is like version 1.
 """
 
@@ -37,11 +38,11 @@ from ..security.resources import AclOperation, ResourceType
 GROUPS_SINCE = 8
 TOPIC_IDS_SINCE = 10
 GROUP_ERROR_SINCE = 2
-"""The first version that has a place for an error of the group; before, each partition carries it."""
+"""The first version with an error code for the group. Before it each partition carries the error."""
 
 MOST_UNNAMED = 1_000_000
-"""Offsets that one request may be answered with that it did not ask for by partition: a few bytes name a group, and may
-name it over and over."""
+"""Offsets that a request may be answered with that it does not name: a few bytes name a group, and a request may name
+it many times."""
 
 Request = OffsetFetchRequest.Group
 Answer = OffsetFetchResponse.Group
@@ -122,7 +123,7 @@ def _not_fetched(kind: Any, topics: list[Any], code: int) -> list[Any]:
     guard=guard,
 )
 async def offset_fetch(request: OffsetFetchRequest, context: Context) -> OffsetFetchResponse:
-    """Answer for each group, in the form of the newest version; the older ones ask for a single group."""
+    """Answer for each group in the form of the newest version. Older versions ask for a single group."""
     reader = Reader(context, require_stable=request.require_stable)
     if context.version >= GROUPS_SINCE:
         return OffsetFetchResponse(groups=[await reader.answer(group) for group in request.groups])
@@ -140,7 +141,7 @@ async def offset_fetch(request: OffsetFetchRequest, context: Context) -> OffsetF
 
 
 class Reader:
-    """Reads what one request asks for."""
+    """Reads the offsets that one request asks for."""
 
     def __init__(self, context: Context, *, require_stable: bool) -> None:
         self._context = context
@@ -149,7 +150,7 @@ class Reader:
         self._room = MOST_UNNAMED
 
     async def answer(self, asked: Request) -> Answer:
-        """What one group has committed."""
+        """The committed offsets of one group."""
         coordinator = self._context.broker.groups
         answer = Answer(group_id=asked.group_id)
         try:
@@ -169,7 +170,7 @@ class Reader:
         return answer
 
     async def _everything(self, offsets: CommittedOffsets) -> list[Topic]:
-        """All that is committed. Where topics go by their ids, those that are gone are left out, as in Kafka."""
+        """All committed offsets. Where topics go by their ids, deleted topics are left out, as in Kafka."""
         by_topic = offsets.by_topic if self._require_stable else offsets.shown_by_topic()
         self._room -= sum(map(len, by_topic.values()))
         if self._room < 0:
@@ -240,7 +241,7 @@ def _topic_error(topic: Request.Topic, error_code: int) -> Topic:
 
 
 def _of_one_group(topic: Topic) -> OffsetFetchResponse.Topic:
-    """The same in the form that the versions below 8 have."""
+    """The answer in the form of the versions below 8."""
     return OffsetFetchResponse.Topic(
         name=topic.name,
         partitions=[

@@ -1,6 +1,7 @@
-"""OffsetForLeaderEpoch, versions 0 to 4: where a leader epoch ended in a log, for readers that may have gone too far.
+"""OffsetForLeaderEpoch, versions 0 to 4: find where a leader epoch ends in a log, for readers that may have to
+truncate.
 
-An epoch that the log does not know is no error: both answers are -1 then, and the reader starts over by its own rules.
+An epoch unknown to the log is no error: epoch and offset are -1, and the reader starts over by its own rules.
 """
 
 from typing import Any

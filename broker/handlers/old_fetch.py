@@ -1,11 +1,13 @@
-"""Fetch, versions 0 to 3, from before record batches: what is in the log is converted to messages, as Kafka 3.9 does.
+"""Fetch, versions 0 to 3: convert the log to messages, as Kafka 3.9 does, for readers older than record batches.
 
-Versions 0 and 1 read magic 0, versions 2 and 3 magic 1; `down_convert` says what is lost on the way. Up to version 2
-the limits are hard. A topic that forces zstd, and a batch in it, is UNSUPPORTED_COMPRESSION_TYPE.
+Versions 0 and 1 read magic 0, versions 2 and 3 read magic 1; `down_convert` says what the conversion loses. Up to
+version 2 the limits are hard. A topic with compression.type zstd, and a zstd batch in any topic, is
+UNSUPPORTED_COMPRESSION_TYPE.
 
-In two cases readers of Kafka 3.9 get stuck, and ours do not. Where a partition's limit has no room for a batch, we
-answer the beginning of a message, not nothing: the reader asks for more, or says why it cannot go on. Where conversion
-leaves nothing, we read on behind the transaction markers: the reader gets, or waits for, what comes after them.
+Readers of Kafka 3.9 hang in two cases; these readers do not. Where a partition's limit has no room for a batch, the
+answer is the beginning of a message instead of nothing: the reader asks for more, or reports why it cannot continue.
+Where the conversion leaves nothing, the broker reads on behind the transaction markers, and the reader gets, or waits
+for, the records after them.
 """
 
 from ...protocol.errors import NONE, UnsupportedCompressionType
@@ -20,16 +22,16 @@ from .fetch import hide_storage_errors, must_wait, resolve, response
 
 MAGIC_1_SINCE = 2
 FIRST_BATCH_WHOLE_SINCE = 3
-"""KIP-74: the first batch of a response is sent whole, whatever the limits."""
+"""KIP-74: the first version whose responses have their first batch whole, whatever the limits."""
 
 _CHEAP_BYTES = 8 * 1024
-"""Uncompressed, they are converted in less than a millisecond."""
+"""Bytes of uncompressed batches that are converted in less than a millisecond, and therefore on the event loop."""
 _READ_BYTES = 1024 * 1024
-"""As much of a partition is converted for one answer, if that is a batch at least."""
+"""Bytes of a partition that are converted for one answer, or one batch if that is larger."""
 
 
 async def fetch_messages(request: FetchRequest, context: Context) -> FetchResponse:
-    """Read now; if that is less than `min_bytes` and nothing failed, wait for more and read again."""
+    """Read at once; if that gives less than `min_bytes` and no error, wait for more and read again."""
     wanted = await resolve(request, Reader.of(request, names_topics_by_id=False, access=context.access), context)
     answers = await _read_all(wanted, request, context)
     if must_wait(wanted, answers, request):
@@ -59,7 +61,7 @@ async def _read_all(wanted: list[Wanted], request: FetchRequest, context: Contex
 
 
 async def _read(one: Wanted, left: int, whole_first_batch: bool, context: Context) -> Answer:
-    """The messages that one partition has for this reader. What it will never get is left behind, in `one.asked`."""
+    """The messages of one partition for this reader. `one.asked` moves past the records that it will never get."""
     asked, led = one.asked, one.partition
     if led is not None and led.log.config.compression_type == "zstd":
         return Answer(UnsupportedCompressionType.code)
@@ -87,10 +89,8 @@ def _read_some(one: Wanted, left: int, whole_first_batch: bool) -> Answer:
 
 
 async def _convert(batches: bytes | memoryview, offset: int, context: Context, has_flag: bool) -> Converted:
-    """Convert them; elsewhere where it may take its time, and one at a time what may take long.
-
-    These readers know tombstones by their null values: where the topic has the flag, explicit ones (KIP-87) get one.
-    """
+    """Convert batches; in a thread where it may take long, one after the other. These readers know tombstones by null
+    values: where the topic has the flag, explicit tombstones (KIP-87) get one."""
     broker = context.broker
     magic = int(context.version >= MAGIC_1_SINCE)
 

@@ -1,8 +1,9 @@
-"""ListOffsets, version 0: where the segments begin that are older than a timestamp, by the time they were written to.
+"""ListOffsets, version 0: list where the segments begin that were last written before a time.
 
-EARLIEST is the log start offset, LATEST the log end and all segments before it; other negative timestamps are
-UNSUPPORTED_VERSION. A consumer gets the high watermark in place of what lies beyond it. A partition that is named twice
-is answered twice. All as in Kafka 3.9, but for a negative number of offsets: INVALID_REQUEST, there an unknown error.
+EARLIEST is the log start offset; LATEST is the log end offset, and the start of every segment before it. Other negative
+timestamps are UNSUPPORTED_VERSION. A consumer gets the high watermark in place of offsets above it. A partition that is
+named twice is answered twice. All this is as in Kafka 3.9, except that a negative number of offsets is INVALID_REQUEST
+instead of an unknown error.
 """
 
 from ...protocol.errors import NONE, InvalidRequest, UnsupportedVersion

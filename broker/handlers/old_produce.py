@@ -1,8 +1,8 @@
-"""Produce, versions 0 to 2, from before record batches: message sets of magic 0 and 1, stored as batches.
+"""Produce, versions 0 to 2: store message sets of magic 0 and 1 as record batches.
 
-Versions 0 and 1 were made for magic 0 and version 2 for magic 1, but any brings any, and batches too: no broker has
-ever minded. A set without one whole message is no error, stores nothing, and has the offset -1.
-`message_set_validation` says what is asked of the messages.
+Versions 0 and 1 were made for magic 0 and version 2 for magic 1, but a request of any of them may bring any magic,
+batches too, as with every Kafka broker. A set without one whole message is no error: nothing is stored, and the offset
+is -1. `message_set_validation` has the rules for messages.
 """
 
 from ...protocol.errors import InvalidRecord
@@ -20,7 +20,7 @@ NOTHING_APPENDED = AppendInfo(-1, -1, -1)
 
 
 async def append_messages(partition: Partition, records: Buffer | None, context: Context) -> AppendInfo:
-    """Append what an old request brings for a partition. Raises what `validate_messages` raises."""
+    """Append the records of an old request to a partition. Raises the errors of `validate_messages`."""
     if records is None:
         raise InvalidRecord("there are no records")
     messages = memoryview(records)

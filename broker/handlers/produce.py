@@ -1,8 +1,9 @@
 """Produce, versions 0 to 13: append record batches as the leader.
 
-acks=1 answers after the append, acks=-1 once the high watermark passed it, acks=0 never: an error then closes the
-connection, which is the only way left to tell. Each partition has its own outcome. Versions 0 to 2 bring messages
-instead of batches (old_produce.py). From version 13 topics are named by id (KIP-516).
+With acks=1 the answer comes after the append, with acks=-1 when the high watermark has passed it, and with acks=0
+never: an error closes the connection, because the client reads no answer. Each partition has its own outcome. Versions
+0 to 2 bring messages instead of batches (`old_produce.py`). From version 13 on the request gives topics by id
+(KIP-516).
 """
 
 import asyncio
@@ -58,11 +59,11 @@ ADMIN_CLIENT_ID = "__admin_client"
 """The one client id that may write to internal topics, as in Apache Kafka."""
 
 SERVED_FIRST = 4
-"""So many readers that waited for these records get them before the producer gets its answer: the answer is then late
-by what little that takes, and a record is with its consumer in half the time. More of them have to stand behind it."""
+"""Waiting fetches that are answered before the producer is. That delays the producer's answer a little, and halves the
+time until a record reaches its consumer. Further fetches are answered after the producer."""
 
 REFUSED_UNSEEN = (CorruptMessage, MessageTooLarge, RecordListTooLarge)
-"""Errors with which Apache Kafka tells no log start offset, although it knows one."""
+"""Errors with which Apache Kafka answers no log start offset, although it knows one."""
 
 
 async def guard(call: Call) -> Any:
@@ -122,7 +123,7 @@ def _not_produced(topics: list[ProduceRequest.Topic], code: int) -> list[Produce
     guard=guard,
 )
 async def produce(request: ProduceRequest, context: Context) -> ProduceResponse | None:
-    """Append to every partition; wait for the replicas where that was asked for."""
+    """Append to every partition, and wait for the replicas with acks=-1."""
     try:
         transaction = transaction_of(request)
     except KafkaError as error:
@@ -152,7 +153,7 @@ async def produce(request: ProduceRequest, context: Context) -> ProduceResponse 
 
 
 class Outcome(NamedTuple):
-    """What became of one partition of a produce request."""
+    """The outcome of one partition of the request."""
 
     partition: Partition | None
     appended: AppendInfo | None = None
@@ -160,7 +161,7 @@ class Outcome(NamedTuple):
 
 
 def _refuse_all(request: ProduceRequest, error: KafkaError) -> ProduceResponse | None:
-    """Answer that nothing of a request was appended."""
+    """The answer to a request of which nothing was appended."""
     if request.acks == 0:
         raise CloseConnection(f"a produce with acks=0 failed: {error}")
     return _response(
@@ -207,10 +208,8 @@ async def _append(
 
 
 def _check_batch(records: Buffer | None, version: int) -> memoryview:
-    """What a request must bring for a partition: one whole batch of magic 2, in a codec its version knows.
-
-    Validation would find most of this too; but this is refused before the partition is looked at.
-    """
+    """Check that the records are one whole batch of magic 2, in a codec that the version knows. Validation would find
+    most of this too; here it is refused before the partition is looked up."""
     if not records or len(records) <= ATTRIBUTES_AT:
         raise InvalidRecord("the records hold no complete batch")
     magic = records[MAGIC_AT]
@@ -229,8 +228,8 @@ def _check_batch(records: Buffer | None, version: int) -> memoryview:
 
 
 class DelayedProduce(Operation):
-    """Complete when the high watermark has passed every append of the request. What is known of an append by then stays
-    so: with a replica that leaves later, it has nothing to do."""
+    """Complete when the high watermark has passed every append of the request. The outcome of an append then stays,
+    even if a replica leaves the ISR later."""
 
     def __init__(self, outcomes: list[Outcome], context: Context) -> None:
         self._broker = context.broker
@@ -262,7 +261,7 @@ class DelayedProduce(Operation):
         self._outcomes[number] = self._outcomes[number]._replace(appended=None, error=error)
 
     def outcomes(self) -> list[Outcome]:
-        """The outcomes after the wait: what is still pending timed out, and stays in the log."""
+        """The outcomes after the wait. A pending append has timed out, and stays in the log."""
         self.is_complete()
         for number in self._pending:
             self._fail(number, RequestTimedOut("the replicas did not follow in time"))

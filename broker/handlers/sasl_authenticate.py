@@ -1,7 +1,7 @@
-"""SaslAuthenticate, versions 0 to 2: one token of an authentication (KIP-152).
+"""SaslAuthenticate, versions 0 to 2: evaluate one token of an authentication (KIP-152).
 
-A failure is answered after `connection.failed.authentication.delay.ms`, and ends the connection. What is answered does
-not tell whether there is a user of that name.
+A failure is answered after `connection.failed.authentication.delay.ms`, and closes the connection. The answer does not
+reveal whether the user exists.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..security.sasl_exchange import AuthenticationFailed
 
 @handles(SaslAuthenticateRequest, needs=OPEN)
 async def sasl_authenticate(request: SaslAuthenticateRequest, context: Context) -> SaslAuthenticateResponse:
-    """Hand the token to the mechanism."""
+    """Pass the token to the mechanism."""
     session = context.connection.sasl
     if session is None or session.state is not State.EXCHANGING:
         return SaslAuthenticateResponse(

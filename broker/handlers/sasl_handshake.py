@@ -1,7 +1,7 @@
-"""SaslHandshake, versions 0 and 1: choose how to authenticate (KIP-43).
+"""SaslHandshake, versions 0 and 1: choose a SASL mechanism (KIP-43).
 
-Without authentication at this listener, and after it, the answer is ILLEGAL_SASL_STATE; where authentications expire
-(KIP-368) another may begin. A mechanism that is not offered ends the connection, after the answer.
+At a listener without authentication, and after authentication, the answer is ILLEGAL_SASL_STATE; where authentications
+expire (KIP-368) the client may begin again. A mechanism that is not offered closes the connection after the answer.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from ..api.request_context import Context
 from ..security.permissions import OPEN
 
 BARE_TOKENS = 0
-"""The version after which tokens come without requests around them."""
+"""The version after which tokens arrive without requests around them."""
 
 
 @handles(SaslHandshakeRequest, needs=OPEN)
 async def sasl_handshake(request: SaslHandshakeRequest, context: Context) -> SaslHandshakeResponse:
-    """Begin to authenticate."""
+    """Begin an authentication."""
     session = context.connection.sasl
     if session is None or not session.may_start:
         return SaslHandshakeResponse(error_code=IllegalSaslState.code)

@@ -1,6 +1,7 @@
-"""SyncGroup, versions 0 to 5: the leader hands in the assignment of a generation, every member gets its own share.
+"""SyncGroup, versions 0 to 5: take the assignment of a generation from the leader, and give each member its share.
 
-The assignment holds once it is stored. From version 5 on the member has to say which protocol it was told (KIP-559).
+The assignment is in force once it is stored. From version 5 on the member states the protocol that it was told
+(KIP-559).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ PROTOCOL_SINCE = 5
 
 @handles(SyncGroupRequest, needs=[whole(AclOperation.READ, ResourceType.GROUP)], guard=demands("group_id"))
 async def sync_group(request: SyncGroupRequest, context: Context) -> SyncGroupResponse:
-    """Wait for the leader, if this is not the leader itself."""
+    """Wait for the leader's assignment, unless this member is the leader."""
     if context.version >= PROTOCOL_SINCE and None in (request.protocol_type, request.protocol_name):
         return SyncGroupResponse(error_code=InconsistentGroupProtocol.code)
     syncing = Syncing(

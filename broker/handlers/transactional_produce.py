@@ -1,4 +1,4 @@
-"""Which transaction the batches of a Produce request are part of, and whether they may be (KIP-98, KIP-890)."""
+"""The transaction that the batches of a Produce request belong to, and the check that they may (KIP-98, KIP-890)."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ JOINS_SINCE = 12
 
 
 class Transaction(NamedTuple):
-    """Under which transactional id a request brings transactional batches, and whose they are."""
+    """The transactional id of a request with transactional batches, and their producer."""
 
     transactional_id: str
     producer: Producer
 
     async def check(self, broker: Broker, partition: Partition, version: int) -> None:
-        """Raise unless the partition takes part; from JOINS_SINCE on it joins without being asked."""
+        """Raise unless the partition takes part in the transaction. From JOINS_SINCE on the partition joins it."""
         if version >= JOINS_SINCE:
             await verification.add_partition(broker.transactions, *self, partition)
         else:
@@ -34,10 +34,10 @@ class Transaction(NamedTuple):
 
 
 def transaction_of(request: ProduceRequest) -> Transaction | None:
-    """The transaction of a request, if it has transactional batches.
+    """The transaction of a request with transactional batches, else None.
 
-    Without a transactional id it raises TransactionalIdAuthorizationFailed, as Apache Kafka does even where nothing is
-    authorized; with batches of several producers InvalidProducerIdMapping.
+    Raises TransactionalIdAuthorizationFailed without a transactional id, as Apache Kafka does even without an
+    authorizer, and InvalidProducerIdMapping with batches of several producers.
     """
     producers: set[Producer] = set()
     for topic in request.topic_data:

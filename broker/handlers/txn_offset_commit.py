@@ -1,9 +1,9 @@
 """TxnOffsetCommit, versions 0 to 4: commit offsets of a group as part of a transaction (KIP-98).
 
-The partition of `__consumer_offsets` must take part in the transaction (AddOffsetsToTxn); then the group is asked, as
-for OffsetCommit, whether this member may commit (version 3, KIP-447). What is written is pending until the transaction
-has ended: all or nothing of a request, but for partitions that there are not. Version 5 belongs to the second version
-of transactions (KIP-890), which is not offered.
+The group's partition of `__consumer_offsets` must take part in the transaction (AddOffsetsToTxn). The group then checks
+the member as in OffsetCommit (version 3, KIP-447). The offsets are pending until the transaction ends: all offsets of a
+request, except those of unknown partitions. Version 5 belongs to the second version of transactions (KIP-890), which is
+not offered.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ async def guard(call: Call) -> Any:
     guard=guard,
 )
 async def txn_offset_commit(request: TxnOffsetCommitRequest, context: Context) -> TxnOffsetCommitResponse:
-    """Sort out what cannot be committed, write the rest together, answer for each."""
+    """Refuse the offsets that cannot be committed, write the others together, and answer for each."""
     commit = Commit(context.services.groups.store, request.group_id)
     answers = await _gather(request, commit, context)
     what = f"a transactional commit of group {request.group_id!r}"
@@ -71,7 +71,7 @@ async def txn_offset_commit(request: TxnOffsetCommitRequest, context: Context) -
 async def _gather(
     request: TxnOffsetCommitRequest, commit: Commit, context: Context
 ) -> list[TxnOffsetCommitResponse.Topic]:
-    """The answers: for what there is not, and, as far as it is known yet, for what is committed."""
+    """The answers for unknown partitions, and as far as they are known yet for the others."""
     answers = []
     now_ms = context.broker.clock.now_ms()
     turn = Turn()
@@ -100,7 +100,7 @@ def _committed(partition: TxnOffsetCommitRequest.Topic.Partition, now_ms: int) -
 
 
 async def _write(request: TxnOffsetCommitRequest, commit: Commit, context: Context) -> None:
-    """Check whose transaction it is and who commits, and write. Raises KafkaError."""
+    """Check the transaction and the member, and write the offsets. Raises KafkaError."""
     broker = context.broker
     try:
         broker.groups.store.check(request.group_id)

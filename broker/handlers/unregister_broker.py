@@ -1,7 +1,7 @@
-"""UnregisterBroker, version 0: for brokers that are gone. Here a broker that is gone is forgotten by itself.
+"""UnregisterBroker, version 0: forget a broker that is gone. Here the cluster forgets such a broker by itself.
 
-Unlike Apache Kafka, which unregisters a broker that runs as well, and has no leader for its partitions until it is
-started again, we refuse that.
+Unlike Apache Kafka, this broker refuses to unregister a broker that runs, which would leave its partitions without a
+leader until it is started again.
 """
 
 from __future__ import annotations

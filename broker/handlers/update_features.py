@@ -1,11 +1,11 @@
-"""UpdateFeatures, versions 0 to 2: raise or lower the level of cluster-wide features (KIP-584, KIP-778).
+"""UpdateFeatures, versions 0 to 2: raise or lower the levels of cluster-wide features (KIP-584, KIP-778).
 
-All updates of a request are made, or none. What is wrong with one is INVALID_UPDATE_VERSION:
+All updates of a request are made, or none. INVALID_UPDATE_VERSION refuses one
 
-    the feature is unknown, or has no such level
-    there is no such type of update
-    the level is lower than the one in force, and the update is no downgrade
-    the level of `metadata.version` is lower: it would be another format of metadata, which Kafka refuses too
+- of an unknown feature, or to a level that the feature does not have,
+- of an unknown type,
+- to a lower level than the one in force, if the update is no downgrade,
+- to a lower level of `metadata.version`, which would be another format of the metadata; Kafka refuses it too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ..security.resources import AclOperation, ResourceType
     guard=on_cluster(refused_by_code(UpdateFeaturesResponse)),
 )
 async def update_features(request: UpdateFeaturesRequest, context: Context) -> UpdateFeaturesResponse:
-    """Check every update; then make all that change something, unless they are only to be checked."""
+    """Check every update, then make all that change something, unless the request only validates."""
     features = context.broker.features
     for update in request.feature_updates:
         fault = _fault(update, _upgrade_type(update, context.version), features)
@@ -53,7 +53,7 @@ async def update_features(request: UpdateFeaturesRequest, context: Context) -> U
 
 
 def _upgrade_type(update: UpdateFeaturesRequest.FeatureUpdate, version: int) -> int:
-    """(Version 0 knows upgrades and downgrades only.)"""
+    """Version 0 knows only upgrades and downgrades."""
     if version == 0:
         return SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE
     return update.upgrade_type

@@ -1,7 +1,7 @@
-"""WriteTxnMarkers, versions 0 to 2: how transactions have ended, for the partitions that they wrote to (KIP-98).
+"""WriteTxnMarkers, versions 0 to 2: write the end of transactions to the partitions that they wrote to (KIP-98).
 
-Coordinators send it to the leaders of partitions, and administrators to end transactions that hang (KIP-664). A marker
-counts as soon as it is in the log; in `__consumer_offsets` the offsets that the transaction commits count with it.
+Coordinators send it to the leaders of partitions, and administrators send it to end transactions that hang (KIP-664). A
+marker counts once it is in the log; in `__consumer_offsets` the offsets that the transaction commits count with it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ async def guard(call: Call) -> Any:
     guard=guard,
 )
 async def write_txn_markers(request: WriteTxnMarkersRequest, context: Context) -> WriteTxnMarkersResponse:
-    """Write each marker into each of its partitions."""
+    """Write each marker to each of its partitions."""
     answers = []
     turn = Turn()
     for asked in request.markers:

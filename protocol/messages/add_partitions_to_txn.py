@@ -13,14 +13,14 @@ from ..schema import Request, Response, Struct, field
 
 
 class TxnTopic(Struct):
-    """What is to be part of a transaction."""
+    """A topic whose partitions join a transaction."""
 
     name: String
     partitions: Array[Int32]
 
 
 class TxnTopicResult(Struct):
-    """What has become of it."""
+    """The outcome of each partition of a topic."""
 
     class Partition(Struct):
         partition_index: Int32
@@ -42,7 +42,7 @@ class AddPartitionsToTxnRequest(Request, api_key=24, versions="0-5", flexible="3
         producer_id: Int64 = field(since=4, default=-1)
         producer_epoch: Int16 = field(since=4, default=-1)
         verify_only: Boolean = field(since=4, default=False)
-        """Add nothing, only tell whether the partitions are part of the transaction."""
+        """Add nothing, and answer whether the partitions are part of the transaction."""
         topics: Array[TxnTopic] = field(since=4, default=[])
 
     transactions: Array[Transaction] = field(since=4, default=[])

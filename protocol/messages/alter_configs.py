@@ -1,7 +1,7 @@
 """AlterConfigs (key 33): replace the whole dynamic configuration of topics or brokers (KIP-133).
 
-What is not named goes back to its default; IncrementalAlterConfigs, which changes only what it names, has taken this
-API's place (KIP-339).
+A setting that the request does not name returns to its default. IncrementalAlterConfigs, which changes only the
+settings that it names, has replaced this API (KIP-339).
 
 - v1: throttling after the response (KIP-219). v2: flexible.
 """

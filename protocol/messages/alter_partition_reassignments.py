@@ -13,7 +13,7 @@ class AlterPartitionReassignmentsRequest(Request, api_key=45, versions="0-1", fl
         class Partition(Struct):
             partition_index: Int32
             replicas: NullableArray[Int32] = None
-            """The first is the preferred leader. Null calls off what is under way."""
+            """The first is the preferred leader. Null cancels the reassignment that goes on."""
 
         name: String
         partitions: Array[Partition]
@@ -30,9 +30,9 @@ class AlterPartitionReassignmentsResponse(Response, to=AlterPartitionReassignmen
         class Partition(Struct):
             partition_index: Int32
             error_code: ErrorCode = NONE
-            """INVALID_REPLICA_ASSIGNMENT: none, one twice, or a broker that there is not. INVALID_REPLICATION_FACTOR:
-            another number of replicas than before, and that is not allowed. NO_REASSIGNMENT_IN_PROGRESS: nothing to
-            call off. UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION."""
+            """INVALID_REPLICA_ASSIGNMENT: no replica, a replica twice, or an unknown broker.
+            INVALID_REPLICATION_FACTOR: another number of replicas than before, and that is not allowed.
+            NO_REASSIGNMENT_IN_PROGRESS: nothing to cancel. UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION."""
             error_message: NullableString = None
 
         name: String

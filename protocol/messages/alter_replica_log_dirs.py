@@ -15,7 +15,7 @@ class AlterReplicaLogDirsRequest(Request, api_key=34, versions="0-2", flexible="
             partitions: Array[Int32]
 
         path: String
-        """An absolute one, as DescribeLogDirs tells it."""
+        """An absolute path, as in DescribeLogDirs."""
         topics: Array[Topic]
 
     Topic = Dir.Topic

@@ -30,9 +30,10 @@ class CreatePartitionsResponse(Response, to=CreatePartitionsRequest):
     class Topic(Struct):
         name: String
         error_code: ErrorCode = NONE
-        """UNKNOWN_TOPIC_OR_PARTITION. INVALID_PARTITIONS: not more than there are. INVALID_REPLICA_ASSIGNMENT.
-        INVALID_REQUEST: the topic is named twice. REASSIGNMENT_IN_PROGRESS. REQUEST_TIMED_OUT: they are being made.
-        NOT_CONTROLLER. POLICY_VIOLATION. THROTTLING_QUOTA_EXCEEDED. TOPIC_AUTHORIZATION_FAILED."""
+        """UNKNOWN_TOPIC_OR_PARTITION. INVALID_PARTITIONS: the topic has as many partitions already.
+        INVALID_REPLICA_ASSIGNMENT. INVALID_REQUEST: the topic is named twice. REASSIGNMENT_IN_PROGRESS.
+        REQUEST_TIMED_OUT: the partitions are still being created. NOT_CONTROLLER. POLICY_VIOLATION.
+        THROTTLING_QUOTA_EXCEEDED. TOPIC_AUTHORIZATION_FAILED."""
         error_message: NullableString = None
 
     throttle_time_ms: Int32 = 0

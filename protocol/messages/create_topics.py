@@ -1,8 +1,8 @@
-"""CreateTopics (key 19): make topics, each by itself: one that fails does not hinder the others.
+"""CreateTopics (key 19): create topics; each has its own outcome.
 
 - v1: validate_only; error messages. v2: throttle_time_ms. v3: throttling after the response (KIP-219).
 - v4: -1 partitions or replicas stand for the broker's defaults (KIP-464).
-- v5: flexible; the response tells partitions, replicas and configuration (KIP-525).
+- v5: flexible; the response has partitions, replicas and configuration (KIP-525).
 - v6: THROTTLING_QUOTA_EXCEEDED may be answered (KIP-599). v7: topic ids (KIP-516).
 """
 

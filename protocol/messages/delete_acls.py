@@ -40,7 +40,7 @@ class DeleteAclsResponse(Response, to=DeleteAclsRequest):
         """SECURITY_DISABLED: the broker has no authorizer. CLUSTER_AUTHORIZATION_FAILED. NOT_CONTROLLER."""
         error_message: NullableString = None
         matching_acls: Array[Acl] = field(default=[])
-        """What the filter matched, and so what was deleted where it has no error."""
+        """The rules that the filter matched. Those without an error were deleted."""
 
     Acl = FilterResult.Acl
 

@@ -1,7 +1,7 @@
 """DeleteRecords (key 21): raise the log start offset of partitions (KIP-107).
 
-Records before the offset are gone for readers at once; the answer comes when every live replica has them gone too. What
-a partition is refused does not hinder the others, and a partition named twice is asked for the last offset named.
+Readers lose the records before the offset at once; the answer comes when every live replica has followed. Each
+partition has its own outcome. Of a partition that is named twice the last offset counts.
 
 - v0: the KIP. v1: as v0; the client obeys throttling after the response (KIP-219). v2: flexible (KIP-482).
 """
@@ -11,7 +11,7 @@ from ..primitives import Array, ErrorCode, Int32, Int64, String
 from ..schema import Request, Response, Struct
 
 HIGH_WATERMARK = -1
-"""An offset that stands for whatever the partition's high watermark is when the request arrives."""
+"""As an offset: the partition's high watermark when the request arrives."""
 
 
 class DeleteRecordsRequest(Request, api_key=21, versions="0-2", flexible="2+"):
@@ -19,7 +19,7 @@ class DeleteRecordsRequest(Request, api_key=21, versions="0-2", flexible="2+"):
         class Partition(Struct):
             partition_index: Int32
             offset: Int64
-            """The first offset to keep, or HIGH_WATERMARK. One at or below the log start offset changes nothing."""
+            """The first offset to keep, or HIGH_WATERMARK. An offset up to the log start offset changes nothing."""
 
         name: String
         partitions: Array[Partition]
@@ -28,7 +28,7 @@ class DeleteRecordsRequest(Request, api_key=21, versions="0-2", flexible="2+"):
 
     topics: Array[Topic]
     timeout_ms: Int32
-    """How long the leader may wait until every live replica has followed. 0 or less: not at all."""
+    """Milliseconds that the leader may wait until every live replica has followed. 0 or less: it does not wait."""
 
 
 class DeleteRecordsResponse(Response, to=DeleteRecordsRequest):
@@ -38,13 +38,13 @@ class DeleteRecordsResponse(Response, to=DeleteRecordsRequest):
             low_watermark: Int64 = -1
             """The smallest log start offset among the live replicas. -1 with an error, except REQUEST_TIMED_OUT."""
             error_code: ErrorCode = NONE
-            """REQUEST_TIMED_OUT: a live replica did not follow in time; the effect stays. With all others nothing was
-            deleted:
+            """REQUEST_TIMED_OUT: a live replica did not follow in time; the deletion stays in effect. With every other
+            error nothing was deleted:
             OFFSET_OUT_OF_RANGE: the offset is negative, or above the high watermark.
-            POLICY_VIOLATION: the topic is compacted and not deleted from, so that only keys make records obsolete.
-            UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER: ask for metadata, then the leader that it names. Also
-            answered when the topic or the leadership was lost while waiting.
-            INVALID_TOPIC_EXCEPTION: the topic is the broker's own.
+            POLICY_VIOLATION: the topic's cleanup.policy is compact alone, so only newer records delete older ones.
+            UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER: send Metadata, then ask the leader that it names. Also
+            the answer when the topic is deleted, or the leadership moves, while the request waits.
+            INVALID_TOPIC_EXCEPTION: the topic is internal.
             KAFKA_STORAGE_ERROR: the disk failed. TOPIC_AUTHORIZATION_FAILED."""
 
         name: String
@@ -53,5 +53,5 @@ class DeleteRecordsResponse(Response, to=DeleteRecordsRequest):
     Partition = Topic.Partition
 
     throttle_time_ms: Int32 = 0
-    """How long the client is asked to send nothing, because it has used up a quota."""
+    """Milliseconds for which the client is asked to send nothing, because it has used up a quota."""
     topics: Array[Topic]

@@ -24,12 +24,12 @@ class DescribeGroupsResponse(Response, to=DescribeGroupsRequest):
             client_host: String
             """With a slash in front, as Java shows addresses."""
             member_metadata: Bytes = b""
-            """What the member said when it joined, of the protocol that the group has chosen."""
+            """The metadata with which the member joined, for the protocol that the group has chosen."""
             member_assignment: Bytes = b""
 
         error_code: ErrorCode = NONE
-        """GROUP_ID_NOT_FOUND (v6; before, the group is told as Dead, without an error). INVALID_GROUP_ID.
-        NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS. GROUP_AUTHORIZATION_FAILED."""
+        """GROUP_ID_NOT_FOUND (v6; before it the group is Dead, without an error). INVALID_GROUP_ID. NOT_COORDINATOR,
+        COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS. GROUP_AUTHORIZATION_FAILED."""
         error_message: NullableString = field(since=6, default=None)
         group_id: String
         group_state: String = ""

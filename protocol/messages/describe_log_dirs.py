@@ -1,4 +1,4 @@
-"""DescribeLogDirs (key 35): what lies in the log directories of the broker that is asked, and how much (KIP-113).
+"""DescribeLogDirs (key 35): the partitions in a broker's log directories, and their sizes (KIP-113).
 
 - v1: throttling after the response (KIP-219). v2: flexible. v3: error_code of the whole response.
 - v4: total and free space (KIP-827). v5: is_cordoned (KIP-1066).

@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions (key 75): what Metadata says of topics, in pages (KIP-966).
+"""DescribeTopicPartitions (key 75): describe topics as Metadata does, in pages (KIP-966).
 
 - v0: the KIP.
 """
@@ -32,8 +32,8 @@ class DescribeTopicPartitionsResponse(Response, to=DescribeTopicPartitionsReques
     class Topic(Struct):
         class Partition(Struct):
             error_code: ErrorCode = NONE
-            """LEADER_NOT_AVAILABLE: there is no leader at the moment. LISTENER_NOT_FOUND: it is not on the listener
-            that the client came through."""
+            """LEADER_NOT_AVAILABLE: the partition has no leader now. LISTENER_NOT_FOUND: the leader does not have the
+            listener that the client uses."""
             partition_index: Int32
             leader_id: Int32
             """-1 if there is no leader."""
@@ -43,7 +43,7 @@ class DescribeTopicPartitionsResponse(Response, to=DescribeTopicPartitionsReques
             eligible_leader_replicas: NullableArray[Int32] = None
             """Not in sync, but known to have everything up to the high watermark."""
             last_known_elr: NullableArray[Int32] = None
-            """What the eligible replicas were when the last of them went."""
+            """The last known eligible leader replicas."""
             offline_replicas: Array[Int32] = field(default=[])
 
         error_code: ErrorCode = NONE

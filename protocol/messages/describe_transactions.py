@@ -1,4 +1,4 @@
-"""DescribeTransactions (key 65): what the coordinator knows of transactional ids (KIP-664).
+"""DescribeTransactions (key 65): describe the transactions of transactional ids (KIP-664).
 
 - v0: the KIP.
 """
@@ -30,7 +30,7 @@ class DescribeTransactionsResponse(Response, to=DescribeTransactionsRequest):
         producer_id: Int64 = -1
         producer_epoch: Int16 = -1
         topics: Array[Topic] = field(default=[])
-        """What is part of the transaction now."""
+        """The partitions in the transaction."""
 
     Topic = TransactionState.Topic
 

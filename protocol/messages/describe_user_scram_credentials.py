@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials (key 50): who has which passwords for SASL/SCRAM, without the passwords (KIP-554)."""
+"""DescribeUserScramCredentials (key 50): list users and their SCRAM mechanisms, without the passwords (KIP-554)."""
 
 from ..errors import NONE
 from ..primitives import Array, ErrorCode, Int8, Int32, NullableArray, NullableString, String
@@ -10,7 +10,7 @@ class DescribeUserScramCredentialsRequest(Request, api_key=50, versions="0", fle
         name: String
 
     users: NullableArray[User]
-    """Null, or none: everyone who has any."""
+    """Null or empty: all users with credentials."""
 
 
 class DescribeUserScramCredentialsResponse(Response, to=DescribeUserScramCredentialsRequest):

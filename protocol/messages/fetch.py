@@ -1,14 +1,14 @@
 """Fetch (key 1): read record batches, for consumers and for following replicas.
 
-- v1: throttle_time_ms. v2: messages of magic 1 (KIP-32). v3: max_bytes for the whole
-  response, so that the order of partitions matters (KIP-74).
+- v1: throttle_time_ms. v2: messages of magic 1 (KIP-32). v3: max_bytes for the whole response, so that the order of
+  partitions matters (KIP-74).
 - v4: isolation_level, aborted transactions, batches of magic 2 (KIP-98). v5: log_start_offset (KIP-107).
-- v6: KAFKA_STORAGE_ERROR (KIP-112). v7: sessions: a follow-up names what changed only (KIP-227).
+- v6: KAFKA_STORAGE_ERROR (KIP-112). v7: sessions: a request names only the partitions that changed (KIP-227).
 - v8: throttling after the response (KIP-219). v9: current_leader_epoch (KIP-320). v10: zstd (KIP-110).
 - v11: reading from a replica nearby (KIP-392). v12: flexible; diverging epochs (KIP-595). v13: topic ids (KIP-516).
 - v14: as v13, for tiered storage (KIP-405). v15: replica_state instead of replica_id (KIP-903).
 - v16: addresses of new leaders (KIP-951). v17: the replica's log directory (KIP-853).
-- v18: a follower tells the high watermark that it has (KIP-1166).
+- v18: a follower sends the high watermark that it has (KIP-1166).
 """
 
 from ..errors import NONE
@@ -43,16 +43,17 @@ class FetchRequest(Request, api_key=1, versions="0-18", flexible="12+"):
         class Partition(Struct):
             partition: Int32
             current_leader_epoch: Int32 = field(since=9, default=-1)
-            """What the reader takes for the current epoch: no leader of another answers. -1 for any."""
+            """The leader epoch that the reader knows: a leader of another epoch refuses. -1 for any."""
             fetch_offset: Int64
             last_fetched_epoch: Int32 = field(since=12, default=-1)
             """Of the last record that a follower has; the leader compares and may answer `diverging_epoch`."""
             log_start_offset: Int64 = field(since=5, default=-1)
-            """A follower tells its own, which the low watermark of DeleteRecords depends upon (KIP-107)."""
+            """The follower's log start offset; the low watermark of DeleteRecords depends on it (KIP-107)."""
             partition_max_bytes: Int32
             replica_directory_id: Uuid = field(since=17, tag=0, default=ZERO_UUID)
             high_watermark: Int64 = field(since=18, tag=1, default=(1 << 63) - 1)
-            """The follower's, so that the leader can tell it a new one at once. The largest number: it does not say."""
+            """The follower's high watermark, so that the leader answers at once when it knows a higher one. The largest
+            number: unknown."""
 
         topic: String = field(until=12, default="")
         topic_id: Uuid = field(since=13, default=ZERO_UUID)
@@ -67,13 +68,14 @@ class FetchRequest(Request, api_key=1, versions="0-18", flexible="12+"):
 
     cluster_id: NullableString = field(since=12, tag=0, default=None)
     replica_id: Int32 = field(until=14, default=-1)
-    """The follower's broker id; -1 for a consumer, -2 for a debugging one that may read what is not replicated."""
+    """The follower's broker id; -1 for a consumer, -2 for a debugging consumer, which may read above the high
+    watermark."""
     replica_state: ReplicaState | None = field(since=15, tag=1, default=None)
     """In place of replica_id; None for a consumer."""
     max_wait_ms: Int32
     min_bytes: Int32
     max_bytes: Int32 = field(since=3, default=0x7FFFFFFF)
-    """A limit that the first batch may exceed, and only it: progress is never impossible."""
+    """A limit that only the first batch may exceed, so that every reader makes progress."""
     isolation_level: Int8 = field(since=4, default=0)
     """0 read_uncommitted, 1 read_committed: up to the last stable offset, with the aborted transactions."""
     session_id: Int32 = field(since=7, default=0)
@@ -122,10 +124,10 @@ class FetchResponse(Response, to=FetchRequest):
             aborted_transactions: NullableArray[AbortedTransaction] = field(since=4, default=None)
             """Null if the reader asked for read_uncommitted."""
             preferred_read_replica: Int32 = field(since=11, default=-1)
-            """Read from this replica from now on. There are no records then."""
+            """The replica to read from. The answer then has no records."""
             records: Records = None
-            """Whole batches from the one that holds the offset asked for; the last may be cut off, except the first of
-            the response. Empty, not null, if there is nothing to read."""
+            """Whole batches, beginning with the batch that holds the fetch offset. The last may be cut off, unless it
+            is the first of the response. Empty, not null, if there are no records."""
 
         topic: String = field(until=12, default="")
         topic_id: Uuid = field(since=13, default=ZERO_UUID)

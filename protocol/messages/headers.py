@@ -1,8 +1,8 @@
-"""What stands in front of every request and response.
+"""The headers of requests and responses.
 
 Request headers: v1 names the client, v2 adds tagged fields; v2 goes with the flexible versions of a message. The client
-id keeps its old form in v2, so that a broker can read the header of a request whose version it does not know.
-Response headers: v0 is the correlation id alone, v1 adds tagged fields.
+id keeps its old form in v2, so that a broker can read the header of a request whose version it does not know. Response
+headers: v0 is the correlation id alone, v1 adds tagged fields.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..primitives import Buffer, skip_tags
 from ..schema import NEVER
 
 MIN_REQUEST_HEADER_BYTES = 8
-"""API key, version and correlation id: what every version of the header begins with."""
+"""API key, version and correlation id: every version of the header begins with them."""
 
 _START = struct.Struct(">hhi")
 _START_AND_LENGTH = struct.Struct(">hhih")
@@ -24,14 +24,14 @@ _CORRELATION_ID = struct.Struct(">i")
 
 
 class RequestHeader(NamedTuple):
-    """Which request follows, and who asks."""
+    """The request that follows, and the client's name."""
 
     api_key: int
     api_version: int
     correlation_id: int
     """Comes back in the response."""
     client_id: str | None
-    """What the client calls itself. Null is allowed, and nothing is to be believed of it."""
+    """The name that the client gives itself, or null; a client may give any name."""
 
     def encode(self, header_version: int) -> bytes:
         """The header as version 1 or 2; ValueError if the client id is too long."""
@@ -70,7 +70,7 @@ def read_request_header(frame: memoryview, flexible_from: Mapping[int, int]) -> 
 
 
 def read_header_start(frame: memoryview) -> RequestHeader:
-    """The part of a header that has the same place in every version that there is or will be. No client id."""
+    """The part of a header that has the same place in every version, also in future ones. It has no client id."""
     if len(frame) < MIN_REQUEST_HEADER_BYTES:
         raise MalformedMessage(f"a request of {len(frame)} bytes has no header")
     api_key, api_version, correlation_id = _START.unpack_from(frame)

@@ -1,7 +1,7 @@
-"""LeaveGroup (key 13): members go, by their own will or by that of an administrator.
+"""LeaveGroup (key 13): remove members from a group.
 
 - v1: throttle_time_ms. v2: throttling after the response (KIP-219).
-- v3: several members, and static ones by their instance id (KIP-345). v4: flexible. v5: why they leave (KIP-800).
+- v3: several members, and static ones by their instance id (KIP-345). v4: flexible. v5: the reason to leave (KIP-800).
 """
 
 from ..errors import NONE

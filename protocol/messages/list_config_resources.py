@@ -1,4 +1,4 @@
-"""ListConfigResources (key 74): what there is that has a configuration.
+"""ListConfigResources (key 74): list the resources that have a configuration.
 
 - v0: client metrics subscriptions only, under the name ListClientMetricsResources (KIP-714).
 - v1: all types of resources (KIP-1142).
@@ -25,5 +25,5 @@ class ListConfigResourcesResponse(Response, to=ListConfigResourcesRequest):
 
     throttle_time_ms: Int32 = 0
     error_code: ErrorCode = NONE
-    """UNSUPPORTED_VERSION: a type that there is not. CLUSTER_AUTHORIZATION_FAILED."""
+    """UNSUPPORTED_VERSION: an unknown type. CLUSTER_AUTHORIZATION_FAILED."""
     config_resources: Array[ConfigResource] = field(default=[])

@@ -11,7 +11,7 @@ from ..schema import Request, Response, Struct, field
 
 class ListGroupsRequest(Request, api_key=16, versions="0-5", flexible="3+"):
     states_filter: Array[String] = field(since=4, default=[])
-    """None given lists all, with both filters. Case does not matter; a name that there is not matches nothing."""
+    """An empty filter matches all groups. Case does not matter; an unknown name matches no group."""
     types_filter: Array[String] = field(since=5, default=[])
 
 
@@ -19,13 +19,13 @@ class ListGroupsResponse(Response, to=ListGroupsRequest):
     class Group(Struct):
         group_id: String
         protocol_type: String
-        """Empty if no member was ever there: somebody has only committed offsets."""
+        """Empty if the group never had a member, and only offsets were committed."""
         group_state: String = field(since=4, default="")
         group_type: String = field(since=5, default="")
         """"classic", "consumer", …"""
 
     throttle_time_ms: Int32 = field(since=1, default=0)
     error_code: ErrorCode = NONE
-    """COORDINATOR_LOAD_IN_PROGRESS: some are not known yet. COORDINATOR_NOT_AVAILABLE. CLUSTER_AUTHORIZATION_FAILED
-    does not occur: who may describe no group gets an empty list."""
+    """COORDINATOR_LOAD_IN_PROGRESS: some groups are not loaded yet. COORDINATOR_NOT_AVAILABLE.
+    CLUSTER_AUTHORIZATION_FAILED does not occur: a client that may describe no group gets an empty list."""
     groups: Array[Group] = field(default=[])

@@ -21,9 +21,9 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 """The first offset that is not in remote storage only; without tiers, as EARLIEST."""
 LATEST_TIERED = -5
-"""The last offset in remote storage; without tiers there is none."""
+"""The last offset in remote storage; not found without tiered storage."""
 EARLIEST_PENDING_UPLOAD = -6
-"""The first offset still to be copied to remote storage; without tiers there is none."""
+"""The first offset to copy to remote storage; not found without tiered storage."""
 
 
 class ListOffsetsRequest(Request, api_key=2, versions="0-11", flexible="6+"):
@@ -59,7 +59,7 @@ class ListOffsetsResponse(Response, to=ListOffsetsRequest):
             TOPIC_AUTHORIZATION_FAILED."""
             old_style_offsets: Array[Int64] = field(until=0, default=[])
             timestamp: Timestamp = field(since=1, default=-1)
-            """Of the record found; -1 with a landmark or if there is none."""
+            """The timestamp of the record found; -1 for a place in the log, or if no record is found."""
             offset: Int64 = field(since=1, default=-1)
             """-1 if no record is that new."""
             leader_epoch: Int32 = field(since=4, default=-1)

@@ -13,7 +13,7 @@ class ListTransactionsRequest(Request, api_key=66, versions="0-2", flexible="0+"
     """None given lists all, with every filter."""
     producer_id_filters: Array[Int64] = field(default=[])
     duration_filter: Int64 = field(since=1, default=-1)
-    """Only what has been open for more than so many milliseconds. Below 0: all."""
+    """Milliseconds for which a transaction must have been open to be listed. Below 0: all are listed."""
     transactional_id_pattern: NullableString = field(since=2, default=None)
     """A regular expression for the whole id. Null or empty: all."""
 

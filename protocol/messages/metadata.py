@@ -1,7 +1,7 @@
-"""Metadata (key 3): the brokers, and of topics who leads and who follows each partition.
+"""Metadata (key 3): list the brokers, and topics with leader and replicas of each partition.
 
 - v1: null asks for all topics, an empty list for none; racks, the controller, which topics are internal.
-- v2: cluster_id (KIP-78). v3: throttle_time_ms. v4: the client decides whether asking creates a topic.
+- v2: cluster_id (KIP-78). v3: throttle_time_ms. v4: the client decides whether the request creates topics.
 - v5: offline_replicas (KIP-112). v6: throttling after the response (KIP-219). v7: leader_epoch (KIP-320).
 - v8: authorized operations on request (KIP-430). v9: flexible.
 - v10: topic ids in the response. v11: the cluster's operations have moved to DescribeCluster (KIP-700).
@@ -14,7 +14,7 @@ from ..schema import Request, Response, Struct, field
 from ..uuids import ZERO_UUID
 
 NOT_ASKED_FOR = -(1 << 31)
-"""In place of a set of authorized operations."""
+"""The value of a set of authorized operations that the client did not ask for."""
 
 
 class MetadataRequest(Request, api_key=3, versions="0-13", flexible="9+"):
@@ -27,7 +27,7 @@ class MetadataRequest(Request, api_key=3, versions="0-13", flexible="9+"):
     topics: NullableArray[Topic] = field(nullable_since=1, default=None)
     """Null asks for all topics. In v0, which has no null, an empty list does."""
     allow_auto_topic_creation: Boolean = field(since=4, default=True)
-    """Whether a topic that does not exist is to be made, if the broker's configuration allows that too."""
+    """Whether the request creates missing topics, if the broker's configuration allows it too."""
     include_cluster_authorized_operations: Boolean = field(since=8, until=10, default=False)
     include_topic_authorized_operations: Boolean = field(since=8, default=False)
 
@@ -42,8 +42,8 @@ class MetadataResponse(Response, to=MetadataRequest):
     class Topic(Struct):
         class Partition(Struct):
             error_code: ErrorCode = NONE
-            """LEADER_NOT_AVAILABLE: there is no leader at the moment. REPLICA_NOT_AVAILABLE and LISTENER_NOT_FOUND:
-            a broker of the partition is not there, or not on the listener that the client came through."""
+            """LEADER_NOT_AVAILABLE: the partition has no leader now. REPLICA_NOT_AVAILABLE, LISTENER_NOT_FOUND: a
+            broker of the partition is not available, or does not have the listener that the client uses."""
             partition_index: Int32
             leader_id: Int32
             """-1 if there is no leader."""
@@ -53,11 +53,11 @@ class MetadataResponse(Response, to=MetadataRequest):
             offline_replicas: Array[Int32] = field(since=5, default=[])
 
         error_code: ErrorCode = NONE
-        """UNKNOWN_TOPIC_OR_PARTITION or UNKNOWN_TOPIC_ID: there is none, and none was made. INVALID_TOPIC_EXCEPTION:
-        there cannot be one of this name. LEADER_NOT_AVAILABLE: it is being made; ask again.
+        """UNKNOWN_TOPIC_OR_PARTITION or UNKNOWN_TOPIC_ID: the topic does not exist, and was not created.
+        INVALID_TOPIC_EXCEPTION: the name is invalid. LEADER_NOT_AVAILABLE: the topic is being created; ask again.
         TOPIC_AUTHORIZATION_FAILED."""
         name: NullableString = field(nullable_since=12)
-        """Null if the topic was asked for by an id that is not known."""
+        """Null if the request gives an unknown topic id."""
         topic_id: Uuid = field(since=10, default=ZERO_UUID)
         is_internal: Boolean = field(since=1, default=False)
         partitions: Array[Partition] = field(default=[])

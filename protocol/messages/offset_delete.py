@@ -36,7 +36,7 @@ class OffsetDeleteResponse(Response, to=OffsetDeleteRequest):
     Partition = Topic.Partition
 
     error_code: ErrorCode = NONE
-    """NON_EMPTY_GROUP: there are members, and not of the consumer protocol, so that nobody knows what they read.
+    """NON_EMPTY_GROUP: the group has members of another protocol type than consumer, whose subscriptions are unknown.
     GROUP_ID_NOT_FOUND, INVALID_GROUP_ID. NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS.
     GROUP_AUTHORIZATION_FAILED."""
     throttle_time_ms: Int32 = 0

@@ -1,4 +1,4 @@
-"""OffsetFetch (key 9): how far groups have come, by what they committed last.
+"""OffsetFetch (key 9): return the committed offsets of groups.
 
 - v0: from ZooKeeper. v1: from the coordinator. v2: null asks for all topics; error_code. v3: throttle_time_ms.
 - v4: throttling after the response (KIP-219). v5: leader epochs (KIP-320). v6: flexible.
@@ -30,14 +30,14 @@ class OffsetFetchRequest(Request, api_key=9, versions="0-10", flexible="6+"):
         """Null with a member epoch of -1: from outside of the group."""
         member_epoch: Int32 = field(since=9, default=-1)
         topics: NullableArray[Topic] = field(since=8, default=None)
-        """Null asks for all of which something is committed."""
+        """Null asks for all with a committed offset."""
 
     group_id: String = field(until=7, default="")
     topics: NullableArray[Topic] = field(until=7, nullable_since=2, default=[])
-    """Null asks for all of which something is committed."""
+    """Null asks for all with a committed offset."""
     groups: Array[Group] = field(since=8, default=[])
     require_stable: Boolean = field(since=7, default=False)
-    """Do not answer offsets that a transaction is about to replace."""
+    """Refuse offsets that a transaction is about to replace."""
 
 
 class OffsetFetchResponse(Response, to=OffsetFetchRequest):
@@ -47,7 +47,7 @@ class OffsetFetchResponse(Response, to=OffsetFetchRequest):
         class Partition(Struct):
             partition_index: Int32 = field(until=7, default=0)
             committed_offset: Int64 = field(until=7, default=-1)
-            """-1 if nothing is committed; that is no error."""
+            """-1 without a committed offset, which is no error."""
             committed_leader_epoch: Int32 = field(since=5, until=7, default=-1)
             metadata: NullableString = field(until=7, default="")
             error_code: ErrorCode = field(until=7, default=NONE)
@@ -63,7 +63,7 @@ class OffsetFetchResponse(Response, to=OffsetFetchRequest):
             class Partition(Struct):
                 partition_index: Int32 = field(since=8, default=0)
                 committed_offset: Int64 = field(since=8, default=-1)
-                """-1 if nothing is committed; that is no error."""
+                """-1 without a committed offset, which is no error."""
                 committed_leader_epoch: Int32 = field(since=8, default=-1)
                 metadata: NullableString = field(since=8, default="")
                 error_code: ErrorCode = field(since=8, default=NONE)
@@ -80,8 +80,8 @@ class OffsetFetchResponse(Response, to=OffsetFetchRequest):
         topics: Array[Topic] = field(since=8, default=[])
         error_code: ErrorCode = field(since=8, default=NONE)
         """NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS. INVALID_GROUP_ID.
-        UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH (v9). GROUP_AUTHORIZATION_FAILED. A group that is not known is no
-        error: it has committed nothing."""
+        UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH (v9). GROUP_AUTHORIZATION_FAILED. An unknown group is no error: it has no
+        committed offsets."""
 
     throttle_time_ms: Int32 = field(since=3, default=0)
     topics: Array[Topic] = field(until=7, default=[])

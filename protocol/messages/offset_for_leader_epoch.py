@@ -1,7 +1,7 @@
-"""OffsetForLeaderEpoch (key 23): where the records of a leader epoch end, so that a log can be cut where it has parted
-from the leader's (KIP-101, KIP-279).
+"""OffsetForLeaderEpoch (key 23): find where a leader epoch ends, so that a follower can truncate its log where it
+diverges (KIP-101, KIP-279).
 
-- v1: the epoch found is told. v2: current_leader_epoch, for consumers too (KIP-320); throttle_time_ms.
+- v1: the response has the epoch found. v2: current_leader_epoch, for consumers too (KIP-320); throttle_time_ms.
 - v3: replica_id (KIP-392). v4: flexible.
 """
 

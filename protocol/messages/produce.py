@@ -1,6 +1,6 @@
 """Produce (key 0): append record batches to partitions.
 
-With acks 0 there is no response at all; a failure can then only be told by closing the connection.
+With acks 0 there is no response; a closed connection is the only sign of a failure.
 
 - v1: throttle_time_ms. v2: log_append_time_ms (KIP-32). v3: transactional_id, record batches of magic 2 (KIP-98).
 - v4: KAFKA_STORAGE_ERROR (KIP-112). v5: log_start_offset (KIP-107). v6: throttling after the response (KIP-219).
@@ -15,7 +15,7 @@ from ..schema import Request, Response, Struct, field
 from ..uuids import ZERO_UUID
 
 ALL_IN_SYNC = -1
-"""Acks of a producer that waits until every in-sync replica has its records; 1 waits for the leader, 0 for nothing."""
+"""As acks: wait until every in-sync replica has the records. 1 waits for the leader; 0 does not wait."""
 
 
 class ProduceRequest(Request, api_key=0, versions="0-13", flexible="9+"):
@@ -33,9 +33,9 @@ class ProduceRequest(Request, api_key=0, versions="0-13", flexible="9+"):
 
     transactional_id: NullableString = field(since=3, default=None)
     acks: Int16
-    """0: no answer. 1: the leader has it. -1: every in-sync replica has it."""
+    """0: no answer. 1: answer when the leader has the records. -1: when every in-sync replica has them."""
     timeout_ms: Int32
-    """How long to wait for the replicas if acks is -1."""
+    """Milliseconds to wait for the replicas if acks is -1."""
     topic_data: Array[Topic]
 
 
@@ -44,7 +44,7 @@ class ProduceResponse(Response, to=ProduceRequest):
         class Partition(Struct):
             class RecordError(Struct):
                 batch_index: Int32
-                """Which record of the batch, counted from 0."""
+                """The index of the record in the batch, from 0."""
                 batch_index_error_message: NullableString = None
 
             class LeaderIdAndEpoch(Struct):
@@ -60,8 +60,8 @@ class ProduceResponse(Response, to=ProduceRequest):
             INVALID_RECORD, INVALID_TIMESTAMP, UNSUPPORTED_COMPRESSION_TYPE, UNSUPPORTED_FOR_MESSAGE_FORMAT: the batch.
             OUT_OF_ORDER_SEQUENCE_NUMBER, DUPLICATE_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID, INVALID_PRODUCER_EPOCH,
             INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING, TRANSACTION_ABORTABLE: the producer. A duplicate of one of
-            the last five batches is no error: its first offset is told again. INVALID_TOPIC_EXCEPTION: the topic is
-            the broker's own. TOPIC_, TRANSACTIONAL_ID_ and CLUSTER_AUTHORIZATION_FAILED."""
+            the last five batches is no error: the answer repeats its first offset. INVALID_TOPIC_EXCEPTION: the topic
+            is internal. TOPIC_, TRANSACTIONAL_ID_ and CLUSTER_AUTHORIZATION_FAILED."""
             base_offset: Int64 = -1
             """The offset of the first record."""
             log_append_time_ms: Timestamp = field(since=2, default=-1)

@@ -1,6 +1,6 @@
 """SaslHandshake (key 17): choose how to authenticate (KIP-43).
 
-- v0: what follows are bare tokens, each behind its size. v1: tokens travel in SaslAuthenticate requests (KIP-152).
+- v0: bare tokens follow, each after its size. v1: tokens travel in SaslAuthenticate requests (KIP-152).
 """
 
 from ..errors import NONE
@@ -15,7 +15,7 @@ class SaslHandshakeRequest(Request, api_key=17, versions="0-1", flexible="none")
 
 class SaslHandshakeResponse(Response, to=SaslHandshakeRequest):
     error_code: ErrorCode = NONE
-    """UNSUPPORTED_SASL_MECHANISM: the listener does not offer it. ILLEGAL_SASL_STATE: there is nothing to authenticate
-    for."""
+    """UNSUPPORTED_SASL_MECHANISM: the listener does not offer it. ILLEGAL_SASL_STATE: the listener needs no
+    authentication, or it is done."""
     mechanisms: Array[String] = field(default=[])
     """Those that the listener offers."""

@@ -1,4 +1,4 @@
-"""SyncGroup (key 14): the leader hands in the assignment of a generation, every member gets its own share.
+"""SyncGroup (key 14): take the assignment of a generation from the leader, and give each member its share.
 
 - v1: throttle_time_ms. v2: throttling after the response (KIP-219). v3: static members (KIP-345). v4: flexible.
 - v5: protocol type and name on both sides (KIP-559).
@@ -20,16 +20,16 @@ class SyncGroupRequest(Request, api_key=14, versions="0-5", flexible="4+"):
     group_instance_id: NullableString = field(since=3, default=None)
     protocol_type: NullableString = field(since=5, default=None)
     protocol_name: NullableString = field(since=5, default=None)
-    """Null does not say; anything else must be what JoinGroup answered."""
+    """Null, or the value that JoinGroup answered."""
     assignments: Array[Assignment] = field(default=[])
-    """From the leader; a member that it leaves out gets nothing. Empty from all others."""
+    """The leader's assignments; a member without one gets an empty share. Empty from all other members."""
 
 
 class SyncGroupResponse(Response, to=SyncGroupRequest):
     throttle_time_ms: Int32 = field(since=1, default=0)
     error_code: ErrorCode = NONE
     """REBALANCE_IN_PROGRESS, ILLEGAL_GENERATION: join again. UNKNOWN_MEMBER_ID: join again, without a member id.
-    FENCED_INSTANCE_ID: another member has come under this instance id. INCONSISTENT_GROUP_PROTOCOL: type or name are
+    FENCED_INSTANCE_ID: another member has joined with this instance id. INCONSISTENT_GROUP_PROTOCOL: type or name are
     not the group's. INVALID_GROUP_ID. NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE (also if the assignment could not be
     stored), COORDINATOR_LOAD_IN_PROGRESS. GROUP_AUTHORIZATION_FAILED."""
     protocol_type: NullableString = field(since=5, default=None)

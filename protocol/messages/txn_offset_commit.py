@@ -30,7 +30,7 @@ class TxnOffsetCommitRequest(Request, api_key=28, versions="0-5", flexible="3+")
     producer_id: Int64
     producer_epoch: Int16
     generation_id: Int32 = field(since=3, default=-1)
-    """-1 with no member id: the group does not check who commits."""
+    """-1 without a member id: the group does not check the member."""
     member_id: String = field(since=3, default="")
     group_instance_id: NullableString = field(since=3, default=None)
     topics: Array[Topic]

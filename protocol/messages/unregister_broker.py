@@ -12,6 +12,6 @@ class UnregisterBrokerRequest(Request, api_key=64, versions="0", flexible="0+"):
 class UnregisterBrokerResponse(Response, to=UnregisterBrokerRequest):
     throttle_time_ms: Int32 = 0
     error_code: ErrorCode = NONE
-    """BROKER_ID_NOT_REGISTERED: there is no such broker. REQUEST_TIMED_OUT, NOT_CONTROLLER.
-    CLUSTER_AUTHORIZATION_FAILED."""
+    """BROKER_ID_NOT_REGISTERED: the broker is unknown. REQUEST_TIMED_OUT, NOT_CONTROLLER. CLUSTER_AUTHORIZATION_FAILED.
+    """
     error_message: NullableString = None

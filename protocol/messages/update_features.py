@@ -1,7 +1,7 @@
-"""UpdateFeatures (key 57): finalize the level of features that all brokers are to speak (KIP-584).
+"""UpdateFeatures (key 57): finalize the levels of the cluster's features (KIP-584).
 
 - v1: upgrade_type instead of allow_downgrade, validate_only (KIP-778).
-- v2: all updates or none, so that there is no result for each (KIP-1022).
+- v2: all updates or none, without a result for each (KIP-1022).
 """
 
 from ..errors import NONE
