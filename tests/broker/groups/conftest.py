@@ -1,12 +1,18 @@
-"""The coordinator's laboratory."""
+"""A coordinator without a broker, and a broker with the topic of groups."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
+from kmini.broker.broker import Broker
+from kmini.broker.controller import topics
+from kmini.broker.groups.group_store import GroupStore
+from kmini.protocol.topics import CONSUMER_OFFSETS
 from support.broker.group_lab import Lab
+
+StartBroker = Callable[..., Awaitable[Broker]]
 
 
 @pytest.fixture
@@ -26,3 +32,15 @@ async def new_lab() -> AsyncIterator[Callable[..., Lab]]:
 @pytest.fixture
 def lab(new_lab: Callable[..., Lab]) -> Lab:
     return new_lab()
+
+
+@pytest.fixture
+async def broker(start_broker: StartBroker) -> Broker:
+    broker = await start_broker()
+    topics.create_missing(broker, CONSUMER_OFFSETS)
+    return broker
+
+
+@pytest.fixture
+def store(broker: Broker) -> GroupStore:
+    return broker.groups.store
