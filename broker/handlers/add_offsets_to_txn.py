@@ -27,7 +27,7 @@ async def add_offsets_to_txn(request: AddOffsetsToTxnRequest, context: Context) 
     """Add the group's partition to the transaction."""
     producer = Producer(request.producer_id, request.producer_epoch)
     try:
-        await context.broker.transactions.add_offsets(request.transactional_id, producer, request.group_id)
+        await context.services.transactions.add_offsets(request.transactional_id, producer, request.group_id)
     except Exception as failure:
         error = kafka_error(failure, "adding offsets to a transaction")
         return AddOffsetsToTxnResponse(error_code=code_for(error, context.version, FENCED_SINCE))

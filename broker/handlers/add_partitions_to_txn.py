@@ -60,7 +60,7 @@ async def guard(call: Call) -> Any:
     if not denied:
         return await call.serve()
     refused = {topic.name for topic in denied}
-    controller = call.context.broker.controller
+    controller = call.context.services.controller
 
     def code_of(topic: str, number: int) -> int:
         if topic in refused:
@@ -128,7 +128,7 @@ async def _codes(asked: Transaction, context: Context) -> Mapping[TopicPartition
     refused = await _refused(partitions, context)
     if refused:
         return {one: refused.get(one, OperationNotAttempted.code) for one in partitions}
-    coordinator = context.broker.transactions
+    coordinator = context.services.transactions
     producer = Producer(asked.producer_id, asked.producer_epoch)
     try:
         if asked.verify_only:
@@ -151,7 +151,7 @@ async def _refused(partitions: Sequence[TopicPartition], context: Context) -> di
             refused[topic_partition] = TopicAuthorizationFailed.code
             continue
         try:
-            context.broker.check_partition_exists(topic_partition)
+            context.services.replica_manager.check_partition_exists(topic_partition)
         except UnknownTopicOrPartition as error:
             refused[topic_partition] = error.code
     return refused

@@ -51,7 +51,7 @@ async def alter_partition_reassignments(
                 if refusal is not None:
                     raise refusal
                 reassign(
-                    context.broker.controller,
+                    context.services.controller,
                     topic_partition,
                     partition.replicas,
                     may_change_count=request.allow_replication_factor_change,

@@ -31,7 +31,7 @@ async def alter_user_scram_credentials(
     request: AlterUserScramCredentialsRequest, context: Context
 ) -> AlterUserScramCredentialsResponse:
     """Change the credentials of each user; all changes of a user, or none."""
-    outcomes = alter(context.broker.controller, request.deletions, request.upsertions)
+    outcomes = alter(context.services.controller, request.deletions, request.upsertions)
     return AlterUserScramCredentialsResponse(
         results=[
             AlterUserScramCredentialsResponse.Result(

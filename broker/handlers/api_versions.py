@@ -10,7 +10,7 @@ import re
 
 from ...protocol.errors import InvalidRequest
 from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from ..api.registry import handles
+from ..api.registry import handles, registered, served
 from ..api.request_context import Context
 from ..api.version_ranges import version_range
 from ..security.permissions import OPEN
@@ -27,8 +27,8 @@ async def api_versions(request: ApiVersionsRequest, context: Context) -> ApiVers
     software = (request.client_software_name, request.client_software_version)
     if context.version >= 3 and not all(map(_WELL_FORMED.fullmatch, software)):
         return ApiVersionsResponse(error_code=InvalidRequest.code, api_keys=[])
-    handlers = context.broker.server.handlers
-    features = context.broker.features
+    handlers = served(registered(), context.services.release)
+    features = context.services.features
     return ApiVersionsResponse(
         api_keys=[version_range(api_key, handlers) for api_key in sorted(handlers)],
         supported_features=[
@@ -38,7 +38,7 @@ async def api_versions(request: ApiVersionsRequest, context: Context) -> ApiVers
             for feature in features
             if feature.min_level > 0 or context.version >= LEVEL_0_SINCE
         ],
-        finalized_features_epoch=context.broker.controller.features_epoch,
+        finalized_features_epoch=context.services.controller.features_epoch,
         finalized_features=[
             ApiVersionsResponse.FinalizedFeature(
                 name=feature.name, max_version_level=feature.level, min_version_level=feature.level

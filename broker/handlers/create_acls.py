@@ -31,10 +31,10 @@ async def create_acls(request: CreateAclsRequest, context: Context) -> CreateAcl
     """Add the valid rules; each rule has its own outcome."""
     for rule in request.creations:
         check_known(rule.resource_type, rule.resource_pattern_type, rule.operation, rule.permission_type)
-    if context.broker.server.authorizer is None:
+    if context.services.authorizer is None:
         refusal = Result(error_code=SecurityDisabled.code, error_message=NO_AUTHORIZER)
         return CreateAclsResponse(results=[refusal] * len(request.creations))
-    controller = context.broker.controller
+    controller = context.services.controller
     accepted: list[AclBinding] = []
     results: list[Result] = []
     for rule in request.creations:

@@ -30,10 +30,10 @@ async def delete_acls(request: DeleteAclsRequest, context: Context) -> DeleteAcl
     """Find the rules that each filter matches, then delete all of them together."""
     for f in request.filters:
         check_known(f.resource_type_filter, f.pattern_type_filter, f.operation, f.permission_type)
-    if context.broker.server.authorizer is None:
+    if context.services.authorizer is None:
         refusal = Result(error_code=SecurityDisabled.code, error_message=NO_AUTHORIZER)
         return DeleteAclsResponse(filter_results=[refusal] * len(request.filters))
-    controller = context.broker.controller
+    controller = context.services.controller
     matched = [controller.acls.matching(_filter(asked)) for asked in request.filters]
     controller.delete_acls(acl for acls in matched for acl in acls)
     return DeleteAclsResponse(filter_results=[Result(matching_acls=[_told(acl) for acl in acls]) for acls in matched])

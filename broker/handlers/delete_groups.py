@@ -39,7 +39,7 @@ async def delete_groups(request: DeleteGroupsRequest, context: Context) -> Delet
 
 async def _delete(group_id: str, context: Context) -> int:
     try:
-        await context.broker.groups.delete(group_id)
+        await context.services.groups.delete(group_id)
     except Exception as error:
         return kafka_error(error, "the deletion of a group").code
     return NONE

@@ -31,7 +31,7 @@ Resource = DescribeAclsResponse.Resource
 async def describe_acls(request: DescribeAclsRequest, context: Context) -> DescribeAclsResponse:
     """List the matching rules by resource."""
     check_known(request.resource_type_filter, request.pattern_type_filter, request.operation, request.permission_type)
-    if context.broker.server.authorizer is None:
+    if context.services.authorizer is None:
         return DescribeAclsResponse(error_code=SecurityDisabled.code, error_message=NO_AUTHORIZER)
     wanted = AclFilter(
         request.resource_type_filter,
@@ -43,7 +43,7 @@ async def describe_acls(request: DescribeAclsRequest, context: Context) -> Descr
         request.permission_type,
     )
     resources: dict[tuple[int, int, str], Resource] = {}
-    for acl in context.broker.controller.acls.matching(wanted):
+    for acl in context.services.controller.acls.matching(wanted):
         resource = resources.setdefault(
             acl[:3],
             Resource(

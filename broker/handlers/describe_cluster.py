@@ -32,7 +32,7 @@ async def describe_cluster(request: DescribeClusterRequest, context: Context) ->
         return _refusal(MismatchedEndpointType("this is a broker; there is no controller to talk to by itself"))
     if request.endpoint_type != BROKERS:
         return _refusal(UnsupportedEndpointType(f"there is no endpoint type {request.endpoint_type}"))
-    controller = context.broker.controller
+    controller = context.services.controller
     addresses = context.advertised()
     return DescribeClusterResponse(
         cluster_id=controller.cluster_id,

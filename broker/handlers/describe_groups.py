@@ -58,7 +58,7 @@ async def describe_groups(request: DescribeGroupsRequest, context: Context) -> D
 
 def _describe(group_id: str, context: Context) -> DescribeGroupsResponse.Group:
     try:
-        group = context.broker.groups.find(group_id, shown_only=True)
+        group = context.services.groups.find(group_id, shown_only=True)
     except GroupIdNotFound as error:
         nothing = Description(group_id=group_id, group_state=GroupState.DEAD.value)
         if context.version >= NOT_FOUND_SINCE:

@@ -55,7 +55,7 @@ async def _answer(
     answer = DescribeProducersResponse.Partition(partition_index=topic_partition.partition, error_code=NONE)
     try:
         validate_topic_name(topic_partition.topic)
-        partition = context.broker.leader_of(topic_partition)
+        partition = context.services.replica_manager.leader_of(topic_partition)
         for entry in partition.log.producers.entries():
             if turn.is_over:
                 await turn.next()

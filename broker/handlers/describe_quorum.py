@@ -39,12 +39,12 @@ async def describe_quorum(request: DescribeQuorumRequest, context: Context) -> D
             )
             for topic in request.topics
         ],
-        nodes=[DescribeQuorumResponse.Node(node_id=context.broker.controller.controller_id)] if is_valid else [],
+        nodes=[DescribeQuorumResponse.Node(node_id=context.services.controller.controller_id)] if is_valid else [],
     )
 
 
 def _metadata_partition(context: Context) -> DescribeQuorumResponse.Topic.Partition:
-    controller_id, now_ms = context.broker.controller.controller_id, context.broker.clock.now_ms()
+    controller_id, now_ms = context.services.controller.controller_id, context.services.clock.now_ms()
     voter = DescribeQuorumResponse.ReplicaState(
         replica_id=controller_id, log_end_offset=0, last_fetch_timestamp=now_ms, last_caught_up_timestamp=now_ms
     )

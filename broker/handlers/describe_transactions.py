@@ -58,7 +58,7 @@ async def describe_transactions(request: DescribeTransactionsRequest, context: C
 
 def _describe(transactional_id: str, context: Context) -> DescribeTransactionsResponse.TransactionState:
     try:
-        entry = context.broker.transactions.find(transactional_id).entry
+        entry = context.services.transactions.find(transactional_id).entry
     except Exception as failure:
         error = kafka_error(failure, "the description of a transaction")
         return Answer(

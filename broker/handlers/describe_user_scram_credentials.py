@@ -35,7 +35,7 @@ async def describe_user_scram_credentials(
 ) -> DescribeUserScramCredentialsResponse:
     """Describe the users asked for, or all that have credentials."""
     described: dict[str, list[Result.Credential]] = {}
-    for (user, mechanism), credential in sorted(context.broker.controller.scram_credentials.items()):
+    for (user, mechanism), credential in sorted(context.services.controller.scram_credentials.items()):
         described.setdefault(user, []).append(Result.Credential(mechanism=mechanism, iterations=credential.iterations))
     if not request.users:
         return DescribeUserScramCredentialsResponse(

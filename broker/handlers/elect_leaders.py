@@ -42,7 +42,7 @@ async def elect_leaders(request: ElectLeadersRequest, context: Context) -> Elect
     refusal = _refusal(request)
     wanted: list[tuple[str, Sequence[int]]]
     if request.topic_partitions is None:
-        topics = {} if refusal else dict(context.broker.controller.topics)
+        topics = {} if refusal else dict(context.services.controller.topics)
         wanted = [(topic.name, range(len(topic.partitions))) for topic in topics.values()]
     else:
         wanted = [(topic.topic, topic.partitions) for topic in request.topic_partitions]
@@ -79,7 +79,7 @@ def _refusal(request: ElectLeadersRequest) -> KafkaError | None:
 def _elect(context: Context, topic_partition: TopicPartition, election_type: int) -> KafkaError | None:
     """Hold one election; returns the error if it elects no leader."""
     try:
-        elections.elect(context.broker.controller, topic_partition, is_unclean=election_type == UNCLEAN)
+        elections.elect(context.services.controller, topic_partition, is_unclean=election_type == UNCLEAN)
     except KafkaError as error:
         return error
     return None

@@ -30,7 +30,7 @@ async def end_txn(request: EndTxnRequest, context: Context) -> EndTxnResponse:
     """Store the decision to commit or abort."""
     producer = Producer(request.producer_id, request.producer_epoch)
     try:
-        await context.broker.transactions.end(request.transactional_id, producer, is_commit=request.committed)
+        await context.services.transactions.end(request.transactional_id, producer, is_commit=request.committed)
     except Exception as failure:
         error = kafka_error(failure, "the end of a transaction")
         return EndTxnResponse(error_code=code_for(error, context.version, FENCED_SINCE))

@@ -92,7 +92,7 @@ def _address_of(node_id: int, context: Context) -> tuple[str, int]:
 
 def _node_of(key: str, key_type: int, context: Context) -> int:
     if key_type == GROUP:
-        return context.broker.groups.store.coordinator_of(key)
+        return context.services.groups.store.coordinator_of(key)
     if key_type == TRANSACTION:
-        return context.broker.transactions.store.topic.coordinator_of(key)
+        return context.services.transactions.store.topic.coordinator_of(key)
     raise InvalidRequest(f"key type {key_type} has no coordinator here")

@@ -18,7 +18,7 @@ from ..security.resources import AclOperation, ResourceType
 async def heartbeat(request: HeartbeatRequest, context: Context) -> HeartbeatResponse:
     """Renew the member's session."""
     try:
-        context.broker.groups.heartbeat(
+        context.services.groups.heartbeat(
             request.group_id, request.member_id, request.group_instance_id, request.generation_id
         )
     except KafkaError as error:

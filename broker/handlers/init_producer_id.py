@@ -53,10 +53,10 @@ async def init_producer_id(request: InitProducerIdRequest, context: Context) -> 
     if (request.producer_id == NONE_GIVEN) != (request.producer_epoch == NONE_GIVEN):
         raise InvalidRequest("a producer gives both its id and its epoch, or neither")
     if request.transactional_id is None:
-        return InitProducerIdResponse(producer_id=context.broker.controller.next_producer_id(), producer_epoch=0)
+        return InitProducerIdResponse(producer_id=context.services.controller.next_producer_id(), producer_epoch=0)
     claimed = Producer(request.producer_id, request.producer_epoch)
     try:
-        producer = await context.broker.transactions.init_producer_id(
+        producer = await context.services.transactions.init_producer_id(
             request.transactional_id, request.transaction_timeout_ms, claimed
         )
     except ProducerFenced as error:

@@ -45,7 +45,7 @@ async def join_group(request: JoinGroupRequest, context: Context) -> JoinGroupRe
         takes_member_id=version >= MEMBER_ID_REQUIRED_SINCE,
         skips_assignment=version >= SKIPS_ASSIGNMENT_SINCE,
     )
-    return _answer(await context.answer(context.broker.groups.join(request.group_id, joining)), version)
+    return _answer(await context.answer(context.services.groups.join(request.group_id, joining)), version)
 
 
 def _answer(result: JoinResult, version: int) -> JoinGroupResponse:

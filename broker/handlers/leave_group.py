@@ -28,14 +28,14 @@ async def leave_group(request: LeaveGroupRequest, context: Context) -> LeaveGrou
     answer = await _leave(request, context)
     if answer.error_code == NONE:
         try:
-            await context.broker.groups.store.replicated(request.group_id)
+            await context.services.groups.store.replicated(request.group_id)
         except KafkaError as error:
             return LeaveGroupResponse(error_code=error.code)
     return answer
 
 
 async def _leave(request: LeaveGroupRequest, context: Context) -> LeaveGroupResponse:
-    coordinator = context.broker.groups
+    coordinator = context.services.groups
     if context.version < MANY_SINCE:
         try:
             (error_code,) = coordinator.leave(request.group_id, [Leaving(request.member_id)])

@@ -38,7 +38,7 @@ async def list_config_resources(request: ListConfigResourcesRequest, context: Co
     wanted = set(request.resource_types or _TYPES) if context.version >= TYPES_SINCE else {CLIENT_METRICS}
     if not wanted.issubset(_TYPES):
         return ListConfigResourcesResponse(error_code=UnsupportedVersion.code)
-    controller = context.broker.controller
+    controller = context.services.controller
     resources = [
         Resource(resource_name=str(broker.node_id), resource_type=resource_type)
         for resource_type in (BROKER_LOGGER, BROKER)

@@ -35,7 +35,7 @@ async def guard(call: Call) -> ListGroupsResponse:
 async def list_groups(request: ListGroupsRequest, context: Context) -> ListGroupsResponse:
     """List the groups that match both filters; none while a partition of groups is loading, as in Kafka."""
     try:
-        context.broker.groups.store.topic.check_all_loaded()
+        context.services.groups.store.topic.check_all_loaded()
     except CoordinatorLoadInProgress as error:
         return ListGroupsResponse(error_code=error.code)
     states = {state.strip().lower() for state in request.states_filter}
@@ -44,7 +44,7 @@ async def list_groups(request: ListGroupsRequest, context: Context) -> ListGroup
         return ListGroupsResponse()
     listed = []
     turn = Turn()
-    for group in context.broker.groups.shown():
+    for group in context.services.groups.shown():
         if turn.is_over:
             await turn.next()
         if not states or group.shown_state.value.lower() in states:

@@ -27,7 +27,7 @@ async def list_partition_reassignments(
     if request.topics is not None:
         asked = {(topic.name, number) for topic in request.topics for number in topic.partition_indexes}
     topics: dict[str, ListPartitionReassignmentsResponse.Topic] = {}
-    for (name, number), state in under_way(context.broker.controller):
+    for (name, number), state in under_way(context.services.controller):
         if asked is None or (name, number) in asked:
             topic = topics.setdefault(name, ListPartitionReassignmentsResponse.Topic(name=name, partitions=[]))
             topic.partitions.append(

@@ -40,15 +40,15 @@ async def guard(call: Call) -> ListTransactionsResponse:
 async def list_transactions(request: ListTransactionsRequest, context: Context) -> ListTransactionsResponse:
     """List the matching ids; none while a partition of transactional ids is loading, as in Kafka."""
     try:
-        context.broker.transactions.store.topic.check_all_loaded()
+        context.services.transactions.store.topic.check_all_loaded()
     except CoordinatorLoadInProgress as error:
         return ListTransactionsResponse(error_code=error.code)
-    filters = _Filters(request, context.broker.clock.now_ms())
+    filters = _Filters(request, context.services.clock.now_ms())
     answer = ListTransactionsResponse(
         unknown_state_filters=[name for name in request.state_filters if name not in _STATES]
     )
     turn = Turn()
-    for transaction in context.broker.transactions.listed():
+    for transaction in context.services.transactions.listed():
         if turn.is_over:
             await turn.next()
         if await filters.match(transaction, turn):

@@ -77,7 +77,7 @@ async def offset_commit(request: OffsetCommitRequest, context: Context) -> Offse
 async def _gather(request: OffsetCommitRequest, commit: Commit, context: Context) -> list[OffsetCommitResponse.Topic]:
     """The answers for unknown partitions, and as far as they are known yet for the others."""
     answers = []
-    now_ms = context.broker.clock.now_ms()
+    now_ms = context.services.clock.now_ms()
     turn = Turn()
     for asked in request.topics:
         topic, refusal = _find(asked, context)
@@ -100,7 +100,7 @@ async def _gather(request: OffsetCommitRequest, commit: Commit, context: Context
 
 def _find(asked: OffsetCommitRequest.Topic, context: Context) -> tuple[Topic | None, int]:
     """The topic, and the error code for partitions that it does not have."""
-    controller = context.broker.controller
+    controller = context.services.controller
     if context.version < TOPIC_IDS_SINCE:
         return controller.topic(asked.name), UnknownTopicOrPartition.code
     topic = controller.topic_by_id(asked.topic_id)
@@ -122,7 +122,7 @@ def _committed(
 
 async def _write(request: OffsetCommitRequest, commit: Commit, context: Context) -> None:
     """Check the member that commits, and store its offsets. Raises KafkaError."""
-    coordinator = context.broker.groups
+    coordinator = context.services.groups
     if context.version == 0:
         coordinator.store.coordinator_of(request.group_id)  # such clients never ask FindCoordinator
     coordinator.store.check(request.group_id, allow_empty=True)

@@ -47,7 +47,7 @@ async def guard(call: Call) -> OffsetDeleteResponse:
 async def offset_delete(request: OffsetDeleteRequest, context: Context) -> OffsetDeleteResponse:
     """Check the group, then every partition, and write the tombstones together. An error of the group is the only
     answer."""
-    coordinator = context.broker.groups
+    coordinator = context.services.groups
     try:
         coordinator.store.check(request.group_id)
         group = coordinator.groups.get(request.group_id)
@@ -81,14 +81,14 @@ async def _answers(
             partitions.append(
                 OffsetDeleteResponse.Partition(partition_index=topic_partition.partition, error_code=code)
             )
-        if partitions or context.broker.controller.topic(topic.name) is None:  # as Apache Kafka answers
+        if partitions or context.services.controller.topic(topic.name) is None:  # as Apache Kafka answers
             answers.append(OffsetDeleteResponse.Topic(name=topic.name, partitions=partitions))
     return answers
 
 
 def _refusal(topic_partition: TopicPartition, is_subscribed: bool, context: Context) -> int:
     try:
-        context.broker.check_partition_exists(topic_partition)
+        context.services.replica_manager.check_partition_exists(topic_partition)
     except UnknownTopicOrPartition as error:
         return error.code
     return GroupSubscribedToTopic.code if is_subscribed else NONE

@@ -151,7 +151,7 @@ class Reader:
 
     async def answer(self, asked: Request) -> Answer:
         """The committed offsets of one group."""
-        coordinator = self._context.broker.groups
+        coordinator = self._context.services.groups
         answer = Answer(group_id=asked.group_id)
         try:
             if self._context.version == 0:
@@ -187,7 +187,7 @@ class Reader:
 
     def _id_of(self, name: str, committed: Iterable[CommittedOffset]) -> bytes:
         known = next((offset.topic_id for offset in committed if offset.topic_id != ZERO_UUID), ZERO_UUID)
-        topic = self._context.broker.controller.topic(name)
+        topic = self._context.services.controller.topic(name)
         return topic.id if known == ZERO_UUID and topic is not None else known
 
     async def _these(self, asked: Request, offsets: CommittedOffsets) -> list[Topic]:
@@ -196,7 +196,7 @@ class Reader:
             name = topic.name
             if self._context.version >= TOPIC_IDS_SINCE:
                 try:
-                    name = self._context.broker.topic_name(topic.topic_id)
+                    name = self._context.services.replica_manager.topic_name(topic.topic_id)
                 except UnknownTopicId as error:
                     unknown.append(_topic_error(topic, error.code))
                     continue

@@ -69,7 +69,7 @@ def _answer(
 ) -> OffsetForLeaderEpochResponse.Topic.Partition:
     error_code, epoch, end_offset = NONE, UNDEFINED_EPOCH, UNDEFINED_OFFSET
     try:
-        partition = context.broker.leader_of(topic_partition)
+        partition = context.services.replica_manager.leader_of(topic_partition)
         partition.check_leader_epoch(asked.current_leader_epoch)
         epoch, end_offset = partition.log.leader_epochs.end_offset_for(asked.leader_epoch, partition.log.log_end_offset)
     except Exception as error:

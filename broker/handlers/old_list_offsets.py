@@ -43,10 +43,10 @@ def _answer(
     try:
         if asked.timestamp < 0 and asked.timestamp not in (LATEST, EARLIEST):
             raise UnsupportedVersion(f"timestamp {asked.timestamp} has no meaning in version 0")
-        partition = context.broker.leader_of(topic_partition)
+        partition = context.services.replica_manager.leader_of(topic_partition)
         if asked.max_num_offsets < 0:
             raise InvalidRequest(f"{asked.max_num_offsets} offsets cannot be told")
-        starts = _starts(partition, asked.timestamp, context.broker.clock.now_ms())[: asked.max_num_offsets]
+        starts = _starts(partition, asked.timestamp, context.services.clock.now_ms())[: asked.max_num_offsets]
         if request.replica_id == CONSUMER:
             starts = _seen_by_consumers(starts, partition.log.high_watermark)
         answer.old_style_offsets = starts

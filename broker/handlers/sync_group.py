@@ -31,7 +31,7 @@ async def sync_group(request: SyncGroupRequest, context: Context) -> SyncGroupRe
         protocol_name=request.protocol_name,
         assignments={assigned.member_id: assigned.assignment for assigned in request.assignments},
     )
-    result = await context.answer(context.broker.groups.sync(request.group_id, syncing))
+    result = await context.answer(context.services.groups.sync(request.group_id, syncing))
     return SyncGroupResponse(
         error_code=result.error_code,
         protocol_type=result.protocol_type,

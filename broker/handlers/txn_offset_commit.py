@@ -73,7 +73,7 @@ async def _gather(
 ) -> list[TxnOffsetCommitResponse.Topic]:
     """The answers for unknown partitions, and as far as they are known yet for the others."""
     answers = []
-    now_ms = context.broker.clock.now_ms()
+    now_ms = context.services.clock.now_ms()
     turn = Turn()
     for topic in request.topics:
         partitions = []
@@ -84,7 +84,7 @@ async def _gather(
             answer = TxnOffsetCommitResponse.Partition(partition_index=partition.partition_index)
             partitions.append(answer)
             try:
-                context.broker.check_partition_exists(topic_partition)
+                context.services.replica_manager.check_partition_exists(topic_partition)
             except UnknownTopicOrPartition as error:
                 answer.error_code = error.code
                 continue
@@ -101,18 +101,18 @@ def _committed(partition: TxnOffsetCommitRequest.Topic.Partition, now_ms: int) -
 
 async def _write(request: TxnOffsetCommitRequest, commit: Commit, context: Context) -> None:
     """Check the transaction and the member, and write the offsets. Raises KafkaError."""
-    broker = context.broker
+    services = context.services
     try:
-        broker.groups.store.check(request.group_id)
+        services.groups.store.check(request.group_id)
     except CoordinatorLoadInProgress as error:
         if context.version >= LOADING_SINCE:
             raise
         raise CoordinatorNotAvailable(error.message) from error
-    offsets = broker.transactional_offsets
+    offsets = services.transactional_offsets
     producer = Producer(request.producer_id, request.producer_epoch)
     try:
         verification.verify(
-            broker.transactions,
+            services.transactions,
             request.transactional_id,
             producer,
             offsets.partition_of(request.group_id),

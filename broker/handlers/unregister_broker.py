@@ -23,7 +23,7 @@ from ..security.resources import AclOperation, ResourceType
 async def unregister_broker(request: UnregisterBrokerRequest, context: Context) -> UnregisterBrokerResponse:
     """Refuse: the broker is unknown, or it runs."""
     error: BrokerIdNotRegistered | InvalidRequest
-    if context.broker.controller.is_live(request.broker_id):
+    if context.services.controller.is_live(request.broker_id):
         error = InvalidRequest(f"broker {request.broker_id} is running")
     else:
         error = BrokerIdNotRegistered(f"there is no broker {request.broker_id}")

@@ -35,7 +35,7 @@ from ..security.resources import AclOperation, ResourceType
 )
 async def update_features(request: UpdateFeaturesRequest, context: Context) -> UpdateFeaturesResponse:
     """Check every update, then make all that change something, unless the request only validates."""
-    features = context.broker.features
+    features = context.services.features
     for update in request.feature_updates:
         fault = _fault(update, _upgrade_type(update, context.version), features)
         if fault is not None:
@@ -46,7 +46,7 @@ async def update_features(request: UpdateFeaturesRequest, context: Context) -> U
     wanted = {update.feature: update.max_version_level for update in request.feature_updates}
     changes = {name: level for name, level in wanted.items() if level != in_force[name]}
     if changes and not request.validate_only:
-        context.broker.controller.set_feature_levels(changes)
+        context.services.controller.set_feature_levels(changes)
     return UpdateFeaturesResponse(
         results=[UpdateFeaturesResponse.Result(feature=update.feature) for update in request.feature_updates]
     )

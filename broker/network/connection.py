@@ -52,6 +52,8 @@ class AcceptingServer(Protocol):
 
     def unregister(self, connection: Connection) -> None: ...
 
+    def addresses_for(self, connection: Connection) -> dict[int, tuple[str, int]]: ...
+
 
 class Connection(asyncio.BufferedProtocol):
     """A client connection. `waiting` is the future that its request waits for, if it waits; it is cancelled when the
@@ -144,6 +146,12 @@ class Connection(asyncio.BufferedProtocol):
         self._write_paused = False
         self.was_active = True
         self.serve()
+
+    # --- what handlers call
+
+    def advertised(self) -> dict[int, tuple[str, int]]:
+        """Host and port of each live broker that this client can reach, by node id."""
+        return self.server.addresses_for(self)
 
     # --- what the server calls
 

@@ -70,7 +70,7 @@ class Call(NamedTuple):
         topic_id: bytes = getattr(topic, "topic_id", b"")
         if name or not any(topic_id):
             return name
-        found = self.context.broker.controller.topic_by_id(topic_id)
+        found = self.context.services.controller.topic_by_id(topic_id)
         return None if found is None else found.name
 
     def cluster_operations(self) -> int:
