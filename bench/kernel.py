@@ -12,11 +12,12 @@ import sys
 import time
 from collections.abc import Callable
 
-from kmini.protocol.records import batch, load_kernel, record
+from kmini.protocol.records import batch, batch_records, load_kernel
 from kmini.protocol.records.batch import build_batch, read_header
+from kmini.protocol.records.batch_records import check_records, decode_records
 from kmini.protocol.records.compression import Codec
 from kmini.protocol.records.crc import crc32c
-from kmini.protocol.records.record import TOMBSTONE_HEADER, Record, check_records, decode_records
+from kmini.protocol.records.record import TOMBSTONE_HEADER, Record
 
 ROUNDS = 15
 
@@ -36,7 +37,7 @@ def use_kernel(*, interpreted: bool) -> str | None:
     module = load_kernel.load(interpreted=interpreted)
     if not interpreted and module.__file__.endswith(".py"):
         return None
-    vars(record).update(RecordWalker=module.RecordWalker, RecordReader=module.RecordReader)
+    vars(batch_records).update(RecordWalker=module.RecordWalker, RecordReader=module.RecordReader)
     vars(batch).update(encode_records=module.encode_records)
     return "interpreted" if interpreted else "compiled"
 

@@ -17,8 +17,9 @@ from ..protocol.errors import CorruptMessage, KafkaError, UnknownServerError
 from ..protocol.messages.fetch import READ_UNCOMMITTED, FetchRequest, FetchResponse
 from ..protocol.primitives import Buffer
 from ..protocol.records.batch import BatchHeader, is_crc_valid, iter_batches
+from ..protocol.records.batch_records import decode_records
 from ..protocol.records.control import parse_end_transaction_marker
-from ..protocol.records.record import Record, decode_records
+from ..protocol.records.record import Record
 from ..protocol.topics import TopicPartition
 from .cluster_connections import ClusterConnections
 from .connection import Connection

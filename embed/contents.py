@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, NamedTuple, get_args
 
 from kmini.protocol.records.batch import BatchHeader, iter_batches
+from kmini.protocol.records.batch_records import decode_records
 from kmini.protocol.records.control import ControlType, control_type
-from kmini.protocol.records.record import Header, decode_records
+from kmini.protocol.records.record import Header
 from kmini.protocol.records.record import Record as LogRecord
 from kmini.storage.indexes.transaction_index import AbortedTransaction
 from kmini.storage.log import PartitionLog

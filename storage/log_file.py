@@ -1,7 +1,7 @@
 """Walking over a log file: batches, back to back, from a position at which one begins.
 
 This believes sizes as far as the file goes, and no further: what is announced reserves nothing. Messages of magic 0 and
-1, in files that an old Kafka wrote, are batches too (see protocol.records.legacy).
+1, in files that an old Kafka wrote, are batches too (see protocol.records.old_formats.messages).
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def read_headers(log: Readable, position: int = 0) -> Iterator[tuple[int, BatchH
 
 
 def _read_message_header(chunk: bytes, at: int) -> BatchHeader:
-    from ..protocol.records.legacy import read_message_header  # old logs are rare
+    from ..protocol.records.old_formats.messages import read_message_header  # old logs are rare
 
     return read_message_header(chunk, at)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..protocol.records.batch import BatchHeader
-from ..protocol.records.record import first_record_since
+from ..protocol.records.batch_records import first_record_since
 from .log import PartitionLog
 
 

@@ -57,9 +57,10 @@ from ..protocol.records.batch import (
     read_header,
     rewrite_header,
 )
+from ..protocol.records.batch_records import check_records, decode_records, suspect_records
 from ..protocol.records.compression import Codec, compress_chunks
 from ..protocol.records.load_kernel import IS_COMPILED
-from ..protocol.records.record import DEFAULT_LIMIT, RecordFacts, check_records, decode_records, suspect_records
+from ..protocol.records.record import DEFAULT_LIMIT, RecordFacts
 from .filesystem import Buffer
 from .log_config import LogConfig
 from .refused_records import MAX_NAMED_RECORDS, refusal

@@ -15,9 +15,10 @@ from typing import Protocol
 
 from ...protocol.errors import KafkaError
 from ...protocol.records.batch import HEADER_SIZE, MAGIC, BatchHeader
+from ...protocol.records.batch_records import decode_records
 from ...protocol.records.compression import Codec
 from ...protocol.records.load_kernel import RecordReader
-from ...protocol.records.record import Record, decode_records
+from ...protocol.records.record import Record
 from ...storage.log import PartitionLog
 from ...storage.log_file import Snapshot, read_batches
 from ...storage.segment import Segment

@@ -13,7 +13,7 @@ for, the records after them.
 from ...protocol.errors import NONE, UnsupportedCompressionType
 from ...protocol.messages.fetch import FetchRequest, FetchResponse
 from ...protocol.records.batch import iter_batches
-from ...protocol.records.down_convert import Converted, down_convert, sign_of_a_larger_batch
+from ...protocol.records.old_formats.down_conversion import Converted, down_convert, sign_of_a_larger_batch
 from ..api.error_mapping import kafka_error
 from ..api.request_context import Context
 from ..replication.delayed_fetch import Answer, DelayedFetch, Reader, Wanted

@@ -244,7 +244,7 @@ def _values(path: str, begin: int) -> Iterator[bytes]:
     """Yield the values of the records from an offset, from all whole batches; a batch that is being written is
     skipped."""
     from kmini.protocol.records.batch import iter_batches
-    from kmini.protocol.records.record import decode_records
+    from kmini.protocol.records.batch_records import decode_records
 
     with open(path, "rb") as file:
         data = file.read()

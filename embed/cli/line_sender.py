@@ -260,7 +260,7 @@ class LineSender:
         try:
             await self._produce(partition, encoded, batch.record_count)
         except (RecordsRefused, MessageTooLarge) as error:
-            from kmini.protocol.records.record import decode_all
+            from kmini.protocol.records.batch_records import decode_all
 
             lines = _line_numbers(batch.parts, partition, self._kernel.ROW)
             decoded = (record._replace(offset=0) for record in decode_all(encoded))

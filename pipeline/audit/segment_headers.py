@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from ...protocol.errors import CorruptMessage, InvalidRecord
 from ...protocol.records.batch import HEADER_SIZE, MAGIC, MAGIC_AT, NO_TIMESTAMP, BatchHeader, read_header
+from ...protocol.records.batch_records import decode_records, iter_records
 from ...protocol.records.control import ControlType, control_type
-from ...protocol.records.record import decode_records, iter_records
 from ...storage.filesystem import OsFileSystem
 from ...storage.inspect.dump_log import walk
 from ...storage.inspect.dump_report import Source

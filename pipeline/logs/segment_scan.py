@@ -21,10 +21,12 @@ from ...protocol.records.batch import (
     BatchHeader,
     batch_size,
     read_header,
+    records_of,
 )
+from ...protocol.records.batch_records import iter_records
 from ...protocol.records.compression import Buffer, decompress_at_once, decompress_chunks
 from ...protocol.records.load_kernel import REASONS, encode_records
-from ...protocol.records.record import BATCH_FACTOR, iter_records, records_of
+from ...protocol.records.record import BATCH_FACTOR
 from ...storage import filenames
 from ...storage.indexes.transaction_index import AbortedTransaction
 from ...storage.inspect.dump_log import MAX_RECORD_BYTES

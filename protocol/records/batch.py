@@ -1,134 +1,91 @@
-"""Record batches of magic 2: a header of 61 bytes, and a block of records that may be compressed.
+"""Batches: their headers read, walked over and written in place, and batches built of records.
 
-| at | size | field                | |
-|---:|-----:|----------------------|-|
-|  0 |    8 | base offset          | of the first record; given by the leader |
-|  8 |    4 | batch length         | of what follows |
-| 12 |    4 | partition leader epoch | set by the leader |
-| 16 |    1 | magic                | 2 |
-| 17 |    4 | CRC-32C              | of everything from byte 21 on |
-| 21 |    2 | attributes           | codec (3 bits), log append time, transactional, control, delete horizon |
-| 23 |    4 | last offset delta    | |
-| 27 |    8 | base timestamp       | of the first record; with a delete horizon: the horizon (KIP-534) |
-| 35 |    8 | max timestamp        | |
-| 43 |   14 | producer id, epoch, base sequence | 8 + 2 + 4 |
-| 57 |    4 | record count         | |
-
-Base offset and leader epoch are outside the checksum, so a leader writes them in place.
-
-In old logs and from old clients there may be messages of magic 0 and 1 instead (see legacy.py). `iter_batches` makes
-headers of them too, and `is_crc_valid` knows their checksum. Nothing else here is for them.
+`layout` describes the header; this module is the one that reads and writes it. `iter_batches` also makes headers of
+messages of magic 0 and 1 (`old_formats.messages`), and `is_crc_valid` knows their checksum; nothing else here is for
+them.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 from ..errors import CorruptMessage
 from .compression import Buffer, Codec, compress
 from .crc import crc32c
+from .layout import (
+    ATTRIBUTES_AT,
+    CHECKED_FROM,
+    CODEC_MASK,
+    CONTROL,
+    CRC_AT,
+    DELETE_HORIZON,
+    HEADER_FORMAT,
+    HEADER_SIZE,
+    LEADER_EPOCH_AT,
+    LENGTH_AT,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_AT,
+    MAX_SEQUENCE,
+    NO_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    SMALLEST_MESSAGE,
+    TRANSACTIONAL,
+    BatchHeader,
+    decrement_sequence,
+    increment_sequence,
+)
 from .load_kernel import encode_records
 
 if TYPE_CHECKING:
     from .record import Record
 
-MAGIC = 2
-HEADER_SIZE = 61
-LOG_OVERHEAD = 12
-"""What the batch length does not count: itself and the base offset."""
+__all__ = [
+    "ATTRIBUTES_AT",
+    "CODEC_MASK",
+    "CONTROL",
+    "DELETE_HORIZON",
+    "HEADER_SIZE",
+    "LENGTH_AT",
+    "LOG_APPEND_TIME",
+    "LOG_OVERHEAD",
+    "MAGIC",
+    "MAGIC_AT",
+    "MAX_SEQUENCE",
+    "NO_LEADER_EPOCH",
+    "NO_PRODUCER_EPOCH",
+    "NO_PRODUCER_ID",
+    "NO_SEQUENCE",
+    "NO_TIMESTAMP",
+    "SMALLEST_MESSAGE",
+    "TRANSACTIONAL",
+    "BatchHeader",
+    "assign_offsets",
+    "batch_of_block",
+    "batch_size",
+    "build_batch",
+    "decrement_sequence",
+    "end_offset_of",
+    "increment_sequence",
+    "is_crc_valid",
+    "iter_batches",
+    "read_header",
+    "records_of",
+    "rewrite_header",
+]
 
-SMALLEST_MESSAGE = 14
-"""The least that any magic has behind the overhead."""
-
-NO_TIMESTAMP = -1
-NO_PRODUCER_ID = -1
-NO_PRODUCER_EPOCH = -1
-NO_SEQUENCE = -1
-NO_LEADER_EPOCH = -1
-
-CODEC_MASK = 0x07
-LOG_APPEND_TIME = 0x08
-TRANSACTIONAL = 0x10
-CONTROL = 0x20
-DELETE_HORIZON = 0x40
-
-MAX_SEQUENCE = 2**31 - 1
-
-_HEADER = struct.Struct(">qiibIhiqqqhii")
+_HEADER = struct.Struct(HEADER_FORMAT)
 _LENGTH = struct.Struct(">i")
 _CRC = struct.Struct(">I")
 _BASE_OFFSET = struct.Struct(">q")
 _LEADER_EPOCH = struct.Struct(">i")
-LENGTH_AT = 8
-MAGIC_AT = 16
-ATTRIBUTES_AT = 22
-"""Of the byte of the attributes that is used."""
-CRC_AT = 17
-CHECKED_FROM = 21
-
-
-class BatchHeader(NamedTuple):
-    """The header of a batch, as it stands. Of bytes that may be wrong: nothing is checked by reading it."""
-
-    base_offset: int
-    batch_length: int
-    partition_leader_epoch: int
-    magic: int
-    crc: int
-    attributes: int
-    last_offset_delta: int
-    base_timestamp: int
-    """Of the first record, or the delete horizon: record timestamps are deltas from it either way."""
-    max_timestamp: int
-    """With log append time it is the timestamp of every record."""
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    record_count: int
-    """0 in a batch that compaction emptied and kept for its producer's sequence; -1 in a wrapper of old messages."""
-
-    @property
-    def size(self) -> int:
-        """Of the whole batch, in bytes."""
-        return self.batch_length + LOG_OVERHEAD
-
-    @property
-    def last_offset(self) -> int:
-        return self.base_offset + self.last_offset_delta
-
-    @property
-    def next_offset(self) -> int:
-        return self.base_offset + self.last_offset_delta + 1
-
-    @property
-    def codec(self) -> int:
-        """A number of `Codec`, or one that means nothing."""
-        return self.attributes & CODEC_MASK
-
-    @property
-    def is_log_append_time(self) -> bool:
-        return bool(self.attributes & LOG_APPEND_TIME)
-
-    @property
-    def is_transactional(self) -> bool:
-        return bool(self.attributes & TRANSACTIONAL)
-
-    @property
-    def is_control(self) -> bool:
-        return bool(self.attributes & CONTROL)
-
-    @property
-    def has_delete_horizon(self) -> bool:
-        return bool(self.attributes & DELETE_HORIZON)
-
-    @property
-    def last_sequence(self) -> int:
-        if self.base_sequence == NO_SEQUENCE:
-            return NO_SEQUENCE
-        return increment_sequence(self.base_sequence, self.last_offset_delta)
 
 
 def batch_size(buffer: Buffer, position: int = 0) -> int:
@@ -141,11 +98,16 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     return BatchHeader._make(_HEADER.unpack_from(buffer, position))
 
 
+def records_of(buffer: Buffer, position: int, header: BatchHeader) -> memoryview:
+    """The block of the batch at `position` as it is stored: a view of `buffer`."""
+    return memoryview(buffer)[position + HEADER_SIZE : position + header.size]
+
+
 def iter_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
     """Position and header of every whole batch; a batch that is not all there is the end, and no error.
 
     Raises CorruptMessage for a size that no batch can have, and for an unknown magic.
-    Messages of magic 0 and 1 are met as well: `legacy.read_message_header` says what their headers are.
+    Messages of magic 0 and 1 are met as well: `old_formats.messages.read_message_header` says what their headers are.
     """
     read_message: Callable[[Buffer, int], BatchHeader] | None = None
     end = len(buffer)
@@ -187,7 +149,7 @@ def end_offset_of(buffer: Buffer) -> int:
 
 def _message_reader() -> Callable[[Buffer, int], BatchHeader]:
     """What reads the headers of messages. Old clients and logs are rare, so few processes need it."""
-    from .legacy import read_message_header
+    from .old_formats.messages import read_message_header
 
     return read_message_header
 
@@ -202,7 +164,7 @@ def is_crc_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
 def assign_offsets(buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
     """Write what a leader decides into the batch at `position`."""
     _BASE_OFFSET.pack_into(buffer, position, base_offset)
-    _LEADER_EPOCH.pack_into(buffer, position + LOG_OVERHEAD, leader_epoch)
+    _LEADER_EPOCH.pack_into(buffer, position + LEADER_EPOCH_AT, leader_epoch)
 
 
 def rewrite_header(buffer: bytearray | memoryview, position: int, header: BatchHeader) -> BatchHeader:
@@ -297,14 +259,3 @@ def _write_header(buffer: bytearray | memoryview, position: int, header: BatchHe
     crc = crc32c(memoryview(buffer)[position + CHECKED_FROM : position + header.size])
     _CRC.pack_into(buffer, position + CRC_AT, crc)
     return crc
-
-
-def increment_sequence(sequence: int, count: int) -> int:
-    """Sequences go from 0 to 2^31 - 1 and then begin again."""
-    if sequence <= MAX_SEQUENCE - count:
-        return sequence + count
-    return count - (MAX_SEQUENCE - sequence) - 1
-
-
-def decrement_sequence(sequence: int, count: int) -> int:
-    return sequence - count if sequence >= count else MAX_SEQUENCE - (count - sequence) + 1

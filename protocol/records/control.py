@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from ..errors import InvalidRecord
 from .batch import build_batch, read_header
+from .batch_records import decode_records
 from .compression import Buffer
-from .record import Record, decode_records
+from .record import Record
 
 
 class ControlType(IntEnum):

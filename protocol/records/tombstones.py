@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from ..errors import InvalidRecord
-from .batch import BatchHeader
+from .batch import BatchHeader, records_of
 from .compression import Buffer, decompress_chunks
 from .load_kernel import IS_PURE, load
-from .record import Record, records_of
+from .record import Record
 
 NULL, FLAG, HEADER, DENIED = 1, 2, 4, 8
 """What a mark is the sum of: see flagging.py."""

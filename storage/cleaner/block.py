@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...protocol.errors import InvalidRecord
-from ...protocol.records.batch import BatchHeader
+from ...protocol.records.batch import BatchHeader, records_of
 from ...protocol.records.compression import CHUNK_BYTES, decompress_at_once, decompress_chunks
-from ...protocol.records.record import BATCH_FACTOR, records_of
+from ...protocol.records.record import BATCH_FACTOR
 from ..filesystem import Buffer
 
 _HELD_BYTES = 4 * 1024 * 1024

@@ -53,8 +53,9 @@ from time import perf_counter
 
 from ...protocol.errors import InvalidRecord
 from ...protocol.records.batch import HEADER_SIZE, MAGIC, BatchHeader
+from ...protocol.records.batch_records import decode_records
 from ...protocol.records.compression import BlockCodec
-from ...protocol.records.record import BATCH_FACTOR, decode_records
+from ...protocol.records.record import BATCH_FACTOR
 from ..indexes.offset_index import MAX_RELATIVE_OFFSET
 from ..segment import Segment
 from .block import Block

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from operator import attrgetter
 
 from ...protocol.records.batch import BatchHeader
+from ...protocol.records.batch_records import decode_records
 from ...protocol.records.control import ControlType, control_type
-from ...protocol.records.record import decode_records
 from ..filesystem import Buffer
 from ..indexes.transaction_index import AbortedTransaction
 

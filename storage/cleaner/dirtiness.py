@@ -18,7 +18,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ...protocol.records.batch import HEADER_SIZE, MAGIC, NO_TIMESTAMP, BatchHeader
-from ...protocol.records.record import TOMBSTONE_BIT, iter_records
+from ...protocol.records.batch_records import iter_records
+from ...protocol.records.record import TOMBSTONE_BIT
 from ..config_key import MAX_LONG
 from ..log import PartitionLog
 from ..segment import Segment

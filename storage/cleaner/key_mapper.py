@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ...protocol.errors import InvalidRecord
 from ...protocol.records.batch import MAGIC, BatchHeader
+from ...protocol.records.batch_records import decode_records
 from ...protocol.records.compression import BlockCodec
-from ...protocol.records.record import BATCH_FACTOR, decode_records
+from ...protocol.records.record import BATCH_FACTOR
 from ..segment import Segment
 from .block import Block
 from .cleanable_log import Limits, Watch

@@ -73,7 +73,7 @@ class SegmentReader:
         if left < LOG_OVERHEAD + SMALLEST_MESSAGE or batch_size(chunk, at) > left:
             return None
         if chunk[at + MAGIC_AT] < MAGIC:
-            from ...protocol.records.legacy import read_message_header  # old logs are rare
+            from ...protocol.records.old_formats.messages import read_message_header  # old logs are rare
 
             header = read_message_header(chunk, at)
         elif left < HEADER_SIZE or batch_size(chunk, at) < HEADER_SIZE:

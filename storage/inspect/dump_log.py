@@ -21,11 +21,11 @@ from ...protocol.records.batch import (
     BatchHeader,
     read_header,
 )
+from ...protocol.records.batch_records import check_records, decode_records
 from ...protocol.records.compression import Codec
 from ...protocol.records.control import ControlType, control_type
 from ...protocol.records.crc import crc32c
-from ...protocol.records.legacy import SMALLEST, read_message_header
-from ...protocol.records.record import check_records, decode_records
+from ...protocol.records.old_formats.messages import SMALLEST, read_message_header
 from ...protocol.records.tombstones import FLAG, marked_pieces
 from .dump_report import Damage, Dump, File, Part, Source, Span, count, time_of
 

@@ -55,8 +55,8 @@ from ...protocol.records.batch import (
     rewrite_header,
 )
 from ...protocol.records.compression import Codec, compress_chunks
-from ...protocol.records.legacy import MAX_MESSAGES, first_offset_in, messages_as_sent
 from ...protocol.records.load_kernel import encode_records
+from ...protocol.records.old_formats.messages import MAX_MESSAGES, first_offset_in, messages_as_sent
 from ...protocol.records.record import BATCH_FACTOR, DEFAULT_LIMIT, Record
 from ..filesystem import Buffer
 from ..log_config import LogConfig

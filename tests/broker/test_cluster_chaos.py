@@ -26,7 +26,7 @@ from kmini.broker.local_cluster import LocalCluster
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.protocol.errors import KafkaError
 from kmini.protocol.records.batch import iter_batches
-from kmini.protocol.records.record import decode_records
+from kmini.protocol.records.batch_records import decode_records
 from kmini.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
 from support.broker.cluster_actors import (
     TOPIC,

@@ -21,7 +21,8 @@ from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.broker.settings.config_changes import set_topic_configs
 from kmini.protocol.errors import KafkaStorageError
 from kmini.protocol.records.batch import build_batch
-from kmini.protocol.records.record import Record, decode_records
+from kmini.protocol.records.batch_records import decode_records
+from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.cleaner.cleaning_states import State
 from kmini.storage.cleaner.worker import CleaningWork

@@ -23,13 +23,14 @@ from kmini.broker.controller import topics
 from kmini.broker.metrics import metrics_text
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.protocol.records.batch import BatchHeader, build_batch, iter_batches
+from kmini.protocol.records.batch_records import decode_records
 from kmini.protocol.records.control import (
     ControlType,
     EndTransactionMarker,
     build_end_transaction_marker,
     control_type,
 )
-from kmini.protocol.records.record import Record, decode_records
+from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 from kmini.storage.log import PartitionLog

@@ -13,8 +13,8 @@ from kmini.protocol.errors import (
 )
 from kmini.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kmini.protocol.records.batch import read_header
+from kmini.protocol.records.batch_records import decode_all
 from kmini.protocol.records.compression import Codec
-from kmini.protocol.records.record import decode_all
 
 Partition = ProduceResponse.Topic.Partition
 

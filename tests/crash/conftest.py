@@ -18,7 +18,8 @@ import pytest
 
 from kmini.protocol.errors import KafkaStorageError
 from kmini.protocol.records.batch import build_batch, iter_batches
-from kmini.protocol.records.record import Record, decode_records
+from kmini.protocol.records.batch_records import decode_records
+from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.deletion import delete_records_below
 from kmini.storage.filenames import HIGH_WATERMARK_CHECKPOINT, RECOVERY_POINT_CHECKPOINT

@@ -12,7 +12,7 @@ from kmini import Broker
 from kmini.client import Client
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.compression import Codec
-from kmini.protocol.records.legacy import build_messages, build_wrapper
+from kmini.protocol.records.old_formats.messages import build_messages, build_wrapper
 from kmini.protocol.records.record import Record
 
 RECORDS = [Record(n, 1_700_000_000_000 + n, b"k%d" % n, b"v%d" % n) for n in range(12)]

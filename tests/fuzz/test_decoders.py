@@ -11,9 +11,9 @@ from kmini.protocol.errors import KafkaError, MalformedMessage
 from kmini.protocol.framing import NEED_DATA, ClientConnection, ServerConnection
 from kmini.protocol.messages import REQUESTS
 from kmini.protocol.records.batch import HEADER_SIZE, iter_batches, read_header
+from kmini.protocol.records.batch_records import decode_all, decode_records, first_record_since
 from kmini.protocol.records.control import parse_end_transaction_marker
-from kmini.protocol.records.down_convert import down_convert
-from kmini.protocol.records.record import decode_all, decode_records, first_record_since
+from kmini.protocol.records.old_formats.down_conversion import down_convert
 from kmini.protocol.schema import Request
 from kmini.storage.log_config import LogConfig
 from kmini.storage.old_formats.message_set_validation import first_message, validate_messages

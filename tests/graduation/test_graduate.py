@@ -28,7 +28,7 @@ from kmini.protocol.metadata_records import (
     UserScramCredentialRecord,
     decode_framed,
 )
-from kmini.protocol.records.record import decode_all
+from kmini.protocol.records.batch_records import decode_all
 from kmini.protocol.scram import ScramCredential
 from kmini.protocol.topics import TopicPartition
 from kmini.records import tombstone

@@ -7,8 +7,9 @@ from pathlib import Path
 from kmini.graduation.snapshot_file import write_snapshot
 from kmini.protocol.metadata_records import FeatureLevelRecord, KRaftVersion, TopicRecord, decode_framed
 from kmini.protocol.records.batch import BatchHeader, is_crc_valid, iter_batches
+from kmini.protocol.records.batch_records import decode_records
 from kmini.protocol.records.control import ControlType, control_type
-from kmini.protocol.records.record import Record, decode_records
+from kmini.protocol.records.record import Record
 from kmini.storage.filesystem import OsFileSystem
 
 NOW_MS = 1_795_315_475_350

@@ -10,8 +10,9 @@ import pytest
 from kmini.graduation.tombstone_conversion import converted, holds_flagged_values
 from kmini.protocol.errors import CorruptMessage
 from kmini.protocol.records.batch import HEADER_SIZE, build_batch, iter_batches, read_header, rewrite_header
+from kmini.protocol.records.batch_records import decode_records
 from kmini.protocol.records.compression import Codec, compress, compress_chunks
-from kmini.protocol.records.record import TOMBSTONE_HEADER, Record, decode_records
+from kmini.protocol.records.record import TOMBSTONE_HEADER, Record
 from kmini.protocol.records.tombstones import flagged_pieces, marks_of
 from kmini.storage.filesystem import OsFileSystem
 

@@ -7,8 +7,9 @@ from kmini.protocol.errors import NONE, OffsetOutOfRange
 from kmini.protocol.messages.fetch import FetchRequest
 from kmini.protocol.messages.list_offsets import EARLIEST, LATEST, ListOffsetsRequest
 from kmini.protocol.messages.produce import ProduceRequest
-from kmini.protocol.records.legacy import build_messages, build_wrapper
-from kmini.protocol.records.record import Record, decode_all
+from kmini.protocol.records.batch_records import decode_all
+from kmini.protocol.records.old_formats.messages import build_messages, build_wrapper
+from kmini.protocol.records.record import Record
 from kmini.testing import Wire
 
 ONE_RECORD_SEGMENTS = {"segment.bytes": 100}

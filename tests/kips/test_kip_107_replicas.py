@@ -26,7 +26,8 @@ from kmini.protocol.errors import (
 )
 from kmini.protocol.messages.delete_records import DeleteRecordsRequest
 from kmini.protocol.messages.fetch import FetchRequest
-from kmini.protocol.records.record import Record, decode_all
+from kmini.protocol.records.batch_records import decode_all
+from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
 from kmini.testing import ConnectionClosed
 from support.replicated_orders import LONG_MS, ORDERS, Deletion, Replicas

@@ -18,7 +18,7 @@ from kmini.protocol.errors import NONE, MessageTooLarge
 from kmini.protocol.messages.list_offsets import ListOffsetsRequest
 from kmini.protocol.records.batch import DELETE_HORIZON, MAGIC, build_batch
 from kmini.protocol.records.compression import Codec
-from kmini.protocol.records.legacy import build_messages
+from kmini.protocol.records.old_formats.messages import build_messages
 from kmini.protocol.records.record import Record
 from kmini.testing import Wire
 from support import client_adapters

@@ -9,8 +9,9 @@ from kmini.protocol.errors import NONE
 from kmini.protocol.messages.fetch import FetchRequest
 from kmini.protocol.messages.produce import ProduceRequest
 from kmini.protocol.records.batch import build_batch
-from kmini.protocol.records.legacy import build_messages
-from kmini.protocol.records.record import Record, decode_all
+from kmini.protocol.records.batch_records import decode_all
+from kmini.protocol.records.old_formats.messages import build_messages
+from kmini.protocol.records.record import Record
 from kmini.testing import Wire
 
 TOMBSTONE = Record(0, 1_000_000, b"key", None)

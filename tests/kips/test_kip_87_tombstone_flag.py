@@ -21,8 +21,9 @@ from kmini.protocol.messages.fetch import FetchRequest
 from kmini.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kmini.protocol.messages.produce import ProduceRequest
 from kmini.protocol.records.batch import iter_batches
-from kmini.protocol.records.legacy import build_messages, build_wrapper
-from kmini.protocol.records.record import TOMBSTONE_BIT, Record, decode_all
+from kmini.protocol.records.batch_records import decode_all
+from kmini.protocol.records.old_formats.messages import build_messages, build_wrapper
+from kmini.protocol.records.record import TOMBSTONE_BIT, Record
 from kmini.protocol.records.tombstones import FLAG, HEADER, NULL, marked_pieces
 from kmini.records import TOMBSTONE, is_tombstone, tombstone
 from kmini.testing import Wire

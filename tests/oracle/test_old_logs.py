@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from kmini.protocol.records.batch import build_batch
+from kmini.protocol.records.batch_records import decode_all
 from kmini.protocol.records.compression import Codec
-from kmini.protocol.records.legacy import build_messages, build_wrapper
-from kmini.protocol.records.record import Record, decode_all
+from kmini.protocol.records.old_formats.messages import build_messages, build_wrapper
+from kmini.protocol.records.record import Record
 from support.client_adapters import create_topic
 from support.kafka_requests import fetch, list_offsets, wait_for_leaders
 from support.server_process import ServerProcess, StartServer, kafka_command

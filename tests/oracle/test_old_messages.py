@@ -12,10 +12,11 @@ import pytest
 
 from kmini.protocol.errors import KafkaError, UnknownServerError
 from kmini.protocol.records.batch import build_batch, is_crc_valid, iter_batches
+from kmini.protocol.records.batch_records import decode_all, decode_records
 from kmini.protocol.records.compression import Codec
-from kmini.protocol.records.down_convert import down_convert
-from kmini.protocol.records.legacy import build_messages, build_wrapper
-from kmini.protocol.records.record import Record, decode_all, decode_records
+from kmini.protocol.records.old_formats.down_conversion import down_convert
+from kmini.protocol.records.old_formats.messages import build_messages, build_wrapper
+from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.background_work import Deletions
 from kmini.storage.filesystem import OsFileSystem

@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import pytest
 
-from kmini.protocol.records.batch import iter_batches
+from kmini.protocol.records.batch import iter_batches, records_of
 from kmini.protocol.records.compression import decompress_chunks
-from kmini.protocol.records.record import TOMBSTONE_BIT, records_of
+from kmini.protocol.records.record import TOMBSTONE_BIT
 from support.batches import Item, batch
 from support.kafka_requests import fetch, produce
 from support.transcript import Transcript

@@ -19,7 +19,8 @@ from kmini.protocol.messages.fetch import FetchRequest
 from kmini.protocol.messages.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP, ListOffsetsRequest
 from kmini.protocol.messages.produce import ProduceRequest
 from kmini.protocol.records.batch import build_batch, iter_batches
-from kmini.protocol.records.record import Record, decode_all
+from kmini.protocol.records.batch_records import decode_all
+from kmini.protocol.records.record import Record
 from kmini.testing import Wire
 from support import apache_kafka, message_sets
 from support.oracle.differences import intention_of

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from kmini.protocol.records.batch import build_batch, iter_batches, read_header
-from kmini.protocol.records.record import Record, decode_records
+from kmini.protocol.records.batch_records import decode_records
+from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.background_work import Deletions
 from kmini.storage.filesystem.faults import Faults

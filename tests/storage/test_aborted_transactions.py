@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from kmini.protocol.records.batch import build_batch, end_offset_of, iter_batches, read_header
+from kmini.protocol.records.batch_records import decode_records
 from kmini.protocol.records.control import EndTransactionMarker, build_end_transaction_marker
-from kmini.protocol.records.record import Record, decode_records
+from kmini.protocol.records.record import Record
 from kmini.storage.producers.producer_state import Origin
 from kmini.storage.validation import ValidatedRecords
 

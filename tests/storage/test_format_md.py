@@ -12,7 +12,7 @@ import kmini.storage
 from kmini.broker.controller.database import ControllerDatabase
 from kmini.broker.controller.topology import PartitionState, Topic
 from kmini.protocol.records.batch import is_crc_valid, read_header
-from kmini.protocol.records.legacy import build_messages
+from kmini.protocol.records.old_formats.messages import build_messages
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
 from kmini.storage import log_dir_files, offset_checkpoint_file

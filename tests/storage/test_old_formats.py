@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from kmini.protocol.records.batch import build_batch, iter_batches
+from kmini.protocol.records.batch_records import decode_all
 from kmini.protocol.records.compression import Codec
-from kmini.protocol.records.legacy import build_messages, build_wrapper
-from kmini.protocol.records.record import Record, decode_all
+from kmini.protocol.records.old_formats.messages import build_messages, build_wrapper
+from kmini.protocol.records.record import Record
 from kmini.storage.inspect.dump import Damage, dump
 
 Bench = Any

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from kmini.protocol.errors import InvalidRecord, MessageTooLarge
 from kmini.protocol.records import load_kernel, tombstones
 from kmini.protocol.records.batch import is_crc_valid, read_header
+from kmini.protocol.records.batch_records import decode_records
 from kmini.protocol.records.compression import Codec
-from kmini.protocol.records.legacy import build_messages, build_wrapper
-from kmini.protocol.records.record import TOMBSTONE_BIT, Record, decode_records
+from kmini.protocol.records.old_formats.messages import build_messages, build_wrapper
+from kmini.protocol.records.record import TOMBSTONE_BIT, Record
 from kmini.protocol.records.tombstones import FLAG, HEADER, NULL, marked_pieces
 from kmini.storage.log_config import LogConfig
 from kmini.storage.old_formats.message_set_validation import validate_messages

@@ -17,8 +17,9 @@ from kmini.protocol.errors import (
     UnknownServerError,
 )
 from kmini.protocol.records.batch import BatchHeader, build_batch, is_crc_valid, read_header, rewrite_header
+from kmini.protocol.records.batch_records import decode_records
 from kmini.protocol.records.compression import Codec
-from kmini.protocol.records.record import Record, decode_records
+from kmini.protocol.records.record import Record
 from kmini.storage.log_config import LogConfig
 from kmini.storage.validation import ValidatedRecords, is_cheap, validate
 

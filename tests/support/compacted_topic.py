@@ -15,7 +15,8 @@ from kmini.protocol.messages.find_coordinator import TRANSACTION, FindCoordinato
 from kmini.protocol.messages.init_producer_id import InitProducerIdRequest
 from kmini.protocol.messages.produce import ProduceRequest
 from kmini.protocol.records.batch import BatchHeader, build_batch, iter_batches
-from kmini.protocol.records.record import Record, decode_records
+from kmini.protocol.records.batch_records import decode_records
+from kmini.protocol.records.record import Record
 from kmini.testing import Wire
 
 Pair = tuple[str | None, str | None]

@@ -17,7 +17,8 @@ from kmini.protocol.messages.fetch import FetchRequest, FetchResponse
 from kmini.protocol.messages.list_offsets import EARLIEST, ListOffsetsRequest
 from kmini.protocol.messages.produce import ProduceRequest
 from kmini.protocol.records.batch import build_batch
-from kmini.protocol.records.record import Record, decode_all
+from kmini.protocol.records.batch_records import decode_all
+from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.filesystem import OsFileSystem
 from kmini.storage.offset_checkpoint_file import read_offsets

@@ -21,8 +21,9 @@ from kmini.protocol.errors import (
 )
 from kmini.protocol.messages.fetch import FetchRequest
 from kmini.protocol.records.batch import build_batch, iter_batches
+from kmini.protocol.records.batch_records import decode_all
 from kmini.protocol.records.control import EndTransactionMarker, build_end_transaction_marker
-from kmini.protocol.records.record import Record, decode_all
+from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.producers.producer_state import Origin
 from kmini.storage.validation import ValidatedRecords, validate

@@ -18,12 +18,13 @@ from kmini.protocol.errors import (
     UnsupportedCompressionType,
 )
 from kmini.protocol.messages.fetch import FetchRequest
-from kmini.protocol.records import down_convert
 from kmini.protocol.records.batch import build_batch, iter_batches
+from kmini.protocol.records.batch_records import decode_all
 from kmini.protocol.records.compression import Codec
 from kmini.protocol.records.control import EndTransactionMarker, build_end_transaction_marker
-from kmini.protocol.records.legacy import build_messages, build_wrapper
-from kmini.protocol.records.record import Record, decode_all
+from kmini.protocol.records.old_formats import down_conversion
+from kmini.protocol.records.old_formats.messages import build_messages, build_wrapper
+from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.log import PartitionLog
 from kmini.storage.validation import ValidatedRecords
@@ -228,7 +229,7 @@ class TestLimits:
     async def test_a_batch_of_too_many_records_is_an_error(
         self, broker: Broker, topic: str, ask, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(down_convert, "MAX_RECORDS", 2)
+        monkeypatch.setattr(down_conversion, "MAX_RECORDS", 2)
         append(broker, b"a", b"b", b"c")
         assert of(await ask(broker, request(0), 2)).error_code == MessageTooLarge.code
 

@@ -21,7 +21,8 @@ from kmini.protocol.errors import (
 )
 from kmini.protocol.messages.fetch import FetchRequest, FetchResponse
 from kmini.protocol.records.batch import build_batch
-from kmini.protocol.records.record import Record, decode_all
+from kmini.protocol.records.batch_records import decode_all
+from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.deletion import without_checkpoint
 from kmini.storage.validation import validate

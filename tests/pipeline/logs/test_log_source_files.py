@@ -21,8 +21,9 @@ from kmini.pipeline.logs.log_dir import LogDir
 from kmini.pipeline.logs.options import parse_options
 from kmini.pipeline.logs.segment_scan import COLUMNS, scan_segment
 from kmini.protocol.records.batch import build_batch, read_header, rewrite_header
+from kmini.protocol.records.batch_records import decode_all
 from kmini.protocol.records.control import EndTransactionMarker, build_end_transaction_marker
-from kmini.protocol.records.record import Record, decode_all
+from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
 from kmini.storage import filenames
 from kmini.storage.filenames import segment_path

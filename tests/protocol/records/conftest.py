@@ -8,7 +8,7 @@ from typing import Any
 import crcmod.predefined
 import pytest
 
-from kmini.protocol.records import batch, load_kernel, record
+from kmini.protocol.records import batch, batch_records, load_kernel
 from kmini.protocol.records.record import Record
 
 CRC32C = crcmod.predefined.mkPredefinedCrcFun("crc-32c")
@@ -16,13 +16,13 @@ CRC32C = crcmod.predefined.mkPredefinedCrcFun("crc-32c")
 
 @pytest.fixture(params=["compiled", "interpreted"])
 def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Each kernel in turn, used by everything in `record` and `batch` too."""
+    """Each kernel in turn, used by everything in `batch_records` and `batch` too."""
     interpreted = request.param == "interpreted"
     module = load_kernel.load(interpreted=interpreted)
     if not interpreted and module.__file__.endswith(".py"):
         pytest.skip("the kernel is not compiled here")
-    monkeypatch.setattr(record, "RecordWalker", module.RecordWalker)
-    monkeypatch.setattr(record, "RecordReader", module.RecordReader)
+    monkeypatch.setattr(batch_records, "RecordWalker", module.RecordWalker)
+    monkeypatch.setattr(batch_records, "RecordReader", module.RecordReader)
     monkeypatch.setattr(batch, "encode_records", module.encode_records)
     return module
 

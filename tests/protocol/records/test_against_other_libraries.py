@@ -14,10 +14,11 @@ from kafka.record.legacy_records import LegacyRecordBatch as KafkaPythonOldBatch
 from kafka.record.legacy_records import LegacyRecordBatchBuilder as KafkaPythonOldBuilder
 
 from kmini.protocol.records.batch import build_batch, is_crc_valid, iter_batches, read_header
+from kmini.protocol.records.batch_records import decode_all, decode_records
 from kmini.protocol.records.compression import Codec
 from kmini.protocol.records.crc import crc32c
-from kmini.protocol.records.legacy import build_messages, build_wrapper
-from kmini.protocol.records.record import Record, decode_all, decode_records
+from kmini.protocol.records.old_formats.messages import build_messages, build_wrapper
+from kmini.protocol.records.record import Record
 
 octets = st.none() | st.binary(max_size=200)
 headers = st.lists(st.tuples(st.text(max_size=5), octets), max_size=3).map(tuple)

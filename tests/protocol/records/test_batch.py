@@ -18,8 +18,9 @@ from kmini.protocol.records.batch import (
     read_header,
     rewrite_header,
 )
+from kmini.protocol.records.batch_records import decode_records
 from kmini.protocol.records.compression import Codec
-from kmini.protocol.records.record import Record, decode_records
+from kmini.protocol.records.record import Record
 
 RECORD = Record(0, 1000, b"k", b"v")
 

@@ -18,7 +18,7 @@ import resource, sys, threading
 from pathlib import Path
 from kmini.protocol.errors import InvalidRecord
 from kmini.protocol.records.batch import read_header
-from kmini.protocol.records.record import check_records, first_record_since, suspect_records
+from kmini.protocol.records.batch_records import check_records, first_record_since, suspect_records
 refused = []
 def read(batch):
     header = read_header(batch)

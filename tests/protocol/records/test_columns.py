@@ -14,7 +14,8 @@ import pytest
 from kmini.protocol.errors import InvalidRecord
 from kmini.protocol.records import load_kernel
 from kmini.protocol.records.batch import HEADER_SIZE, BatchHeader, build_batch, read_header, rewrite_header
-from kmini.protocol.records.record import Record, decode_records
+from kmini.protocol.records.batch_records import decode_records
+from kmini.protocol.records.record import Record
 from kmini.protocol.records.tombstones import FLAG, marks_of
 
 SomeRecords = Callable[..., list[Record]]

@@ -6,6 +6,7 @@ import pytest
 
 from kmini.protocol.errors import InvalidRecord
 from kmini.protocol.records.batch import build_batch, read_header
+from kmini.protocol.records.batch_records import decode_all
 from kmini.protocol.records.control import (
     ControlType,
     EndTransactionMarker,
@@ -13,7 +14,7 @@ from kmini.protocol.records.control import (
     control_type,
     parse_end_transaction_marker,
 )
-from kmini.protocol.records.record import Record, decode_all
+from kmini.protocol.records.record import Record
 
 
 def control_batch(key: bytes | None, value: bytes | None) -> bytearray:

@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 
 from kmini.protocol.records.batch import build_batch, is_crc_valid, iter_batches, read_header
+from kmini.protocol.records.batch_records import check_records, decode_records
 from kmini.protocol.records.control import (
     EndTransactionMarker,
     build_end_transaction_marker,
     parse_end_transaction_marker,
 )
-from kmini.protocol.records.record import Record, check_records, decode_records
+from kmini.protocol.records.record import Record
 
 Golden = dict[str, bytes]
 ABORT_FACTS = {"producer_id": 7, "producer_epoch": 3, "timestamp": 2000, "base_offset": 42, "leader_epoch": 9}

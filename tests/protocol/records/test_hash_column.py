@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kmini.protocol.records.load_kernel import load
@@ -14,6 +14,7 @@ SECRET = bytes(range(16))
 
 
 @pytest.mark.parametrize("interpreted", [False, True])
+@settings(deadline=None)
 @given(keys=st.lists(st.binary(max_size=30), max_size=20))
 def test_a_column_is_hashed_key_by_key(keys: list[bytes], interpreted: bool) -> None:
     sieve = load("sieve", interpreted=interpreted)

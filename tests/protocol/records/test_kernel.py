@@ -11,10 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kmini.protocol.records import load_kernel, record
+from kmini.protocol.records import batch_records, load_kernel
 from kmini.protocol.records.batch import build_batch, read_header
+from kmini.protocol.records.batch_records import check_records, decode_records, first_record_since
 from kmini.protocol.records.compression import Codec
-from kmini.protocol.records.record import Record, RecordFacts, check_records, decode_records, first_record_since
+from kmini.protocol.records.record import Record, RecordFacts
 
 octets = st.none() | st.binary(max_size=300)
 headers = st.lists(st.tuples(st.text(max_size=5), octets), max_size=3).map(tuple)
@@ -42,13 +43,13 @@ def test_a_block_in_chunks_tells_the_same_as_the_whole(
     batch = build_batch(records, codec=codec)
     header = read_header(batch)
     whole = decode_records(batch, 0, header)
-    decompress_chunks = record.decompress_chunks
+    decompress_chunks = batch_records.decompress_chunks
 
     def finer(*args: Any) -> Any:
         for piece in decompress_chunks(*args):
             yield from (piece[start : start + chunk] for start in range(0, len(piece), chunk))
 
-    monkeypatch.setattr(record, "decompress_chunks", finer)
+    monkeypatch.setattr(batch_records, "decompress_chunks", finer)
     assert check_records(batch, 0, header) == _facts(records)
     assert decode_records(batch, 0, header) == whole
 

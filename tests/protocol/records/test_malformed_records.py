@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from kmini.protocol.errors import CorruptMessage, InvalidRecord
 from kmini.protocol.records.batch import HEADER_SIZE, build_batch, read_header
+from kmini.protocol.records.batch_records import check_records, decode_records
 from kmini.protocol.records.compression import Codec, compress
-from kmini.protocol.records.record import Record, check_records, decode_records
+from kmini.protocol.records.record import Record
 
 BatchOf = Callable[..., bytes]
 WHOLE = b"\x1e\0\0\0\x04v1\x04v2\x02\x04h1\x02x"

@@ -11,9 +11,10 @@ import pytest
 
 from kmini.protocol.records import load_kernel
 from kmini.protocol.records.batch import build_batch, is_crc_valid, iter_batches, rewrite_header
+from kmini.protocol.records.batch_records import decode_records
 from kmini.protocol.records.compression import BlockCodec, Codec
 from kmini.protocol.records.crc import crc32c
-from kmini.protocol.records.record import Record, decode_records
+from kmini.protocol.records.record import Record
 
 SECRET = bytes(range(16))
 CODEC = BlockCodec(1 << 20)

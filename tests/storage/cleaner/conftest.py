@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from kmini.protocol.records.batch import build_batch, iter_batches
+from kmini.protocol.records.batch_records import decode_records
 from kmini.protocol.records.control import EndTransactionMarker, build_end_transaction_marker
-from kmini.protocol.records.record import Record, decode_records
+from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.background_work import Deletions
 from kmini.storage.cleaner.clean import Pass

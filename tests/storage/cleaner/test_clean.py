@@ -9,7 +9,7 @@ import pytest
 
 from kmini.protocol.records.batch import MAGIC, build_batch
 from kmini.protocol.records.compression import Codec
-from kmini.protocol.records.legacy import build_messages, build_wrapper
+from kmini.protocol.records.old_formats.messages import build_messages, build_wrapper
 from kmini.protocol.records.record import Record
 from kmini.storage.cleaner.cleanable_log import Limits
 from support.batches import with_crc
@@ -272,7 +272,7 @@ class TestProducers:
 def _append_old(bench: Bench, messages: bytes) -> None:
     """As a log of an old Kafka has them."""
     from kmini.protocol.records.batch import iter_batches
-    from kmini.protocol.records.record import decode_records
+    from kmini.protocol.records.batch_records import decode_records
 
     (_, header), *_ = iter_batches(messages)
     last = decode_records(messages, 0, header)[-1].offset

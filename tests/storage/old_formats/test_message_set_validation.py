@@ -16,11 +16,12 @@ from kmini.protocol.errors import (
     MessageTooLarge,
     UnknownServerError,
 )
-from kmini.protocol.records import legacy
 from kmini.protocol.records.batch import build_batch, is_crc_valid, read_header
+from kmini.protocol.records.batch_records import decode_records
 from kmini.protocol.records.compression import Codec, compress
-from kmini.protocol.records.legacy import build_messages, build_wrapper
-from kmini.protocol.records.record import Record, decode_records
+from kmini.protocol.records.old_formats import messages
+from kmini.protocol.records.old_formats.messages import build_messages, build_wrapper
+from kmini.protocol.records.record import Record
 from kmini.storage.log_config import LogConfig
 from kmini.storage.old_formats import message_set_validation
 from kmini.storage.old_formats.message_set_validation import first_message, is_cheap, validate_messages
@@ -225,7 +226,7 @@ class TestLimits:
                 validate_messages(message_set(records, 1, Codec.GZIP), LogConfig(), 0, max_decompressed_bytes=100_000)
 
     def test_messages_are_counted(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(legacy, "MAX_MESSAGES", 100)
+        monkeypatch.setattr(messages, "MAX_MESSAGES", 100)
         monkeypatch.setattr(message_set_validation, "MAX_MESSAGES", 100)
         for codec in (Codec.NONE, Codec.GZIP):
             validate_messages(message_set(sent(100), 1, codec), LogConfig(), NOW_MS)

@@ -44,7 +44,8 @@ from kmini.protocol.messages import (
 )
 from kmini.protocol.messages.add_partitions_to_txn import TxnTopic
 from kmini.protocol.records.batch import build_batch, iter_batches
-from kmini.protocol.records.record import Record, decode_records
+from kmini.protocol.records.batch_records import decode_records
+from kmini.protocol.records.record import Record
 from kmini.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
 
 T = TypeVar("T")

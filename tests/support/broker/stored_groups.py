@@ -9,7 +9,8 @@ from kmini.broker.groups.committed_offsets import CommittedOffset, CommittedOffs
 from kmini.broker.groups.group_loader import LoadedGroup
 from kmini.broker.groups.group_records import GroupMetadata
 from kmini.broker.groups.group_store import GroupStore
-from kmini.protocol.records.record import Record, decode_all
+from kmini.protocol.records.batch_records import decode_all
+from kmini.protocol.records.record import Record
 from kmini.protocol.topics import CONSUMER_OFFSETS, TopicPartition
 
 PARTITION = TopicPartition("orders", 3)

@@ -8,7 +8,7 @@ from zlib import crc32
 
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.compression import Codec, compress
-from kmini.protocol.records.legacy import build_messages, build_wrapper
+from kmini.protocol.records.old_formats.messages import build_messages, build_wrapper
 from kmini.protocol.records.record import Record
 from support.fuzz.mutations import mutated
 

@@ -66,8 +66,9 @@ def work(bootstrap_servers: str, topic: str) -> Report:
 
     from kmini.protocol.messages import FetchRequest, MetadataRequest, ProduceRequest
     from kmini.protocol.records.batch import build_batch
+    from kmini.protocol.records.batch_records import decode_all
     from kmini.protocol.records.compression import Codec
-    from kmini.protocol.records.record import Record, decode_all
+    from kmini.protocol.records.record import Record
     from kmini.testing import Wire
 
     took_ms: list[float] = []

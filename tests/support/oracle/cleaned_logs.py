@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kmini.protocol.records.batch import BatchHeader
-from kmini.protocol.records.record import Record, decode_records
+from kmini.protocol.records.batch_records import decode_records
+from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.background_work import Deletions
 from kmini.storage.cleaner.clean import Pass

@@ -13,7 +13,7 @@ from typing import Any
 from kafka.protocol.producer import WriteTxnMarkersRequest
 
 from kmini.protocol.records.batch import build_batch, read_header
-from kmini.protocol.records.legacy import build_messages, build_wrapper
+from kmini.protocol.records.old_formats.messages import build_messages, build_wrapper
 from kmini.protocol.records.record import Header, Record
 from kmini.protocol.uuids import format_uuid
 from support.kafka_requests import delete_records, produce

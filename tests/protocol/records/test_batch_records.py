@@ -9,13 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kmini.protocol.errors import CorruptMessage, InvalidRecord
-from kmini.protocol.records import record
+from kmini.protocol.records import batch_records
 from kmini.protocol.records.batch import build_batch, read_header
-from kmini.protocol.records.compression import CHUNK_BYTES, Codec, compress
-from kmini.protocol.records.record import (
-    BATCH_FACTOR,
-    Record,
-    SuspectRecord,
+from kmini.protocol.records.batch_records import (
     check_records,
     decode_all,
     decode_records,
@@ -23,6 +19,8 @@ from kmini.protocol.records.record import (
     iter_records,
     suspect_records,
 )
+from kmini.protocol.records.compression import CHUNK_BYTES, Codec, compress
+from kmini.protocol.records.record import BATCH_FACTOR, Record, SuspectRecord
 
 MakeRecords = Callable[..., list[Record]]
 COMPRESSING = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
@@ -189,14 +187,14 @@ def test_a_codec_that_there_is_not_is_corrupt(kernel: Any) -> None:
 def test_decompression_ends_at_the_record_that_is_found(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = build_batch([Record(n, n, None, bytes(1000)) for n in range(1000)], codec=Codec.GZIP)
     chunks = []
-    decompress_chunks = record.decompress_chunks
+    decompress_chunks = batch_records.decompress_chunks
 
     def counted(*args: Any) -> Any:
         for chunk in decompress_chunks(*args):
             chunks.append(chunk)
             yield chunk
 
-    monkeypatch.setattr(record, "decompress_chunks", counted)
+    monkeypatch.setattr(batch_records, "decompress_chunks", counted)
     assert first_record_since(batch, 0, read_header(batch), 3, 0) == (3, 3)
     assert len(chunks) == 1
 

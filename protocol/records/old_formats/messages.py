@@ -17,7 +17,7 @@ log append time that of them all. With magic 0 the messages in it have their own
 relative to the first (KIP-31), but for wrappers of offset 0, which come from producers. Wrappers do not nest.
 
 What stands in a log for a batch is a message, wrapper or not, and `read_message_header` makes a `BatchHeader` of it. So
-whoever walks over batches walks over messages too, and `record` reads either.
+a walk over batches meets messages too, and `batch_records` reads either.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from zlib import crc32
 
-from ..errors import CorruptMessage, InvalidRecord
-from .batch import (
+from ...errors import CorruptMessage, InvalidRecord
+from ..compression import Buffer, Codec, compress_chunks, decompress_chunks
+from ..layout import (
     CODEC_MASK,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
@@ -40,9 +41,8 @@ from .batch import (
     SMALLEST_MESSAGE,
     BatchHeader,
 )
-from .compression import Buffer, Codec, compress_chunks, decompress_chunks
-from .legacy_lz4 import with_right_checksum, with_wrong_checksum
-from .record import BATCH_FACTOR, Record, RecordFacts
+from ..record import BATCH_FACTOR, Record, RecordFacts
+from .lz4_checksum import with_right_checksum, with_wrong_checksum
 
 SMALLEST = (14, 22)
 """Bytes behind the overhead of the smallest message of magic 0, and of magic 1."""
@@ -152,7 +152,7 @@ def decode_message(buffer: Buffer, position: int, header: BatchHeader, *, limit:
 
 
 def check_message(buffer: Buffer, position: int, header: BatchHeader, *, limit: int) -> RecordFacts:
-    """What `record.check_records` finds out, for a message. Raises as `iter_messages` does."""
+    """What `batch_records.check_records` finds out, for a message. Raises as `iter_messages` does."""
     count = null_keys = last = 0
     is_sequential = True
     oldest = newest = newest_delta = -1
@@ -172,7 +172,7 @@ def check_message(buffer: Buffer, position: int, header: BatchHeader, *, limit: 
 def first_message_since(
     buffer: Buffer, position: int, header: BatchHeader, timestamp: int, offset: int, *, limit: int
 ) -> tuple[int, int] | None:
-    """What `record.first_record_since` finds, in a message. Raises as `iter_messages` does."""
+    """What `batch_records.first_record_since` finds, in a message. Raises as `iter_messages` does."""
     if header.max_timestamp < timestamp:
         return None
     for messages in iter_messages(buffer, position, header, limit=limit):

@@ -6,7 +6,7 @@ Kafka took the checksum over the frame's magic number too, and compared it so. S
 
 from __future__ import annotations
 
-from .compression import Buffer
+from ..compression import Buffer
 
 _MAGIC_SIZE = 4
 _HAS_CONTENT_SIZE, _HAS_DICTIONARY = 0x08, 0x01

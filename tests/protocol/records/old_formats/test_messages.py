@@ -10,18 +10,23 @@ from itertools import chain
 import pytest
 
 from kmini.protocol.errors import CorruptMessage, InvalidRecord
-from kmini.protocol.records import legacy
 from kmini.protocol.records.batch import BatchHeader, build_batch, is_crc_valid, iter_batches
-from kmini.protocol.records.compression import Codec, compress
-from kmini.protocol.records.legacy import build_messages, build_wrapper, messages_as_sent, read_message_header
-from kmini.protocol.records.record import (
-    Record,
+from kmini.protocol.records.batch_records import (
     check_records,
     decode_all,
     decode_records,
     first_record_since,
     iter_records,
 )
+from kmini.protocol.records.compression import Codec, compress
+from kmini.protocol.records.old_formats import messages
+from kmini.protocol.records.old_formats.messages import (
+    build_messages,
+    build_wrapper,
+    messages_as_sent,
+    read_message_header,
+)
+from kmini.protocol.records.record import Record
 
 V0 = bytes.fromhex("0000000000000064 00000010 1fecd70a 00 00 00000001 6b 00000001 76")
 V1 = bytes.fromhex("0000000000000064 00000018 e4e321bc 01 00 00000000000003e8 00000001 6b 00000001 76")
@@ -96,7 +101,7 @@ class TestHeaders:
     def test_a_wrapper_says_where_it_ends(self) -> None:
         header = header_of(build_wrapper([some_messages(3, first=7)], 1, Codec.GZIP))
         assert (header.last_offset, header.next_offset) == (9, 10)
-        assert (header.record_count, header.max_timestamp, header.codec) == (legacy.UNKNOWN_COUNT, 1002, Codec.GZIP)
+        assert (header.record_count, header.max_timestamp, header.codec) == (messages.UNKNOWN_COUNT, 1002, Codec.GZIP)
 
     @pytest.mark.parametrize("magic", [0, 1])
     def test_bits_without_meaning_mean_nothing(self, magic: int) -> None:
@@ -270,7 +275,7 @@ class TestLimits:
             read(data)
 
     def test_messages_are_counted(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(legacy, "MAX_MESSAGES", 100)
+        monkeypatch.setattr(messages, "MAX_MESSAGES", 100)
         data = wrapper(1, 100, message(1, 0, b"") * 101)
         with pytest.raises(InvalidRecord, match="more than 100 messages"):
             read(data)

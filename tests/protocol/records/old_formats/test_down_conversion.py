@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 
 from kmini.protocol.errors import CorruptMessage, MessageTooLarge, UnsupportedCompressionType
-from kmini.protocol.records import down_convert as module
 from kmini.protocol.records import tombstones
 from kmini.protocol.records.batch import build_batch, iter_batches, read_header, rewrite_header
+from kmini.protocol.records.batch_records import decode_all
 from kmini.protocol.records.compression import Codec, compress
 from kmini.protocol.records.control import EndTransactionMarker, build_end_transaction_marker
-from kmini.protocol.records.down_convert import down_convert, sign_of_a_larger_batch
-from kmini.protocol.records.legacy import build_messages, build_wrapper
-from kmini.protocol.records.record import TOMBSTONE_HEADER, Record, decode_all
+from kmini.protocol.records.old_formats import down_conversion as module
+from kmini.protocol.records.old_formats.down_conversion import down_convert, sign_of_a_larger_batch
+from kmini.protocol.records.old_formats.messages import build_messages, build_wrapper
+from kmini.protocol.records.record import TOMBSTONE_HEADER, Record
 
 LIMIT = 1 << 20
 CODECS = [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4]

@@ -10,11 +10,11 @@ from __future__ import annotations
 from itertools import chain
 from typing import NamedTuple
 
-from ..errors import CorruptMessage, KafkaError, MessageTooLarge, UnsupportedCompressionType
-from .batch import HEADER_SIZE, BatchHeader, iter_batches
-from .compression import Buffer, Codec
-from .legacy import build_messages, build_wrapper
-from .record import iter_records
+from ...errors import CorruptMessage, KafkaError, MessageTooLarge, UnsupportedCompressionType
+from ..batch import HEADER_SIZE, BatchHeader, iter_batches
+from ..batch_records import iter_records
+from ..compression import Buffer, Codec
+from .messages import build_messages, build_wrapper
 
 MAX_RECORDS = 1 << 20
 """In one batch: that many take some seconds…"""
