@@ -10,6 +10,11 @@ SMALL_LINES = 60
 """Lines up to which a module needs no test file of its name: the tests of its callers hold it."""
 
 STANDS_FOR = {
+    "protocol/records/kernels/cython_words.py": "tests/protocol/records/test_load_kernel.py",
+    "protocol/records/kernels/column_kinds.py": "tests/protocol/records/kernels/test_columns.py",
+    "protocol/records/kernels/cut_record.py": "tests/protocol/records/kernels/test_scan.py",
+    "protocol/records/kernels/simple_batches.py": "tests/protocol/records/kernels/test_sieve.py",
+    "protocol/records/kernels/tuples.py": "tests/protocol/records/kernels/test_walker.py",
     "protocol/messages/": "tests/protocol/messages/test_messages.py",
 }
 """Test files that stand for a module, or for all modules of a folder whose name ends in a slash."""
@@ -122,9 +127,7 @@ NO_TEST_YET = {
     "protocol/encoder_source.py",
     "protocol/explain.py",
     "protocol/function_source.py",
-    "protocol/records/load_kernel.py",
     "protocol/records/tombstones.py",
-    "protocol/records/varints.py",
     "protocol/scram.py",
     "storage/background_work.py",
     "storage/cleaner/block.py",

@@ -50,7 +50,7 @@ class LineRefused(Exception):
 
 
 class _Part(NamedTuple):
-    """The source of some records of a batch: rows of an index of lines (`kmini.protocol.records.lines`)."""
+    """The source of some records of a batch: rows of an index of lines (`kmini.protocol.records.kernels.lines`)."""
 
     rows: array[int]
     first: int
@@ -324,7 +324,7 @@ def _line_numbers(parts: Sequence[_Part], partition: int, row_size: int) -> list
 
 def _encoded(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
     """The encoded headers, which end every record: their number and the headers."""
-    from kmini.protocol.records.varints import append_number
+    from kmini.protocol.records.kernels.numbers import append_number
 
     encoded = bytearray()
     append_number(encoded, len(headers))

@@ -1,4 +1,4 @@
-"""Arrow arrays from the columns that the kernel fills (protocol/records/columns.py), without copying."""
+"""Arrow arrays from the columns that the kernel fills (protocol/records/kernels/columns.py), without copying."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...protocol.records.batch import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, MAX_SEQUENCE, TRANSACTIONAL
+from ...protocol.records.kernels.column_parts import GROUPS, MOST_BYTES, NOTES, PARTS
 from ...protocol.records.load_kernel import IS_PURE, load
 
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
@@ -54,32 +55,23 @@ COLUMNS: dict[str, pa.DataType] = {
 | error | null; otherwise the row is damage and not a record, and only its position and size are set |
 """
 
-_columns: Any = load("columns", interpreted=IS_PURE)
-
-RecordColumns: Any = _columns.RecordColumns
-_NOTES: tuple[str, ...] = _columns.NOTES
-_PARTS: dict[str, int] = _columns.PARTS
-
-_BATCH = ("batch", "notes")
-_KEY = ("key_valid", "key_ends", "key")
-_HEADERS = ("headers_valid", "headers_ends", "name_ends", "name", "content_valid", "content_ends", "content")
+RecordColumns: Any = load("columns", interpreted=IS_PURE).RecordColumns
 
 _NEEDS: dict[str, tuple[str, ...]] = {
     "offset": ("offset",),
     "timestamp": ("timestamp",),
-    "key": _KEY,
-    "value": ("value_valid", "value_ends", "value"),
-    "headers": _HEADERS,
+    "key": ("key",),
+    "value": ("value",),
+    "headers": ("headers",),
     "size_bytes": ("size",),
     "value_size_bytes": ("value_size",),
     "is_tombstone": ("tombstone",),
-    "control_type": (*_BATCH, *_KEY),
-    "sequence": (*_BATCH, "offset"),
+    "control_type": ("batch", "key"),
+    "sequence": ("batch", "offset"),
     "error": (),
 }
-"""Parts that the kernel fills for a column; other columns need the parts of the batch."""
+"""Groups of parts that the kernel fills for a column; other columns need the group of the batch."""
 
-_MAX_DATA_BYTES = (1 << 31) - 1
 _KEY_START = struct.Struct(">hh")
 
 
@@ -100,25 +92,16 @@ class ArrowColumns:
         if unknown := set(columns) - COLUMNS.keys():
             raise ValueError(f"there is no column {', '.join(sorted(unknown))}")
         self._schema = pa.schema([pa.field(name, COLUMNS[name]) for name in columns])
-        self._parts = {part for name in columns for part in _NEEDS.get(name, _BATCH)}
+        self._parts = {part for name in columns for group in _NEEDS.get(name, ("batch",)) for part in GROUPS[group]}
         self._max_rows = max_rows
-        self._max_data_bytes = min(max_data_bytes, _MAX_DATA_BYTES)
+        self._max_data_bytes = min(max_data_bytes, MOST_BYTES)
         self.kernel = RecordColumns(start_offset, end_offset, max_record_bytes)
         self._buffers: dict[str, pa.Buffer] = {}
         self._renew({})
 
     def make_room(self) -> None:
         """Called before the first row: makes room for the record that did not fit, whatever its size."""
-        kernel = self.kernel
-        self._renew(
-            {
-                "key": kernel.needed_key,
-                "value": kernel.needed_value,
-                "name": kernel.needed_names,
-                "content": kernel.needed_contents,
-                "headers": kernel.needed_headers,
-            }
-        )
+        self._renew(self.kernel.needed())
 
     def take(self) -> pa.RecordBatch:
         """Take the rows so far as a batch; afterwards all memory is free again."""
@@ -137,14 +120,9 @@ class ArrowColumns:
         headers = max(rows, needed.get("headers", 0))
         self._buffers = {}
         for part in self._parts:
-            width = _PARTS[part]
-            entries = headers if part in ("name_ends", "content_ends", "content_valid") else rows
-            if width == 1:
+            size = PARTS[part].least_bytes(rows, headers)
+            if PARTS[part].per == "byte":
                 size = max(self._max_data_bytes, needed.get(part, 0))
-            elif part == "notes":
-                size = width * rows * len(_NOTES)
-            else:
-                size = width * (entries + 1) if width else entries + 7 >> 3
             self._buffers[part] = pa.allocate_buffer(size)
         self.kernel.give(self._buffers, rows)
 
@@ -180,7 +158,7 @@ class ArrowColumns:
     def _headers(self) -> pa.Array:
         kernel, buffers = self.kernel, self._buffers
         names = pa.Array.from_buffers(pa.string(), kernel.headers, [None, buffers["name_ends"], buffers["name"]])
-        if not bytes(memoryview(buffers["name"])[: kernel.name_bytes]).isascii():
+        if not bytes(memoryview(buffers["name"])[: kernel.used()["name"]]).isascii():
             names = _as_text(names)
         contents = self._binary("content", kernel.headers)
         headers = pa.StructArray.from_arrays([names, contents], fields=list(HEADERS.value_type))
@@ -189,7 +167,7 @@ class ArrowColumns:
 
     def _note(self, name: str) -> pa.Array:
         """One note of every batch that has rows."""
-        start = _NOTES.index(name) * self._max_rows
+        start = NOTES.index(name) * self._max_rows
         return pa.Array.from_buffers(pa.int64(), self.kernel.batches, [None, self._buffers["notes"]], offset=start)
 
     def _has(self, attribute: int) -> pa.Array:

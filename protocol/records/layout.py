@@ -108,6 +108,16 @@ TOMBSTONE_HEADER = "kmini.tombstone"
 TOMBSTONE_HEADER_SIZE = 15
 """Bytes of that name."""
 
+# What the kernel of the tombstone flag marks a record with: the sum of what is true of it.
+MARK_NULL = 1
+"""Its value is null."""
+MARK_FLAG = 2
+"""Its attributes have the tombstone bit."""
+MARK_HEADER = 4
+"""It has the tombstone header."""
+MARK_DENIED = 8
+"""A tombstone header of it says no."""
+
 # Why a kernel refuses a record, or the batch that holds it.
 BAD_NUMBER = 1
 BAD_LENGTH = 2

@@ -1,10 +1,10 @@
 """Explicit tombstones (KIP-87): records that delete their key and may have a value all the same.
 
-A record of magic 2 says it twice: by bit 5 of its attributes, which brokers read, and by a header, which is what
-applications can write and read. Any value of the header will do, and none; but one that says no is no tombstone, and
-whoever checks records refuses it. Which topics know of this at all is not decided here.
+A record of magic 2 says it twice: by bit 5 of its attributes, which brokers read, and by a header, which applications
+can write and read. The header may have any value or none; a value that says no contradicts it, and a check of the
+records refuses the record. The caller knows which topics have the tombstone flag.
 
-Imported by those alone who have such a topic: it brings a kernel of its own.
+The first such topic imports this module: it brings a kernel of its own.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from typing import Any, TypeVar
 from ..errors import InvalidRecord
 from .batch import BatchHeader, records_of
 from .compression import Buffer, decompress_chunks
+from .layout import MARK_DENIED, MARK_FLAG, MARK_HEADER, MARK_NULL
 from .load_kernel import IS_PURE, load
 from .record import Record
 
-NULL, FLAG, HEADER, DENIED = 1, 2, 4, 8
-"""What a mark is the sum of: see flagging.py."""
+NULL, FLAG, HEADER, DENIED = MARK_NULL, MARK_FLAG, MARK_HEADER, MARK_DENIED
+"""The parts of a mark."""
 
 _SETTLED = bytes((0, FLAG | HEADER, NULL | FLAG | HEADER))
 """Marks of records that say the same by bit, header and value, or nothing."""
@@ -35,12 +36,12 @@ def marks_of(piece: Buffer) -> tuple[int, bytearray]:
 
 
 def are_settled(marks: bytearray) -> bool:
-    """Whether nothing has to be changed in records with these marks, each of which may be a tombstone or not."""
+    """Whether records with these marks, tombstones or not, need no change."""
     return not marks.translate(None, _SETTLED)
 
 
 def flagged(piece: Buffer, marks: bytearray) -> Buffer:
-    """The records that `marks` are of: bit and header made one, either brings the other, and a null value both."""
+    """The records that `marks` are of: the bit brings the header and the header the bit, and a null value both."""
     result: memoryview = _kernel.flagged(piece, marks)
     return result
 

@@ -1,4 +1,4 @@
-"""The records of one batch that is not simple (see sieve.py), a piece at a time, however large they become."""
+"""The records of one batch that is not simple (`simple_batches`), a piece at a time, however large they become."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class OffsetMap:
         self.sieve = load_sieve()
         self._memory = mmap.mmap(-1, slots * ENTRY_BYTES)
         self.table: Any = self.sieve.KeyTable(self._memory, secret or os.urandom(16), capacity)
-        """A KeyTable of protocol/records/sieve.py."""
+        """A KeyTable of protocol/records/kernels/key_table.py."""
 
     def __len__(self) -> int:
         return int(self.table.size)

@@ -73,7 +73,7 @@ def rebuilt(
 ) -> Rewritten:
     """The batch with the selected records only, at least one; with `delete_horizon_ms` it gets that horizon.
 
-    `sieve` is the module protocol.records.sieve.
+    `sieve` is the module protocol.records.kernels.sieve.
     """
     attributes, base_timestamp = header.attributes, header.base_timestamp
     shift, fixed_delta = 0, None

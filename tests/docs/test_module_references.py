@@ -136,7 +136,7 @@ def test_a_name_that_is_stale_is_found() -> None:
         assert is_ours(name)
         assert not exists(name), name
     for name in (
-        "kmini.protocol.records.sieve",
+        "kmini.protocol.records.kernels.sieve",
         "kmini.Broker",
         "storage.cleaner.clean",
         "kmini.cli.extras.need_extra",

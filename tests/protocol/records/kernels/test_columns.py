@@ -1,4 +1,7 @@
-"""The kernel of columns: its rows are the records the decoder finds, it writes nowhere else, and damage is an error."""
+"""The kernel of columns: its rows are the records the decoder finds, it writes nowhere else, and damage is an error.
+
+Each kind of column (`kmini.protocol.records.kernels.column_kinds`) is filled.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +37,10 @@ def columns(request: pytest.FixtureRequest) -> Any:
 class Room:
     """Memory for every part, each with guards behind it, and what stands in it."""
 
-    def __init__(self, parts: Mapping[str, int], *, rows: int = 100, headers: int = 200, data: int = 100_000) -> None:
+    def __init__(self, parts: Mapping[str, Any], *, rows: int = 100, headers: int = 200, data: int = 100_000) -> None:
         self.max_rows = rows
         sizes = {}
-        for part, width in parts.items():
+        for part, (width, *_) in parts.items():
             entries = headers if part in ("name_ends", "content_ends", "content_valid") else rows
             sizes[part] = data if width == 1 else width * (entries + 1) if width else entries + 7 >> 3
         sizes["notes"] = 8 * 11 * rows
@@ -363,8 +366,9 @@ def test_the_room_that_a_large_record_needs_is_told(columns: Any, record: Record
     assert kernel.fill_batches(batch, 0, len(batch), 0) == 0
     assert (kernel.is_full, kernel.rows) == (True, 0)
     assert small.is_kept_within()
-    most = max(kernel.needed_key, kernel.needed_value, kernel.needed_names, kernel.needed_contents)
-    large = Room(columns.PARTS, rows=4, headers=max(2, kernel.needed_headers), data=most)
+    needed = kernel.needed()
+    most = max(needed[part] for part in ("key", "value", "name", "content"))
+    large = Room(columns.PARTS, rows=4, headers=max(2, needed["headers"]), data=most)
     kernel.give(large.views, large.max_rows)
     assert kernel.fill_batches(batch, 0, len(batch), 0) == len(batch)
     assert large.records(kernel) == [record]
@@ -395,4 +399,4 @@ def test_what_is_not_asked_for_is_not_written(columns: Any) -> None:
     batch = bytes(build_batch([Record(0, 0, b"k", b"v", (("h", b""),))]))
     assert kernel.fill_batches(batch, 0, len(batch), 0) == len(batch)
     assert kernel.rows == 1
-    assert kernel.key_bytes == kernel.value_bytes == kernel.headers == 0
+    assert kernel.used()["key"] == kernel.used()["value"] == kernel.headers == 0

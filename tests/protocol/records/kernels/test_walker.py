@@ -1,17 +1,16 @@
-"""The kernel's two forms agree, and a block may come in pieces."""
+"""The walk over a block (`kmini.protocol.records.kernels.walker`): both forms find the same facts, in pieces too.
 
-import os
+What `kmini.protocol.records.kernels.tuples` reads is what was built.
+"""
+
 import random
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kmini.protocol.records import batch_records, load_kernel
+from kmini.protocol.records import batch_records
 from kmini.protocol.records.batch import build_batch, read_header
 from kmini.protocol.records.batch_records import check_records, decode_records, first_record_since
 from kmini.protocol.records.compression import Codec
@@ -72,61 +71,6 @@ def test_log_append_time_is_the_timestamp_of_every_record(kernel: Any, timestamp
     header = read_header(batch)
     assert decode_records(batch, 0, header)[0].timestamp == 700
     assert first_record_since(batch, 0, header, timestamp, 0) == found
-
-
-def test_kmini_pure_chooses_the_interpreted_kernel() -> None:
-    code = "from kmini.protocol.records import load_kernel as k; print(k._kernel.__file__)"
-    environment = {**os.environ, "KMINI_PURE": "1"}
-    chosen = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert chosen.stdout.strip().endswith("kernel.py")
-
-
-KERNELS = [
-    path.stem
-    for path in sorted(Path(load_kernel.__file__).parent.glob("*.py"))
-    if "\nimport cython\n" in path.read_text(encoding="utf-8")
-]
-
-
-@pytest.mark.parametrize("name", KERNELS)
-def test_an_interpreted_kernel_needs_no_cython(name: str) -> None:
-    """And it leaves no trace by which other packages would take Cython for installed."""
-    code = f"""
-import sys
-sys.modules["cython"] = sys.modules["Cython"] = None
-from kmini.protocol.records import load_kernel
-kernel = load_kernel.load({name!r}, interpreted=True)
-print(kernel.__file__, sys.modules["cython"])
-"""
-    environment = {**os.environ, "KMINI_PURE": "1"}
-    loaded = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
-    assert (loaded.returncode, loaded.stderr) == (0, "")
-    assert loaded.stdout.split() == [str(Path(load_kernel.__file__).with_name(f"{name}.py")), "None"]
-
-
-def test_every_kernel_is_compiled_by_setup_py() -> None:
-    setup = (Path(load_kernel.__file__).parent.parent.parent / "setup.py").read_text(encoding="utf-8")
-    assert KERNELS
-    assert [name for name in KERNELS if f'"{name}"' not in setup] == []
-
-
-def test_where_no_kernel_was_compiled_its_source_is_loaded_and_needs_no_cython() -> None:
-    code = """
-import sys
-from importlib.machinery import SOURCE_SUFFIXES, FileFinder, SourceFileLoader
-from kmini.protocol.records import load_kernel
-sys.modules["cython"] = sys.modules["Cython"] = None
-sys.path_hooks[:] = [FileFinder.path_hook((SourceFileLoader, SOURCE_SUFFIXES))]
-sys.path_importer_cache.clear()
-print(load_kernel.load("flagging", interpreted=False).__file__)
-"""
-    environment = {name: value for name, value in os.environ.items() if name != "KMINI_PURE"}
-    loaded = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
-    assert (loaded.stderr, loaded.stdout.strip()) == ("", str(Path(load_kernel.__file__).with_name("flagging.py")))
-
-
-def test_both_kernels_have_the_same_reasons() -> None:
-    assert load_kernel.load(interpreted=True).REASONS == load_kernel.load(interpreted=False).REASONS
 
 
 def _facts(records: list[Record]) -> RecordFacts:

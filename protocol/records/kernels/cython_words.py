@@ -16,6 +16,8 @@ Decorated = TypeVar("Decorated")
 
 compiled = False
 
+NULL = None
+
 
 class _Type:
     """A type of C, or one that is made of others: `pointer[const[uchar]]`. Its values are the caller's own."""
@@ -27,7 +29,22 @@ class _Type:
 uchar = int = bint = longlong = ulonglong = Py_ssize_t = void = pointer = const = _Type()
 
 
-def typedef(kind: _Type) -> _Type:
+def struct(**members: _Type) -> Any:
+    """A class whose objects have these members."""
+    return type("Struct", (), {"__slots__": tuple(members), "__init__": _set_members})
+
+
+def _set_members(this: Any, **members: Any) -> None:
+    for name, value in members.items():
+        setattr(this, name, value)
+
+
+def address(value: Any) -> Any:
+    """The value: interpreted, a struct and a pointer to it are the same."""
+    return value
+
+
+def typedef(kind: Any) -> Any:
     return kind
 
 
@@ -43,7 +60,7 @@ def _as_it_is(decorated: Decorated) -> Decorated:
 cclass = cfunc = final = inline = _as_it_is
 
 
-def exceptval(*, check: bool) -> Any:
+def exceptval(value: object = None, *, check: bool = True) -> Any:
     return _as_it_is
 
 

@@ -1,8 +1,7 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""Lines of text into blocks of records, for a producer that reads files.
+"""The kernel of producers that read files: lines of text into blocks of records.
 
-A fifth kernel (see kernel.py, which says what a block of records is), loaded by the command that produces. The same
-source runs interpreted. `index_lines` finds the lines of a text, with their keys, values and partitions;
+The command that produces loads it. `index_lines` finds the lines of a text, with their keys, values and partitions;
 `encode_lines` appends those of one partition to a block, in the memory that the caller gives.
 
 A row of the index describes a line, 8 bytes each: where the key begins, its length, where the value begins, its length,
@@ -11,16 +10,12 @@ and the partition. A length of -1 is null; a partition of -1 is a line without a
 
 from __future__ import annotations
 
-import cython
+from ..layout import LONGEST_NUMBERS
+from . import cython_words as cython
+from .numbers import MASK_32, Bytes, Room, number_size, write_number
 
 if cython.compiled:
     from cython.cimports.libc.string import memchr, memcmp, memcpy
-    from cython.cimports.varints import number_size, write_number
-else:
-    from .varints import number_size, write_number
-
-Bytes = cython.typedef(cython.pointer[cython.const[cython.uchar]])
-"""Bytes to read: in C a pointer, which knows no size; interpreted whatever the caller gave."""
 
 ROW = 5
 """Numbers in a row of the index."""
@@ -30,12 +25,9 @@ NO_RECORD = -1
 _ROW = cython.declare(cython.Py_ssize_t, 5)
 _NO_RECORD = cython.declare(cython.longlong, -1)
 _NEWLINE = cython.declare(cython.int, 10)
-_LONGEST_NUMBERS = cython.declare(cython.Py_ssize_t, 36)
-"""Bytes of a record besides its key, its value and its headers, at most."""
 
 _SEED = cython.declare(cython.ulonglong, 0x9747B28C)
 _FACTOR = cython.declare(cython.ulonglong, 0x5BD1E995)
-_32_BITS = cython.declare(cython.ulonglong, 0xFFFFFFFF)
 
 
 def index_lines(
@@ -106,7 +98,7 @@ def encode_lines(
     not done, because the block has no room for it, the end of the block, and the next offset delta.
     """
     data: Bytes = cython.address(text[0]) if cython.compiled else text
-    out: cython.p_uchar = cython.address(block[0]) if cython.compiled else block
+    out: Room = cython.address(block[0]) if cython.compiled else block
     room: cython.Py_ssize_t = len(block)
     tail: Bytes = headers
     tail_size: cython.Py_ssize_t = len(headers)
@@ -137,10 +129,10 @@ def encode_lines(
         position = write_number(out, position + 1, timestamp_delta)
         position = write_number(out, position, offset_delta)
         position = write_number(out, position, key_size)
-        position = _copy(out, position, data, rows[row], key_size)
+        position = _append(out, position, data, rows[row], key_size)
         position = write_number(out, position, value_size)
-        position = _copy(out, position, data, rows[row + 2], value_size)
-        position = _copy(out, position, tail, 0, tail_size)
+        position = _append(out, position, data, rows[row + 2], value_size)
+        position = _append(out, position, tail, 0, tail_size)
         offset_delta += 1
         number += 1
     return number, position, offset_delta
@@ -149,7 +141,7 @@ def encode_lines(
 def room_for(rows: cython.longlong[::1], number: cython.Py_ssize_t, headers: bytes) -> int:
     """Bytes that are enough for the record of a row."""
     row: cython.Py_ssize_t = number * _ROW
-    return max(rows[row + 1], 0) + max(rows[row + 3], 0) + len(headers) + _LONGEST_NUMBERS
+    return max(rows[row + 1], 0) + max(rows[row + 3], 0) + len(headers) + LONGEST_NUMBERS
 
 
 def murmur2(key: bytes) -> int:
@@ -201,8 +193,8 @@ def _is(
 
 @cython.cfunc
 @cython.inline
-def _copy(
-    out: cython.p_uchar, position: cython.Py_ssize_t, data: Bytes, start: cython.Py_ssize_t, size: cython.Py_ssize_t
+def _append(
+    out: Room, position: cython.Py_ssize_t, data: Bytes, start: cython.Py_ssize_t, size: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
     """Copy bytes, none if their number is negative; return where they end."""
     if size <= 0:
@@ -222,13 +214,13 @@ def _murmur2(data: Bytes, start: cython.Py_ssize_t, size: cython.Py_ssize_t) -> 
     at: cython.Py_ssize_t = start
     whole: cython.Py_ssize_t = start + (size & ~3)
     while at < whole:
-        word = _little_endian(data, at, 4) * _FACTOR & _32_BITS
-        word = (word ^ word >> 24) * _FACTOR & _32_BITS
-        state = state * _FACTOR & _32_BITS ^ word
+        word = _little_endian(data, at, 4) * _FACTOR & MASK_32
+        word = (word ^ word >> 24) * _FACTOR & MASK_32
+        state = state * _FACTOR & MASK_32 ^ word
         at += 4
     if at < start + size:
-        state = (state ^ _little_endian(data, at, start + size - at)) * _FACTOR & _32_BITS
-    state = (state ^ state >> 13) * _FACTOR & _32_BITS
+        state = (state ^ _little_endian(data, at, start + size - at)) * _FACTOR & MASK_32
+    state = (state ^ state >> 13) * _FACTOR & MASK_32
     return state ^ state >> 15
 
 

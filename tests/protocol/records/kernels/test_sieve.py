@@ -1,4 +1,7 @@
-"""The kernel of compaction: its hash is SipHash, its two forms agree, and what is no record is an error."""
+"""The kernel of compaction: its two forms agree, and what is no record is an error.
+
+Its batches are those of `kmini.protocol.records.kernels.simple_batches`.
+"""
 
 from __future__ import annotations
 
@@ -22,19 +25,6 @@ SIMPLE = [Codec.NONE, Codec.LZ4, Codec.ZSTD]
 """Batches of these are looked at as they stand in the file."""
 INTERPRETED = load_kernel.load("sieve", interpreted=True)
 
-# Of the authors of SipHash (github.com/veorq/SipHash, vectors.h): bytes 0, 1, 2, … of the length given.
-SIP_HASH_128 = {
-    0: "a3817f04ba25a8e66df67214c7550293",
-    1: "da87c1d86b99af44347659119b22fc45",
-    2: "8177228da4a45dc7fca38bdef60affe4",
-    3: "9c70b60c5267a94e5f33b6b02985ed51",
-    4: "f88164c12d9c8faf7d0f6e7c7bcd5579",
-    5: "1368875980776f8854527a07690e9627",
-    6: "14eeca338b208613485ea0308fd7a15e",
-    7: "a1f1ebbed8dbc153c0b84aa61ff08239",
-    15: "5493e99933b0a8117e08ec0f97cfc3d9",
-}
-
 
 @pytest.fixture(params=["compiled", "interpreted"])
 def sieve(request: pytest.FixtureRequest) -> Any:
@@ -42,54 +32,6 @@ def sieve(request: pytest.FixtureRequest) -> Any:
     if request.param == "compiled" and module.__file__.endswith(".py"):
         pytest.skip("the kernel is not compiled here")
     return module
-
-
-@pytest.mark.parametrize("length", SIP_HASH_128)
-def test_the_hash_is_sip_hash_128(sieve: Any, length: int) -> None:
-    assert sieve.sip_hash_128(SECRET, bytes(range(length))).hex() == SIP_HASH_128[length]
-
-
-def test_both_forms_have_one_hash_for_keys_of_every_length(sieve: Any) -> None:
-    dice = random.Random(4)
-    for length in range(70):
-        secret, key = dice.randbytes(16), dice.randbytes(length)
-        assert sieve.sip_hash_128(secret, key) == INTERPRETED.sip_hash_128(secret, key)
-
-
-def test_another_secret_is_another_hash(sieve: Any) -> None:
-    assert sieve.sip_hash_128(bytes(16), b"key") != sieve.sip_hash_128(SECRET, b"key")
-
-
-def test_both_forms_have_the_same_reasons(sieve: Any) -> None:
-    assert sieve.REASONS == INTERPRETED.REASONS
-
-
-class TestKeyTable:
-    def test_the_last_offset_counts(self, sieve: Any) -> None:
-        table = sieve.KeyTable(bytearray(24 * 10), SECRET, 5)
-        assert table.get(b"a") == -1
-        assert table.put(b"a", 0)
-        assert table.put(b"a", 7)
-        assert (table.get(b"a"), table.get(b"b"), table.size, table.latest_offset) == (7, -1, 1, 7)
-
-    def test_a_full_table_turns_every_key_away(self, sieve: Any) -> None:
-        table = sieve.KeyTable(bytearray(24 * 10), SECRET, 2)
-        assert table.put(b"a", 0)
-        assert table.put(b"b", 1)
-        assert not table.put(b"c", 2)
-        assert not table.put(b"a", 3)  # as in Kafka: it would not say how far the log was looked at
-        assert (table.is_full, table.get(b"a"), table.latest_offset) == (True, 0, 1)
-
-    def test_it_does_what_a_dict_does(self, sieve: Any) -> None:
-        dice = random.Random(1)
-        table = sieve.KeyTable(bytearray(24 * 200), SECRET, 199)
-        model: dict[bytes, int] = {}
-        for offset in range(2_000):
-            key = b"%d" % dice.randrange(190)
-            table.put(key, offset)
-            model[key] = offset
-        assert table.size == len(model)
-        assert all(table.get(b"%d" % number) == model.get(b"%d" % number, -1) for number in range(400))
 
 
 def _batches(seed: int, codec: Codec = Codec.NONE, horizons: bool = False) -> bytes:

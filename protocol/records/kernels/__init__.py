@@ -1,0 +1,26 @@
+"""The kernels: loops over records, compiled where a C compiler was, interpreted elsewhere.
+
+They are written in Cython's pure-Python mode, and every line stands once for both forms. setup.py puts a kernel and the
+parts that it imports into one file before it compiles them, so the C compiler sees all of it and calls between the
+parts cost nothing. Interpreted, kernels and parts are modules like any others; `cython_words` stands for the module
+`cython`, so kmini never needs Cython to run. `load_kernel`, beside this package, chooses the form.
+
+The kernels, each an extension module of its own, loaded when it is first needed:
+
+- `records`: records checked, and made of tuples and into tuples; every process needs it
+- `sieve`: compaction; the first cleaning loads it
+- `flagging`: the tombstone flag (KIP-87); the first topic that has it loads it
+- `columns`: records into columns of Apache Arrow; a scan of segments loads it
+- `lines`: lines of text into records; `kmini produce` loads it
+
+Their parts:
+
+- `numbers`: the numbers in records and headers; `checksum`: CRC-32C, and the batches whose checksum is right
+- `scan`: the fields of one record, for all kernels; `cut_record`: of one that comes in pieces
+- `walker`, `tuples`: of `records`
+- `siphash`, `key_table`, `simple_batches`, `rewrite`: of `sieve`
+- `column_parts`, `column_kinds`, `hidden_batches`: of `columns`
+- `cython_words`: the words of Cython that have no effect interpreted
+
+`layout`, beside this package, says where the fields are.
+"""
