@@ -30,7 +30,7 @@ LONG_MODULES: dict[str, int] = {}
 LONG_TESTS = {
     "tests/broker/controller/test_controller.py": 486,
     "tests/broker/coordinators/test_cluster_coordinators.py": 523,
-    "tests/broker/groups/test_group_store.py": 453,
+    "tests/broker/groups/test_group_store.py": 456,
     "tests/broker/groups/test_rebalance.py": 658,
     "tests/broker/security/test_authentication.py": 617,
     "tests/broker/test_cluster_chaos.py": 483,
@@ -39,18 +39,18 @@ LONG_TESTS = {
     "tests/cli/test_serve.py": 486,
     "tests/embed/test_misuse.py": 496,
     "tests/fuzz/test_connections.py": 511,
-    "tests/kips/test_kip_107_replicas.py": 516,
-    "tests/kips/test_kip_87_tombstone_flag.py": 495,
+    "tests/kips/test_kip_107_replicas.py": 517,
+    "tests/kips/test_kip_87_tombstone_flag.py": 496,
     "tests/oracle/test_same_answers_configs.py": 558,
     "tests/oracle/test_same_answers_describe.py": 505,
     "tests/oracle/test_same_answers_groups.py": 479,
-    "tests/pipeline/logs/test_log_source_files.py": 553,
+    "tests/pipeline/logs/test_log_source_files.py": 554,
     "tests/pipeline/stages/test_pipeline_running.py": 509,
     "tests/storage/cleaner/test_clean.py": 527,
     "tests/storage/inspect/test_dump.py": 502,
     "tests/storage/producers/test_producer_state.py": 546,
     "tests/storage/test_log.py": 684,
-    "tests/support/broker/cluster_actors.py": 657,
+    "tests/support/broker/cluster_actors.py": 658,
 }
 
 LONG_FUNCTIONS = {

@@ -10,6 +10,7 @@ SMALL_LINES = 60
 """Lines up to which a module needs no test file of its name: the tests of its callers hold it."""
 
 STANDS_FOR = {
+    "protocol/records/record.py": "tests/protocol/records/test_batch_records.py",
     "protocol/records/kernels/cython_words.py": "tests/protocol/records/test_load_kernel.py",
     "protocol/records/kernels/column_kinds.py": "tests/protocol/records/kernels/test_columns.py",
     "protocol/records/kernels/cut_record.py": "tests/protocol/records/kernels/test_scan.py",
