@@ -296,7 +296,7 @@ def test_an_error_has_its_place_in_the_answer_or_the_connection_is_closed(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A mistake of ours in a handler: fetches before version 7 cannot be told, as their answer has no such field."""
-    monkeypatch.setattr(type(core(broker)), "leader_of", lambda *_: 1 // 0)
+    monkeypatch.setattr(type(core(broker).replica_manager), "leader_of", lambda *_: 1 // 0)
     with Wire(broker.bootstrap_servers) as wire, pytest.raises(ConnectionClosed):
         wire.ask(waiting_fetch(), 4)
     with Wire(broker.bootstrap_servers) as wire:
