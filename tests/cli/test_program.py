@@ -164,7 +164,7 @@ def silent_address() -> Iterator[str]:
 
 @pytest.mark.parametrize("command", ASKING, ids=lambda command: " ".join(command[:2]))
 def test_every_command_that_asks_a_broker_ends_after_its_time_out(run, silent_address: str, command: list[str]) -> None:
-    result = run(*command, "-b", silent_address, "--timeout-ms", 150, stdin="line\n")
+    result = run(*command, "-b", silent_address, "--timeout-ms", 500, stdin="line\n")
     assert result.exit_code == 1
     assert result.stderr == (
         f"kmini: no broker answers: {silent_address} accepts connections but does not answer as a Kafka broker; "
