@@ -10,15 +10,13 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.api.registry import handles
 from kmini.broker.broker import Broker
 from kmini.broker.handlers import HANDLERS
-from kmini.broker.security.permissions import OPEN, Permission, Scope, each
+from kmini.broker.security.permissions import Permission, Scope
 from kmini.broker.security.resources import AclOperation, PatternType, PermissionType, ResourceType
 from kmini.protocol import messages as m
 from kmini.protocol.errors import TopicAuthorizationFailed, UnknownTopicOrPartition
 from kmini.protocol.messages.describe_topic_partitions import Cursor
-from kmini.protocol.schema import Request
 from support.broker.access_rules import acl
 from support.broker.guarded_requests import (
     GROUP,
@@ -91,29 +89,6 @@ def test_every_api_needs_permissions_or_is_open_to_every_client() -> None:
     assert all(handler.guard is not None for handler in HANDLERS.values() if handler.needs)
     for need in NEEDS:
         assert need.permission.code in REFUSALS
-
-
-class NewcomerRequest(Request):
-    """A request without an api key, so that no table has it."""
-
-    name, api_key, min_version, max_version = "Newcomer", 999, 0, 0
-
-
-def test_an_api_that_states_no_permission_cannot_be_registered() -> None:
-    with pytest.raises(TypeError, match="needs"):
-        handles(NewcomerRequest)  # type: ignore[call-arg]
-    with pytest.raises(ValueError, match="Newcomer states no permission"):
-        handles(NewcomerRequest, needs=[])
-
-
-def test_an_api_whose_permissions_no_guard_asks_for_cannot_be_registered() -> None:
-    with pytest.raises(ValueError, match="Newcomer needs permissions and has no guard"):
-        handles(NewcomerRequest, needs=[each(AclOperation.READ, ResourceType.TOPIC)])
-
-
-def test_an_api_cannot_be_handled_twice() -> None:
-    with pytest.raises(ValueError, match="DeleteRecords is handled twice"):
-        handles(m.DeleteRecordsRequest, needs=OPEN)(HANDLERS[m.DeleteRecordsRequest.api_key].function)
 
 
 async def test_a_client_without_one_right_is_refused_with_its_code_in_every_version(
