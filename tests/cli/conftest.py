@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import json
 import os
 import signal
 import struct
@@ -225,3 +226,25 @@ async def _leave(bootstrap_servers: str, group: str, member_id: str) -> None:
         request = LeaveGroupRequest(group_id=group, members=[LeaveGroupRequest.Member(member_id=member_id)])
         response = await client.send(coordinator.node_id, request)
         check(response.error_code)
+
+
+@pytest.fixture
+def orders(broker: Broker) -> str:
+    """A topic with ten records in partition 0, a second apart from 2026-01-31T12:00:00Z on, and five in partition 1."""
+    broker.create_topic("orders", 2)
+    for number in range(10):
+        broker.produce("orders", b"v", partition=0, timestamp_ms=1_769_860_800_000 + number * 1000)
+    for _ in range(5):
+        broker.produce("orders", b"v", partition=1)
+    return "orders"
+
+
+@pytest.fixture
+def offsets(ask) -> Callable[[str], dict[tuple[str, int], object]]:
+    """The committed offsets of a group, as `describe` prints them."""
+
+    def committed_offsets(group: str) -> dict[tuple[str, int], object]:
+        rows = json.loads(ask("group", "describe", group, "--format", "json").stdout)
+        return {(row["topic"], row["partition"]): row["offset"] for row in rows}
+
+    return committed_offsets

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -48,56 +46,6 @@ def test_without_a_data_directory_it_says_where_the_data_are_and_removes_them(st
     assert not list(tmp_path.iterdir())
 
 
-def lines_until_consume(process) -> list[str]:
-    """The first lines on stderr, up to the one that says how to consume."""
-    lines = []
-    watchdog = threading.Timer(30, process.kill)
-    watchdog.start()
-    try:
-        for line in process.stderr:
-            lines.append(line)
-            if "to consume" in line:
-                return lines
-    finally:
-        watchdog.cancel()
-    raise AssertionError("".join(lines))
-
-
-def test_the_first_lines_say_where_the_data_are_and_two_commands_that_work(start, tmp_path) -> None:
-    process = start("serve", "--port", 0, "--data-dir", tmp_path / "data")
-    address = process.stdout.readline().strip()
-    lines = lines_until_consume(process)
-    assert f"kmini: data are in {tmp_path / 'data'}\n" in lines
-    for what, printed in (("produce", ""), ("consume", "hello\n")):
-        (command,) = (line.partition(f"kmini: to {what}: ")[2] for line in lines if f"to {what}: " in line)
-        assert command.strip().endswith(f"-b {address}")
-        finished = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
-        assert (finished.returncode, finished.stdout) == (0, printed), finished.stderr
-
-
-def test_without_topics_of_their_own_accord_the_first_lines_say_how_to_create_one(start) -> None:
-    process = start("serve", "--port", 0, "-c", "auto.create.topics.enable=false")
-    address = process.stdout.readline().strip()
-    (line,) = (line for line in lines_until_consume(process) if "to create a topic: " in line)
-    assert line.endswith(f"-m kmini topic create try -b {address}\n")
-
-
-def test_where_clients_authenticate_the_first_lines_name_the_file_for_it(start) -> None:
-    process = start(
-        *("serve", "-c", "listeners=SASL_PLAINTEXT://127.0.0.1:0", "-c", "sasl.enabled.mechanisms=SCRAM-SHA-256"),
-        *("-c", "inter.broker.listener.name=SASL_PLAINTEXT"),
-    )
-    process.stdout.readline()
-    assert lines_until_consume(process)[-1].endswith("--command-config client.properties\n")
-
-
-@pytest.mark.parametrize("options", [["--log-level", "warning"], ["--log-format", "json"], ["--env"]])
-def test_the_first_steps_are_left_out_where_nobody_reads_them(start, stop, options: list[str]) -> None:
-    process = start("serve", "--port", 0, *options)
-    assert ADDRESS.fullmatch(process.stdout.readline())
-    assert "to produce" not in stop(process)[1]
-
-
 @pytest.mark.parametrize(("level", "is_logged"), [("debug", True), ("info", False)])
 def test_each_request_is_logged_at_debug_and_none_at_info(start, stop, run, level: str, is_logged: bool) -> None:
     process = start("serve", "--port", 0, "--log-level", level)
@@ -124,15 +72,6 @@ def test_each_log_line_is_an_object_of_json_on_request(start, stop, tmp_path, ho
     assert {("INFO", "kmini.serve"), ("INFO", "kmini.broker"), ("WARNING", "kmini.connection")} == {
         (line["level"], line["logger"]) for line in lines
     }
-
-
-def test_a_data_directory_is_kept_with_what_is_in_it(start, stop, run, tmp_path) -> None:
-    for expected in ("", "one\n"):
-        process = start("serve", "--port", 0, "--data-dir", tmp_path / "data", "--topic", "orders:1")
-        address = process.stdout.readline().strip()
-        assert run("consume", "orders", "-b", address).stdout == expected
-        run("produce", "orders", "-b", address, stdin="one\n")
-        assert stop(process)[0] == 0
 
 
 def test_topics_are_created_before_the_address_is_said(start, run) -> None:
@@ -283,73 +222,6 @@ def test_a_topic_that_exists_with_another_cleanup_policy_stays_so_and_it_is_said
     ]
 
 
-def test_a_second_broker_on_the_same_data_is_refused(start, run, tmp_path) -> None:
-    process = start("serve", "--port", 0, "--data-dir", tmp_path)
-    process.stdout.readline()
-    result = run("serve", "--port", 0, "--data-dir", tmp_path)
-    assert result.exit_code == 1
-    assert "another broker" in result.stderr
-    assert "raceback" not in result.stderr
-
-
-def test_a_data_directory_that_is_a_file_is_told(run, tmp_path) -> None:
-    (tmp_path / "file").write_text("")
-    result = run("serve", "--port", 0, "--data-dir", tmp_path / "file")
-    assert result.exit_code == 2
-    assert f"cannot use {tmp_path / 'file'}" in result.stderr.splitlines()[-1]
-
-
-def test_a_log_directory_of_apache_kafka_is_refused_with_the_remedy(run, tmp_path) -> None:
-    (tmp_path / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=MkU3OEVBNTcwNTJENDM2Qg\n")
-    result = run("serve", "--port", 0, "--data-dir", tmp_path)
-    assert result.exit_code == 1
-    assert f"kmini: {tmp_path} is a log directory of Apache Kafka's node 1" in result.stderr
-    assert f"copy {tmp_path} to broker-1 in a new directory" in result.stderr
-    assert "raceback" not in result.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["meta.properties"]
-
-
-@pytest.mark.parametrize("brokers", [1, 2])
-def test_a_directory_of_other_files_is_refused_and_left_as_it_was(run, tmp_path, brokers: int) -> None:
-    (tmp_path / "thesis.tex").write_text("")
-    result = run("serve", "--port", 0, "--data-dir", tmp_path, "--brokers", brokers)
-    assert result.exit_code == 1
-    assert f"{tmp_path} is neither empty nor a data directory of kmini: it holds thesis.tex" in result.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
-
-
-def test_a_log_directory_that_is_a_file_is_told(run, tmp_path) -> None:
-    (tmp_path / "broker-1").write_text("")
-    result = run("serve", "--port", 0, "--data-dir", tmp_path)
-    assert result.exit_code == 2
-    assert f"cannot use {tmp_path / 'broker-1'}: it is a file, and a directory was expected" in result.stderr
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="the rights of a directory are told otherwise on Windows")
-@pytest.mark.parametrize("is_new", [True, False])
-def test_a_directory_that_cannot_be_written_is_not_said_to_be_in_use(start, stop, tmp_path, is_new: bool) -> None:
-    directory = tmp_path / "data"
-    directory.mkdir()
-    if not is_new:
-        process = start("serve", "--port", 0, "--data-dir", directory)
-        process.stdout.readline()
-        stop(process)
-    directory.chmod(0o555)
-    if not is_new:
-        (directory / "kmini.db").chmod(0o444)
-    if os.geteuid() == 0 and shutil.which("setpriv") is None:
-        pytest.skip("root may write everywhere, and setpriv is missing")
-    without_rights = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
-    command = [*without_rights, sys.executable, "-m", "kmini", "serve", "--port", "0", "--data-dir", str(directory)]
-    finished = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    directory.chmod(0o755)
-    assert finished.returncode == 2
-    sentence = finished.stderr.splitlines()[-1]
-    refused = directory / (".lock" if is_new else "kmini.db")
-    assert f"cannot use {refused}: Permission denied" in sentence
-    assert "another broker" not in sentence
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -456,27 +328,6 @@ def test_a_topic_that_cannot_be_is_told(run) -> None:
     result = run("serve", "--port", 0, "--topic", "a.b:1", "--topic", "a_b:1")
     assert result.exit_code == 2
     assert "--topic a_b: a_b and the existing topic a.b would have the same metrics" in result.stderr
-
-
-def test_the_data_of_another_broker_are_left_alone(start, stop, run, tmp_path) -> None:
-    process = start("serve", "--port", 0, "--data-dir", tmp_path)
-    process.stdout.readline()
-    stop(process)
-    properties = tmp_path / "broker-1" / "meta.properties"
-    properties.write_text(properties.read_text().replace("node.id=1", "node.id=2"))
-    result = run("serve", "--port", 0, "--data-dir", tmp_path)
-    assert result.exit_code == 1
-    assert "is the log directory of node 2, not of node 1" in result.stderr
-    assert "set node.id to 2" in result.stderr
-
-
-def test_the_data_of_another_node_id_are_not_served_as_if_there_were_none(start, stop, run, tmp_path) -> None:
-    process = start("serve", "--port", 0, "--data-dir", tmp_path)
-    process.stdout.readline()
-    stop(process)
-    result = run("serve", "--port", 0, "--data-dir", tmp_path, "-c", "node.id=2")
-    assert result.exit_code == 1
-    assert "holds broker-1, and no broker-2. To serve its records, set node.id to 1" in result.stderr
 
 
 def test_it_passes_for_the_release_it_is_asked_to(start) -> None:

@@ -1,4 +1,4 @@
-"""What every test of the embedded broker may ask for."""
+"""Fixtures for tests of the embedded broker."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import uvloop
+
+from kmini import Broker, Cluster
 
 
 def _descriptors() -> set[tuple[str, str]]:
@@ -41,3 +44,10 @@ def leaves_nothing() -> Iterator[None]:
         gc.collect()
         time.sleep(0.01)
     assert not left
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[dict[str, Any]]:
+    """A broker and a cluster of two brokers, each with the topic `orders`."""
+    with Broker(topics=["orders"]) as broker, Cluster(brokers=2, topics=["orders"]) as cluster:
+        yield {"broker": broker, "cluster": cluster}

@@ -10,7 +10,6 @@ import pytest
 
 from kmini.pipeline.admin import AdminError, DeletedRecords
 from kmini.pipeline.stages import durable, purge
-from kmini.pipeline.stages.durable import DurableFolder, DurableOutput
 from kmini.pipeline.stages.purge import GroupConsumer, Purger, StageConsumer, TopicConsumer, TopicPurge
 from kmini.pipeline.stages.spark_checkpoint import LocalFiles, read_planned
 
@@ -192,17 +191,6 @@ def test_nothing_is_purged_before_what_was_made_of_it_is_durable(broker: Broker,
     assert reader.made_durable == 1
 
 
-# --- stages
-
-
-@pytest.fixture
-def checkpoint(tmp_path: Path) -> Path:
-    for folder in ("offsets", "commits", "sources/0"):
-        (tmp_path / folder).mkdir(parents=True)
-    (tmp_path / "sources" / "0" / "0").write_bytes(b'\0v1\n{"t":{"0":0}}')
-    return tmp_path
-
-
 def plan(checkpoint: Path, batch_id: int, offset: int) -> None:
     (checkpoint / "offsets" / str(batch_id)).write_text(f'v1\n{{}}\n{{"t":{{"0":{offset}}}}}')
 
@@ -251,9 +239,6 @@ def test_a_checkpoint_is_synced_once_a_commit_before_its_purge(checkpoint: Path,
     assert synced == [0, 2, 3]  # there is one request of the other topic, after the first
 
 
-# --- groups
-
-
 def test_a_group_is_waited_for_where_it_has_committed_nothing(broker: Broker, clock: Clock) -> None:
     broker.commits["billing"] = {0: 30}
     purged = topic(Reader("stage s", p0=50, p1=60), GroupConsumer("billing", [0, 1], broker, now=clock))
@@ -281,9 +266,6 @@ def test_a_group_that_cannot_be_asked_keeps_everything(broker: Broker, clock: Cl
     assert "GROUP_AUTHORIZATION_FAILED" in purged.problem
 
 
-# --- what survives a loss of power
-
-
 @pytest.fixture
 def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The paths that were synced, in order."""
@@ -296,31 +278,3 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         pytest.skip("what is synced is seen in /proc")
     monkeypatch.setattr(durable.os, "fsync", sync)
     return paths
-
-
-def test_a_new_file_is_synced_with_its_folder_once(checkpoint: Path, synced: list[str]) -> None:
-    folder = DurableFolder(checkpoint)
-    folder.sync()
-    synced.clear()
-    commit(checkpoint, 7)
-    assert folder.sync() == 1
-    assert folder.sync() == 0
-    assert synced == [str(checkpoint / "commits" / "7"), str(checkpoint / "commits")]
-
-
-def test_files_of_a_sink_are_synced_before_the_log_that_names_them(tmp_path: Path, synced: list[str]) -> None:
-    output = DurableOutput(tmp_path)
-    assert output.sync() == 0
-    (tmp_path / "_spark_metadata").mkdir()
-    (tmp_path / "day=1").mkdir()
-    part, stray = tmp_path / "day=1" / "part 1.parquet", tmp_path / "stray.parquet"
-    part.write_bytes(b"rows")
-    stray.write_bytes(b"of a task that failed")
-    path = f"file://{str(part).replace(' ', '%20')}"
-    (tmp_path / "_spark_metadata" / "0").write_text(f'v1\n{{"path":"{path}","action":"add"}}')
-    assert output.sync() == 1
-    in_order = [str(part), str(part.parent), str(tmp_path / "_spark_metadata" / "0")]
-    assert [path for path in synced if path in in_order] == in_order
-    assert str(stray) not in synced
-    (tmp_path / "_spark_metadata" / "0").rename(tmp_path / "_spark_metadata" / "0.compact")
-    assert output.sync() == 0

@@ -24,7 +24,7 @@ from support.server_process import ServerProcess, kafka_command, kmini_command
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "log-source.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "log-source.md"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 QUICK = {
     "log.retention.ms": "-1",

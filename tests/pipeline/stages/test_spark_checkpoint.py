@@ -49,7 +49,7 @@ def begin(checkpoint: Checkpoint, source: int, offsets: Mapping[str, object]) ->
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Checkpoint:
-    """That of a query that reads topic a, in two partitions."""
+    """The checkpoint of a query that reads topic a, in two partitions."""
     files = LocalFiles(tmp_path / "checkpoint")
     begin(files, 0, {"a": {"0": 0, "1": 0}})
     return files

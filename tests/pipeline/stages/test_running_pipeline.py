@@ -1,0 +1,148 @@
+"""Pipelines on real Spark: how they start, fail and stop."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+pytest.importorskip("confluent_kafka")
+
+from kmini.pipeline import Batches, Kafka, Pipeline, Stage
+from kmini.pipeline.admin import Admin
+from kmini.pipeline.stages import running_pipeline as running_module
+from kmini.pipeline.stages.running_pipeline import PipelineError, reason
+from support.until import until
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+from support.pipeline_cluster import WITHIN_S, Cluster, commits, same
+
+
+def test_a_stage_that_raises_stops_the_others_upstream_first(
+    spark: SparkSession, cluster: Cluster, piped: Callable[..., Pipeline], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.create("in", "between", "after")
+    bad: list[int] = []
+
+    def falls_over(batch: DataFrame, number: int) -> None:
+        if "bad" in [row.value.decode() for row in batch.collect()]:
+            bad.append(number)
+            raise ValueError("this one\nis bad")
+
+    pipeline = piped(
+        Stage("fails", same, reads="after", writes=Batches(falls_over)),
+        Stage("middle", same, reads="between", writes="after"),
+        Stage("first", same, reads="in", writes="between"),
+    )
+    stopped: list[str] = []
+    let_it_finish = running_module._let_it_finish
+    monkeypatch.setattr(
+        running_module, "_let_it_finish", lambda query: (stopped.append(query.name), let_it_finish(query))
+    )
+    cluster.send("in", "good")
+    running = pipeline.start(spark=spark)
+    until(lambda: commits(pipeline, "fails") is not None, "a batch", timeout_s=WITHIN_S)
+    cluster.send("in", "bad")
+    with pytest.raises(PipelineError) as failed:
+        running.wait()
+    assert str(failed.value) == ("stage 'fails' (reads after, writes batches) failed: ValueError: this one")
+    assert stopped == ["first", "middle"]
+    # What was committed is purged, the batch that failed is there, and the checkpoint goes on with it.
+    assert cluster.bounds("after") == (1, 2)
+    assert cluster.bounds("between") == (2, 2)
+    assert len(bad) == 1
+    with pytest.raises(PipelineError):
+        pipeline.run(spark=spark)
+    assert len(set(bad)) == 1
+    assert cluster.values("after") == ["bad"]
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda frame: 1 / 0, "ZeroDivisionError: division by zero"),
+        (lambda frame: None, "returned NoneType"),
+        (lambda frame: frame.select("no_such_column"), "no_such_column"),
+        (lambda frame: frame.select("key"), "no column 'value'"),
+        (lambda frame: frame.sparkSession.range(3).selectExpr("cast(id as string) value"), "does not stream"),
+    ],
+)
+def test_a_stage_whose_function_fails_is_told_before_anything_runs(
+    spark: SparkSession, cluster: Cluster, piped: Callable[..., Pipeline], function: Any, words: str, tmp_path: Path
+) -> None:
+    cluster.create("in", "between", "out")
+    cluster.send("in", "a")
+    good, bad = Stage("good", same, reads="in", writes="between"), Stage("bad", function, reads="between", writes="out")
+    pipeline = piped(good, bad)
+    with pytest.raises(PipelineError) as failed:
+        pipeline.start(spark=spark)
+    assert words in str(failed.value)
+    assert "stage 'bad' (reads between, writes out)" in str(failed.value)
+    assert "\n" not in str(failed.value)
+    assert cluster.bounds("between") == (0, 0)
+    assert not (tmp_path / "checkpoints").exists()
+
+
+def test_a_topic_that_is_not_there_is_told_with_its_stage(cluster: Cluster, piped: Callable[..., Pipeline]) -> None:
+    with pytest.raises(PipelineError) as failed:
+        piped(Stage("s", same, reads="nowhere", writes="out")).start()
+    assert "stage 's' reads topic 'nowhere'" in str(failed.value)
+    cluster.create("nowhere")
+    with pytest.raises(PipelineError) as failed:
+        piped(Stage("s", same, reads="nowhere", writes="out")).start()
+    assert "stage 's' writes topic 'out'" in str(failed.value)
+
+
+def test_a_broker_that_is_not_there_is_told(piped: Callable[..., Pipeline], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running_module, "Admin", lambda kafka: Admin(kafka, timeout_s=1.0))
+    pipeline = piped(Stage("s", same, reads="in", writes="out"), kafka=Kafka("127.0.0.1:1"))
+    with pytest.raises(PipelineError, match=r"127\.0\.0\.1:1"):
+        pipeline.start()
+
+
+def test_a_stop_ends_a_run_in_order(
+    spark: SparkSession, cluster: Cluster, piped: Callable[..., Pipeline], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.create("in", "between", "out")
+    stopped: list[str] = []
+    monkeypatch.setattr(running_module, "_let_it_finish", lambda query: stopped.append(query.name))
+    pipeline = piped(Stage("t", same, reads="between", writes="out"), Stage("s", same, reads="in", writes="between"))
+    stop = threading.Event()
+    told: list[Any] = []
+
+    def watch(progress: Any) -> None:
+        told.append(progress)
+        stop.set()
+
+    pipeline.run(spark=spark, stop=stop, watcher=watch)
+    assert stopped == ["s", "t"]
+    assert [stage.state for stage in told[-1].stages] == ["ended", "ended"]
+    assert not spark.streams.active
+
+
+def test_a_table_and_a_topic_are_two_sources_of_a_stage(
+    spark: SparkSession, cluster: Cluster, piped: Callable[..., Pipeline]
+) -> None:
+    cluster.create("in", "out")
+    cluster.send("in", "a", "x")
+
+    def named(frame: DataFrame, names: DataFrame) -> DataFrame:
+        return frame.selectExpr("cast(value as string) letter").join(names, "letter").selectExpr("name value")
+
+    def names(session: SparkSession) -> DataFrame:
+        return session.createDataFrame([("a", "alpha")], "letter string, name string")
+
+    piped(Stage("s", named, reads=["in", names], writes="out")).run(available_now=True, spark=spark)
+    assert cluster.values("out") == ["alpha"]
+
+
+def test_of_an_error_the_line_is_told_that_says_why() -> None:
+    lost = "Some data may have been lost because they are not available in Kafka any more;\nReason: Could not read a-0"
+    assert reason(lost) == "records that were not processed yet are gone. Could not read a-0"
+    assert reason("[STREAM_FAILED] Query [id = x, runId = y] terminated with exception: it broke\nmore") == "it broke"
+    assert reason("") == "no reason given"
