@@ -1,4 +1,4 @@
-"""The program as a whole: help, sentences, exit codes, and what is imported for them."""
+"""The program as a whole: help, sentences, exit codes, imports, and calls of brokers (embed/cli/broker_call.py)."""
 
 from __future__ import annotations
 

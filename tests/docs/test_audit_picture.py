@@ -1,4 +1,4 @@
-"""The picture on docs/audit.md says what a run says."""
+"""The picture on docs/audit.md, drawn by pipeline/audit/age_charts.py, shows the same as a run."""
 
 from __future__ import annotations
 

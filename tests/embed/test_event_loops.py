@@ -1,4 +1,7 @@
-"""Brokers and clusters inside running event loops, in threads, and beside a stop: every call returns or says why."""
+"""Brokers and clusters inside event loops, in threads, and while they stop: every call returns or explains itself.
+
+These tests hold embed/host.py, embed/handle.py and embed/loop_thread.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `records` and `wait_for_records` show of transactions: what a consumer would get, unless more is asked for."""
+"""The records of transactions that `records` and `wait_for_records` show (embed/contents.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kmini graduate`, as it is typed."""
+"""`kmini graduate` (embed/cli/graduate.py)."""
 
 from __future__ import annotations
 

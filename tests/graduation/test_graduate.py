@@ -1,4 +1,7 @@
-"""What a graduated directory holds, as far as it can be told without Apache Kafka."""
+"""The contents of a graduated directory, checked without Apache Kafka.
+
+These tests also hold graduation/partition_files.py and graduation/metadata_log.py.
+"""
 
 from __future__ import annotations
 

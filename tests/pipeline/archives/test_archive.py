@@ -1,4 +1,4 @@
-"""Topics into Parquet and back: what a consumer sees of the second is what it saw of the first."""
+"""Topics archived and replayed: a consumer sees the same records, also those of pipeline/archives/java_writer.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kmini archive` and `kmini replay`: in, out, and one sentence when something is wrong."""
+"""`kmini archive` and `kmini replay`: their output, and one sentence for each error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A broker writes a directory, something is done to it that must not be, and the audit says so; and a clean one is."""
+"""Violations planted into a directory of a broker are found, and a clean directory is clean.
+
+These tests also hold pipeline/audit/segment_headers.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kmini audit`."""
+"""`kmini audit` (embed/cli/audit.py), and its output (pipeline/audit/rendering.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an audit learns from the metadata log of Apache Kafka."""
+"""Settings that an audit reads from the metadata log of Apache Kafka."""
 
 from __future__ import annotations
 

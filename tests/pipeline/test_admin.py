@@ -1,0 +1,119 @@
+"""The admin client of pipelines, archives and replays, against an embedded broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("confluent_kafka")
+
+from kmini import Broker
+from kmini.pipeline.admin import Admin, AdminError, DeletedRecords, describe_error
+from kmini.pipeline.clients import Kafka
+
+MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker() as running:
+        yield running
+
+
+@pytest.fixture
+def admin(broker: Broker) -> Admin:
+    return Admin(Kafka(broker.bootstrap_servers))
+
+
+@pytest.fixture
+def topic(broker: Broker, request: pytest.FixtureRequest) -> str:
+    """A topic of the test's own, with two partitions and three records in the first."""
+    name = request.node.name.replace("[", "-").rstrip("]")
+    broker.create_topic(name, 2, {"retention.ms": 60_000})
+    for value in (b"a", b"b", b"c"):
+        broker.produce(name, value)
+    return name
+
+
+def test_topics_are_described_and_missing_ones_are_none(admin: Admin, topic: str) -> None:
+    described = admin.describe([topic, "missing"])
+    found = described[topic]
+    assert found is not None
+    assert (found.partitions, found.replication_factor, bool(found.topic_id)) == ((0, 1), 1, True)
+    assert described["missing"] is None
+    assert admin.describe([]) == {}
+
+
+def test_a_topic_is_created_with_its_settings_and_only_once(admin: Admin, broker: Broker) -> None:
+    admin.create("created", 3, {"cleanup.policy": "compact"})
+    assert len(admin.describe(["created"])["created"].partitions) == 3  # type: ignore[union-attr]
+    with pytest.raises(AdminError, match=r"^TOPIC_ALREADY_EXISTS: topic created: ") as refused:
+        admin.create("created", 3)
+    assert refused.value.name == "TOPIC_ALREADY_EXISTS"
+    assert admin.topic_configs("created").own == {"cleanup.policy": "compact"}
+    broker.delete_topic("created")
+
+
+def test_settings_are_told_by_their_source_and_altered_together_or_not_at_all(admin: Admin, topic: str) -> None:
+    configs = admin.topic_configs(topic)
+    assert configs.own == {"retention.ms": "60000"}
+    assert configs.in_force["retention.ms"] == "60000"
+    assert configs.in_force["cleanup.policy"] == "delete"
+    with pytest.raises(AdminError) as refused:
+        admin.alter_topic_configs(topic, {"retention.ms": None, "cleanup.policy": "sometimes"})
+    assert refused.value.name == "INVALID_CONFIG"
+    assert admin.topic_configs(topic).own == {"retention.ms": "60000"}
+    admin.alter_topic_configs(topic, {"retention.ms": None, "cleanup.policy": "compact"})
+    assert admin.topic_configs(topic).own == {"cleanup.policy": "compact"}
+
+
+def test_records_are_deleted_by_partition_and_each_has_its_outcome(admin: Admin, topic: str) -> None:
+    assert admin.end_offsets(topic, 2) == {0: 3, 1: 0}
+    outcomes = admin.delete_before({(topic, 0): 2, (topic, 1): 5})
+    assert outcomes[topic, 0] == DeletedRecords(2)
+    refused = outcomes[topic, 1]
+    assert refused.low_watermark is None
+    assert refused.error is not None
+    assert refused.error.name == "OFFSET_OUT_OF_RANGE"
+
+
+def test_a_group_without_commits_has_no_offsets(admin: Admin, topic: str) -> None:
+    from confluent_kafka import Consumer, TopicPartition
+
+    assert admin.committed("readers", topic, [0, 1]) == {}
+    consumer = Consumer({"bootstrap.servers": admin.servers, "group.id": "readers", "log_level": 0})
+    consumer.commit(offsets=[TopicPartition(topic, 0, 2)], asynchronous=False)
+    consumer.close()
+    assert admin.committed("readers", topic, [0, 1]) == {0: 2}
+
+
+def test_a_wrong_password_ends_a_call_at_once() -> None:
+    secured = {
+        "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": f'{MODULE} user_alice="right";',
+    }
+    with Broker(config=secured) as broker:
+        login = {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.jaas.config": f'{MODULE} username="alice" password="wrong";',
+        }
+        with pytest.raises(AdminError) as refused:
+            Admin(Kafka(broker.bootstrap_servers, login), timeout_s=600).cluster_id()
+    assert refused.value.name == "AUTHENTICATION"
+
+
+def test_without_a_broker_a_call_ends_in_time() -> None:
+    with pytest.raises(AdminError, match=r"127\.0\.0\.1:1"):
+        Admin(Kafka("127.0.0.1:1"), timeout_s=0.2).cluster_id()
+
+
+def test_errors_have_kafkas_names_in_full() -> None:
+    from confluent_kafka import KafkaError
+
+    unknown = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
+    assert describe_error(unknown) == "UNKNOWN_TOPIC_OR_PARTITION: Unknown topic or partition"
+    assert describe_error(KafkaError(KafkaError._TRANSPORT)).startswith("TRANSPORT: ")
+    assert str(AdminError("NAME", "text", "topic t")) == "NAME: topic t: text"
