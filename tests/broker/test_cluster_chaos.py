@@ -28,19 +28,10 @@ from kmini.protocol.errors import KafkaError
 from kmini.protocol.records.batch import iter_batches
 from kmini.protocol.records.batch_records import decode_records
 from kmini.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
-from support.broker.cluster_actors import (
-    TOPIC,
-    Actor,
-    Committer,
-    Deleter,
-    OffsetReader,
-    Producer,
-    Reader,
-    TransactionalCommitter,
-    TransactionalProducer,
-    Violation,
-    World,
-)
+from support.broker.chaos.actor import Actor
+from support.broker.chaos.offset_actors import Committer, OffsetReader, TransactionalCommitter
+from support.broker.chaos.record_actors import Deleter, Producer, Reader, TransactionalProducer
+from support.broker.chaos.world import TOPIC, Violation, World
 
 if "KMINI_CHAOS_SEED" in os.environ:
     SEEDS = [int(seed) for seed in os.environ["KMINI_CHAOS_SEED"].split(",")]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from kmini import Broker
+from kmini.broker.network.peer_log import PeerLog
 from support.fuzz.watched_broker import WatchedBroker
 
 IS_SOAK = bool(os.environ.get("KMINI_SOAK"))
@@ -33,3 +36,25 @@ def watched_broker() -> Iterator[Callable[..., WatchedBroker]]:
     yield start
     for broker in brokers:
         broker.close()
+
+
+@pytest.fixture
+def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Broker]]:
+    """A maker of brokers in this process; settings as keywords, _ for a dot."""
+    brokers: list[Broker] = []
+    # With a share of log lines that no other test has used up.
+    monkeypatch.setattr("kmini.broker.network.connection.peer_log", PeerLog(logging.getLogger("kmini.connection")))
+
+    def start(**config: str | int) -> Broker:
+        dotted = {key.replace("_", "."): value for key, value in config.items()}
+        brokers.append(Broker(config=dotted, topics={"t": 1}).start())
+        return brokers[-1]
+
+    yield start
+    for broker in brokers:
+        broker.close()
+
+
+@pytest.fixture
+def broker(start: Callable[..., Broker]) -> Broker:
+    return start()

@@ -5,15 +5,22 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kmini import Broker, Cluster
 from kmini.broker.api.request_context import Context
 from kmini.broker.purgatory import Operation
+from kmini.protocol.errors import NONE
 from kmini.protocol.messages.delete_records import DeleteRecordsRequest
+from kmini.protocol.messages.describe_configs import TOPIC
+from kmini.protocol.messages.fetch import FetchRequest
+from kmini.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from kmini.protocol.messages.produce import ProduceRequest
 from kmini.protocol.topics import TopicPartition
 from kmini.testing import Wire
+from support.flagged_records import Fetch, Produce
 from support.replicated_orders import Replicas
 
 
@@ -98,3 +105,61 @@ def after_kill(request: pytest.FixtureRequest, replicas: Replicas) -> Replicas:
     if request.param != "nothing":
         replicas.kill_and_restart(replicas.leader if request.param == "the leader" else replicas.followers[0])
     return replicas
+
+
+# KIP-87: the topic t of `broker`, asked on `wire`
+
+SET = 0
+
+
+@pytest.fixture
+def create(broker: Broker) -> Callable[..., None]:
+    """Make topic t, compacted and with the flag unless something else is said, by names with underscores."""
+
+    def make(**configs: Any) -> None:
+        settings = {"cleanup_policy": "compact", "kmini_tombstone_flag_enable": "true", **configs}
+        broker.create_topic("t", configs={name.replace("_", "."): value for name, value in settings.items()})
+
+    return make
+
+
+@pytest.fixture
+def produce(wire: Wire) -> Produce:
+    """Write these bytes to t, and return what is said of its partition."""
+
+    def ask(records: bytes, version: int = 9) -> Any:
+        data = [ProduceRequest.Partition(index=0, records=records)]
+        topics = [ProduceRequest.Topic(name="t", partition_data=data)]
+        (topic,) = wire.ask(ProduceRequest(acks=1, timeout_ms=1_000, topic_data=topics), version).responses
+        return topic.partition_responses[0]
+
+    return ask
+
+
+@pytest.fixture
+def fetch(wire: Wire) -> Fetch:
+    """The bytes that a reader of that version gets of t."""
+
+    def ask(version: int) -> bytes:
+        asked = FetchRequest.Partition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+        topics = [FetchRequest.Topic(topic="t", partitions=[asked])]
+        response = wire.ask(FetchRequest(max_wait_ms=0, min_bytes=1, topics=topics), version)
+        return bytes(response.responses[0].partitions[0].records)
+
+    return ask
+
+
+@pytest.fixture
+def alter(wire: Wire) -> Callable[..., None]:
+    """Change settings of t while the broker runs, by names with underscores."""
+
+    def ask(**configs: str) -> None:
+        changes = [
+            IncrementalAlterConfigsRequest.Config(name=name.replace("_", "."), config_operation=SET, value=value)
+            for name, value in configs.items()
+        ]
+        resource = IncrementalAlterConfigsRequest.Resource(resource_type=TOPIC, resource_name="t", configs=changes)
+        (changed,) = wire.ask(IncrementalAlterConfigsRequest(resources=[resource])).responses
+        assert changed.error_code == NONE
+
+    return ask

@@ -5,8 +5,6 @@ With the tombstone flag (KIP-87) bit 5 means something; without, a record that h
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from kmini.protocol.records.batch import iter_batches, records_of
@@ -14,9 +12,8 @@ from kmini.protocol.records.compression import decompress_chunks
 from kmini.protocol.records.record import TOMBSTONE_BIT
 from support.batches import Item, batch
 from support.kafka_requests import fetch, produce
-from support.transcript import Transcript
+from support.transcript import SameAnswers, Transcript
 
-SameAnswers = Callable[[Callable[[Transcript], None]], None]
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ITEMS = [
     Item(attributes=TOMBSTONE_BIT, headers=((b"kmini.tombstone", b""),)),

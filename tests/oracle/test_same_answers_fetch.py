@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
 
 import pytest
 
 from support.batches import Item, batch
 from support.kafka_requests import delete_records, fetch, list_offsets, produce
-from support.transcript import NONE_EXISTS, Transcript
+from support.transcript import NONE_EXISTS, SameAnswers, Transcript
 
-SameAnswers = Callable[[Callable[[Transcript], None]], None]
 FETCH_VERSIONS = range(4, 19)
 LIST_VERSIONS = range(1, 12)
 START = 1_700_000_000_000

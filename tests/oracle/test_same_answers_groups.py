@@ -4,58 +4,10 @@ Kafka."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
 
-from support.group_requests import Cast, delete_groups, describe, heartbeat, join, leave, list_groups, sync, wish
-from support.transcript import Transcript
-
-SameAnswers = Callable[[Callable[[Transcript], None]], None]
-
-
-@contextmanager
-def cast_of(transcript: Transcript, suffix: str = "") -> Iterator[Cast]:
-    cast = Cast(transcript, suffix)
-    try:
-        yield cast
-    finally:
-        cast.close()
-
-
-def joined(cast: Cast, name: str, version: int = 9, **wishes: Any) -> Any:
-    """The only member of a group joins, in silence, and gets its share."""
-    cast.begin(join(cast.group, **wishes), version, name=name)
-    answer = cast.end("", name=name, quietly=True)
-    if answer.error_code == 79:
-        cast.begin(join(cast.group, answer.member_id, **wishes), version, name=name)
-        answer = cast.end("", name=name, quietly=True)
-    assert answer.error_code == 0, answer
-    return answer
-
-
-def settled(cast: Cast, *names: str, protocol: tuple[str, str] = ("consumer", "range"), **wishes: Any) -> int:
-    """These members join and get their names as shares; the generation. Instance ids are names with an i in front."""
-    first, *others = names
-    instance = {name: name if name.startswith("i") else None for name in names}
-    generation = joined(cast, first, 5 if instance[first] else 3, instance=instance[first], **wishes).generation_id
-    for name in others:
-        cast.begin(join(cast.group, instance=instance[name], **wishes), 5 if instance[name] else 3, name=name)
-        while not cast.is_waiting(name):
-            raise AssertionError("nobody waits for the others")
-    if others:
-        cast.begin(join(cast.group, cast.ids[first], instance=instance[first], **wishes), name=first)
-        generation = cast.end("", name=first, quietly=True).generation_id
-        for name in others:
-            cast.end("", name=name, quietly=True)
-    for name in others:
-        cast.begin(sync(cast.group, cast.ids[name], generation, instance=instance[name], protocol=protocol), name=name)
-    shares = {cast.ids[name]: name.encode() for name in names}
-    leading = sync(cast.group, cast.ids[first], generation, shares, instance=instance[first], protocol=protocol)
-    cast.begin(leading, name=first)
-    for name in names:
-        assert cast.end("", name=name, quietly=True).error_code == 0
-    return int(generation)
+from support.group_requests import delete_groups, describe, heartbeat, join, leave, list_groups, sync, wish
+from support.oracle.group_casts import cast_of, joined, settled, until_members
+from support.transcript import SameAnswers, Transcript
 
 
 def test_one_member_in_every_version(same_answers: SameAnswers) -> None:
@@ -268,77 +220,6 @@ def test_a_member_that_was_told_its_id_and_goes(same_answers: SameAnswers) -> No
     same_answers(script)
 
 
-def test_static_members(same_answers: SameAnswers) -> None:
-    def script(transcript: Transcript) -> None:
-        for version in range(5, 10):
-            with cast_of(transcript, f"-{version}") as cast:
-                group = cast.group
-                settled(cast, "i1", "i2", "c")
-                old = dict(cast.ids)
-                cast.ask("a follower comes back", join(group, instance="i2"), version, name="i2")
-                cast.ask("its old self", heartbeat(group, old["i2"], 2, instance="i2"))
-                cast.ask("its old self syncs", sync(group, old["i2"], 2, instance="i2"))
-                cast.ask("its old self joins", join(group, old["i2"], instance="i2"), version)
-                cast.ask("its old self, by member id", heartbeat(group, old["i2"], 2))
-                cast.ask("its share", sync(group, cast.ids["i2"], 2, instance="i2"))
-                cast.ask("the leader comes back", join(group, instance="i1"), version, name="i1")
-                cast.ask("its share, too", sync(group, cast.ids["i1"], 2, instance="i1"))
-                cast.ask("its heartbeat", heartbeat(group, cast.ids["i1"], 2, instance="i1"))
-                cast.ask("without the instance id", heartbeat(group, cast.ids["i1"], 2))
-                cast.ask("with that of another", heartbeat(group, cast.ids["i1"], 2, instance="i2"))
-                cast.ask("with an unknown one", heartbeat(group, cast.ids["i1"], 2, instance="i3"))
-                cast.ask("described", describe(group), 5)
-                members = [(cast.ids["c"], "i1"), ("", "i3"), ("", "i2"), (old["i1"], "i1"), ("", "i2")]
-                cast.ask("some are made to leave", leave(group, *members))
-                cast.ask("described then", describe(group), 5)
-
-    same_answers(script)
-
-
-def test_a_static_member_comes_back_in_every_state(same_answers: SameAnswers) -> None:
-    def script(transcript: Transcript) -> None:
-        with cast_of(transcript) as cast:
-            group = cast.group
-            settled(cast, "i1", "b")
-            old = dict(cast.ids)
-            cast.begin(join(group, old["i1"], instance="i1"), name="i1")
-            assert cast.is_waiting("i1")
-            cast.begin(join(group, instance="i1"), name="new")
-            cast.end("one that waited to join is fenced", name="i1")
-            cast.ask("the other joins", join(group, old["b"]), name="b")
-            cast.end("it has joined in its place", name="new")
-            cast.begin(sync(group, cast.ids["new"], 3, instance="i1"), name="new")
-            cast.end("leads and shares", name="new")
-            cast.begin(join(group, cast.ids["new"], instance="i1", protocols={"range": wish("changed")}), name="new")
-            assert cast.is_waiting("new")
-            cast.begin(join(group, old["b"]), name="b")
-            for name in ("new", "b"):
-                cast.end(f"{name} joins again", name=name)
-            cast.begin(sync(group, old["b"], 4), name="b")
-            assert cast.is_waiting("b")
-            cast.begin(join(group, instance="i1"), name="newer")
-            cast.end("who waits for a share joins again", name="b")
-            cast.ask("joins again", join(group, old["b"]), name="b")
-            cast.end("a rebalance has begun for it", name="newer")
-
-    same_answers(script)
-
-
-def test_a_static_member_that_changes_what_it_supports(same_answers: SameAnswers) -> None:
-    def script(transcript: Transcript) -> None:
-        with cast_of(transcript) as cast:
-            group = cast.group
-            both = {"x": wish(), "y": wish()}
-            settled(cast, "i1", "b", protocol=("consumer", "x"), protocols=both)
-            cast.ask("the same and more", join(group, instance="i1", protocols={**both, "z": wish()}), name="i1")
-            cast.begin(join(group, instance="i1", protocols={"y": wish()}), name="i1")
-            assert cast.is_waiting("i1")
-            cast.ask("the other joins", join(group, cast.ids["b"], protocols=both), name="b")
-            cast.end("another protocol is chosen", name="i1")
-
-    same_answers(script)
-
-
 def test_groups_are_described(same_answers: SameAnswers) -> None:
     def script(transcript: Transcript) -> None:
         with cast_of(transcript) as cast:
@@ -400,18 +281,6 @@ def test_groups_are_deleted(same_answers: SameAnswers) -> None:
                 cast.ask("it begins anew", join(group), 3, name="a")
 
     same_answers(script)
-
-
-def until_members(cast: Cast, *names: str) -> None:
-    """Return when the group has these members, and no others."""
-    wanted = {cast.ids[name] for name in names}
-    for _ in range(1_500):
-        cast.begin(describe(cast.group), 5, name="script")
-        (group,) = cast.end("", name="script", quietly=True).groups
-        if {member.member_id for member in group.members} == wanted:
-            return
-        time.sleep(0.02)
-    raise TimeoutError(f"the group has other members than {names}")
 
 
 def test_who_does_not_join_again_in_time(same_answers: SameAnswers) -> None:

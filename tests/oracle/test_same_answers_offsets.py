@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,9 +21,7 @@ from support.offset_requests import (
     fetch,
     find,
 )
-from support.transcript import NONE_EXISTS, Transcript
-
-SameAnswers = Callable[[Callable[[Transcript], None]], None]
+from support.transcript import NONE_EXISTS, SameAnswers, Transcript
 
 COMMIT_VERSIONS = range(2, 11)
 FETCH_VERSIONS = range(1, 11)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
 
 import pytest
 
 from support.batches import Item, batch
 from support.kafka_requests import fetch, init_producer_id, list_offsets, produce
-from support.transcript import NONE_EXISTS, Transcript
+from support.transcript import NONE_EXISTS, SameAnswers, Transcript
 
-SameAnswers = Callable[[Callable[[Transcript], None]], None]
 VERSIONS = range(3, 14)
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from typing import Any
 
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from support.batches import Item, batch
 from support.kafka_requests import create_topics, delete_records, delete_topics, fetch, list_offsets, metadata, produce
-from support.transcript import NONE_EXISTS, Transcript
+from support.transcript import NONE_EXISTS, SameAnswers, Transcript
 from support.wire import Wire
-
-SameAnswers = Callable[[Callable[[Transcript], None]], None]
 
 
 def test_create_topics(same_answers: SameAnswers) -> None:

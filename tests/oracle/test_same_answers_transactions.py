@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from kafka.protocol.admin import DescribeProducersRequest
 from kafka.record import MemoryRecords
 
@@ -11,9 +9,7 @@ from support.kafka_requests import fetch, list_offsets
 from support.offset_requests import await_coordinator, commit
 from support.offset_requests import fetch as fetch_offsets
 from support.transaction_requests import TransactionalProducer, describe, init, list_transactions
-from support.transcript import Transcript
-
-SameAnswers = Callable[[Callable[[Transcript], None]], None]
+from support.transcript import SameAnswers, Transcript
 
 COMMITTED = 1
 LATEST = -1

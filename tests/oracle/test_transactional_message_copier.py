@@ -7,7 +7,6 @@ import json
 import signal
 import subprocess
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,10 @@ from kmini import Cluster
 from support import apache_kafka
 from support.client_adapters import create_topic
 from support.server_process import ServerProcess, StartServer
+from support.transaction_requests import describe, init
 from support.transactional_clients import read_committed, read_to_end
+from support.until import until
+from support.wire import Wire
 
 Served = ServerProcess | Cluster
 
@@ -127,7 +129,8 @@ def test_a_java_producer_that_was_thought_dead_is_fenced(start_server: StartServ
     copiers = [zombie]
     try:
         wait_for(lambda: zombie.consumed, copiers)
-        zombie.pause()
+        pause_in_a_transaction(zombie, server)
+        abort_what_is_open(server)
         copiers.append(Copier(server, 0, [], tmp_path / "its-successor", transaction_size=500))
         wait_for(lambda: copiers[1].exit_code is not None, copiers)
         zombie.go_on()
@@ -167,15 +170,41 @@ def test_every_message_is_copied_once_while_leaders_move_and_brokers_die(tmp_pat
     assert sorted(map(int, outputs)) == list(range(MESSAGES))
 
 
+def pause_in_a_transaction(copier: Copier, server: ServerProcess) -> None:
+    """Stop the process while its transaction is open and has a partition of "outputs".
+
+    A Java producer that is fenced as it adds this partition may go on waiting for `max.block.ms`, a minute: the fatal
+    error leaves a TxnOffsetCommit queued that `sendOffsetsToTransaction` waits for.
+    """
+
+    def is_caught() -> bool:
+        copier.pause()
+        with Wire(server.host, server.port) as wire:
+            states = [wire.ask(describe("copier-0"), 0).transaction_states[0] for _ in range(3)]
+        if all(
+            state.transaction_state == "Ongoing" and "outputs" in {topic.topic for topic in state.topics}
+            for state in states
+        ):
+            return True
+        copier.go_on()
+        return False
+
+    until(is_caught, "an open transaction")
+
+
+def abort_what_is_open(server: ServerProcess) -> None:
+    """Begin another life of the transactional id. The tool asks for committed offsets before it does so, and would wait
+    until the transaction of its predecessor times out."""
+    with Wire(server.host, server.port) as wire:
+        until(lambda: wire.ask(init("copier-0"), 4).error_code == 0, "another epoch")
+
+
 def done(copiers: list[Copier]) -> bool:
     return all(copier.exit_code is not None for copier in copiers)
 
 
 def wait_for(is_so: Any, copiers: list[Copier]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < deadline, said_by(copiers)
-        time.sleep(0.02)
+    until(is_so, lambda: said_by(copiers), timeout_s=PATIENCE_S)
 
 
 def said_by(copiers: list[Copier]) -> str:

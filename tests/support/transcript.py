@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from support import kafka_requests
@@ -169,3 +170,7 @@ def _differing_leaves(path: str, mine: Any, other: Any) -> Any:
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 200 else f"{text[:200]}…"
+
+
+SameAnswers = Callable[[Callable[[Transcript], None]], None]
+"""The fixture `same_answers`: it runs a script against the server under test and Apache Kafka, and compares."""

@@ -1,0 +1,128 @@
+"""A client of a cluster in trouble. It speaks the wire protocol and tries again after every retriable error.
+
+It reads leaders off the controller, which spares it the time of asking brokers for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from kmini.client.connection import Connection
+from kmini.client.errors import check
+from kmini.protocol.errors import (
+    ConcurrentTransactions,
+    CoordinatorNotAvailable,
+    KafkaError,
+    NotLeaderOrFollower,
+    OutOfOrderSequenceNumber,
+)
+from kmini.protocol.messages import (
+    ProduceRequest,
+)
+from kmini.protocol.topics import TopicPartition
+from support.broker.chaos.world import Violation, World
+
+T = TypeVar("T")
+PATIENCE_MS = 1_500
+"""A client waits so long for an answer before it turns to somebody else."""
+GIVE_UP_S = 60
+"""Nothing takes longer than that, with so much that is repaired again and again."""
+
+
+class Actor:
+    """A client: connections of its own, and perseverance."""
+
+    def __init__(self, name: str, world: World) -> None:
+        self.name = name
+        self.world = world
+        self.random = random.Random(f"{world.seed} {name}")
+        self._connections: dict[int, Connection] = {}
+        self._leaders: dict[TopicPartition, int] = {}
+
+    async def act(self) -> None:
+        """Do the next thing."""
+        raise NotImplementedError
+
+    async def run(self) -> None:
+        try:
+            while not self.world.is_over:
+                await self.act()
+                await asyncio.sleep(self.random.random() * 0.01)
+        finally:
+            await self.hang_up()
+
+    async def hang_up(self) -> None:
+        for connection in self._connections.values():
+            await connection.close()
+        self._connections.clear()
+
+    async def ask(self, node_id: int, request: Any, version: int | None = None) -> Any:
+        """Send a request once. Raises Disconnected, RequestTimedOut."""
+        connection = self._connections.pop(node_id, None)
+        if connection is None or not connection.is_open:
+            connection = await Connection.open(self.world.addresses[node_id], timeout_ms=PATIENCE_MS)
+        try:
+            answer = await connection.send(request, version=version, timeout_ms=PATIENCE_MS)
+        except BaseException:
+            await connection.close()
+            raise
+        self._connections[node_id] = connection
+        return answer
+
+    async def until_it_works(self, what: str, attempt: Callable[[], Awaitable[T]]) -> T:
+        """What `attempt` returns, made again after every retriable error. Raises Violation for others."""
+        deadline = time.monotonic() + GIVE_UP_S
+        while True:
+            try:
+                return await attempt()
+            except OutOfOrderSequenceNumber as error:
+                if not self.world.history.has_deletions:
+                    raise Violation(f"{self.name}: {what}: {error!r}") from error
+                raise
+            except KafkaError as error:
+                self._leaders.clear()
+                if not error.retriable and not isinstance(error, ConcurrentTransactions):
+                    raise Violation(f"{self.name}: {what}: {error!r}") from error
+                if time.monotonic() > deadline:
+                    raise Violation(f"{self.name}: {what} does not work for {GIVE_UP_S} s: {error!r}") from error
+            await asyncio.sleep(0.005 + self.random.random() * 0.02)
+
+    def leader(self, partition: TopicPartition) -> int:
+        """Who was the leader when there was last an error. Raises NotLeaderOrFollower."""
+        if partition not in self._leaders:
+            leader = self.world.cluster.state(partition).leader
+            if leader < 0:
+                raise NotLeaderOrFollower("nobody leads it")
+            self._leaders[partition] = leader
+        return self._leaders[partition]
+
+    def coordinator(self, topic: str, key: str) -> int:
+        from kmini.broker.coordinators.coordinator_topic import partition_for
+
+        count = len(self.world.cluster.controller.topics[topic].partitions)
+        try:
+            return self.leader(TopicPartition(topic, partition_for(key, count)))
+        except NotLeaderOrFollower as error:
+            raise CoordinatorNotAvailable("nobody leads its partition") from error
+
+    async def produce(self, partition: TopicPartition, batch: bytes, transactional_id: str | None = None) -> int:
+        """The base offset. Raises what the broker answers."""
+        request = ProduceRequest(
+            transactional_id=transactional_id,
+            acks=-1,
+            timeout_ms=PATIENCE_MS,
+            topic_data=[
+                ProduceRequest.Topic(
+                    name=partition.topic,
+                    partition_data=[ProduceRequest.Topic.Partition(index=partition.partition, records=batch)],
+                )
+            ],
+        )
+        response = await self.ask(self.leader(partition), request, 11)
+        answer = response.responses[0].partition_responses[0]
+        check(answer.error_code, answer.error_message)
+        return int(answer.base_offset)

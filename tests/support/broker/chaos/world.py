@@ -1,0 +1,135 @@
+"""A cluster in trouble: what its clients were promised, what they have seen, and what happened, in order."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from kmini.broker.local_cluster import LocalCluster
+from kmini.client.address import Address
+from kmini.protocol.topics import TopicPartition
+
+TOPIC = "t"
+PLAIN, TRANSACTIONAL = 0, 1
+"""Partitions whose offsets the group commits: with OffsetCommit, and in transactions."""
+
+
+class Violation(AssertionError):
+    """A promise was broken."""
+
+
+class History:
+    """What happened, in order."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self.lines: list[str] = []
+        self.has_deletions = False
+
+    def say(self, line: str) -> None:
+        self.lines.append(f"{time.monotonic() - self._began:7.3f} {line}")
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+
+class CommittedOffsets:
+    """What clients were told of the committed offset of one partition, which one client raises by one at a time."""
+
+    def __init__(self) -> None:
+        self.asked = -1
+        """The last one that a client has asked to commit."""
+        self.told = -1
+        """The largest one that an answer to OffsetCommit or OffsetFetch has named."""
+        self.aborted: set[int] = set()
+
+    def tell(self, name: str, offset: int) -> None:
+        """A client is told that this is committed. Raises Violation."""
+        if offset > self.asked or offset in self.aborted:
+            raise Violation(f"{name}: {offset} is told as committed, which is not")
+        self.told = max(self.told, offset)
+
+
+class Promises:
+    """What clients were promised, and what they have seen."""
+
+    def __init__(self, partitions: Iterable[TopicPartition]) -> None:
+        self.partitions = list(partitions)
+        self.acknowledged: dict[TopicPartition, dict[int, bytes]] = {one: {} for one in self.partitions}
+        """Values by the offset that the producer was told."""
+        self.sent: dict[TopicPartition, set[bytes]] = {one: set() for one in self.partitions}
+        self.transaction_of: dict[bytes, bool | None] = {}
+        """For values in transactions, whether the producer has asked to commit; None until it has asked for either."""
+        self.seen: dict[TopicPartition, dict[int, bytes]] = {one: {} for one in self.partitions}
+        self.low_watermark = dict.fromkeys(self.partitions, 0)
+        """The largest that a DeleteRecords was answered with."""
+        self.asked_to_delete = dict.fromkeys(self.partitions, 0)
+        self.offsets = {number: CommittedOffsets() for number in (PLAIN, TRANSACTIONAL)}
+        """Of the group, by partition."""
+
+    def delivered(self, partition: TopicPartition, offset: int, value: bytes) -> None:
+        """A reader was given this. Raises Violation."""
+        if value not in self.sent[partition]:
+            raise Violation(f"{partition} offset {offset}: {value!r}, which nobody sent")
+        for what, known in (("acknowledged", self.acknowledged), ("read", self.seen)):
+            before = known[partition].get(offset, value)
+            if before != value:
+                raise Violation(f"{partition} offset {offset}: {value!r}, where {before!r} was {what}")
+        self.seen[partition][offset] = value
+
+
+class World:
+    """A cluster in trouble, who uses it, and what they were promised."""
+
+    def __init__(self, seed: int, cluster: LocalCluster, partitions: int) -> None:
+        self.seed = seed
+        self.cluster = cluster
+        self.promises = Promises(TopicPartition(TOPIC, number) for number in range(partitions))
+        self.history = History()
+        self.addresses = {
+            node_id: Address(*broker.address.rsplit(":", 1)[:1], broker.server.listeners[0].port)  # type: ignore[arg-type]
+            for node_id, broker in cluster.brokers.items()
+        }
+        self.is_over = False
+        self.reassignments = 0
+        self.fenced: set[int] = set()
+        """Brokers that run, count as dead, and do not know it."""
+        self._lives: dict[int, int] = dict.fromkeys(cluster.brokers, 0)
+
+    def lives(self, node_id: int) -> int:
+        """How often a broker has become a member of the cluster, or ceased to be one."""
+        return self._lives[node_id]
+
+    def turned(self, node_id: int) -> None:
+        self._lives[node_id] += 1
+
+    def is_member(self, node_id: int) -> bool:
+        """Whether it is not an old broker that knows nothing of what has happened since."""
+        return node_id not in self.fenced
+
+    def acknowledged(self, name: str, partition: TopicPartition, base: int, values: list[bytes]) -> None:
+        """A producer was told where its records are. Raises Violation."""
+        self.history.say(f"{name}: {partition} {base}: {b' '.join(values).decode()}")
+        known = self.promises.acknowledged[partition]
+        for offset, value in enumerate(values, base):
+            if known.setdefault(offset, value) != value:
+                raise Violation(f"{partition} offset {offset}: {value!r} acknowledged after {known[offset]!r}")
+            seen = self.promises.seen[partition].get(offset, value)
+            if seen != value:
+                raise Violation(f"{partition} offset {offset}: {value!r} acknowledged, {seen!r} was read")
+
+    def live_replicas(self, partition: TopicPartition) -> set[tuple[int, int, int]]:
+        """Those that are members of the cluster, with what changes when they leave it, or get another log."""
+        replicas = self.cluster.state(partition).replicas
+        return {
+            (node_id, self.lives(node_id), self.reassignments)
+            for node_id in replicas
+            if node_id in self.cluster.brokers and self.is_member(node_id)
+        }
+
+    def check_deleted(self, partition: TopicPartition, low: int, replicas: set[tuple[int, int, int]]) -> None:
+        """None of these has what is below an acknowledged low watermark. Raises Violation."""
+        offsets = self.cluster.replica_offsets(partition)
+        for node_id, *_ in replicas:
+            if node_id in offsets and offsets[node_id].log_start_offset < low:
+                raise Violation(f"{partition}: {low} is the low watermark; {node_id} is at {offsets[node_id]}")
