@@ -1,8 +1,8 @@
-"""Which requests, in which versions, releases of Apache Kafka serve: what a broker with `kmini.as.version` passes for.
+"""The requests and versions that releases of Apache Kafka serve, for a broker with `kmini.as.version`.
 
-By default kmini serves the newest release's upper versions and the older one's floors, so that old clients are served
-and what a client infers from the upper ones is one real release. A program that will run against one of these releases
-can be tested against its very ranges.
+By default kmini serves from the older release's lowest version to the newest release's highest: old clients are served,
+and clients that infer a release from the highest versions infer one real release. A program that will run against one
+of these releases can be tested against its exact ranges.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Versions(NamedTuple):
 
 
 class Feature(NamedTuple):
-    """A cluster-wide feature (KIP-584): the levels there are, and the one in force."""
+    """A cluster-wide feature (KIP-584): its lowest and highest level, and the level in force."""
 
     name: str
     min_level: int
@@ -34,18 +34,19 @@ class Release(NamedTuple):
     """A release of Apache Kafka with one broker in KRaft mode."""
 
     versions: dict[int, Versions]
-    """By API key, what a broker serves on a listener for clients, whether or not kmini does."""
+    """The versions that a broker serves on a listener for clients, by API key; kmini may serve fewer."""
     features: tuple[Feature, ...]
-    """Those of its features that kmini has.
+    """The features of the release that kmini has.
 
-    Others are neither supported nor finalized here, as in Kafka where a feature has no level above 0: they would make
-    clients use what is not served (`group.version` 1 the consumer protocol of KIP-848, `transaction.version` 2 the
-    second version of transactions of KIP-890, `kraft.version` 1 a quorum that changes).
+    kmini neither supports nor finalizes the others, as in Kafka where a feature has no level above 0: they would make
+    clients use requests that are not served (`group.version` 1 the consumer protocol of KIP-848, `transaction.version`
+    2 the second version of transactions of KIP-890, `kraft.version` 1 a quorum that changes).
     """
 
 
 ADVERTISED_FLOORS = {API_KEYS["Produce"]: 0}
-"""What ApiVersions says where it is less than what is served: librdkafka judges brokers by Produce 0 (KAFKA-18659)."""
+"""The lowest version in ApiVersions where it is below the lowest one served: librdkafka judges brokers by Produce 0
+(KAFKA-18659)."""
 
 _TABLE = """
     API                            3.9     4.3

@@ -401,7 +401,7 @@ def test_acl_command_adds_lists_and_removes_rules(tool: Callable[..., Finished])
     assert "operation=READ" not in listed
 
 
-def test_acl_command_is_refused_to_who_may_not_alter_the_cluster(tool: Callable[..., Finished]) -> None:
+def test_acl_command_is_refused_without_the_right_to_alter_the_cluster(tool: Callable[..., Finished]) -> None:
     every_topic = ("--allow-principal", "User:alice", "--operation", "All", "--topic", "*")
     finished = tool(ACL_COMMAND, "--add", *every_topic, user="alice")
     assert "ClusterAuthorizationException" in finished.stdout + finished.stderr

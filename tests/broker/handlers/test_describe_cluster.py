@@ -1,4 +1,4 @@
-"""DescribeCluster: who is there, at the address the client can reach."""
+"""DescribeCluster: the brokers, at addresses that the client can reach."""
 
 from __future__ import annotations
 

@@ -56,6 +56,6 @@ async def test_whatever_else_is_asked_for_is_unknown_and_so_is_all_beside_it(bro
 
 
 @pytest.mark.parametrize("topics", [[], [(METADATA_TOPIC, [])]])
-async def test_nothing_asked_is_nothing_told(broker: Broker, ask, topics) -> None:
+async def test_an_empty_request_is_answered_with_nothing(broker: Broker, ask, topics) -> None:
     answer = await ask(broker, request(*topics))
     assert (answer.error_code, len(answer.topics), answer.nodes) == (NONE, len(topics), [])

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials, where nobody has any."""
+"""DescribeUserScramCredentials, without credentials."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ User = DescribeUserScramCredentialsRequest.User
 
 
 @pytest.mark.parametrize("users", [None, []])
-async def test_all_who_have_credentials_are_nobody(broker: Broker, ask, users) -> None:
+async def test_without_credentials_no_user_is_listed(broker: Broker, ask, users) -> None:
     answer = await ask(broker, DescribeUserScramCredentialsRequest(users=users))
     assert (answer.error_code, answer.results) == (NONE, [])
 
 
-async def test_a_user_who_is_asked_for_is_not_found_and_twice_is_a_mistake(broker: Broker, ask) -> None:
+async def test_an_unknown_user_is_not_found_and_a_user_named_twice_is_a_duplicate(broker: Broker, ask) -> None:
     users = [User(name=name) for name in ("alice", "bob", "alice")]
     answer = await ask(broker, DescribeUserScramCredentialsRequest(users=users))
     assert answer.error_code == NONE

@@ -21,11 +21,11 @@ EXAMPLE = EndTxnRequest(transactional_id="payments", producer_id=1, producer_epo
 Ask = Callable[..., Awaitable[Any]]
 
 
-async def test_nobody_and_strangers(client: TxnClient) -> None:
-    somebody = {"producer_id": 3, "producer_epoch": 0}
-    assert await client.end(**somebody) == InvalidProducerIdMapping.code
-    assert await client.end(transactional_id="", **somebody) == InvalidRequest.code
-    assert await client.add_offsets(transactional_id="", **somebody) == InvalidRequest.code
+async def test_an_unknown_producer_and_an_empty_transactional_id_are_refused(client: TxnClient) -> None:
+    unknown = {"producer_id": 3, "producer_epoch": 0}
+    assert await client.end(**unknown) == InvalidProducerIdMapping.code
+    assert await client.end(transactional_id="", **unknown) == InvalidRequest.code
+    assert await client.add_offsets(transactional_id="", **unknown) == InvalidRequest.code
 
 
 @pytest.mark.parametrize("version", range(5))

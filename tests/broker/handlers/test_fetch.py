@@ -200,7 +200,7 @@ async def test_a_reader_from_a_later_epoch_is_told_where_it_diverged(broker: Bro
     assert answer.error_code == OffsetOutOfRange.code
 
 
-async def test_nobody_reads_as_a_replica(broker: Broker, topic: str, ask) -> None:
+async def test_a_client_cannot_read_as_a_replica(broker: Broker, topic: str, ask) -> None:
     assert of(await ask(broker, request(replica_id=2), 12)).error_code == NotLeaderOrFollower.code
     assert (
         of(await ask(broker, request(replica_id=2, current_leader_epoch=0), 12)).error_code == UnknownLeaderEpoch.code
@@ -219,7 +219,7 @@ async def test_read_committed_gets_a_list_of_aborted_transactions_and_others_get
     assert of(await ask(broker, request(isolation_level=1), 12)).aborted_transactions == []
 
 
-async def test_read_committed_is_told_whose_records_to_skip_and_reads_to_the_first_open_transaction(
+async def test_read_committed_gets_the_aborted_transactions_and_reads_to_the_first_open_one(
     broker: Broker, topic: str, ask
 ) -> None:
     log = broker.leader_of(TopicPartition(topic, 0)).log

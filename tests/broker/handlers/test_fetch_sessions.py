@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227): what a follow-up must name, what it is told, and who gets a session at all."""
+"""Fetch sessions (KIP-227): what a follow-up request must name, what it gets, and which readers get a session."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def told(response: FetchResponse) -> dict[int, list[bytes | None]]:
     }
 
 
-async def test_a_follow_up_is_told_only_what_is_new(broker: Broker, fetch: Fetch) -> None:
+async def test_a_follow_up_request_gets_only_changed_partitions(broker: Broker, fetch: Fetch) -> None:
     first = await fetch(ALL, session=0, epoch=0)
     assert told(first) == {partition: [] for partition in range(PARTITIONS)}
     assert first.session_id != 0
@@ -152,7 +152,7 @@ async def test_giving_up_the_last_partition_ends_the_session(broker: Broker, fet
     assert (last.session_id, last.error_code, len(broker.fetch_sessions)) == (0, 0, 0)
 
 
-async def test_who_gave_records_is_last_the_next_time(broker: Broker, fetch: Fetch) -> None:
+async def test_a_partition_that_gave_records_is_read_last_the_next_time(broker: Broker, fetch: Fetch) -> None:
     """One batch at a time, so that none starves behind a partition that always has more."""
     for partition in range(3):
         append(broker, partition, b"a" * 50)
@@ -274,7 +274,7 @@ async def test_a_full_cache_keeps_sessions_that_are_in_use(cache: Cache) -> None
     assert all(map(cache.is_there, kept))
 
 
-async def test_a_session_nobody_used_for_two_minutes_gives_way_to_anybody(cache: Cache) -> None:
+async def test_a_session_unused_for_two_minutes_gives_way_to_any_other(cache: Cache) -> None:
     old = [cache.create(4) for _ in range(3)]
     await cache.clock.advance(120_001, liveness=True)
     assert cache.create(1) is not None

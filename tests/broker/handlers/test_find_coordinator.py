@@ -1,4 +1,4 @@
-"""FindCoordinator: who coordinates a group, in every version, and what has no coordinator."""
+"""FindCoordinator: the coordinator of a group, in every version, and keys without a coordinator."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ async def test_threads_double_and_halve_step_by_step(broker: Broker, ask: Ask) -
 
 
 @pytest.mark.parametrize("name", ["", "1"])
-async def test_keys_that_nobody_knows_are_kept_and_their_values_never_told(broker: Broker, ask: Ask, name: str) -> None:
+async def test_unknown_keys_are_kept_and_their_values_never_shown(broker: Broker, ask: Ask, name: str) -> None:
     settings = [
         ("my.secret", SET, "a"),
         ("principal.builder.class", SET, "b"),

@@ -38,7 +38,7 @@ async def test_a_member_leaves_in_every_version(broker: Broker, ask: Ask, versio
     assert not broker.groups.groups["g"].members
 
 
-async def test_many_leave_at_once_and_each_is_told_its_own(broker: Broker, ask: Ask) -> None:
+async def test_many_members_leave_at_once_each_with_its_own_outcome(broker: Broker, ask: Ask) -> None:
     dynamic, static = await asyncio.gather(ask(broker, join(), 3), ask(broker, join(group_instance_id="static"), 9))
     wanted = [dynamic.member_id, ("", "static"), "someone", ("someone", "static"), *["nobody"] * 2_000]
     answer = await ask(broker, leave(*wanted), 5)
@@ -54,7 +54,7 @@ async def test_many_leave_at_once_and_each_is_told_its_own(broker: Broker, ask: 
 
 
 @pytest.mark.parametrize("version", [2, 5])
-async def test_nobody_leaves_a_group_that_there_is_not(broker: Broker, ask: Ask, version: int) -> None:
+async def test_no_member_leaves_an_unknown_group(broker: Broker, ask: Ask, version: int) -> None:
     answer = await ask(broker, leave("someone", version=version), version)
     errors = [one.error_code for one in answer.members] if version >= 3 else [answer.error_code]
     assert [*map(error_name, errors)] == ["UNKNOWN_MEMBER_ID"]

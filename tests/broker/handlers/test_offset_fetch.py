@@ -120,7 +120,7 @@ async def test_many_groups_are_answered_one_by_one(broker: Broker, ask: Ask) -> 
     assert (await ask(broker, OffsetFetchRequest(groups=[]), 8)).groups == []
 
 
-async def test_a_group_named_over_and_over_is_not_told_over_and_over(
+async def test_a_group_named_many_times_is_answered_once(
     broker: Broker, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(offset_fetch, "MOST_UNNAMED", 10)
@@ -153,7 +153,7 @@ async def test_everything_by_id_leaves_out_topics_that_are_gone(broker: Broker, 
 
 
 @pytest.mark.parametrize("version", [7, 8, 9, 10])
-async def test_an_offset_that_a_transaction_may_replace_is_unstable_for_whoever_asks(
+async def test_an_offset_that_a_transaction_may_replace_is_unstable_for_every_client(
     broker: Broker, ask: Ask, version: int
 ) -> None:
     await commit(broker, "g", 2)

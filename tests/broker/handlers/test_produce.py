@@ -259,7 +259,7 @@ async def test_replicas_that_fall_out_of_sync_while_an_append_waits_are_told(bro
     assert partition.log.log_end_offset == 1, "the records stay"
 
 
-async def test_what_all_in_sync_have_got_has_nothing_to_do_with_who_leaves_later(
+async def test_an_append_that_all_in_sync_replicas_have_succeeds_even_if_one_leaves_later(
     broker: Broker, ask, in_purgatory
 ) -> None:
     topics.create(broker, "t", partitions=2, configs={"min.insync.replicas": "2"})

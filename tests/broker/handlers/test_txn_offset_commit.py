@@ -84,7 +84,7 @@ async def test_a_commit_while_the_last_transaction_is_ended_has_to_come_again(
     assert await client.commit_offset(7) == CoordinatorNotAvailable.code
 
 
-async def test_who_commits_in_a_transaction_is_fenced_by_the_group(client: TxnClient) -> None:
+async def test_the_group_fences_a_member_that_commits_in_a_transaction(client: TxnClient) -> None:
     await client.init()
     await client.add_offsets()
     assert await client.commit_offset(7, generation_id=4, member_id="m") == IllegalGeneration.code

@@ -1,4 +1,4 @@
-"""UnregisterBroker, where whoever could be unregistered is running."""
+"""UnregisterBroker, where every known broker runs."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ async def test_a_client_without_any_right_is_refused_everything(broker: Broker, 
     assert {*not_refused} == {"ListGroups", "ListTransactions"}, "these list what may be seen, which is nothing"
 
 
-async def test_the_wider_right_makes_the_narrower_one_unnecessary(broker: Broker, ask_as: Ask) -> None:
+async def test_the_wider_right_makes_the_narrower_right_unnecessary(broker: Broker, ask_as: Ask) -> None:
     for api, permission in (need for need in NEEDS if need.permission.scope == Scope.SUFFICES):
         request = request_for(api, permission.resource_type, topic_id(broker))
         grant(broker, permission, user=api)
@@ -176,7 +176,9 @@ async def test_version_0_of_metadata_does_not_take_a_refused_name_for_all_names(
 
 
 @pytest.mark.parametrize("wide", [True, False])
-async def test_a_topic_is_created_by_asking_for_it_only_by_who_may(broker: Broker, ask_as: Ask, wide: bool) -> None:
+async def test_a_metadata_request_creates_a_topic_only_with_the_right_to_create_it(
+    broker: Broker, ask_as: Ask, wide: bool
+) -> None:
     asked = m.MetadataRequest(topics=[m.MetadataRequest.Topic(name="new")])
     broker.controller.create_acls([acl(AclOperation.DESCRIBE, ResourceType.TOPIC, "new")])
     answer = await ask_as(broker, "alice", asked)
@@ -190,7 +192,7 @@ async def test_a_topic_is_created_by_asking_for_it_only_by_who_may(broker: Broke
     assert [topic.error_code for topic in answer.topics] == [0]
 
 
-async def test_an_unknown_topic_is_told_from_a_secret_one_to_nobody(broker: Broker, ask_as: Ask) -> None:
+async def test_an_unknown_topic_is_answered_like_a_secret_one(broker: Broker, ask_as: Ask) -> None:
     asked = m.MetadataRequest(
         topics=[m.MetadataRequest.Topic(name=name) for name in (TOPIC, "no-such")], allow_auto_topic_creation=False
     )
@@ -201,7 +203,7 @@ async def test_an_unknown_topic_is_told_from_a_secret_one_to_nobody(broker: Brok
     assert [topic.error_code for topic in answer.topics] == [0, UnknownTopicOrPartition.code]
 
 
-async def test_groups_are_listed_to_who_may_describe_them(broker: Broker, ask_as: Ask) -> None:
+async def test_groups_are_listed_to_clients_that_may_describe_them(broker: Broker, ask_as: Ask) -> None:
     commit = request_for("OffsetCommit", ResourceType.GROUP, topic_id(broker))
     commit.topics[0].partitions[0].committed_offset = 0
     assert not any(codes(await ask_as(broker, "admin", commit)))
@@ -227,7 +229,7 @@ async def test_all_offsets_are_those_of_topics_that_may_be_described(broker: Bro
     assert len((answer.groups[0] if version >= 8 else answer).topics) == 1
 
 
-async def test_transactions_are_listed_to_who_may_describe_them(broker: Broker, ask_as: Ask) -> None:
+async def test_transactions_are_listed_to_clients_that_may_describe_them(broker: Broker, ask_as: Ask) -> None:
     begin = m.InitProducerIdRequest(transactional_id=ID, transaction_timeout_ms=1000)
     assert (await ask_as(broker, "admin", begin)).error_code == 0
     everything = m.ListTransactionsRequest(state_filters=[], producer_id_filters=[])
@@ -237,7 +239,9 @@ async def test_transactions_are_listed_to_who_may_describe_them(broker: Broker, 
     assert [state.transactional_id for state in listed] == [ID]
 
 
-async def test_pages_of_topics_do_not_name_the_next_one_to_who_may_not_know_it(broker: Broker, ask_as: Ask) -> None:
+async def test_pages_of_topics_do_not_name_a_next_topic_that_the_client_may_not_describe(
+    broker: Broker, ask_as: Ask
+) -> None:
     creations = [
         m.CreateTopicsRequest.Topic(name=name, num_partitions=1, replication_factor=1)
         for name in ("p-1", "p-2", "secret", "z")
@@ -322,7 +326,7 @@ async def test_a_session_obeys_rules_that_change_while_it_lasts(broker: Broker, 
     assert topic.partitions[0].records
 
 
-async def test_a_session_of_somebody_else_gives_nothing(broker: Broker, ask_as: Ask) -> None:
+async def test_a_session_of_another_user_gives_no_records(broker: Broker, ask_as: Ask) -> None:
     await ask_as(broker, "admin", request_for("Produce", ResourceType.TOPIC, topic_id(broker)))
     fetch = request_for("Fetch", ResourceType.TOPIC, topic_id(broker))
     fetch.session_epoch = 0
@@ -335,9 +339,7 @@ async def test_a_session_of_somebody_else_gives_nothing(broker: Broker, ask_as: 
     assert not topic.partitions[0].records
 
 
-async def test_a_produce_that_nobody_waits_for_ends_the_connection_if_it_is_refused(
-    broker: Broker, ask_as: Ask
-) -> None:
+async def test_a_refused_produce_without_acknowledgements_closes_the_connection(broker: Broker, ask_as: Ask) -> None:
     request = m.ProduceRequest(
         acks=0,
         timeout_ms=100,
