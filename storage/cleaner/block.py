@@ -1,4 +1,4 @@
-"""The records of one batch that is not simple (`simple_batches`), a piece at a time, however large they become."""
+"""The records of one batch that is not simple (`simple_batches`), decompressed a piece at a time."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ...protocol.records.record import BATCH_FACTOR
 from ..filesystem import Buffer
 
 _HELD_BYTES = 4 * 1024 * 1024
-"""A block that is not larger is kept, decompressed, for those who go through it twice."""
+"""Bytes of a decompressed block that are kept for a second iteration; a larger block is decompressed again."""
 
 
 class Block:
-    """The records of a batch of magic 2. Go through `pieces` as often as needed; the pieces are the same each time."""
+    """The records of a batch of magic 2. `pieces` may be iterated over more than once, and yields the same pieces."""
 
     def __init__(self, batch: Buffer, header: BatchHeader, record_limit: int) -> None:
         self._stored = records_of(batch, 0, header)
@@ -24,12 +24,13 @@ class Block:
         small = decompress_at_once(header.codec, self._stored, self._limit)
         self._held: list[Buffer] | None = None if small is None else [small]
         self.taken = 0
-        """To be set for each piece by whoever got it: where the last whole record in it ends."""
+        """Where the last whole record of the piece ends; the consumer of `pieces` sets it for each piece."""
 
     def pieces(self) -> Iterator[Buffer]:
-        """Bytes that begin with a record. What is left of one of them begins the next.
+        """Yield bytes that begin with a record. The bytes of a piece beyond `taken` begin the next one.
 
-        CorruptMessage or InvalidRecord if they cannot be decompressed, InvalidRecord if something is left at the end.
+        Raises CorruptMessage or InvalidRecord if they cannot be decompressed, InvalidRecord if bytes are left at the
+        end.
         """
         if self._held is not None and len(self._held) == 1:
             yield self._held[0]

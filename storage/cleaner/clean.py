@@ -1,4 +1,4 @@
-"""One pass over one log: what is superseded goes, everything else stays where it is.
+"""One pass over one log: superseded records go, every other record keeps its offset.
 
     log start              first dirty              end                       log end
         |    clean            |       dirty          |      not cleanable        |
@@ -6,20 +6,20 @@
                               |<-- keys are mapped ->|
         |<----------- segments are rewritten ------->|
 
-1. *Map.* The newest offset of every key in the dirty part, in order, until it ends or the map is full. Control batches
-   and aborted data have no keys. What lies beyond the map's reach stays as it is until a later pass.
-2. *Group.* Neighbouring segments that fit into one, from the start of the log to where the map ends. Not too many: the
-   loop renames the files of all of them in one go.
-3. *Rewrite.* Each group becomes one segment with the base offset of its first. Every batch of it is asked:
+1. *Map.* Put the newest offset of every key in the dirty part into a map, in order, until the dirty part ends or the
+   map is full. Control batches and aborted data have no keys. A later pass takes the records beyond the map's reach.
+2. *Group.* Combine neighbouring segments that fit into one, from the start of the log to where the map ends. A group
+   has at most MAX_GROUP of them, because the loop renames the files of a group in one go.
+3. *Rewrite.* Write one segment for each group, with the base offset of its first. Each batch becomes:
 
     | batch                                           | becomes                                                        |
     |-------------------------------------------------|----------------------------------------------------------------|
     | data of an aborted transaction                  | nothing                                                        |
-    | a marker of whose transaction data is left      | itself                                                         |
-    | a marker without, and no delete horizon         | itself, with the horizon now + `delete.retention.ms`           |
-    | a marker without, its horizon at or before now  | nothing                                                        |
-    | data with records that stay                     | those; with a horizon if one of them is a tombstone for the    |
-    |                                                 | first time                                                     |
+    | a marker whose transaction has data left        | itself                                                         |
+    | a marker without data, no delete horizon        | itself, with the horizon now + `delete.retention.ms`           |
+    | a marker without data, its horizon has passed   | nothing                                                        |
+    | data with records that stay                     | these records; with a horizon if the pass is the first one to  |
+    |                                                 | keep a tombstone of the batch                                  |
 
     | record                                          | stays                                                          |
     |-------------------------------------------------|----------------------------------------------------------------|
@@ -27,21 +27,22 @@
     | without a key                                   | no                                                             |
     | superseded: the map has a later offset          | no                                                             |
     | with a value                                    | yes                                                            |
-    | tombstone without a horizon, or now before it   | yes                                                            |
-    | tombstone, its horizon at or before now         | no                                                             |
+    | tombstone without a horizon, or before it       | yes                                                            |
+    | tombstone whose horizon has passed              | no                                                             |
     | tombstone of magic 0 or 1                       | if its file is younger than that of the last clean segment     |
     |                                                 | less `delete.retention.ms`                                     |
 
-   Of some batches the header stays even if no record does: the last one of every active producer, whose sequence it
-   tells; the last marker of a producer that has written nothing else, for its epoch; and the last batch of a group, so
-   that recovery learns from a group that was being swapped in how far it reaches.
+   Three kinds of batches keep their header when all their records go: the last batch of every active producer, for its
+   sequence; the last marker of a producer that has written nothing else, for its epoch; and the last batch of a group,
+   which tells recovery how far a group reaches that was being swapped in.
 
-Nothing is renumbered. A pass changes nothing that anyone sees: it writes `.cleaned` files, and whoever iterates over
-`Pass.run` swaps each group in (`Segments.replace`) before asking for the next. What it reads are sealed segments, which
-do not change; so it may run in any thread.
+Offsets never change. A pass writes `.cleaned` files only, so no reader sees a change; the caller of `Pass.run` swaps
+each group in (`Segments.replace`) before it asks for the next. A pass reads sealed segments, which do not change, so it
+may run in any thread.
 
-Unlike Apache Kafka, a batch gets its horizon only when the map reaches beyond all of it: with a map too small for the
-dirty part, older values of its keys may still be there, and the time to read the tombstone must not run out first.
+Unlike in Apache Kafka, a batch gets its horizon only when the map reaches beyond its last offset. If the map is too
+small for the dirty part, older values of its keys may still be there; the time to read the tombstone must not run out
+before they are gone.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ from .segment_reader import SegmentReader, last_offset
 from .stats import PassReport
 
 MAX_GROUP = 32
-"""Segments that become one at most. To rename the files of so many takes 2 ms; what is left of them is a segment of the
-next pass's groups. (Apache Kafka has no such bound, and no loop.)"""
+"""Segments of a group, at most. Renaming their files takes the loop 2 ms; a later pass combines the results further.
+(Apache Kafka has no such bound, and no loop.)"""
 
 
 class Pass:
@@ -84,10 +85,10 @@ class Pass:
         self.report = PassReport(log.first_dirty_offset, log.first_dirty_offset, now_ms)
 
     def run(self) -> Iterator[CleanedGroup]:
-        """Each group, complete and on the disk; swap it in before going on.
+        """Yield each group, complete and on the disk; the caller swaps it in before it goes on.
 
-        CorruptMessage, naming file and position, if a segment is damaged; MapTooSmall; OSError if the disk refuses;
-        CleaningAborted. What was not swapped in is removed then.
+        Raises CorruptMessage, naming file and position, if a segment is damaged; MapTooSmall; OSError if the disk
+        refuses; CleaningAborted. An error removes the group that was not swapped in.
         """
         log, report = self._log, self.report
         began = perf_counter()
@@ -108,14 +109,14 @@ class Pass:
     # 1. Map
 
     def _map_for(self, dirty: Sequence[Segment]) -> OffsetMap:
-        """A map as large as the budget allows, or as the dirty records can need: they have an offset and 7 bytes each.
-        (Of a compressed batch only offsets say how many there may be.)"""
+        """A map as large as the budget allows, or as the dirty records can need: one entry for each of their
+        offsets."""
         offsets = self._log.end_offset - max(self._log.first_dirty_offset, dirty[0].base_offset) if dirty else 0
         return OffsetMap(offsets, budget_bytes=self._limits.map_bytes, load_factor=self._limits.load_factor)
 
     def _map_keys(self, dirty: Sequence[Segment], offset_map: OffsetMap) -> None:
         first_dirty = self._log.first_dirty_offset
-        # Markers further up are not met where the first segment is read from its middle on.
+        # The first segment is read from its middle on: the mapper does not meet markers before that.
         aborted = [each for each in self._log.aborted_transactions(dirty) if each.last_offset >= first_dirty]
         mapper = KeyMapper(offset_map, CleanedTransactions(aborted), first_dirty, self._limits, self._watch)
         ends = [*(segment.base_offset for segment in dirty[1:]), self._log.end_offset]
@@ -128,9 +129,9 @@ class Pass:
     # 2. Group
 
     def _groups(self) -> Iterator[list[Segment]]:
-        """The segments up to where the map ends, in runs that fit into one segment by bytes, index bytes and offsets.
+        """The segments up to where the map ends, in groups that fit into one segment by bytes, index bytes and offsets.
 
-        By what they are before cleaning: so what comes out of a run never has to be split.
+        The sizes before cleaning count, so the result of a group never has to be split.
         """
         config = self._log.config
         rows = [segment for segment in self._log.segments if segment.base_offset < self.report.end_offset]
@@ -159,7 +160,7 @@ class Pass:
 
 
 class _Rewriter:
-    """Writes what is left of groups of segments, one group after the other, in the order of the log."""
+    """Writes the cleaned segment of each group, one group after the other, in the order of the log."""
 
     def __init__(
         self,
@@ -179,7 +180,7 @@ class _Rewriter:
         self._transactions = CleanedTransactions(log.aborted_transactions(log.segments))
         self._sieve = offset_map.sieve.Sieve(offset_map.table, now_ms, log.tombstone_bit, limits.record_bytes)
         self._simple_sieve = offset_map.sieve.Sieve(offset_map.table, now_ms, log.tombstone_bit)
-        """The one meets batches that are not simple, in pieces; the other all others, many at a time."""
+        """For simple batches, many at a time; `_sieve` takes all other batches, in pieces."""
         self._codec = BlockCodec(limits.record_bytes * BATCH_FACTOR)
         self._horizon_ms = now_ms + log.config.delete_retention_ms
         self._legacy_horizon_ms = self._legacy_horizon()
@@ -188,13 +189,13 @@ class _Rewriter:
         }
         self._last_of_group = -1
         self._precious = array("q")
-        """Last offsets of batches that stay even if they are empty, in order."""
+        """Last offsets of batches whose header stays when their records go, in order."""
         self._out = bytearray()
         count = limits.buffer_bytes // HEADER_SIZE + 1
         self._notes = array("q", bytes(8 * NOTE * count))
 
     def _legacy_horizon(self) -> int:
-        """Tombstones of magic 0 and 1 stay in files modified after this. (They have no place for a horizon.)"""
+        """The file time after which tombstones of magic 0 and 1 stay. (Their format has no place for a horizon.)"""
         clean = [s for s in self._log.segments if s.base_offset < self._log.first_dirty_offset]
         return clean[-1].modified_ms - self._log.config.delete_retention_ms if clean else 0
 
@@ -220,7 +221,7 @@ class _Rewriter:
         return CleanedGroup(sources, written)
 
     def report_counts(self) -> None:
-        """Add what the sieves have counted to the report."""
+        """Add the counts of the sieves to the report."""
         report = self._report
         for sieve in (self._sieve, self._simple_sieve):
             report.records_read += sieve.records
@@ -243,7 +244,7 @@ class _Rewriter:
     def _rewrite_chunk(
         self, reader: SegmentReader, chunk: bytes, position: int, cleaned: CleanedSegment, keeps_legacy: bool
     ) -> int:
-        """The whole batches at the start of the chunk; how many bytes they had."""
+        """Rewrite the whole batches at the start of the chunk; return how many bytes they had."""
         sieve = self._simple_sieve
         at: int = 0
         if len(self._out) < len(chunk):
@@ -264,7 +265,7 @@ class _Rewriter:
                 self._rewrite_batch(header, chunk[at : at + header.size], cleaned, keeps_legacy)
             at += header.size
 
-    # 3. Rewrite: a batch that is not simple, or that asks for more than leaving records out
+    # 3. Rewrite: batches that are not simple, or that need more than leaving records out
 
     def _rewrite_batch(self, header: BatchHeader, batch: bytes, cleaned: CleanedSegment, keeps_legacy: bool) -> None:
         if header.is_control:
@@ -354,13 +355,13 @@ class _Rewriter:
             self._drop(header, cleaned)
 
     def _drop(self, header: BatchHeader, cleaned: CleanedSegment) -> None:
-        """Nothing of the batch stays, but perhaps its header."""
+        """Drop the records of the batch, and its header unless it is one of those that stay."""
         if header.last_offset == self._last_of_group or self._tells_of_its_producer(header):
             kept = emptied(header)
             cleaned.append(kept.batch, kept.header)
 
     def _tells_of_its_producer(self, header: BatchHeader) -> bool:
-        """Whether a restart could not know without it where an active producer was."""
+        """Whether a restart needs this header to know the sequence or the epoch of an active producer."""
         tail = self._log.producers.get(header.producer_id)
         if tail is None:
             return False

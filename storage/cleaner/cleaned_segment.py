@@ -1,4 +1,4 @@
-"""A segment being written by a pass, under names that a crash makes worthless, and complete before anybody sees it."""
+"""The segment that a pass writes: `.cleaned` files, which are worthless after a crash, until it is complete."""
 
 from __future__ import annotations
 
@@ -16,22 +16,24 @@ from ..log_config import LogConfig
 from ..segment import Segment
 
 NOTE: int = load_sieve().NOTE
-"""Numbers in a note of a sieve."""
+"""Numbers in a note, by which a sieve describes a batch: position, size, last offset, largest timestamp."""
 
 
 _WRITEBACK_BYTES = 8 * 1024 * 1024
-"""So much at a time sets out for the disk, so that `finish` need not wait for all of it."""
+"""Bytes after which the system is told to begin writing, so that the sync in `finish` has little left to write."""
 
 
 class CleanedGroup(NamedTuple):
-    """A segment, and those it was made from and is to replace: they are neighbours, and it has the first one's base."""
+    """A cleaned segment, and the neighbouring segments that it replaces. It has the base offset of the first of
+    them."""
 
     sources: Sequence[Segment]
     segment: Segment
 
 
 class CleanedSegment:
-    """Gathers batches, writes them a buffer at a time, and indexes each."""
+    """Collects batches, writes them a buffer at a time, and indexes each. Every method raises OSError if the disk
+    refuses."""
 
     def __init__(
         self,
@@ -42,13 +44,12 @@ class CleanedSegment:
         now_ms: int,
         buffer_bytes: int,
     ) -> None:
-        """OSError if the disk refuses, as from everything here."""
         self._filesystem = filesystem
         self._buffer_bytes = buffer_bytes
         self._pending = bytearray()
         self._notes: list[tuple[int, int, int, int]] = []
         self._set_out = 0
-        """The bytes before are on their way to the disk. Only raised."""
+        """The system has been told to write the bytes before this position. Only raised."""
         self._segment = Segment(filesystem, directory, base_offset, config, now_ms, create=True, suffix=CLEANED)
 
     @property
@@ -56,17 +57,17 @@ class CleanedSegment:
         return self._segment.size + len(self._pending)
 
     def append(self, batch: Buffer, header: BatchHeader) -> None:
-        """A batch, checksum and all."""
+        """Append a batch whose checksum is right."""
         self._notes.append((len(self._pending), header.size, header.last_offset, header.max_timestamp))
         self._pending += batch
         self._write_if_large()
 
     def append_sifted(self, batches: memoryview, notes: array[int], count: int) -> None:
-        """The batches that a sieve has let through, with `count` notes about them."""
+        """Append the batches that a sieve has kept, with `count` notes about them."""
         used = notes[: count * NOTE]
         starts: Sequence[int]
         starts, sizes, last_offsets, max_timestamps = (used[field::NOTE] for field in range(NOTE))
-        if len(batches) * 4 >= self._buffer_bytes:  # as good as a full buffer
+        if len(batches) * 4 >= self._buffer_bytes:  # nearly a full buffer
             self._write()
             self._append(batches, zip(starts, sizes, last_offsets, max_timestamps, strict=True))
             return
@@ -98,8 +99,11 @@ class CleanedSegment:
             self._set_out = size
 
     def finish(self, modified_ms: int) -> Segment:
-        """Write the rest, close the indexes, put everything on the disk; the sealed segment. Its files are as old as
-        those it was made from: retention goes by that where records have no timestamps."""
+        """Write the rest, close the indexes and sync everything; return the sealed segment.
+
+        Its files get the modification time of the files it replaces: retention counts from it where records have no
+        timestamps.
+        """
         self._write()
         segment = self._segment
         segment.seal()
@@ -111,12 +115,12 @@ class CleanedSegment:
         return segment
 
     def discard(self) -> None:
-        """Remove what was written so far."""
+        """Remove the files written so far."""
         discard(self._filesystem, self._segment)
 
 
 def discard(filesystem: FileSystem, segment: Segment) -> None:
-    """Remove the files of a segment that nobody will swap in. What cannot be removed goes at the next start."""
+    """Remove the files of a segment that is not swapped in. The next start removes files that this cannot remove."""
     paths = [segment.log.path, segment.offset_index.path, segment.time_index.path, segment.transaction_index.path]
     with contextlib.suppress(ValueError):
         segment.close()

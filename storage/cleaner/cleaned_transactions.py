@@ -1,8 +1,8 @@
-"""Which control batches and which data of transactions a cleaning may drop (KIP-98, KIP-534).
+"""Which control batches and which data of transactions a pass may drop (KIP-98, KIP-534).
 
-Data of an aborted transaction goes with the first pass that meets it. The marker that aborted or committed a
-transaction may go once nothing of the transaction is left; whether anything is, a pass sees on its way from the start
-of the log: so one of these goes along, over all groups of a pass, batch by batch in the order of the log.
+The first pass over the data of an aborted transaction drops it. The marker of a transaction may go once no data of the
+transaction is left. A pass knows that because it begins at the start of the log: one CleanedTransactions follows it
+over all groups, batch by batch in the order of the log. (Apache Kafka: CleanedTransactionMetadata.)
 """
 
 from __future__ import annotations
@@ -19,23 +19,24 @@ from ..indexes.transaction_index import AbortedTransaction
 
 
 class CleanedTransactions:
-    """What a pass has seen of the transactions up to where it is."""
+    """The transactions that a pass has met up to the present batch."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
-        """`aborted`: all that have records in what will be met, in whatever order, repetitions allowed."""
+        """`aborted` has every aborted transaction with records in the batches to come, in any order, repetitions
+        allowed."""
         self._coming = deque(sorted(set(aborted), key=attrgetter("first_offset")))
         self._ongoing: dict[int, AbortedTransaction] = {}
-        """By producer: aborted transactions that have begun and whose marker was not met."""
+        """By producer id: aborted transactions that have begun and whose marker is still to come."""
         self._with_data: set[int] = set()
-        """Producers among them of whose transaction data was met."""
+        """Producer ids of ongoing aborted transactions whose data the pass has met."""
         self._committed: set[int] = set()
-        """Producers of whose committed transaction data was met, and no marker yet."""
+        """Producer ids whose data the pass has met, not of an aborted transaction and without a marker so far."""
         self.still_indexed: list[AbortedTransaction] = []
-        """Aborted transactions whose data was still met in this pass, so that the transaction index must name them once
-        more. Whoever writes that takes them from here."""
+        """Aborted transactions whose data this pass has met, so that the new transaction index must name them. The
+        caller writes them to the index and clears the list."""
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """A data batch is next: whether it is part of what was undone."""
+        """Take the next data batch; return whether it belongs to an aborted transaction."""
         self._begin_up_to(header.last_offset)
         if not header.is_transactional:
             return False
@@ -46,10 +47,11 @@ class CleanedTransactions:
         return False
 
     def is_spent(self, header: BatchHeader, batch: Buffer) -> bool:
-        """A control batch is next: whether nothing is left of what it decides about. InvalidRecord if it is none."""
+        """Take the next control batch; return whether no data of its transaction is left. InvalidRecord if it is
+        none."""
         self._begin_up_to(header.last_offset)
         if header.record_count == 0:
-            return True  # an earlier cleaning has emptied it
+            return True  # an earlier pass has emptied it
         kind = control_type(decode_records(batch, 0, header)[0].key)
         if kind == ControlType.ABORT:
             transaction = self._ongoing.pop(header.producer_id, None)

@@ -1,7 +1,8 @@
-"""How far each log is clean: `cleaner-offset-checkpoint`, in Kafka's format.
+"""The first dirty offset of each log: `cleaner-offset-checkpoint`, in Kafka's format.
 
-The offset of a log is raised by a pass that has ended well, once what it wrote is on the disk under its final names;
-lowered by truncation; removed with the log. One that is missing, or cannot be right, costs a pass over the whole log.
+A pass that has succeeded raises the offset of its log, once its segments are on the disk under their final names;
+truncation lowers it; removing the log removes it. An offset that is missing, or cannot be right, costs a pass over the
+whole log.
 """
 
 from __future__ import annotations
@@ -20,16 +21,17 @@ logger = logging.getLogger("kmini.storage.cleaner")
 
 
 class CleanerCheckpoint:
-    """The first dirty offset of every log that was ever cleaned. For the loop; `write` is for any thread."""
+    """The first dirty offset of every log that was ever cleaned. For the loop; any thread may call `write`."""
 
     def __init__(self, filesystem: FileSystem, log_directory: str) -> None:
-        """Reads the file; one that cannot be read counts as empty, and is said so in the broker's log."""
+        """Read the file. One that cannot be read counts as empty, with an error in the broker's log."""
         self._filesystem = filesystem
         self._path = os.path.join(log_directory, CLEANER_CHECKPOINT)
         self._one_write_at_a_time = Lock()
         self._offsets: dict[TopicPartition, int] = {}
         self.is_corrected = False
-        """An offset that could not be right was replaced since the last `snapshot`: to be written at once."""
+        """Whether `correct` has replaced an offset since the last `snapshot`; then the file is to be written at
+        once."""
         try:
             self._offsets = read_offsets(filesystem, self._path)
         except (CorruptCheckpoint, OSError) as error:
@@ -42,12 +44,12 @@ class CleanerCheckpoint:
         self._offsets[partition] = first_dirty_offset
 
     def correct(self, partition: TopicPartition, first_dirty_offset: int) -> None:
-        """The offset cannot be right; this one can."""
+        """Replace an offset that cannot be right."""
         self._offsets[partition] = first_dirty_offset
         self.is_corrected = True
 
     def lower(self, partition: TopicPartition, offset: int) -> bool:
-        """The log was cut at `offset`, and goes on from there with what is not clean; says whether that counts."""
+        """Note that the log was truncated to `offset`; return whether that lowered its entry."""
         if self._offsets.get(partition, 0) <= offset:
             return False
         self._offsets[partition] = offset
@@ -57,11 +59,11 @@ class CleanerCheckpoint:
         self._offsets.pop(partition, None)
 
     def snapshot(self, known: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """What to write: entries of partitions that are gone fall out of the file."""
+        """Return the entries to write, without those of partitions that are not `known` any more."""
         self.is_corrected = False
         return {partition: offset for partition, offset in self._offsets.items() if partition in known}
 
     def write(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Put a snapshot on the disk. Blocks. OSError if the disk refuses."""
+        """Write a snapshot to the disk. Blocks. OSError if the disk refuses."""
         with self._one_write_at_a_time:
             write_offsets(self._filesystem, self._path, offsets)

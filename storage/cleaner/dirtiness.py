@@ -1,15 +1,15 @@
-"""How dirty a log is: what of it can be cleaned, what must be, and since when.
+"""How dirty a log is: which bytes can be cleaned, which must be, and since when.
 
     log start          first dirty                  end           active segment
         |   clean bytes     |   cleanable bytes      |   too young, undecided    |
     ----+-------------------+------------------------+---------------------------+---->  offsets
 
-Everything goes by whole segments. *Dirty ratio*: cleanable bytes by clean and cleanable bytes; what is not cleanable
-yet does not count. *Must-clean ratio* (KIP-354): the same with only those cleanable segments whose first record is
-older than `max.compaction.lag.ms`.
+Whole segments count. *Dirty ratio*: cleanable bytes by the sum of clean and cleanable bytes; other bytes do not count.
+*Must-clean ratio* (KIP-354): the same with only those cleanable segments whose first record is older than
+`max.compaction.lag.ms`.
 
-Never cleanable: the active segment; what is at or above the last stable offset; with `min.compaction.lag.ms`, what
-comes after the first segment with a record younger than that.
+Three kinds of segments are not cleanable: the active one; those that reach the last stable offset; and with
+`min.compaction.lag.ms` the first dirty segment with a record younger than that, and all after it.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from .cleanable_log import CleanableLog, ProducerTail
 
 
 class Dirtiness(NamedTuple):
-    """Of one log at one time."""
+    """How dirty one log is at one time."""
 
     first_dirty_offset: int
     end_offset: int
-    """Where cleaning would end: the base offset of the first segment that cannot be cleaned."""
+    """The base offset of the first segment that cannot be cleaned: a pass would end there."""
     clean_bytes: int
     cleanable_bytes: int
     must_clean_bytes: int
     delay_ms: int
-    """For how long a record has been waiting longer than `max.compaction.lag.ms` allows; 0 if none has. Also of
-    segments that cannot be cleaned: what holds up the bound shows here."""
+    """Milliseconds by which the longest wait of a dirty record exceeds `max.compaction.lag.ms`; 0 if none does. Records
+    in segments that cannot be cleaned count, so that the gauge shows what delays them."""
 
     @property
     def ratio(self) -> float:
@@ -53,14 +53,16 @@ class Dirtiness(NamedTuple):
 
 
 def first_dirty_offset(log: PartitionLog, checkpoint: int | None) -> int:
-    """Where the dirty part begins: at the checkpoint, or at the log start where there is none or it cannot be right."""
+    """Return where the dirty part begins: the checkpointed offset, or the log start offset if that is missing or cannot
+    be right."""
     if checkpoint is None or not log.log_start_offset <= checkpoint <= log.log_end_offset:
         return log.log_start_offset
     return checkpoint
 
 
 def assess(log: PartitionLog, checkpoint: int | None, now_ms: int) -> Dirtiness:
-    """OSError if the disk refuses to say how old a file is, CorruptMessage if a segment begins with no batch."""
+    """Measure a log. OSError if the disk refuses to say how old a file is, CorruptMessage if a segment does not begin
+    with a batch."""
     first_dirty = first_dirty_offset(log, checkpoint)
     end_offset = _end_offset(log, first_dirty, now_ms)
     clean = cleanable = must_clean = 0
@@ -101,7 +103,7 @@ def _end_offset(log: PartitionLog, first_dirty: int, now_ms: int) -> int:
 
 
 def capture(log: PartitionLog, dirtiness: Dirtiness) -> CleanableLog:
-    """What a pass must know of the log, as it is now; the pass may then run in another thread."""
+    """Return the input of a pass over the log as it is now; the pass may then run in another thread."""
     segments = [segment for segment in log.segments if segment.base_offset < dirtiness.end_offset]
     return CleanableLog(
         filesystem=log.environment.filesystem,
@@ -120,7 +122,7 @@ def capture(log: PartitionLog, dirtiness: Dirtiness) -> CleanableLog:
 
 
 def must_roll(log: PartitionLog, now_ms: int) -> bool:
-    """Whether the active segment of this compacted log has been open longer than KIP-354 allows, appends or not: its
+    """Whether the active segment of this compacted log must be sealed for the sake of KIP-354, appends or not: its
     first record is older than `segment.ms` or `max.compaction.lag.ms`. Without a timestamp the age of the segment
     counts."""
     active = log.segments.active
@@ -131,7 +133,7 @@ def must_roll(log: PartitionLog, now_ms: int) -> bool:
 
 
 def next_roll_ms(log: PartitionLog) -> int | None:
-    """When `must_roll` will say so, unless it does now; None while the active segment is empty."""
+    """Return when `must_roll` becomes true; None while the active segment is empty."""
     active = log.segments.active
     if not active.size:
         return None
@@ -144,8 +146,10 @@ def _begun_ms(segment: Segment) -> int:
 
 
 def first_timestamp(segment: Segment) -> int:
-    """Of the segment's first record; -1 if it, or the batch it is in, has none. Costs one read of a few KiB, or, after
-    a delete horizon has taken the place of the base timestamp, of the first batch."""
+    """Return the timestamp of the segment's first record; -1 if it, or its batch, has none.
+
+    Reads a few KiB; or the first batch, if a delete horizon has taken the place of its base timestamp.
+    """
     for _, header in segment.headers(0):
         if header.is_log_append_time or header.magic < MAGIC or header.record_count == 0:
             return header.max_timestamp
@@ -164,9 +168,9 @@ def _first_record_timestamp(segment: Segment, header: BatchHeader) -> int:
 
 
 def delete_horizons(segments: Iterable[Segment]) -> list[int]:
-    """The delete horizons in these sealed segments, by their headers; each once, in order. Blocks.
+    """Return the delete horizons in the batch headers of these sealed segments, each once, in order. Blocks.
 
-    CorruptMessage if one of them is damaged.
+    CorruptMessage if a segment is damaged.
     """
     headers = (header for segment in segments for _, header in segment.headers(0))
     return sorted({header.base_timestamp for header in headers if header.has_delete_horizon})

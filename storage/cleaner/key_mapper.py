@@ -1,4 +1,4 @@
-"""Putting the keys of the dirty part of a log into a map."""
+"""Filling the offset map with the keys of the dirty part of a log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .segment_reader import SegmentReader, position_before
 
 
 class KeyMapper:
-    """Puts the keys of segments into a map."""
+    """Puts the keys of segments and their newest offsets into a map."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class KeyMapper:
         self._codec = BlockCodec(limits.record_bytes * BATCH_FACTOR)
 
     def map_segment(self, segment: Segment) -> int:
-        """Until its end, or until the map is full; how many bytes were read."""
+        """Map the keys of a segment until its end, or until the map is full; return how many bytes were read."""
         reader = SegmentReader(segment, self._limits.buffer_bytes, self._watch.on_bytes)
         start = position = position_before(segment, self._first_dirty_offset)
         while position < segment.size and not self._map.is_full:
@@ -42,7 +42,7 @@ class KeyMapper:
         return position - start
 
     def _map_chunk(self, reader: SegmentReader, chunk: bytes, position: int) -> int:
-        """The whole batches at the start of the chunk; how many bytes they have."""
+        """Map the whole batches at the start of the chunk; return how many bytes they have."""
         table, at = self._map.table, 0
         while not self._map.is_full:
             at = table.put_batches(chunk, at, self._first_dirty_offset, self._codec)
@@ -57,7 +57,7 @@ class KeyMapper:
         return at
 
     def _map_batch(self, header: BatchHeader, batch: bytes) -> None:
-        """A batch that is not simple."""
+        """Map the keys of a batch that is not simple."""
         if header.is_control:
             self._transactions.is_spent(header, batch)
         elif not self._transactions.is_aborted(header) and header.last_offset >= self._first_dirty_offset:

@@ -1,8 +1,8 @@
 """The newest offset of every key in the dirty part of a log, within a budget of memory.
 
-Only hashes of keys are kept, 24 bytes an entry. Two keys of one hash would lose data: SipHash with 128 bits and a
-secret drawn for each map makes that a matter of chance, about 10^-23 for a hundred million keys, also for someone who
-chooses keys in order to delete those of others.
+The map keeps hashes of keys, 24 bytes an entry. Two keys with one hash would lose data. SipHash with 128 bits and a
+secret drawn for each map leaves that to chance, about 10^-23 for a hundred million keys, even if an attacker chooses
+the keys.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ ENTRY_BYTES = 24
 
 
 class MapTooSmall(Exception):
-    """The budget has no room for a single key. The message names the setting to raise."""
+    """The budget has no room for one key. The message names the setting to raise."""
 
 
 class OffsetMap:
-    """Keys to offsets. Made for one pass, closed after it: then the memory is the system's again."""
+    """Keys to offsets, for one pass. `close` gives the memory back to the system."""
 
     def __init__(self, max_keys: int, *, budget_bytes: int, load_factor: float = 0.9, secret: bytes = b"") -> None:
-        """Room for `max_keys`, the most that the dirty records can need, or for as many as the budget
+        """Make room for `max_keys`, the most that the dirty records can need, or for as many as the budget in bytes
         (`log.cleaner.dedupe.buffer.size` by thread) and the load factor (`log.cleaner.io.buffer.load.factor`) allow.
 
-        MapTooSmall if that is none. `secret` is for tests.
+        Raises MapTooSmall if that is none. Tests give a `secret`.
         """
         affordable = budget_bytes // ENTRY_BYTES
         if int(affordable * load_factor) < 1:
@@ -48,7 +48,7 @@ class OffsetMap:
 
     @property
     def capacity(self) -> int:
-        """How many keys it takes."""
+        """Keys that the map takes."""
         return int(self.table.capacity)
 
     @property
@@ -62,24 +62,24 @@ class OffsetMap:
 
     @property
     def is_full(self) -> bool:
-        """A key found no room any more: what follows it is for the next pass."""
+        """Whether a key has found no room: the next pass takes the records from there on."""
         return bool(self.table.is_full)
 
     @property
     def latest_offset(self) -> int:
-        """Up to here the log has been looked at. A record beyond it stays, whatever its key."""
+        """The last offset that the map covers. A record beyond it stays, whatever its key."""
         return int(self.table.latest_offset)
 
     def reach(self, offset: int) -> None:
-        """There is nothing more to be looked at up to this offset."""
+        """Note that the map covers the log up to this offset."""
         self.table.latest_offset = max(self.table.latest_offset, offset)
 
     def put(self, key: bytes, offset: int) -> bool:
-        """Remember the offset instead of an earlier one; False if there is no room for the key."""
+        """Set the offset of the key; return False if there is no room for the key."""
         return bool(self.table.put(key, offset))
 
     def get(self, key: bytes) -> int:
-        """-1 for a key that is not there."""
+        """Return the offset of the key; -1 for a key that is not there."""
         return int(self.table.get(key))
 
     def close(self) -> None:

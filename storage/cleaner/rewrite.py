@@ -1,18 +1,18 @@
-"""A batch after cleaning: the bytes of what is left of it.
+"""The bytes of a batch after cleaning.
 
 | what is left                       | what is written                                                               |
 |------------------------------------|-------------------------------------------------------------------------------|
-| everything, as it was              | the same bytes (the caller's affair)                                          |
+| everything, as it was              | the same bytes (by the caller)                                                |
 | some records                       | same header and codec; counts, checksum and, with create time, the largest    |
 |                                    | timestamp anew; an earlier delete horizon stays                               |
 | tombstones, or an emptied marker,  | the same, with a delete horizon for base timestamp, attribute bit 6, and      |
 | for the first time                 | timestamp deltas from the horizon (KIP-534)                                   |
-| nothing, but it must not go        | its header: no records, no codec, no horizon, and the timestamps -1 and       |
-|                                    | largest as before                                                             |
+| no record, but the header stays    | the header: no records, no codec, no horizon, base timestamp -1, the largest  |
+|                                    | timestamp as before                                                           |
 
-Offsets, sequences, producer and leader epoch are never touched; that the first or last offset of a batch has no record
-is ordinary. Larger deltas may make a batch larger than max.message.bytes; nobody minds who reads. Messages of magic 0
-and 1 become batches of magic 2, as with Kafka 4.
+Offsets, sequences, producer and leader epoch stay; the first or last offset of a batch may have no record. Larger
+deltas may make a batch larger than max.message.bytes, which limits producers only. Messages of magic 0 and 1 become
+batches of magic 2, as in Kafka 4.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class Selection(NamedTuple):
     """Which records of a batch stay."""
 
     pieces: list[tuple[int, bytearray]]
-    """For each piece of its block: where the last whole record ends, and a verdict on each record in it."""
+    """For each piece of the block: where its last whole record ends, and a verdict on each of its records."""
     kept: int
-    """How many records stay."""
+    """Records that stay."""
     max_timestamp: int
-    """Theirs."""
+    """The largest timestamp of the records that stay."""
 
 
 class Rewritten(NamedTuple):
@@ -56,7 +56,7 @@ class Rewritten(NamedTuple):
 
 
 def emptied(header: BatchHeader) -> Rewritten:
-    """The batch without its records, for the sake of its offsets and its producer's sequence."""
+    """Return the header alone, which keeps the offsets and the producer's sequence."""
     return _finished(
         header._replace(
             magic=MAGIC,
@@ -71,7 +71,7 @@ def emptied(header: BatchHeader) -> Rewritten:
 def rebuilt(
     sieve: Any, block: Block, header: BatchHeader, selection: Selection, *, delete_horizon_ms: int | None = None
 ) -> Rewritten:
-    """The batch with the selected records only, at least one; with `delete_horizon_ms` it gets that horizon.
+    """Return the batch with the selected records, at least one; with `delete_horizon_ms` it gets that horizon.
 
     `sieve` is the module protocol.records.kernels.sieve.
     """
@@ -107,7 +107,8 @@ def rebuilt(
 
 
 def upgraded(header: BatchHeader, records: Sequence[Record], *, delete_horizon_ms: int | None = None) -> Rewritten:
-    """These records of a message of magic 0 or 1, at least one, as a batch of magic 2, with that horizon if any."""
+    """Return these records of a message of magic 0 or 1, at least one, as a batch of magic 2, with that horizon if
+    any."""
     batch = build_batch(
         records,
         base_offset=records[0].offset,

@@ -1,17 +1,17 @@
-"""Which log is cleaned next, and when there is one to be cleaned.
+"""Which log to clean next, and when the next one is due.
 
 A log is a candidate if its topic is compacted, its cleaning state is IDLE (cleaning_states.py) and no pass over it has
 failed. The cleaner picks one of the candidates:
 
-1. Logs with a record that has been waiting longer than `max.compaction.lag.ms` (KIP-354), whatever their dirty ratio:
-   by must-clean ratio, then by dirty ratio. (Apache Kafka cleans them too, but gives them no precedence.)
-2. Logs whose dirty ratio is above `min.cleanable.dirty.ratio`: the dirtiest.
-3. Logs in which the delete horizon of a tombstone or marker has passed (KIP-534), though nothing is dirty: the longest
-   overdue. Such passes of one log are at least the back-off apart, and ten times as long as its last one took. (In
-   Apache Kafka such records wait for the next dirty ones, for ever if there are none.)
+1. Logs with a record that has waited longer than `max.compaction.lag.ms` (KIP-354), whatever their dirty ratio: by
+   must-clean ratio, then by dirty ratio. (Apache Kafka cleans them too, without precedence.)
+2. Logs whose dirty ratio is above `min.cleanable.dirty.ratio`: the dirtiest first.
+3. Clean logs in which the delete horizon of a tombstone or marker has passed (KIP-534): the longest overdue first. Two
+   such passes over one log are at least the back-off apart, and ten times the duration of the last pass. (In Apache
+   Kafka such records wait for the next dirty ones, forever if there are none.)
 
-A pass that fails makes its log *uncleanable* until the broker starts again: nothing of it was lost, and the others go
-on. The bound of KIP-354 does not hold there; the gauges show it.
+A pass that fails makes its log *uncleanable* until the broker restarts. No record is lost, and the cleaner goes on with
+the other logs. The bound of KIP-354 does not hold for an uncleanable log; the gauges show it.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from .stats import NO_HORIZON, LastPasses, PassReport, Standing
 logger = logging.getLogger("kmini.storage.cleaner")
 
 _HORIZON_SPACING = 10
-"""A pass for horizons alone may take a tenth of the time."""
+"""Durations of the last pass that must go by before a pass for horizons alone: it takes a tenth of the time at most."""
 
 
 class Reason(enum.IntEnum):
-    """Why a log is picked; the greatest goes first."""
+    """Why a log is picked. The greatest goes first."""
 
     HORIZON = 1
     DIRTY = 2
@@ -50,7 +50,7 @@ class Reason(enum.IntEnum):
 
 
 class Job(NamedTuple):
-    """A log to be cleaned. It is IN_PROGRESS until `Schedule.ended`."""
+    """A log to clean. Its partition is IN_PROGRESS until `Schedule.ended`."""
 
     partition: TopicPartition
     log: PartitionLog
@@ -60,42 +60,42 @@ class Job(NamedTuple):
 
 
 Rank: TypeAlias = tuple[float, ...]
-"""A Reason, and how urgent it is; greater ones go first."""
+"""A Reason, and how urgent it is. Greater ranks go first."""
 
 
 @dataclass
 class _Memory:
-    """What is remembered of a partition's passes."""
+    """The results of a partition's passes."""
 
     horizon_ms: int | None = None
-    """The earliest delete horizon in the log, or earlier; NO_HORIZON if there is none; None if nobody has looked."""
+    """A lower bound of the delete horizons in the log; NO_HORIZON if it has none; None if the log was not scanned."""
     next_horizon_pass_ms: int = 0
     failure: str | None = None
 
 
 class Schedule:
-    """For the loop. Knows of the logs what it is told in each call, so that nobody has to tell it of changes."""
+    """For the loop. Each call gets the logs as they are then, so changes need not be reported."""
 
     def __init__(self, checkpoint: CleanerCheckpoint, *, backoff_ms: int) -> None:
         self.checkpoint = checkpoint
         self.backoff_ms = backoff_ms
-        """`log.cleaner.backoff.ms`; may be changed at any time."""
+        """`log.cleaner.backoff.ms`. May change at any time."""
         self.threads = 1
-        """`log.cleaner.threads`; likewise."""
+        """`log.cleaner.threads`. May change at any time."""
         self.states = CleaningStates()
         self.last_passes = LastPasses()
         self._memories: dict[TopicPartition, _Memory] = {}
         self._ranking: deque[TopicPartition] = deque()
-        """What is left of the last ranking, the best first."""
+        """The rest of the last ranking, the best first."""
         self._ranked_ms = 0
 
     # Picking
 
     def pick(self, logs: Mapping[TopicPartition, PartitionLog], now_ms: int) -> Job | None:
-        """The log to clean next, IN_PROGRESS from here on; None if there is none.
+        """Return the log to clean next, whose partition is IN_PROGRESS from here on; None if there is none.
 
-        To rank all logs takes a while if there are many. So they are ranked once and taken one after the other, each if
-        there still is a reason to, and ranked again when none is left, or a back-off later.
+        Ranking many logs takes a while. So a ranking is used until it is empty or a back-off old, and each log is
+        measured again when its turn comes.
         """
         if not 0 <= now_ms - self._ranked_ms < self.backoff_ms:
             self._ranking.clear()
@@ -115,7 +115,7 @@ class Schedule:
                 return None
 
     def _look_at(self, partition: TopicPartition, log: PartitionLog, now_ms: int) -> tuple[Rank, Dirtiness] | None:
-        """None if there is no reason to clean the log now, or it must not be."""
+        """Rank a log; None if there is no reason to clean it now, or if it must not be cleaned."""
         if not log.config.is_compacted or not self.states.is_idle(partition) or self._memory(partition).failure:
             return None
         dirtiness = self._assess(partition, log, now_ms)
@@ -123,7 +123,7 @@ class Schedule:
         return None if rank is None or dirtiness is None else (rank, dirtiness)
 
     def pick_this(self, partition: TopicPartition, log: PartitionLog, now_ms: int) -> Job | None:
-        """A job for this log, dirty or not; None if it is uncleanable. IllegalTransition unless it is idle."""
+        """Return a job for this log, dirty or not; None if it is uncleanable. IllegalTransition unless it is idle."""
         dirtiness = self._assess(partition, log, now_ms)
         if dirtiness is None or self._memory(partition).failure:
             return None
@@ -137,7 +137,7 @@ class Schedule:
         return ((partition, log) for partition, log in logs.items() if log.config.is_compacted and log.log_end_offset)
 
     def _assess(self, partition: TopicPartition, log: PartitionLog, now_ms: int) -> Dirtiness | None:
-        """None if the log cannot even be looked at: then it is uncleanable."""
+        """Measure a log; None if it cannot be measured, which makes it uncleanable."""
         noted = self.checkpoint.get(partition)
         try:
             dirtiness = assess(log, noted, now_ms)
@@ -150,7 +150,7 @@ class Schedule:
         return dirtiness
 
     def _correct(self, partition: TopicPartition, log: PartitionLog, noted: int, first_dirty_offset: int) -> None:
-        """The checkpoint cannot be right. Retention moves the start of a log beyond it; nothing else should."""
+        """Replace a checkpointed offset outside the log. Only retention should move the log start beyond it."""
         self.checkpoint.correct(partition, first_dirty_offset)
         if noted > log.log_end_offset or not log.config.is_deletable:
             logger.warning(
@@ -159,7 +159,7 @@ class Schedule:
             )
 
     def _rank(self, partition: TopicPartition, log: PartitionLog, dirtiness: Dirtiness, now_ms: int) -> Rank | None:
-        """Larger ones go first; None if there is no reason to clean the log."""
+        """The rank of a log; None if there is no reason to clean it."""
         if dirtiness.must_clean_bytes:
             return (Reason.MUST, dirtiness.must_clean_ratio, dirtiness.ratio)
         if dirtiness.cleanable_bytes and dirtiness.ratio > log.config.min_cleanable_dirty_ratio:
@@ -169,19 +169,19 @@ class Schedule:
             return (Reason.HORIZON, now_ms - memory.horizon_ms)
         return None
 
-    # What comes back
+    # The end of a job
 
     def ended(self, job: Job, report: PassReport | None, error: BaseException | None, now_ms: int) -> bool:
-        """The worker is done with the job: with a report, or with what failed, or with neither if it was stopped.
+        """Take the result of a worker: a report, or an error, or neither if the worker was stopped.
 
-        True if the checkpoint moved and is to be written (after what the pass wrote is on the disk).
+        Return whether the checkpoint moved and is to be written. (The segments of the pass are on the disk already.)
         """
         partition = job.partition
-        was_left_alone = self.states.done(partition)
+        has_completed = self.states.done(partition)
         if error is not None:
             self.fail(partition, error)
             return False
-        if report is None or not was_left_alone:
+        if report is None or not has_completed:
             return False
         memory = self._memory(partition)
         memory.horizon_ms = report.earliest_horizon_ms
@@ -192,42 +192,42 @@ class Schedule:
         return True
 
     def fail(self, partition: TopicPartition, error: BaseException) -> None:
-        """The log is uncleanable from now on."""
+        """Make the log uncleanable."""
         self._memory(partition).failure = str(error) or type(error).__name__
         logger.error("%s cannot be cleaned any more until the broker starts again: %s", partition, error)
 
     def note_horizon(self, partition: TopicPartition, horizon_ms: int | None) -> None:
-        """Somebody has looked for the earliest delete horizon of a log that was not cleaned since the start."""
+        """Note the earliest delete horizon of a log that was scanned for it; None for a log without any."""
         memory = self._memory(partition)
         if memory.horizon_ms is None:
             memory.horizon_ms = NO_HORIZON if horizon_ms is None else horizon_ms
 
     def without_horizon(self, logs: Mapping[TopicPartition, PartitionLog]) -> list[TopicPartition]:
-        """Compacted logs of which nobody knows whether horizons wait in them."""
+        """Compacted logs not yet scanned for delete horizons."""
         return [p for p, _ in self._compacted(logs) if p not in self._memories or self._memories[p].horizon_ms is None]
 
-    # What others do to logs
+    # Truncated and removed logs
 
     def on_truncation(self, partition: TopicPartition, log: PartitionLog) -> bool:
-        """The log was cut; True if the checkpoint moved and is to be written."""
+        """Note that the log was truncated; return whether the checkpoint moved and is to be written."""
         return self.checkpoint.lower(partition, log.segments.active.base_offset)
 
     def forget_all_but(self, partitions: Iterable[TopicPartition]) -> None:
-        """Logs that are gone: one of the same name begins afresh."""
+        """Forget all partitions but these: a new log of an old name begins anew."""
         known = set(partitions)
         self.states.forget_all_but(known)
         for partition in self._memories.keys() - known:
             del self._memories[partition]
             self.checkpoint.remove(partition)
 
-    # Seen from outside
+    # Metrics and time
 
     def failures(self) -> dict[TopicPartition, str]:
-        """Uncleanable partitions, and why."""
+        """Uncleanable partitions, with the reason."""
         return {partition: memory.failure for partition, memory in self._memories.items() if memory.failure}
 
     def standing(self, logs: Mapping[TopicPartition, PartitionLog], now_ms: int) -> Standing:
-        """What waits, and for how long, also of logs that are paused, being cleaned or uncleanable."""
+        """Measure all compacted logs, including those that are paused, being cleaned or uncleanable."""
         delay_ms, dirtiest, uncleanable, uncleanable_bytes = 0, 0.0, 0, 0
         for partition, log in self._compacted(logs):
             dirtiness = self._assess(partition, log, now_ms)
@@ -239,12 +239,12 @@ class Schedule:
         return Standing(delay_ms / 1000, 100 * dirtiest, uncleanable, uncleanable_bytes)
 
     def next_due_ms(self, logs: Mapping[TopicPartition, PartitionLog], now_ms: int) -> int | None:
-        """When time alone will next give the cleaner something to do: a roll, a bound, a minimum lag, a horizon. None
-        if that is never. It may be too early, never too late."""
+        """Return when time alone next gives the cleaner something to do: a roll, a bound, a minimum lag, a horizon;
+        None for never. The time may be too early, and is never too late."""
         times: list[int] = []
         for partition, log in self._compacted(logs):
             if not self._memory(partition).failure:
-                # What cannot be looked at is found to be uncleanable by the next `pick`.
+                # The next `pick` finds that a log that cannot be measured is uncleanable.
                 with contextlib.suppress(KafkaError, OSError):
                     times += self._times(partition, log)
         return min((time for time in times if time > now_ms), default=None)

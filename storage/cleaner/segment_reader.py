@@ -1,7 +1,7 @@
 """Reading a segment a buffer at a time: chunks that begin with a batch and hold at least one whole batch.
 
-Every checksum is verified, here or, of simple batches, by the sieve: a cleaning gives every batch that it changes a new
-one, and must not give a damaged record the right to be believed.
+Every checksum is verified, here or, for simple batches, by the sieve. A pass writes a new checksum for every batch that
+it changes; without the check, damaged records would get a valid one.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _DROPPED_BYTES = 1024 * 1024
 
 
 class SegmentReader:
-    """Reads one sealed segment. `on_read` is told of every read how many bytes it had; it may raise to stop.
+    """Reads one sealed segment. `on_read` gets the bytes of every read; it may raise to stop.
 
-    For the last time, if it `drops_behind`: then the system's memory for what was read goes to what is written.
+    With `drops_behind` the bytes read leave the page cache, which then has room for the bytes that the pass writes.
     """
 
     def __init__(
@@ -42,10 +42,10 @@ class SegmentReader:
         self._on_read = on_read
         self._drops_behind = drops_behind
         self._dropped = 0
-        """The bytes before are dropped. Only raised."""
+        """The bytes before this position have left the page cache. Only raised."""
 
     def chunk_at(self, position: int) -> bytes:
-        """The bytes from `position`, where a batch begins: as many as the buffer has, more if the batch is larger.
+        """Read from `position`, where a batch begins: as many bytes as the buffer has, more if the batch is larger.
 
         CorruptMessage if the file ends within the batch: a sealed segment ends with a whole one.
         """
@@ -65,9 +65,9 @@ class SegmentReader:
         return chunk
 
     def batch_at(self, chunk: bytes, at: int, position: int) -> BatchHeader | None:
-        """The header of the batch at `at` of the chunk that was read at `position`, its checksum verified.
+        """Return the header of the batch at `at` of the chunk that was read at `position`, its checksum verified.
 
-        None if it is not all in the chunk. CorruptMessage if it is damaged.
+        None if the chunk does not hold all of it. CorruptMessage if it is damaged.
         """
         left = len(chunk) - at
         if left < LOG_OVERHEAD + SMALLEST_MESSAGE or batch_size(chunk, at) > left:
@@ -89,7 +89,7 @@ class SegmentReader:
 
     @contextlib.contextmanager
     def naming(self, position: int) -> Iterator[None]:
-        """Say where the batch is that turns out to be damaged."""
+        """Name file and position if the body finds the batch damaged."""
         try:
             yield
         except (CorruptMessage, InvalidRecord) as error:
@@ -97,7 +97,7 @@ class SegmentReader:
 
 
 def position_before(segment: Segment, offset: int) -> int:
-    """A position at which a batch begins, at or before the one that holds `offset`."""
+    """Return a position at which a batch begins, at or before the batch that holds `offset`."""
     if offset <= segment.base_offset:
         return 0
     try:
@@ -107,7 +107,7 @@ def position_before(segment: Segment, offset: int) -> int:
 
 
 def last_offset(segments: Sequence[Segment]) -> int:
-    """Of the last batch in these segments; -1 if there is none."""
+    """Return the last offset of the last batch in these segments; -1 if there is none."""
     last = -1
     for segment in reversed(segments):
         if segment.size:

@@ -1,4 +1,4 @@
-"""What a pass did, and what the cleaner looks like from outside."""
+"""The report of a pass, and the cleaner's metrics."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ NO_HORIZON = MAX_LONG
 
 @dataclass
 class PassReport:
-    """One pass over one log. Grows while the pass runs; complete when it has ended."""
+    """One pass over one log. The pass fills it while it runs."""
 
     first_dirty_offset: int = 0
-    """Where it began to map keys."""
+    """Where the mapping of keys began."""
     end_offset: int = 0
-    """Up to here the log is clean now: the next pass begins there."""
+    """The log is clean below this offset; the next pass begins here."""
     started_ms: int = 0
-    """By the broker's clock. Delete horizons are counted from here."""
+    """By the broker's clock. Delete horizons count from here."""
     is_horizon_pass: bool = False
-    """Nothing was dirty; it ran because a delete horizon had passed."""
+    """Whether the log was clean and the pass ran because a delete horizon had passed."""
 
     keys: int = 0
-    """Distinct keys in the dirty part, as far as the map had room."""
+    """Keys in the map: the distinct keys in the dirty part, as far as the map had room."""
     map_bytes: int = 0
     map_utilization: float = 0.0
     mapped_bytes: int = 0
-    """Bytes of batches read to map keys."""
+    """Bytes of batches read to map their keys."""
     bytes_read: int = 0
     """Bytes of batches read to filter them."""
     bytes_written: int = 0
@@ -40,24 +40,24 @@ class PassReport:
 
     records_read: int = 0
     superseded: int = 0
-    """Records that had a later one with their key."""
+    """Records dropped because a later one has their key."""
     expired_tombstones: int = 0
-    """Tombstones whose delete horizon had passed."""
+    """Tombstones dropped because their delete horizon had passed."""
     aborted_records: int = 0
-    """Records of aborted transactions."""
+    """Records dropped with their aborted transactions."""
     keyless_records: int = 0
-    """Records without a key: nothing can ever be said of them, so they go."""
+    """Records dropped because they have no key: no later record can supersede them."""
     removed_markers: int = 0
-    """Control batches whose delete horizon had passed."""
+    """Control batches dropped because their delete horizon had passed."""
     tombstones_waiting: int = 0
-    """Tombstones that stay, for now."""
+    """Tombstones that stay until their delete horizon passes."""
     earliest_horizon_ms: int = NO_HORIZON
-    """When the first of the tombstones and markers that wait may go; NO_HORIZON if none waits that has one."""
+    """The earliest delete horizon of the tombstones and markers that stay; NO_HORIZON if none has one."""
     horizons_ms: Sequence[int] = ()
-    """All such times in the cleaned part, each once, in order. Told by the last report of a compaction that was asked
-    for: it costs another look at every batch, which passes in the background do without."""
+    """All delete horizons in the cleaned part, each once, in order. Only the last report of a compaction on request has
+    them, because they cost another walk over every batch."""
     seconds: float = 0.0
-    """By a stopwatch; waiting for the throttle included."""
+    """Duration of the pass, sleeps of the throttle included."""
 
     @property
     def records_kept(self) -> int:
@@ -68,11 +68,11 @@ class PassReport:
         return self.superseded + self.expired_tombstones + self.aborted_records + self.keyless_records
 
     def note_horizon(self, horizon_ms: int) -> None:
-        """Something that stays has this delete horizon."""
+        """Note the delete horizon of a batch that stays."""
         self.earliest_horizon_ms = min(self.earliest_horizon_ms, horizon_ms)
 
     def __str__(self) -> str:
-        """As in the broker's log."""
+        """The line in the broker's log."""
         megabytes = self.bytes_read / 1_048_576
         rate = megabytes / self.seconds if self.seconds else 0.0
         return (
@@ -86,7 +86,7 @@ class PassReport:
 
 
 class LastPasses:
-    """Kafka's metrics of what the cleaner has done: over the last passes, as many as there are threads."""
+    """Kafka's metrics of the cleaner, over the last passes, as many as there are threads."""
 
     def __init__(self) -> None:
         self._reports: deque[PassReport] = deque(maxlen=1)
@@ -98,12 +98,12 @@ class LastPasses:
 
     @property
     def max_buffer_utilization_percent(self) -> float:
-        """How full the fullest map was."""
+        """The utilization of the fullest map."""
         return 100 * max((report.map_utilization for report in self._reports), default=0.0)
 
     @property
     def recopy_percent(self) -> float:
-        """Of the bytes that were read, those that were written again."""
+        """Bytes written, as a percentage of the bytes read."""
         read = sum(report.bytes_read for report in self._reports)
         return 100 * sum(report.bytes_written for report in self._reports) / max(read, 1)
 
@@ -113,12 +113,12 @@ class LastPasses:
 
 
 class Standing(NamedTuple):
-    """How it stands with all compacted logs at one time."""
+    """Kafka's gauges over all compacted logs, at one time."""
 
     max_compaction_delay_secs: float
-    """For how long the record that waits longest has been waiting beyond `max.compaction.lag.ms` (KIP-354), whatever it
-    is that it waits for: an open transaction, a pause, an uncleanable log."""
+    """Seconds by which the longest wait of a record exceeds `max.compaction.lag.ms` (KIP-354), whatever delays it: an
+    open transaction, a pause, an uncleanable log."""
     max_dirty_percent: float
     uncleanable_partitions: int
     uncleanable_bytes: int
-    """What could be cleaned of them; all of a log that cannot even be looked at."""
+    """Cleanable bytes of the uncleanable logs; all bytes of a log that cannot be measured."""

@@ -1,4 +1,4 @@
-"""`log.cleaner.io.max.bytes.per.second`: what all threads of the cleaner read and write together."""
+"""`log.cleaner.io.max.bytes.per.second`: a limit on the bytes that all cleaner threads together read and write."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable
 
 _CHECK_SECONDS = 0.3
+"""Seconds between two checks of the rate."""
 
 
 class Throttle:
-    """Sleeps in whoever has passed the rate since the last look, which is at most every 300 ms. For any thread."""
+    """Makes a thread sleep that finds the rate exceeded. For any thread."""
 
     def __init__(
         self,
@@ -28,7 +29,7 @@ class Throttle:
         self._count = 0
 
     def on_bytes(self, count: int) -> None:
-        """So many were read or written. May sleep."""
+        """Count bytes that were read or written. May sleep."""
         with self._lock:
             self._count += count
             elapsed = self._seconds() - self._since

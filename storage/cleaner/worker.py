@@ -1,4 +1,4 @@
-"""A pass in a thread, and the swaps it asks the loop for.
+"""A pass in a thread, and the swaps that the loop does for it.
 
 thread                                   loop
 ------                                   ----
@@ -26,12 +26,13 @@ from .throttle import Throttle
 
 
 class CleaningWork:
-    """One job. After `run` there is a `report`, or an `error`, or neither: it was stopped, or the log has changed."""
+    """One job. After `run` it has a `report` or an `error`; neither if it was stopped, or if the log has changed."""
 
     def __init__(
         self, job: Job, now_ms: int, limits: Limits, throttle: Throttle, is_stopped: Callable[[], bool]
     ) -> None:
-        """`is_stopped` is asked in the thread, now and then: whether the partition is aborted, or the broker ends."""
+        """The thread calls `is_stopped` at every read and write: whether the partition is aborted, or the broker
+        stops."""
         self._job = job
         self._pass = Pass(job.range, now_ms, limits, self)
         self._throttle = throttle
@@ -45,7 +46,7 @@ class CleaningWork:
         self._throttle.on_bytes(count)
 
     def run(self, swap: Callable[[CleanedGroup], None]) -> None:
-        """Blocks. `swap` returns once the loop has done `swap_in`, and raises what that raised."""
+        """Run the pass. Blocks. `swap` returns once the loop has done `swap_in`, and raises the error of that."""
         log = self._job.range
         coming = list(log.segments)
         try:
@@ -60,17 +61,17 @@ class CleaningWork:
             self.report = self._pass.report
         except CleaningAborted:
             return
-        except KafkaStorageError as error:  # of the swap
+        except KafkaStorageError as error:  # from the swap
             self.error = error
-        except Exception as error:  # whatever it is, it is this log's alone
-            if not any(segment.is_deleted for segment in coming):  # else the log has changed, and is cleaned anew
+        except Exception as error:  # any error concerns this log only
+            if not any(segment.is_deleted for segment in coming):  # else a later pass cleans the changed log
                 self.error = error
 
 
 def swap_in(log: PartitionLog, group: CleanedGroup) -> None:
-    """Put the segment in the place of its sources. On the loop. KafkaStorageError if the disk refuses.
+    """Put the segment in the place of its sources, on the loop.
 
-    CleaningAborted if they are no longer what they were: the log was truncated, or deleted from.
+    KafkaStorageError if the disk refuses. CleaningAborted if the log has lost a source: by truncation or deletion.
     """
     sealed = [*log.segments][:-1]
     if not all(source in sealed for source in group.sources):
