@@ -1,9 +1,9 @@
-"""Work that may block for long, prepared where the logs live and done elsewhere.
+"""Work that may block for long: prepared on the loop, done in a thread.
 
-A log never waits for the disk on its own: whatever syncs, or writes files that no reader needs yet, it hands over as
-`BackgroundWork`. Its owner runs `run` in any thread, and then `finish` where the logs live (the event loop). The
-ownership rule: `run` touches only what was captured when the work was made (files, sealed indexes, bytes), never the
-log; `finish` alone changes the log. Work of one log may overlap and finish in any order.
+A log never waits for the disk. It hands over every sync, and every write of a file that no reader needs yet, as
+`BackgroundWork`. The owner of the logs calls `run` in any thread, and then `finish` on the loop. `run` uses only what
+was captured when the work was made (files, sealed indexes, bytes), never the log; only `finish` changes the log. Pieces
+of work of one log may overlap and finish in any order.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ logger = logging.getLogger("kmini.storage")
 
 class BackgroundWork(Protocol):
     def run(self) -> None:
-        """Do what blocks. Never raises for a failing disk: it is remembered for `finish`."""
+        """Do the blocking part. Keeps an error of the disk for `finish`."""
 
     def finish(self) -> None:
-        """Make the outcome part of the log. KafkaStorageError if the disk failed."""
+        """Apply the outcome to the log. KafkaStorageError if the disk failed."""
 
 
 class Deletions:
-    """Files and directories that wait for `file.delete.delay.ms` to pass before they are removed.
+    """Files and directories that are removed once `file.delete.delay.ms` has passed.
 
-    Safe to use from any thread: things are added where the logs live, and removed wherever blocking is allowed. What
-    is still waiting at shutdown carries a name that start-up recognises, so nothing is written down.
+    Any thread may use it: the loop adds paths, threads that may block remove them. The queue is in memory only: the
+    paths that a shutdown leaves have names that the next start recognises.
     """
 
     def __init__(self, filesystem: FileSystem) -> None:
@@ -54,7 +54,7 @@ class Deletions:
                 heapq.heappush(self._waiting, (due_ms, path))
 
     def delete_due(self, now_ms: int) -> int:
-        """Remove what is due; returns how many. What cannot be removed is logged and left to the next start. Blocks."""
+        """Remove the paths that are due; return how many. The next start removes those that fail here. Blocks."""
         count = 0
         while True:
             with self._lock:

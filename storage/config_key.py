@@ -1,4 +1,4 @@
-"""What a table of settings is made of: keys with their types and rules, and classes that are such tables.
+"""Tables of settings: keys with types and rules, and the base class of the tables.
 
 A table is a class whose annotated attributes are its keys; the attribute `retention_ms` is the key `retention.ms`:
 
@@ -21,11 +21,11 @@ MAX_INT = 2**31 - 1
 MAX_LONG = 2**63 - 1
 
 _SHOWN_LENGTH = 100
-"""Characters that messages show of what a client sent."""
+"""Characters of a client's text that a message shows, at most."""
 
 
 class ConfigType(NamedTuple):
-    """How a value is written. `parse` takes the trimmed text and raises ValueError saying what was expected."""
+    """A type of values. `parse` takes the trimmed text; its ValueError says what was expected."""
 
     name: str
     """As in Kafka's documentation, in small letters. LIST and SET have the same one."""
@@ -66,7 +66,7 @@ def _parse_double(text: str) -> float:
 
 
 def split_list(text: str) -> tuple[str, ...]:
-    """The trimmed items of a comma-separated list; nothing at all is the empty list."""
+    """Return the trimmed items of a comma-separated list; an empty text is an empty list."""
     return tuple(item.strip() for item in text.split(",")) if text else ()
 
 
@@ -89,13 +89,13 @@ LONG = ConfigType("long", _integer_parser(64), str)
 DOUBLE = ConfigType("double", _parse_double, _text_of_double)
 LIST = ConfigType("list", split_list, ",".join)
 PASSWORD = ConfigType("password", str, str)
-"""A text that nobody is shown: it has no text of its own in answers, messages or files."""
+"""A secret text: answers, messages and files leave it out."""
 SET = ConfigType("list", _parse_set, ",".join)
-"""A list in which repetitions mean nothing, and an item has at least one character (KIP-1161)."""
+"""A list without repetitions and without empty items (KIP-1161)."""
 
 
 class Rule(NamedTuple):
-    """Which values of its type a key allows; `text` completes the sentence "<key> ..."."""
+    """The values of its type that a key allows; `text` completes the sentence "<key> ..."."""
 
     text: str
     allows: Callable[[Any], bool]
@@ -121,7 +121,7 @@ def each_of(*choices: str) -> Rule:
 
 
 def any_rule(*rules: Rule) -> Rule:
-    """Allows what one of the rules allows."""
+    """Return a rule that allows a value if one of the rules does."""
     return Rule(" or ".join(rule.text for rule in rules), lambda value: any(rule.allows(value) for rule in rules))
 
 
@@ -152,20 +152,20 @@ class ConfigKey:
 
     name: str
     attribute: str
-    """Its attribute in the table; a key that stands in no table has none."""
+    """The attribute of the table; a key outside of tables has none."""
     type: ConfigType
     default: Any
-    """A value, not its text; None where the key has no value unless one is given."""
+    """A value, not its text; None if the key has no value unless one is given."""
     rule: Rule
     doc: str
     broker_keys: tuple[str, ...]
     """For a topic key: the broker keys that give its default, the strongest (and finest unit) first."""
     dynamic: str
-    """Whether it can change while the broker runs: READ_ONLY, or CLUSTER_WIDE (for one broker, or for all at once)."""
+    """READ_ONLY, or CLUSTER_WIDE if it can change while the broker runs, for one broker or for all at once."""
     differs: str
-    """Why kmini's default or rule is not Kafka's; empty where it is."""
+    """Why kmini's default or rule differs from Kafka's; empty if it does not."""
     no_effect: str
-    """Why the value, though accepted, stored and told, changes nothing here; empty where it does what it says."""
+    """Why the value is accepted, stored and described, but has no effect; empty if it has one."""
     section: str
     """The heading above this line where the table is printed; empty for none."""
 
@@ -192,9 +192,9 @@ class ConfigKey:
         self.name = attribute.replace("_", ".")
 
     def parse(self, text: str, *, may_be_unset: bool = True) -> Any:
-        """The value that `text` stands for; with `may_be_unset`, None for no text where None is the default.
+        """Return the value of `text`. With `may_be_unset`, an empty text is None if that is the default.
 
-        Raises ValueError naming key, value and rule.
+        Raises ValueError, which names key, value and rule.
         """
         text = text.strip()
         if not text and self.default is None and may_be_unset:
@@ -210,11 +210,11 @@ class ConfigKey:
 
     @property
     def is_secret(self) -> bool:
-        """Whether its value is for nobody to see."""
+        """Whether its value must not be shown."""
         return self.type is PASSWORD
 
     def text(self, value: Any) -> str | None:
-        """`value` as it would be written in a properties file; None for no value, and for a secret."""
+        """Return `value` as in a properties file; None for no value, and for a secret."""
         return None if value is None or self.is_secret else self.type.text(value)
 
     def __repr__(self) -> str:
@@ -260,7 +260,7 @@ class Settings:
             delattr(cls, line.attribute)
 
     def __init__(self, **values: Any) -> None:
-        """The table's defaults, except for `values`, which are given by attribute name and not checked again."""
+        """Take the table's defaults, except for `values`, given by attribute name. They are not checked again."""
         mine = self.__dict__
         for line in self.KEYS.values():
             mine[line.attribute] = line.default
@@ -270,11 +270,11 @@ class Settings:
             mine[attribute] = value
 
     def replace(self, **values: Any) -> "Self":
-        """A copy in which `values`, given by attribute name, are different."""
+        """Return a copy with these `values`, given by attribute name."""
         return type(self)(**{**self._values(), **values})
 
     def _values(self) -> dict[str, Any]:
-        """What the constructor takes to make an equal copy."""
+        """The arguments of the constructor for an equal copy."""
         return self.__dict__
 
     def value_of(self, key: ConfigKey) -> Any:
@@ -294,13 +294,13 @@ class Settings:
 
 
 def shorten(text: str) -> str:
-    """`text` on one line, escaped and cut: it may come from a client."""
+    """Return `text` on one line, escaped and cut: it may come from a client."""
     shown = text if text.isprintable() else ascii(text)[1:-1]
     return shown if len(shown) <= _SHOWN_LENGTH else shown[: _SHOWN_LENGTH - 1] + "…"
 
 
 def closest(name: str, known: Iterable[str]) -> str:
-    """` (did you mean ...?)` when one of the known names is near, else nothing."""
+    """Return ` (did you mean ...?)` if one of the known names is near, else an empty text."""
     from difflib import get_close_matches
 
     near = get_close_matches(name[:100], list(known), n=1, cutoff=0.75)

@@ -1,4 +1,4 @@
-"""Every name below a data directory, formatted and parsed here and nowhere else.
+"""Every name below a data directory. This module formats and parses all of them.
 
     DATA_DIR/kmini.db                       topics, ids, configs (broker/controller/database.py)
     DATA_DIR/.lock
@@ -8,7 +8,7 @@
             00000000000000000042.log        a segment whose first offset is 42, or would be
         orders-0.<32 hex>-delete/           a log that is to be deleted
 
-Parsing is strict: what does not have exactly one of these forms is None to a parser, and none of our business.
+Parsing is strict: a parser returns None for a name that does not have exactly one of these forms.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 META_PROPERTIES = "meta.properties"
 RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
 LOG_START_OFFSET_CHECKPOINT = "log-start-offset-checkpoint"
-"""The name Kafka released."""
+"""Kafka's name of the file."""
 LOG_BEGIN_OFFSET_CHECKPOINT = "log-begin-offset-checkpoint"
-"""The name KIP-107 gives the same file; written as well."""
+"""The name of the same file in KIP-107. Both are written."""
 HIGH_WATERMARK_CHECKPOINT = "replication-offset-checkpoint"
 CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
@@ -41,14 +41,14 @@ TIME_INDEX = ".timeindex"
 TRANSACTION_INDEX = ".txnindex"
 PRODUCER_SNAPSHOT = ".snapshot"
 SEGMENT_KINDS = (LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX)
-"""What a segment consists of. A snapshot has a base offset too, but need not belong to a segment."""
+"""The files of a segment. A producer snapshot has a base offset as well, but need not belong to a segment."""
 
 DELETED = ".deleted"
-"""Suffix: to be removed once nobody can be reading it any more."""
+"""Suffix of a file that is removed after `file.delete.delay.ms`."""
 CLEANED = ".cleaned"
-"""Suffix: being written by the cleaner; worthless after a crash."""
+"""Suffix of a file that the cleaner is writing; worthless after a crash."""
 SWAP = ".swap"
-"""Suffix: complete, about to replace what it was made from; finished after a crash."""
+"""Suffix of a complete file that is about to replace its sources; a start after a crash finishes that."""
 
 _OF_OPERATING_SYSTEMS = frozenset(
     {"lost+found", "System Volume Information", "$RECYCLE.BIN", "Thumbs.db", "desktop.ini", "@eaDir"}
@@ -76,7 +76,7 @@ class PartitionDirectory(NamedTuple):
     """A parsed directory name such as orders-0 or orders-0.1f…-delete."""
 
     topic_partition: TopicPartition | None
-    """None where a long topic name was cut so far that its partition is lost (marked directories only)."""
+    """None if a long topic name was cut so far that the partition is lost (marked directories only)."""
     mark: str = ""
     """"delete", "future", "stray" or nothing."""
     unique: str = ""
@@ -100,9 +100,9 @@ def partition_directory(topic_partition: TopicPartition) -> str:
 
 
 def deleted_partition_directory(topic_partition: TopicPartition, unique: bytes) -> str:
-    """The name of a log marked for deletion. `unique` is 16 random bytes: a topic may be deleted more than once.
+    """Return the name of a log marked for deletion. `unique` is 16 random bytes: a topic may be deleted more than once.
 
-    The topic is cut where the name would become longer than a file system allows, as in Kafka.
+    The topic is cut if the name would be longer than a file system allows, as in Kafka.
     """
     end = f"-{topic_partition.partition}.{unique.hex()}-delete"
     return topic_partition.topic[: _MAX_NAME - len(end)] + end
@@ -117,8 +117,8 @@ def parse_partition_directory(name: str) -> PartitionDirectory | None:
 
 
 def is_harmless(name: str) -> bool:
-    """Whether this entry may lie in a directory that counts as empty: a hidden file, what operating systems leave in
-    every volume, or a file that kmini or SQLite kept beside a `kmini.db` that is gone."""
+    """Whether a directory that has this entry may count as empty: a hidden file, an entry that operating systems make
+    in every volume, or a file that kmini or SQLite kept beside a `kmini.db` that is gone."""
     return name.startswith((".", DATABASE)) or name in _OF_OPERATING_SYSTEMS
 
 

@@ -1,7 +1,7 @@
-"""What of a log is on the disk, and how the rest gets there.
+"""Flushing a log: which part of it is on the disk, and how the rest gets there.
 
-A roll, `flush.messages`, `flush.ms`, the recovery point checkpoint and a clean shutdown all do the same thing: they
-make a FlushWork, run it where blocking is allowed, and finish it where the log lives.
+A roll, `flush.messages`, `flush.ms`, the recovery point checkpoint and a clean shutdown all make a FlushWork, run it in
+a thread, and finish it on the loop.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .segments import Segments
 
 
 class DiskState:
-    """What a log knows of what is on the disk. Belongs to the thread of its log."""
+    """Which part of a log is on the disk. Belongs to the thread of its log."""
 
     __slots__ = (
         "_directory",
@@ -43,7 +43,7 @@ class DiskState:
     recovery_point: int
     """See PartitionLog.recovery_point."""
     is_abandoned: bool
-    """The log is being deleted: flushes still under way count for nothing, and may fail."""
+    """Whether the log is being deleted: flushes still under way have no effect, and may fail."""
 
     def __init__(
         self,
@@ -62,10 +62,10 @@ class DiskState:
         self.is_abandoned = False
         self.last_flush_ms = now_ms()
         self._saved_epochs = saved_epochs
-        """What leader-epoch-checkpoint holds, or held when the log was loaded."""
+        """The entries of leader-epoch-checkpoint, as written last or as loaded."""
         self._names_given = 1
         self._names_on_disk = 1 if names_are_on_disk else 0
-        """Of the first so many new names it is known that they are on the disk; a log begins with one."""
+        """New names, counted from the first, that are on the disk. A log begins with one new name."""
         self._truncations = 0
         self._progress = SyncProgress()
 
@@ -87,11 +87,12 @@ class DiskState:
         return flush_ms < MAX_LONG and unflushed > 0 and self._now_ms() - self.last_flush_ms >= flush_ms
 
     def on_new_name(self) -> None:
-        """A file was created or renamed: the next flush syncs the directory."""
+        """Note that a file was created or renamed: the next flush syncs the directory."""
         self._names_given += 1
 
     def on_truncation(self, end_offset: int) -> None:
-        """The log was cut at `end_offset`: flushes under way prove nothing about what is appended there now."""
+        """Note that the log was truncated to `end_offset`: flushes under way say nothing about records appended there
+        later."""
         self._truncations += 1
         self._names_given += 1
         self.recovery_point = min(self.recovery_point, end_offset)
@@ -105,9 +106,9 @@ class DiskState:
         snapshot: str | None = None,
         is_closing: bool = False,
     ) -> FlushWork:
-        """The work of putting everything below the log end on the disk; see PartitionLog.flush_work.
+        """Return the work of putting everything below the log end offset on the disk; see PartitionLog.flush_work.
 
-        The indexes of the active segment are left to recovery, unless the log `is_closing`.
+        Leaves the indexes of the active segment to recovery, unless the log `is_closing`.
         """
         unflushed: list[Segment] = []
         for segment in reversed(segments):
@@ -127,7 +128,7 @@ class DiskState:
         return FlushWork(self._filesystem, self._directory, scope, self._progress, self._finished)
 
     def _finished(self, work: FlushWork) -> None:
-        """What a flush came to. After a truncation it proves nothing, and a deleted log has nothing to lose."""
+        """Apply the outcome of a flush, unless the log was truncated or deleted meanwhile."""
         scope = work.scope
         if self.is_abandoned:
             return
@@ -145,46 +146,47 @@ class DiskState:
 
 
 class FlushScope(NamedTuple):
-    """What a flush puts on the disk, captured where the log lives."""
+    """The files that a flush puts on the disk, captured on the loop."""
 
     upto: int
-    """Records below this offset; later ones may or may not be included."""
+    """The flush covers every record below this offset, and may cover later ones."""
     segments: Sequence[Segment]
-    """Those that may hold something that is not on the disk, the oldest first."""
+    """The segments that may not be on the disk in full, the oldest first."""
     with_indexes: Sequence[Segment]
-    """Those among them whose indexes have to be written too; nobody appends to them."""
+    """The sealed ones among them whose indexes are to be written too."""
     snapshot: str | None
-    """The path of a producer snapshot that is written but not synced."""
+    """The path of a producer snapshot that is written and not synced."""
     epochs: tuple[EpochEntry, ...] | None
-    """The leader epochs, if their checkpoint is out of date."""
+    """The leader epochs, unless their checkpoint is up to date."""
     names_given: int
-    """How many new names the log had made when this was captured; 0 if all of them are on the disk."""
+    """New names that the log had made at this time; 0 if all of them are on the disk."""
     truncations: int
-    """How often the log had been truncated."""
+    """Truncations of the log until then."""
 
 
 class SyncProgress:
-    """What the flushes of one log have synced, in whatever threads they ran, one at a time: changed under `lock`."""
+    """The progress of all flushes of one log, whatever their threads. They run one at a time and change it under
+    `lock`."""
 
     __slots__ = ("error", "lock", "truncations", "upto")
 
     def __init__(self) -> None:
         self.lock = Lock()
         self.error: Exception | None = None
-        """A sync that failed: whatever is synced later may stand on a hole."""
+        """The error of a sync: records synced later may follow a hole."""
         self.truncations = 0
         self.upto = 0
-        """What is below was synced since the log was truncated for the `truncations`-th time."""
+        """Offset below which everything was synced since the `truncations`-th truncation of the log."""
 
 
 class FlushWork:
-    """Makes a log survive power loss up to an offset. A BackgroundWork.
+    """Makes a log survive a power loss up to an offset. A BackgroundWork.
 
     While one runs others queue up, if many producers wait for flush.messages=1; the next one syncs for all of them.
 
-    It may fail in two ways. If there is no room for an index or a checkpoint, nothing is lost, and the next flush may
-    succeed. If a sync fails, the system may have dropped what it had accepted, whatever it says next time: no flush of
-    this log succeeds any more, and nothing is appended over the hole.
+    It may fail in two ways. Without room for an index or a checkpoint, nothing is lost, and the next flush may succeed.
+    After a failed sync the system may have dropped records that it had accepted, whatever the next sync returns: no
+    flush of this log succeeds any more, and no record is appended after the hole.
     """
 
     __slots__ = ("_directory", "_filesystem", "_finished", "_progress", "error", "scope")
@@ -226,7 +228,7 @@ class FlushWork:
         progress.truncations, progress.upto = scope.truncations, scope.upto
 
     def _is_done_already(self) -> bool:
-        """Whether another flush, which began after this one was asked for, has synced all that it is about."""
+        """Whether another flush, which began after this one was made, has synced all that this one covers."""
         scope, progress = self.scope, self._progress
         more_than_records = scope.with_indexes or scope.snapshot or scope.epochs is not None or scope.names_given
         return not more_than_records and progress.truncations == scope.truncations and progress.upto >= scope.upto
@@ -257,14 +259,14 @@ class FlushWork:
             self._filesystem.sync_directory(os.path.dirname(self._directory))
 
     def _sync_file(self, path: str) -> None:
-        """Nothing is lost if it is gone: a snapshot that retention took, an id that was never written down."""
+        """Sync a file, if it exists: retention may have deleted the snapshot, and a log may lack its id."""
         with contextlib.suppress(FileNotFoundError), contextlib.closing(self._filesystem.open(path)) as file:
             file.sync()
 
 
 @contextlib.contextmanager
 def _unless_deleted(segment: Segment) -> Iterator[None]:
-    """What becomes of a segment that has left its log meanwhile is nobody's concern."""
+    """Ignore errors of a segment that has left its log meanwhile."""
     try:
         yield
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Which leader epoch began at which offset of a partition: how replicas find out where they part (KIP-101, KIP-279)."""
+"""The start offset of each leader epoch of a partition: replicas find by them where they diverge (KIP-101, KIP-279)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 UNDEFINED_EPOCH = -1
 UNDEFINED_OFFSET = -1
+"""Answers of OffsetsForLeaderEpoch that say that an epoch is not known."""
 
 
 class EpochEntry(NamedTuple):
@@ -16,18 +17,18 @@ class EpochEntry(NamedTuple):
 
 
 class LeaderEpochs:
-    """Sorted (epoch, start offset) entries, both strictly increasing. In memory; the log's owner keeps the file.
+    """Sorted (epoch, start offset) entries, both strictly increasing. In memory; the next flush writes the file.
 
-    Raised by `assign` alone: at an append that carries a new epoch, and when this broker becomes leader. Lowered by
-    truncation from either end. Every method that changes something returns whether it did: then the checkpoint
-    `leader-epoch-checkpoint` must be written from `entries`.
+    Only `assign` adds entries: at an append that carries a new epoch, and when this broker becomes leader. Truncation
+    from either end removes them. Every method that may change entries returns whether it did: then
+    `leader-epoch-checkpoint` must be written from `entries`. (Apache Kafka: LeaderEpochFileCache.)
     """
 
     __slots__ = ("entries",)
 
     def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
         self.entries: tuple[EpochEntry, ...] = ()
-        """Immutable, replaced as a whole: may be handed to a thread that writes it."""
+        """Immutable, replaced as a whole, so that a thread may write it."""
         for epoch, start_offset in entries:
             self.assign(epoch, start_offset)
 
@@ -36,7 +37,7 @@ class LeaderEpochs:
 
     @property
     def latest_epoch(self) -> int:
-        """-1 when none is known."""
+        """-1 if none is known."""
         return self.entries[-1].epoch if self.entries else UNDEFINED_EPOCH
 
     @property
@@ -48,12 +49,14 @@ class LeaderEpochs:
         return self.entries[0] if self.entries else None
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Note that `epoch` begins at `start_offset`; entries that contradict it go.
+        """Let `epoch` begin at `start_offset`, and remove the entries that contradict it.
 
-        No effect if it is the latest epoch already and began at or before that offset.
+        No effect if `epoch` is the latest one and began at or before that offset.
         """
         if epoch < 0 or start_offset < 0:
-            raise ValueError(f"no leader epoch begins so: epoch {epoch}, offset {start_offset}")
+            raise ValueError(
+                f"negative leader epoch or start offset: {epoch}, {start_offset}"
+            )
         latest = self.latest_entry
         if latest is not None and epoch == latest.epoch and start_offset >= latest.start_offset:
             return False
@@ -64,14 +67,14 @@ class LeaderEpochs:
         return True
 
     def truncate_from_end(self, end_offset: int) -> bool:
-        """The log now ends at `end_offset`: epochs that began there or later never did."""
+        """Remove the epochs that began at `end_offset`, where the log ends now, or later."""
         kept = self.entries[: bisect_left(self.entries, end_offset, key=_start_offset)]
         changed = len(kept) < len(self.entries)
         self.entries = kept
         return changed
 
     def truncate_from_start(self, start_offset: int) -> bool:
-        """The log now starts at `start_offset`: the epoch that holds it begins there, those before it are forgotten."""
+        """Let the epoch that holds `start_offset`, where the log starts now, begin there; remove those before it."""
         count = bisect_right(self.entries, start_offset, key=_start_offset)
         if not count or (count == 1 and self.entries[0].start_offset == start_offset):
             return False
@@ -79,20 +82,20 @@ class LeaderEpochs:
         return True
 
     def clear(self) -> bool:
-        """Forget everything: the log was emptied, or written in a format that knows no epochs."""
+        """Remove all entries: the log was emptied, or its format has no epochs."""
         changed = bool(self.entries)
         self.entries = ()
         return changed
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """Where `epoch` ended, as (epoch, end offset): the question of OffsetsForLeaderEpoch.
+        """Return (epoch, end offset) of `epoch`: the answer of OffsetsForLeaderEpoch.
 
-        | asked for                      | answer                                                          |
+        | requested                      | answer                                                          |
         |--------------------------------|-----------------------------------------------------------------|
         | -1                             | (-1, -1)                                                        |
         | the latest                     | (it, log end offset)                                            |
-        | one beyond all we know         | (-1, -1)                                                        |
-        | one before all we know         | (it, start of the first)                                        |
+        | one above all entries          | (-1, -1)                                                        |
+        | one below all entries          | (it, start of the first)                                        |
         | any other                      | (greatest known at or below it, start of the next one above it) |
         """
         if epoch == UNDEFINED_EPOCH:

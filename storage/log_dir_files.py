@@ -1,4 +1,4 @@
-"""The small files that say whose a directory is: partition.metadata, meta.properties, the clean-shutdown marker."""
+"""The small files of a log directory: meta.properties, partition.metadata, and the clean-shutdown marker."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ from .filesystem import FileSystem, write_atomically
 
 
 class CorruptMetadata(Exception):
-    """The file does not say what it must. The message names the file and what is wrong."""
+    """The file lacks an entry, or has a wrong one. The message names the file and the fault."""
 
 
 class LaterMetadata(CorruptMetadata):
-    """The file has a later version than ours, so another program wrote it on purpose."""
+    """The file has a later version than this program writes: another program wrote it on purpose."""
 
 
 class MetaProperties(NamedTuple):
-    """Whose a log directory is. A broker must not start on another cluster's or another broker's."""
+    """The owner of a log directory. A broker must not start on the directory of another broker or cluster."""
 
     node_id: int
     cluster_id: str
     directory_id: bytes = ZERO_UUID
-    """All zeros in a directory of a broker before Kafka 3.7, which knew none."""
+    """All zeros in a directory of a broker before Kafka 3.7."""
 
 
 def read_partition_metadata(filesystem: FileSystem, directory: str) -> bytes | None:
-    """The topic id of the log in this directory; None if the file is missing (the log is older than topic ids)."""
+    """Return the topic id of the log in this directory; None if the file is missing (the log is older than topic
+    ids)."""
     path = os.path.join(directory, PARTITION_METADATA)
     try:
         entries = _entries(path, filesystem.read(path), separator=":")
@@ -44,19 +45,20 @@ def read_partition_metadata(filesystem: FileSystem, directory: str) -> bytes | N
 
 
 def write_partition_metadata(filesystem: FileSystem, directory: str, topic_id: bytes) -> None:
-    """On the disk when it returns. Blocks."""
+    """Write the file; it is on the disk when this returns. Blocks."""
     write_atomically(filesystem, os.path.join(directory, PARTITION_METADATA), encode_partition_metadata(topic_id))
 
 
 def encode_partition_metadata(topic_id: bytes) -> bytes:
-    """The content of the file; for a new partition, which is not synced before it holds something."""
+    """Return the content of the file, for a new partition, whose files are not synced before its first flush."""
     if topic_id == ZERO_UUID:
-        raise ValueError("the zero id is no topic's")
+        raise ValueError("a topic cannot have the zero id")
     return f"version: 0\ntopic_id: {format_uuid(topic_id)}".encode()
 
 
 def read_meta_properties(filesystem: FileSystem, log_directory: str) -> MetaProperties | None:
-    """None if the file is missing: a new directory. Reads version 1, and version 0 of brokers that used ZooKeeper.
+    """Return the entries; None if the file is missing, as in a new directory. Reads version 1, and version 0 of brokers
+    that used ZooKeeper.
 
     Raises LaterMetadata or CorruptMetadata for other files.
     """
@@ -80,7 +82,7 @@ def read_meta_properties(filesystem: FileSystem, log_directory: str) -> MetaProp
 
 
 def write_meta_properties(filesystem: FileSystem, log_directory: str, meta: MetaProperties) -> None:
-    """On the disk when it returns. Blocks."""
+    """Write the file; it is on the disk when this returns. Blocks."""
     lines = ["version=1", f"node.id={meta.node_id}", f"cluster.id={meta.cluster_id}"]
     if meta.directory_id != ZERO_UUID:
         lines.append(f"directory.id={format_uuid(meta.directory_id)}")
@@ -89,16 +91,16 @@ def write_meta_properties(filesystem: FileSystem, log_directory: str, meta: Meta
 
 
 def write_clean_shutdown(filesystem: FileSystem, log_directory: str, broker_epoch: int = -1) -> None:
-    """Say that every log was flushed and closed. The last write of a shutdown. Kafka's controller believes it of the
-    epoch that it knows the broker by (KIP-966); kmini has none."""
+    """Write the marker that every log was flushed and closed: the last write of a shutdown. Kafka's controller accepts
+    it for the broker's epoch (KIP-966); kmini has none."""
     text = f'{{"version":0,"brokerEpoch":{broker_epoch}}}'
     write_atomically(filesystem, os.path.join(log_directory, CLEAN_SHUTDOWN), text.encode())
 
 
 def take_clean_shutdown(filesystem: FileSystem, log_directory: str) -> bool:
-    """Whether the last shutdown was clean; removes the marker, durably, before anything is written after it.
+    """Return whether the last shutdown was clean. Removes the marker, durably, before any other write.
 
-    The marker's existence is the message: older brokers wrote it empty.
+    The marker counts whatever its content: older brokers wrote it empty.
     """
     try:
         filesystem.remove(os.path.join(log_directory, CLEAN_SHUTDOWN))

@@ -1,7 +1,7 @@
 """Walking over a log file: batches, back to back, from a position at which one begins.
 
-This believes sizes as far as the file goes, and no further: what is announced reserves nothing. Messages of magic 0 and
-1, in files that an old Kafka wrote, are batches too (see protocol.records.old_formats.messages).
+An announced size counts only if the file has that many bytes, and reserves no memory. Messages of magic 0 and 1, in
+files of an old Kafka, count as batches (see protocol.records.old_formats.messages).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from ..protocol.records.batch import (
 
 _SMALLEST = LOG_OVERHEAD + SMALLEST_MESSAGE
 _HEADER_CHUNK = 4096
-"""Read at a time when only headers matter: about one index interval."""
+"""Bytes of one read when only headers are needed: about one index interval."""
 _BATCH_CHUNK = 1 << 20
-"""Read at a time when every byte matters."""
+"""Bytes of one read when every byte is needed."""
 
 
 class Readable(Protocol):
-    """A file, as far as reading batches needs one."""
+    """A file to read batches from."""
 
     @property
     def path(self) -> str: ...
@@ -37,11 +37,11 @@ class Readable(Protocol):
     def size(self) -> int: ...
 
     def read_at(self, position: int, length: int) -> bytes:
-        """Up to `length` bytes from `position` on; fewer where the file ends."""
+        """Return up to `length` bytes from `position` on; fewer where the file ends."""
 
 
 class Snapshot:
-    """Bytes of a log file as they were when they were read, whatever becomes of the file."""
+    """Bytes of a log file, held in memory: later changes of the file do not show."""
 
     def __init__(self, path: str, data: bytes) -> None:
         self.path = path
@@ -53,7 +53,8 @@ class Snapshot:
 
 
 def read_headers(log: Readable, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of every complete batch. Ends before an incomplete one; CorruptMessage at what is none."""
+    """Yield position and header of every complete batch. Ends before an incomplete one; CorruptMessage at bytes that
+    are no batch."""
     chunk, chunk_start = b"", position
     end = log.size
     while position + _SMALLEST <= end:
@@ -81,7 +82,7 @@ def _read_message_header(chunk: bytes, at: int) -> BatchHeader:
 
 
 def read_batches(log: Readable, position: int = 0) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    """The same, with the bytes of each batch. Verifies nothing more."""
+    """Yield what `read_headers` does, and the bytes of each batch. Verifies nothing more."""
     chunk, chunk_start = memoryview(b""), position
     for start, header in read_headers(log, position):
         if start + header.size > chunk_start + len(chunk):

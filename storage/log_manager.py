@@ -1,4 +1,4 @@
-"""All logs of a broker: one log directory, from the lock that guards it to the marker that it was closed in order."""
+"""All logs of a broker: one log directory, from its lock to the marker of a clean shutdown."""
 
 from __future__ import annotations
 
@@ -40,20 +40,21 @@ from .retention import apply_retention
 logger = logging.getLogger("kmini.storage")
 
 _NOT_LOGS = ("__cluster_metadata-0", "remote-log-index-cache")
-"""Directories that Apache Kafka keeps beside its logs."""
+"""Directories of Apache Kafka beside its logs."""
 
 
 class WrongLogDirectory(Exception):
-    """The directory is another broker's, or another cluster's. The message says whose."""
+    """The directory belongs to another broker or cluster, which the message names."""
 
 
 class LogManager:
-    """The logs of one log directory, locked while this is open. For the broker's loop, unless it says otherwise."""
+    """The logs of one log directory, which is locked while this is open. For the broker's loop, unless a method says
+    otherwise."""
 
     logs: dict[TopicPartition, PartitionLog]
-    """Every log that can be used."""
+    """The logs that are online."""
     offline: dict[TopicPartition, OSError]
-    """Partitions whose log could not be loaded, because the disk refused. Left alone until the next start."""
+    """Partitions whose log could not be loaded because the disk refused, until the next start."""
 
     def __init__(
         self,
@@ -63,7 +64,7 @@ class LogManager:
         meta: MetaProperties,
         config_of: Callable[[str], LogConfig],
     ) -> None:
-        """For `open`."""
+        """Use `open`."""
         self.environment = environment
         self.filesystem = environment.filesystem
         self.directory = directory
@@ -74,9 +75,9 @@ class LogManager:
         self._lock = lock
         self._offline_start_offsets: dict[TopicPartition, int] = {}
         self._maybe_in_checkpoint: set[TopicPartition] = set()
-        """Partitions of which log-start-offset-checkpoint may have an entry; it may be of a log that is gone."""
+        """Partitions that log-start-offset-checkpoint may have an entry of, even if the log was deleted."""
         self._half_made: set[TopicPartition] = set()
-        """Partitions whose `create` failed and whose directory could not be removed either."""
+        """Partitions whose `create` failed and whose directory could not be removed."""
         self._one_write_at_a_time = Lock()
 
     @classmethod
@@ -92,11 +93,11 @@ class LogManager:
         recovery_threads: int = 2,
         producer_id_expiration_ms: int = DEFAULT_EXPIRATION_MS,
     ) -> LogManager:
-        """Lock the directory, made if it is not there, and load every log in it. Blocks.
+        """Lock the directory, which is made if it is missing, and load every log in it. Blocks.
 
-        `config_of` gives a topic's settings, the defaults for one it does not know. LockHeld if another broker is
-        running on it, WrongLogDirectory if it is another's, OSError if the disk refuses. Damaged data is never a
-        reason: it is cut off, rebuilt or left out, and logged.
+        `config_of` returns a topic's settings, and the defaults for an unknown topic. Raises LockHeld if another broker
+        runs on the directory, WrongLogDirectory if it belongs to another broker, OSError if the disk refuses. Damaged
+        data raises nothing: it is cut off, rebuilt or left out, and logged.
         """
         make_directory_durable(filesystem, directory)
         lock = filesystem.lock(os.path.join(directory, filenames.LOCK))
@@ -111,7 +112,7 @@ class LogManager:
         return manager
 
     def _load(self, threads: int) -> None:
-        """Load the logs there are, several at a time if they must be recovered, and queue what was being deleted."""
+        """Load the logs, several at a time if they must be recovered, and queue the directories marked for deletion."""
         directories = dict(self._partition_directories())
         is_clean = take_clean_shutdown(self.filesystem, self.directory)
         recovery_points = self._read(filenames.RECOVERY_POINT_CHECKPOINT)
@@ -139,7 +140,7 @@ class LogManager:
             for topic_partition in directories:
                 load(topic_partition)
         else:
-            from concurrent.futures import ThreadPoolExecutor  # nobody else needs it this early
+            from concurrent.futures import ThreadPoolExecutor  # imported here, because most starts do without
 
             with ThreadPoolExecutor(threads, "kmini-recovery") as executor:
                 list(executor.map(load, directories))
@@ -161,7 +162,7 @@ class LogManager:
                 yield parsed.topic_partition, path
 
     def _read(self, name: str) -> dict[TopicPartition, int]:
-        """A checkpoint; nothing if it cannot be read, which costs time and no data."""
+        """Read a checkpoint; an empty one if it cannot be read, which costs time and no data."""
         try:
             return offset_checkpoint_file.read_offsets(self.filesystem, os.path.join(self.directory, name))
         except (CorruptCheckpoint, OSError) as error:
@@ -169,8 +170,8 @@ class LogManager:
             return {}
 
     def _read_start_offsets(self) -> dict[TopicPartition, int]:
-        """The log start offsets, under one of their names. OSError if both are there and cannot be read: going on would
-        bring deleted records back."""
+        """Read the log start offsets, under one of the two names. OSError if both files exist and cannot be read:
+        deleted records would come back."""
         try:
             return offset_checkpoint_file.read_log_start_offsets(self.filesystem, self.directory)
         except (CorruptCheckpoint, OSError) as error:
@@ -188,10 +189,10 @@ class LogManager:
         return self.logs.get(topic_partition)
 
     def create(self, topic_partition: TopicPartition, topic_id: bytes, config: LogConfig) -> PartitionLog:
-        """Make the directory of a new partition and its empty log. KafkaStorageError if the disk refuses.
+        """Create the directory of a new partition and its empty log. KafkaStorageError if the disk refuses.
 
-        `<topic>-<partition>/` and `partition.metadata` come first, so that a directory without it is a half-made one.
-        Nothing is synced before the log holds something: until then the broker can make it again.
+        The directory and `partition.metadata` come first, so that a directory without that file is a half-made one.
+        The first flush syncs them: until then the broker can create the log again.
         """
         if topic_partition in self.logs:
             raise ValueError(f"{topic_partition} has a log")
@@ -200,7 +201,7 @@ class LogManager:
         path = os.path.join(self.directory, partition_directory(topic_partition))
         try:
             if topic_partition in self._maybe_in_checkpoint:
-                # A deleted topic is made again: its old log start offset must not be taken for the new log's.
+                # A deleted topic is created again: the new log must not inherit the old log start offset.
                 self.write_log_start_offsets(self.log_start_offsets())
             self.filesystem.make_directory(path)
             metadata = os.path.join(path, filenames.PARTITION_METADATA)
@@ -219,7 +220,7 @@ class LogManager:
         return log
 
     def remove_half_made(self, topic_partition: TopicPartition) -> None:
-        """Remove the directory that a failed `create` left, if it left one: the next start would take it for a log.
+        """Remove the directory that a failed `create` has left, if any: the next start would take it for a log.
         KafkaStorageError if the disk refuses."""
         if topic_partition in self._half_made:
             try:
@@ -229,7 +230,7 @@ class LogManager:
             self._half_made.discard(topic_partition)
 
     def sync_names(self) -> None:
-        """Return when it is on the disk which logs there are: until then a loss of power may bring a deleted one back.
+        """Return when the names of the logs are on the disk: until then a power loss may bring a deleted log back.
         Blocks. KafkaStorageError if the disk refuses."""
         try:
             self.filesystem.sync_directory(self.directory)
@@ -237,14 +238,14 @@ class LogManager:
             raise KafkaStorageError(f"{self.directory}: {error}") from error
 
     def set_producer_id_expiration_ms(self, expiration_ms: int) -> None:
-        """How long producers are remembered from now on, by the logs there are and by those to come."""
+        """Set how long all logs, present and future, remember a producer (`producer.id.expiration.ms`)."""
         self.environment = self.environment._replace(producer_expiration_ms=expiration_ms)
         for log in self.logs.values():
             log.environment = self.environment
             log.producers.expiration_ms = expiration_ms
 
     def assign_topic_id(self, topic_partition: TopicPartition, topic_id: bytes) -> None:
-        """Write down of which topic a log is that did not say. Blocks. KafkaStorageError if the disk refuses."""
+        """Write the topic id of a log that has none. Blocks. KafkaStorageError if the disk refuses."""
         log = self.logs[topic_partition]
         try:
             write_partition_metadata(self.filesystem, log.directory, topic_id)
@@ -253,10 +254,10 @@ class LogManager:
         log.topic_id = topic_id
 
     def delete(self, topic_partition: TopicPartition) -> None:
-        """Take a log away: its directory is marked now and removed later, by `delete_due_files`.
+        """Delete a log: its directory is renamed now, and `delete_due_files` removes it later.
 
-        The delay is the broker's, not the topic's: the topic is gone. KafkaStorageError if the disk refuses; the log is
-        then still there.
+        The delay is the broker's default, because the topic is gone. KafkaStorageError if the disk refuses; the log
+        stays then.
         """
         log = self.logs[topic_partition]
         name = filenames.deleted_partition_directory(topic_partition, random_uuid())
@@ -271,21 +272,23 @@ class LogManager:
         self.environment.deletions.add([target], self.environment.now_ms() + delay_ms)
 
     def remove(self, topic_partition: TopicPartition) -> None:
-        """Remove a log at once, directory and all: what a crash left half-made. Blocks. OSError if the disk refuses."""
+        """Remove a log and its directory at once, for a log that a crash left half-made. Blocks. OSError if the disk
+        refuses."""
         log = self.logs.pop(topic_partition)
         log.abandon()
         self.filesystem.remove_tree(log.directory)
 
-    # What is to be done elsewhere, and from time to time
+    # Background work, and work from time to time
 
     def take_background_work(self) -> list[BackgroundWork]:
-        """What logs have left to do since the last call: `run` each in a thread, then `finish` it on the loop."""
+        """Take the work that logs have left since the last call: `run` each in a thread, then `finish` it on the
+        loop."""
         work = self.environment.background[:]
         self.environment.background.clear()
         return work
 
     def apply_retention(self, now_ms: int) -> list[TopicPartition]:
-        """Delete the segments of every log whose time is over; returns whose log start offset may have moved."""
+        """Apply retention to every log; return the partitions whose log start offset may have moved."""
         changed = []
         for topic_partition, log in self.logs.items():
             try:
@@ -297,14 +300,14 @@ class LogManager:
 
     @property
     def next_deletion_ms(self) -> int | None:
-        """When `delete_due_files` will next have something to do; None if nothing waits."""
+        """When `delete_due_files` next has work; None if nothing waits."""
         return self.environment.deletions.next_due_ms
 
     def delete_due_files(self, now_ms: int) -> int:
-        """Remove the files and directories whose delay has passed; returns how many. Blocks; for any thread."""
+        """Remove the files and directories whose delay has passed; return how many. Blocks; for any thread."""
         return self.environment.deletions.delete_due(now_ms)
 
-    # Checkpoints: taken on the loop, written by offset_checkpoint_file.write_offsets in a thread
+    # Checkpoints: snapshots on the loop, which offset_checkpoint_file.write_offsets writes in a thread
 
     def recovery_points(self) -> dict[TopicPartition, int]:
         return {name: log.recovery_point for name, log in self.logs.items()}
@@ -313,31 +316,33 @@ class LogManager:
         return {name: log.high_watermark for name, log in self.logs.items()}
 
     def log_start_offsets(self) -> dict[TopicPartition, int]:
-        """Of every log that does not start at 0, even where its first segment says the same.
+        """The log start offset of every log that does not start at 0, even if its first segment begins there.
 
-        (Kafka leaves those out; but names that a power loss brings back must not bring records back.)
+        (Kafka leaves those out. Here a power loss that brings old segment files back must not bring records back.)
         """
         offsets = {name: log.log_start_offset for name, log in list(self.logs.items()) if log.log_start_offset}
         return {**self._offline_start_offsets, **offsets}
 
     def write_log_start_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Put them on the disk, under both names of the file. Blocks; for any thread. OSError if the disk refuses.
+        """Write the offsets to the disk, under both names of the file. Blocks; for any thread. OSError if the disk
+        refuses.
 
-        Entries of logs that are gone meanwhile are left out, even if there is a new log of that name.
+        Leaves out entries of logs that were deleted meanwhile, even if there is a new log of that name.
         """
         with self._one_write_at_a_time:
-            self._maybe_in_checkpoint |= offsets.keys()  # first: whoever creates a log from here on will wait for us
+            self._maybe_in_checkpoint |= offsets.keys()  # first: a `create` from here on waits for this write
             current = self.log_start_offsets()
             valid = {name: offset for name, offset in offsets.items() if offset <= current.get(name, 0)}
             offset_checkpoint_file.write_log_start_offsets(self.filesystem, self.directory, valid)
             self._maybe_in_checkpoint = set(valid)
 
-    # The end
+    # Closing
 
     def close(self, *, clean: bool = True) -> None:
-        """Let go of the directory. Blocks; nobody may use a log any more.
+        """Close all logs and unlock the directory. Blocks. No log may be used any more.
 
-        `clean` puts everything on the disk first and, if that succeeds, says so: the next start then recovers nothing.
+        With `clean`, flush everything first, and if that succeeds, mark the shutdown as clean: the next start then
+        recovers nothing.
         """
         try:
             if clean and self._close_logs():
@@ -352,7 +357,7 @@ class LogManager:
             self._lock.release()
 
     def _close_logs(self) -> bool:
-        """Whether every log there is, is on the disk."""
+        """Close the logs; return whether all of them, offline ones included, are on the disk."""
         is_clean = not self.offline
         for log in self.logs.values():
             try:
@@ -364,7 +369,8 @@ class LogManager:
 
 
 def _own(filesystem: FileSystem, directory: str, node_id: int, cluster_id: str) -> MetaProperties:
-    """What meta.properties says, if it is ours; written if it is not there (or damaged)."""
+    """Return the entries of meta.properties if the directory is this broker's; write them if they are missing or
+    damaged."""
     try:
         meta = read_meta_properties(filesystem, directory)
     except LaterMetadata as error:

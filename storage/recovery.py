@@ -1,14 +1,16 @@
-"""How a log comes back from its directory: after a clean shutdown, a killed process, or a power loss.
+"""Loading a log from its directory: after a clean shutdown, a killed process, or a power loss.
 
-Nothing that is found here refuses the start: what is damaged is cut off or rebuilt, and said in the broker's log.
+Damage never refuses the start: it is cut off or rebuilt, and logged.
 
-1. What a crash interrupted is finished or undone: deletions, and swaps of cleaned segments (`settle_files`).
-2. Segments are opened. After a clean shutdown they are believed; otherwise every one is recovered from the segment on
-   that holds the recovery point. In both cases that begins earlier if an offset index is missing or cannot be right.
-3. To recover a segment is to verify its batches, rebuild its indexes, and cut its file at the first batch that is
-   damaged or incomplete. If anything was cut, later segments are deleted: the log ends where it is known to be whole.
-4. A log that ends below its checkpointed start begins anew there. Leader epochs are completed from recovered batches
-   and clipped to the log. Producers come from their newest snapshot and the batches after it.
+1. Finish or undo what a crash interrupted: deletions, and swaps of cleaned segments (`settle_files`).
+2. Open the segments. After a clean shutdown they count as whole. Otherwise recover the segment that holds the recovery
+   point, and all later ones. In both cases recovery begins earlier if an offset index is missing or cannot be right.
+3. Recover a segment: verify its batches, rebuild its indexes, and cut its file at the first batch that is damaged or
+   incomplete. If anything was cut, delete later segments: the log ends where it is known to be whole.
+4. A log that ends below its checkpointed log start offset begins anew there. Recovered batches complete the leader
+   epochs, which are clipped to the log. Producers come from their newest snapshot and the batches after it.
+
+(Apache Kafka: LogLoader.)
 """
 
 from __future__ import annotations
@@ -55,10 +57,10 @@ def load_log(
     recovery_point: int = 0,
     log_start_offset: int = 0,
 ) -> PartitionLog:
-    """The log in this directory, ready to be appended to. Touches nothing else, so any thread may load any log.
+    """Load the log in this directory, ready for appends. Uses nothing else, so any thread may load any log.
 
-    `is_clean`: the last shutdown was. The offsets are what the checkpoints say; 0 where they say nothing. OSError if
-    the disk refuses.
+    `is_clean` says that the last shutdown was clean. The offsets come from the checkpoints; 0 for a missing entry.
+    OSError if the disk refuses.
     """
     loader = _Loader(environment, directory, config, log_start_offset)
     is_clean = loader.load_segments(is_clean, recovery_point)
@@ -89,11 +91,11 @@ def load_log(
 
 
 def settle_files(filesystem: FileSystem, directory: str) -> list[SegmentFile]:
-    """Finish or undo what a crash interrupted; returns the files of the segments that are left, by offset.
+    """Finish or undo what a crash interrupted; return the remaining files of segments, by offset.
 
-    Removes what was to be deleted. A cleaning that did not get as far as renaming all its files to `.swap` is undone:
-    they are renamed in descending order, so a `.swap` at or above the lowest `.cleaned` belongs to it. One that did is
-    finished: its segments replace everything in the range of offsets that they cover.
+    Removes files that were to be deleted. Undoes a cleaning that had not renamed all its files to `.swap`: they are
+    renamed in descending order, so a `.swap` at or above the lowest `.cleaned` belongs to it. Finishes a cleaning that
+    had: its segments replace everything in the range of offsets that they cover.
     """
     files = [file for file in map(parse_segment_file, filesystem.list(directory)) if file is not None]
     unfinished = min((file.base_offset for file in files if file.suffix == filenames.CLEANED), default=None)
@@ -123,7 +125,7 @@ def _finish_swaps(
             filesystem.remove(segment_path(directory, *file))
         else:
             kept.append(file)
-    # Ascending, the log first: what another crash leaves as `.swap` then covers nothing that has its final name.
+    # Ascending, the log first: after another crash no `.swap` covers a file that has its final name.
     for file in sorted(swaps, key=lambda file: (file.base_offset, file.kind != filenames.LOG)):
         final = file._replace(suffix="")
         filesystem.rename(segment_path(directory, *file), segment_path(directory, *final))
@@ -141,7 +143,7 @@ def _next_offset(filesystem: FileSystem, path: str, base_offset: int) -> int:
 
 
 class _Loader:
-    """The parts of a log while they are put together."""
+    """The parts of a log while it is loaded."""
 
     def __init__(self, environment: LogEnvironment, directory: str, config: LogConfig, log_start_offset: int) -> None:
         self.environment = environment
@@ -152,12 +154,12 @@ class _Loader:
         self.now_ms = environment.now_ms()
         self.epochs = LeaderEpochs()
         self.saved_epochs: tuple[EpochEntry, ...] = ()
-        """What leader-epoch-checkpoint holds."""
+        """The entries of leader-epoch-checkpoint."""
         self.producers = ProducerStates(self.filesystem, directory, expiration_ms=environment.producer_expiration_ms)
         self.segments: Segments
 
     def load_segments(self, is_clean: bool, recovery_point: int) -> bool:
-        """Load and, where needed, recover them, with epochs and producers; says whether nothing had to be recovered."""
+        """Load the segments, epochs and producers, and recover them if needed; return whether nothing was recovered."""
         files = settle_files(self.filesystem, self.directory)
         row = self._open(files)
         if not row:
@@ -173,7 +175,7 @@ class _Loader:
         if first is not None:
             self._recover(row, first)
             if first and self.segments.active.next_offset < recovery_point:
-                # What was said to be on the disk is not, or was said of an earlier log of this name: believe nothing.
+                # Records below the recovery point are missing, or the checkpoint is of an earlier log of this name.
                 self._recover(list(self.segments), 0)
         if self.segments.active.next_offset < self.log_start_offset:
             self._start_anew()
@@ -185,7 +187,7 @@ class _Loader:
         bases = {file.base_offset for file in files if file.kind == filenames.LOG}
         for file in files:
             if file.base_offset not in bases and file.kind in filenames.SEGMENT_KINDS:
-                self.filesystem.remove(segment_path(self.directory, *file))  # an index of nothing
+                self.filesystem.remove(segment_path(self.directory, *file))  # an index without a log
         ordered = sorted(bases)
         return [
             Segment(
@@ -197,7 +199,7 @@ class _Loader:
     def _first_to_recover(
         self, row: list[Segment], files: Sequence[SegmentFile], is_clean: bool, recovery_point: int
     ) -> int | None:
-        """The number of the segment from which on nothing is taken on trust; None if everything is."""
+        """Return the number of the first segment to recover; None if no segment needs recovery."""
         indexed = {file.base_offset for file in files if file.kind == filenames.OFFSET_INDEX}
         for number, segment in enumerate(row):
             is_unflushed = not is_clean and (segment is row[-1] or segment.next_offset > recovery_point)
@@ -213,7 +215,7 @@ class _Loader:
         return None
 
     def _recover(self, row: list[Segment], first: int) -> None:
-        """Recover every segment from number `first` on, replaying producers on the way."""
+        """Recover every segment from number `first` on, and replay its producers."""
         base = row[first].base_offset
         self.producers.load(self.log_start_offset, max(base, self.log_start_offset), self.now_ms)
         replay(self.producers, row[:first], max(base, self.producers.end_offset))
@@ -245,7 +247,7 @@ class _Loader:
                 segment.transaction_index.append(aborted)
 
     def _start_anew(self) -> None:
-        """Everything that is left lies below the log start."""
+        """Drop all segments, which lie below the log start offset, and begin there."""
         logger.warning(
             "%s ends at offset %d, below its start %d: it begins anew there",
             self.directory,
@@ -272,7 +274,7 @@ class _Loader:
                             self.epochs.assign(header.partition_leader_epoch, header.base_offset)
 
     def _load_producers(self, has_snapshot: bool) -> None:
-        """After a clean shutdown, which leaves a snapshot: a log without any has no producers."""
+        """Load the producers after a clean shutdown, which leaves a snapshot: a log without one has no producers."""
         end_offset = self.segments.active.next_offset
         if has_snapshot:
             self.producers.load(self.log_start_offset, end_offset, self.now_ms)

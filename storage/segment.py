@@ -1,8 +1,8 @@
 """One segment of a partition's log: the batches of a range of offsets in `NN.log`, and the indexes that find them.
 
-Only the last segment of a log, the active one, is appended to. Its indexes live in memory and reach their files when it
-is sealed or closed; until then recovery can rebuild them from the batches. Beyond its last index entry the active
-segment also remembers where every batch begins, so that readers at the end of the log cost no look at the file.
+Appends go to the last segment of a log, the active one. Its indexes are in memory and reach their files when it is
+sealed or closed; until then recovery can rebuild them from the batches. The active segment also remembers where every
+batch after its last index entry begins, so that reads at the end of the log need not walk the file.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ from .log_file import read_batches, read_headers
 logger = logging.getLogger("kmini.storage")
 
 _MAX_TAIL = 1024
-"""Batches remembered beyond the last index entry; only an unusually large index.interval.bytes reaches it."""
+"""Batches remembered after the last index entry, at most; only an unusually large index.interval.bytes needs more."""
 
 
 class Segment:
-    """See the module's text. One thread changes a segment; sealed, its files may be read and synced by others."""
+    """See the module's text. One thread changes a segment; other threads may read and sync the files of a sealed
+    one."""
 
     __slots__ = (
         "_bytes_since_index_entry",
@@ -58,20 +59,20 @@ class Segment:
     )
 
     base_offset: int
-    """Names the files; no batch in them has a lower offset. Never changes."""
+    """The number in the names of the files; no batch in them has a lower offset. Never changes."""
     next_offset: int
-    """The offset after the last batch. Raised by appends, lowered by truncation. Of a sealed segment that was loaded
-    and not walked it is the base offset of the next one: an upper bound, because compaction may have taken the last
+    """The offset after the last batch. Appends raise it, truncation lowers it. In a sealed segment that was loaded and
+    not walked it is the base offset of the next segment: an upper bound, because compaction may have removed the last
     batches."""
     created_ms: int
-    """When this process created or opened it: the age of a segment without timestamps, which a restart resets."""
+    """When this process created or opened it. The age of a segment without timestamps counts from here."""
     indexes_are_full: bool
-    """Whether an index has no room for another entry. Set as entries come, cleared by truncation and recovery."""
+    """Whether an index has no room for another entry. Entries set it; truncation and recovery clear it."""
     indexes_are_on_disk: bool
-    """Whether the index files equal the entries, durably. Set when a flush of the sealed segment has finished, cleared
-    by whatever changes entries. The recovery point does not pass a segment that lacks it."""
+    """Whether the index files equal the entries, durably. A finished flush of the sealed segment sets it; every change
+    of entries clears it. The recovery point does not pass a segment without it."""
     is_deleted: bool
-    """The segment has left its log; its files carry `.deleted` names, or are gone. Never cleared."""
+    """Whether the segment has left its log: its files have `.deleted` names, or are gone. Never cleared."""
 
     def __init__(
         self,
@@ -85,11 +86,10 @@ class Segment:
         next_offset: int | None = None,
         suffix: str = "",
     ) -> None:
-        """The segment's files, created if asked (then whatever lay there under its names is gone). They carry `suffix`
-        until `Segments.replace`.
+        """Open the segment's files; with `create`, create them empty. They have `suffix` until `Segments.replace`.
 
-        One that exists is usable as a sealed segment at once, if `next_offset` tells where the next one begins, and as
-        the active one after `walk_tail`.
+        A segment that exists is usable as a sealed one at once, with `next_offset` from the next segment, and as the
+        active one after `walk_tail`.
         """
         self._filesystem = filesystem
         self.directory = directory
@@ -142,17 +142,17 @@ class Segment:
 
     @property
     def largest_timestamp(self) -> int:
-        """What retention goes by: the largest timestamp, or the file's modification time where records have none."""
+        """The age for retention: the largest timestamp, or the file's modification time if records have none."""
         return self.max_timestamp if self.max_timestamp >= 0 else self.modified_ms
 
     @property
     def modified_ms(self) -> int:
-        """When its batches were last written to, as the file system says."""
+        """When the log file last changed, in milliseconds, by the file system."""
         return self._filesystem.modified_ms(self.log.path)
 
     @property
     def first_timestamp(self) -> int:
-        """The largest timestamp of the first batch, from which the segment's age is counted; -1 if it has none."""
+        """The largest timestamp of the first batch, from which the age for rolling counts; -1 if it has none."""
         if self._first_timestamp is None:
             for _, header in self.headers(0):
                 self._first_timestamp = header.max_timestamp
@@ -163,11 +163,11 @@ class Segment:
     # Writing
 
     def must_roll(self, size: int, last_offset: int, max_timestamp: int, config: LogConfig, now_ms: int) -> bool:
-        """Whether an append of `size` bytes up to `last_offset` belongs into a new segment.
+        """Whether an append of `size` bytes up to `last_offset` needs a new segment.
 
-        Time rolls only a segment that holds something, and by the records' own time where they have one: the distance
-        between this append and the first batch. max.compaction.lag.ms rolls as well (KIP-354): only sealed segments are
-        cleaned.
+        Only a segment with batches rolls by age. The age is the time between this append and the first batch, by the
+        timestamps of records if they have any. max.compaction.lag.ms counts as well (KIP-354), because only sealed
+        segments are cleaned.
         """
         used = self.log.size
         if (
@@ -188,14 +188,15 @@ class Segment:
         return waited_ms > limit_ms - self.roll_jitter_ms
 
     def append(self, records: Buffer, last_offset: int, max_timestamp: int) -> None:
-        """Write one batch, offsets and leader epoch included. OSError if the disk refuses; then nothing has changed."""
+        """Write one batch, which has its offsets and leader epoch. OSError if the disk refuses; nothing has changed
+        then."""
         position = self.log.size
         self.log.append(records)
         self.indexes_are_on_disk = False
         self._note_batch(position, len(records), last_offset, max_timestamp)
 
     def append_all(self, records: Buffer, headers: list[tuple[int, BatchHeader]]) -> None:
-        """Write several batches, given with their positions in `records`, at once. All or nothing, like `append`."""
+        """Write several batches, with their positions in `records`, at once. All or nothing, like `append`."""
         position = self.log.size
         self.log.append(records)
         self.indexes_are_on_disk = False
@@ -203,8 +204,9 @@ class Segment:
             self._note_batch(position + start, header.size, header.last_offset, header.max_timestamp)
 
     def append_noted(self, records: Buffer, notes: Iterable[tuple[int, int, int, int]]) -> None:
-        """Write several batches at once to a segment that nobody reads yet. They are given as notes: position in
-        `records`, size, last offset, largest timestamp. OSError if the disk refuses, as in `append`; OffsetOverflow."""
+        """Write several batches at once to a segment that is not in use yet. A note has a batch's position in
+        `records`, size, last offset and largest timestamp. Raises OSError if the disk refuses, as `append` does;
+        OffsetOverflow."""
         at = self.log.size
         self.log.append(records)
         self.indexes_are_on_disk = False
@@ -229,7 +231,7 @@ class Segment:
         self._forget_tail()
 
     def _note_batch(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
-        """Account for a batch that now is in the file. An index entry is due BEFORE the batch's bytes are counted."""
+        """Account for a batch that is in the file. An index entry is due BEFORE the batch's bytes count."""
         if max_timestamp > self._max_timestamp:  # type: ignore[operator]  # known in the active segment
             self._max_timestamp = max_timestamp
             self._max_timestamp_offset = last_offset
@@ -253,33 +255,33 @@ class Segment:
         self._forget_tail()
 
     def _forget_tail(self) -> None:
-        """Start remembering batches afresh, with the one that begins at `next_offset`."""
+        """Forget the remembered batches, and begin again with the one at `next_offset`."""
         self._tail_first_offset = self.next_offset
         self._tail_offsets = array("q")
         self._tail_positions = array("q")
 
     def seal(self) -> None:
-        """No append will follow: give the time index its closing entry. Its files follow with `write_indexes`."""
+        """Add the closing entry of the time index: no append follows. `write_indexes` writes the files."""
         if self.max_timestamp >= 0:
             self.time_index.maybe_append(self.max_timestamp, self._max_timestamp_offset, closing=True)
         self._forget_tail()
 
     def write_indexes(self) -> None:
-        """Make the index files equal to the entries. Only for a segment that is sealed, or closing."""
+        """Make the index files equal to the entries. Only for a segment that is sealed or closing."""
         for index in self.indexes:
             index.flush()
 
     def sync_indexes(self) -> None:
-        """Return when what `write_indexes` wrote is on the disk. Blocks."""
+        """Return when the index files are on the disk. Blocks."""
         for index in self.indexes:
             index.sync()
 
     # Reading
 
     def locate(self, offset: int) -> tuple[int, int] | None:
-        """Position and size of the batch that contains `offset`, or of the next one where compaction took it.
+        """Return position and size of the batch that contains `offset`, or of the next one if compaction removed it.
 
-        None if every batch ends below `offset`. CorruptMessage if the file is damaged where it had to be walked.
+        None if every batch ends below `offset`. CorruptMessage if the walk over the file meets damage.
         """
         if offset >= self.next_offset:
             return None
@@ -295,11 +297,10 @@ class Segment:
         return None
 
     def read(self, offset: int, max_bytes: int, end_position: int, *, min_one_batch: bool) -> bytes | None:
-        """Up to `max_bytes` from the start of the batch that contains `offset`, ending at `end_position` at the latest.
+        """Return up to `max_bytes` from the start of the batch that contains `offset`, up to `end_position`.
 
-        Ends in the middle of a batch where the bytes do, but not of the first one: with `min_one_batch` that is whole,
-        however large, and without it there are no bytes if it does not fit. None if every batch of the segment ends
-        below `offset`.
+        The last batch may be cut off. The first one is whole, however large, with `min_one_batch`; without it, no bytes
+        are returned if it does not fit. None if every batch of the segment ends below `offset`.
         """
         located = self.locate(offset)
         if located is None:
@@ -314,29 +315,31 @@ class Segment:
         return self.log.read_at(position, length if length < available else available)
 
     def position_of(self, offset: int) -> int:
-        """Where the batch that contains `offset` (or the next one) begins; the end of the file if there is none."""
+        """Return where the batch that contains `offset` (or the next one) begins; the end of the file if there is
+        none."""
         located = self.locate(offset)
         return self.log.size if located is None else located[0]
 
     def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-        """Position and header of every complete batch from `position` on; see log_file.py."""
+        """Yield position and header of every complete batch from `position` on; see log_file.py."""
         return read_headers(self.log, position)
 
     def batches(self, position: int = 0) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-        """Like `headers`, with the bytes of each batch."""
+        """Yield what `headers` does, and the bytes of each batch."""
         return read_batches(self.log, position)
 
     def headers_since(self, timestamp: int, offset: int) -> Iterator[tuple[int, BatchHeader]]:
-        """Position and header of the batches from `offset` on whose largest timestamp is at or after `timestamp`."""
+        """Yield position and header of the batches from `offset` on whose largest timestamp is at or after
+        `timestamp`."""
         offset = max(offset, self._time_index_lookup(timestamp))
         for position, header in self.headers(self.position_of(offset)):
             if header.max_timestamp >= timestamp:
                 yield position, header
 
-    # Indexes that turn out to be damaged are rebuilt from the log
+    # Look-ups, which rebuild a damaged index from the log
 
     def _position_before(self, offset: int) -> int:
-        """Where to begin looking for the batch that contains `offset`."""
+        """A position at or before the batch that contains `offset`."""
         try:
             return self.offset_index.lookup(offset).position
         except CorruptIndex as error:
@@ -376,12 +379,12 @@ class Segment:
         self.next_offset = self.base_offset
         self._forget_tail()
 
-    # Coming back, and going
+    # Loading, truncating, closing
 
     def walk_tail(self) -> int:
-        """Make a loaded segment ready to be the active one; returns how many bytes are cut off its end, being no batch.
+        """Make a loaded segment the active one; cut the bytes off its end that are no batch, and return how many.
 
-        Walks the headers from the last index entry on. CorruptIndex if the indexes do not fit the log: then recover it.
+        Walks the headers from the last index entry on. CorruptIndex if the indexes do not fit the log: recover it then.
         """
         last = self.offset_index.lookup(self.base_offset + MAX_RELATIVE_OFFSET)
         self._max_timestamp, self._max_timestamp_offset = self.time_index.last_entry
@@ -403,13 +406,13 @@ class Segment:
         if end == last.position and len(self.offset_index):
             raise CorruptIndex(f"{self.offset_index.path}: no batch at {end}")
         if last.position:
-            self._first_timestamp = None  # walked from the middle: `first_timestamp` will look
+            self._first_timestamp = None  # walked from the middle: `first_timestamp` reads it
         return self._cut_at(end)
 
     def recover(self, visit: Callable[[BatchHeader, memoryview], None]) -> int:
-        """Verify every batch, rebuild the indexes, cut the file at the first damaged batch; returns how many bytes.
+        """Verify every batch, rebuild the indexes, cut the file at the first damaged batch; return how many bytes.
 
-        `visit` gets each good batch, with bytes that are valid during the call.
+        `visit` gets each good batch, whose bytes are valid during the call.
         """
         self._reset_indexes()
         end = 0
@@ -430,7 +433,7 @@ class Segment:
         )
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the batch that contains `offset` and all after it, and be the active segment."""
+        """Drop the batch that contains `offset` and all after it, and become the active segment."""
         located = self.locate(offset)
         if located is not None:
             for index in self.indexes:

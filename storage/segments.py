@@ -1,4 +1,4 @@
-"""The row of segments that a log consists of: which one holds an offset, and how they come and go."""
+"""The segments of a log in a row: which one holds an offset, and how they are added, replaced and deleted."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ _base_offset = attrgetter("base_offset")
 
 
 def aborted_transactions(segments: Iterable[Segment], offset: int, end_offset: int) -> list[AbortedTransaction]:
-    """What is said of the offsets from `offset` to below `end_offset` in the indexes of neighbouring segments, of which
-    the first holds `offset`: those are asked until one knows that later ones cannot say more."""
+    """Return the aborted transactions of the offsets from `offset` to below `end_offset`, from the indexes of
+    neighbouring segments, the first of which holds `offset`. Ends at the first index that shows that later segments
+    have no more of them."""
     found: list[AbortedTransaction] = []
     for segment in segments:
         some, is_all = segment.transaction_index.collect(offset, end_offset)
@@ -51,15 +52,16 @@ def rename_segment(filesystem: FileSystem, segment: Segment, suffix: str) -> Non
 
 
 class Segments:
-    """Segments in the order of their base offsets; never empty, but for a moment in `restart_at`.
+    """Segments in the order of their base offsets; never empty, except within `restart_at`.
 
-    The `next_offset` of each is at most the base offset of the one after it; offsets between went with compaction.
+    The `next_offset` of each is at most the base offset of the one after it; compaction may have removed the offsets
+    between. (Apache Kafka: LogSegments.)
     """
 
     __slots__ = ("_deletions", "_directory", "_filesystem", "_row", "active")
 
     active: Segment
-    """The last one, to which the log appends."""
+    """The last segment, to which the log appends."""
 
     def __init__(self, filesystem: FileSystem, deletions: Deletions, directory: str, row: list[Segment]) -> None:
         self._filesystem = filesystem
@@ -88,14 +90,14 @@ class Segments:
     # Reading
 
     def since(self, offset: int) -> Iterator[Segment]:
-        """The segment that holds `offset`, or would, and those after it: compaction may have emptied its end."""
+        """Return the segment whose range has `offset`, and those after it: compaction may have emptied its end."""
         if offset >= self.active.base_offset:
             return iter((self.active,))
         first = bisect_right(self._row, offset, key=_base_offset) - 1
         return islice(self._row, max(first, 0), None)
 
     def read(self, offset: int, max_bytes: int, limit_offset: int, *, min_one_batch: bool) -> bytes:
-        """See PartitionLog.read; here nothing is checked. `offset` is below `limit_offset`."""
+        """See PartitionLog.read. Checks nothing; `offset` must be below `limit_offset`."""
         for segment in self.since(offset):
             end = segment.size if limit_offset >= segment.next_offset else segment.position_of(limit_offset)
             data = segment.read(offset, max_bytes, end, min_one_batch=min_one_batch)
@@ -104,7 +106,7 @@ class Segments:
         return b""
 
     def bytes_between(self, offset: int, limit_offset: int) -> int:
-        """See PartitionLog.bytes_between; here nothing is checked. `offset` is below `limit_offset`."""
+        """See PartitionLog.bytes_between. Checks nothing; `offset` must be below `limit_offset`."""
         segment = next(self.since(offset))
         if limit_offset > segment.next_offset:
             return ANOTHER_SEGMENT
@@ -112,8 +114,8 @@ class Segments:
         return end - segment.position_of(offset)
 
     def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """The transactions that were aborted and have records from `offset` to below `end_offset`, or could have, by
-        their markers. A marker may lie in a later segment, also beyond `end_offset`."""
+        """Return the aborted transactions that may have records from `offset` to below `end_offset`. Their markers may
+        lie in later segments, beyond `end_offset` too."""
         return aborted_transactions(self.since(offset), offset, end_offset)
 
     def count_below(self, log_start_offset: int) -> int:
@@ -122,28 +124,30 @@ class Segments:
         following = islice(self._row, 1, None)
         return sum(1 for _ in takewhile(lambda segment: segment.base_offset <= log_start_offset, following))
 
-    # Coming
+    # Rolling
 
     def roll(self, base_offset: int, config: LogConfig, now_ms: int) -> None:
-        """Seal the active segment and put an empty one after it. OSError if the disk refuses: nothing has changed
+        """Seal the active segment and put an empty one after it. OSError if the disk refuses; nothing has changed
         then."""
         new = Segment(self._filesystem, self._directory, base_offset, config, now_ms, create=True)
         self.active.seal()
         self._row.append(new)
         self.active = new
 
-    # Going
+    # Deleting and replacing
 
     def delete_oldest(self, count: int, due_ms: int) -> None:
-        """Not all of them. They leave the row now; their files carry `.deleted` names until `due_ms`."""
+        """Take the oldest segments out of the row, not all of them. Their files have `.deleted` names until
+        `due_ms`."""
         gone, self._row[:count] = self._row[:count], []
         self._discard(gone, due_ms)
 
     def replace(self, old: Sequence[Segment], new: Segment, due_ms: int) -> None:
-        """Put `new`, whose files are complete and on the disk as `.cleaned`, in the place of neighbours it was made of.
+        """Put `new`, whose files are complete and on the disk as `.cleaned`, in the place of the neighbours `old`.
 
-        A crash before all its files are called `.swap` leaves the old ones, a later one the new one (recovery.py). The
-        old files carry `.deleted` names until `due_ms`. After an OSError only a restart knows which of them counts.
+        A crash before all its files are called `.swap` leaves the old segments, a later one the new segment
+        (recovery.py). The old files have `.deleted` names until `due_ms`. After an OSError only a restart can tell
+        which of them count.
         """
         first = self._row.index(old[0])
         rename_segment(self._filesystem, new, SWAP)
@@ -158,20 +162,20 @@ class Segments:
         self._row[first : first + len(old)] = [new]
 
     def delete_newest(self, count: int, due_ms: int) -> None:
-        """Not all of them. The last one that stays becomes the active one."""
+        """Take the newest segments out of the row, not all of them. The last one that stays becomes the active one."""
         kept = len(self._row) - count
         self._discard(self._row[kept:], due_ms)
         del self._row[kept:]
         self.active = self._row[-1]
 
     def truncate_to(self, offset: int, due_ms: int) -> None:
-        """Drop the batch that contains `offset` and all after it; `offset` is not below the oldest base offset."""
+        """Drop the batch that contains `offset` and all after it; `offset` must not be below the oldest base offset."""
         kept = max(1, bisect_right(self._row, offset, key=_base_offset))
         self.delete_newest(len(self._row) - kept, due_ms)
         self.active.truncate_to(offset)
 
     def restart_at(self, offset: int, config: LogConfig, now_ms: int, due_ms: int) -> None:
-        """Drop everything; begin with an empty segment at `offset`."""
+        """Drop all segments, and begin with an empty one at `offset`."""
         self._discard(self._row, due_ms)
         self.active = Segment(self._filesystem, self._directory, offset, config, now_ms, create=True)
         self._row = [self.active]
@@ -206,7 +210,7 @@ class Segments:
 
     def _discard_snapshot(self, segment: Segment, due_ms: int) -> None:
         snapshot = segment_path(self._directory, segment.base_offset, PRODUCER_SNAPSHOT)
-        with contextlib.suppress(OSError):  # mostly there is none
+        with contextlib.suppress(OSError):  # usually there is none
             self._filesystem.rename(snapshot, snapshot + DELETED)
             self._deletions.add([snapshot + DELETED], due_ms)
 

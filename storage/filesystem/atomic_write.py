@@ -8,10 +8,10 @@ from .interface import Buffer, FileSystem
 
 
 def write_atomically(filesystem: FileSystem, path: str, data: Buffer) -> None:
-    """Replace the file at `path`: after a crash at any point it has its old content or this one, whole.
+    """Replace the file at `path`. After a crash at any point it has the old content or the new one, whole.
 
-    Goes through `<path>.tmp`, which a failure or crash may leave behind; the next write starts it afresh. On return
-    content and name are on the disk. Blocks; two callers must not write the same path at once.
+    Writes `<path>.tmp` first, which a failure or crash may leave behind; the next write begins it anew. On return
+    content and name are on the disk. Blocks. Two threads must not write the same path at once.
     """
     write_aside(filesystem, path, data)
     put_in_place(filesystem, path)
@@ -29,14 +29,14 @@ def write_aside(filesystem: FileSystem, path: str, data: Buffer, *, is_private: 
 
 
 def put_in_place(filesystem: FileSystem, path: str) -> None:
-    """The second half of `write_atomically`: `<path>.tmp` becomes the file at `path`. After an OSError it is open
-    which of the two is there, and will be after a loss of power."""
+    """The second half of `write_atomically`: `<path>.tmp` becomes the file at `path`. After an OSError either of the
+    two may be there, now and after a power loss."""
     filesystem.rename(path + ".tmp", path)
     filesystem.sync_directory(os.path.dirname(path))
 
 
 def make_directory_durable(filesystem: FileSystem, path: str) -> None:
-    """Make the directory and those above it, and return when their names survive a loss of power. Blocks."""
+    """Make the directory and those above it; return when their names survive a power loss. Blocks."""
     missing = []
     above = path
     while above and not filesystem.exists(above):

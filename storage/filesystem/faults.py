@@ -1,4 +1,4 @@
-"""What goes wrong in a MemoryFileSystem: the n-th operation fails, is torn, or is the last before power is lost."""
+"""Faults of a MemoryFileSystem: the n-th operation fails, is torn, or is the last before a power loss."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ CHANGES = frozenset(
 )
 """Operations that change something or make a change durable."""
 READS = frozenset({"drop_behind", "list", "modified_ms", "open", "read", "read_at", "size"})
-"""Operations that ask. (`exists`, `is_directory` and `lock` do not count as operations: they have no way to fail.)"""
+"""Operations that read. (`exists`, `is_directory` and `lock` cannot fail, so they do not count as operations.)"""
 
 
 class PowerLoss(BaseException):
-    """The machine is off: no operation works any more. Not an Exception, so that nobody takes it for a failed call."""
+    """The machine is off: no operation works any more. Not an Exception, so that no handler takes it for a failed
+    call."""
 
 
 class Faults:
-    """What goes wrong, and at which operation, counted from 1. Without arguments nothing does, and they are counted.
+    """A fault, and the number of the operation, from 1, at which it happens. Without arguments operations are counted.
 
-    A test loops over n = 1, 2, … until a run ends with `is_spent` False: no operation had the number n any more.
+    A test loops over n = 1, 2, … until a run ends with `is_spent` False: the run had fewer than n operations.
     """
 
     def __init__(
@@ -52,20 +53,19 @@ class Faults:
         """The operation that raises OSError(`error`) and changes nothing."""
         self.error = error
         self.fail_for_good = fail_for_good
-        """All later ones fail as well: a full disk, a lost mount."""
+        """Whether all later operations fail as well, as on a full disk or a lost mount."""
         self.tear_at = tear_at
-        """The operation in which power is lost: an append or write_at leaves a part of its bytes, others do not
-        happen."""
+        """The operation in which power is lost: an append or write_at leaves a part of its bytes, any other nothing."""
         self.power_loss_at = power_loss_at
         """The last operation before power is lost: it happens, and PowerLoss is raised instead of its return."""
         self.operations = operations
-        """Which operations count: CHANGES, READS, or any names out of them."""
+        """The operations that count: CHANGES, READS, or any names out of them."""
         self.count = 0
         """Operations seen."""
         self.is_spent = False
-        """Whether what was to go wrong went wrong."""
+        """Whether the fault has happened."""
         self.last: str = ""
-        """The operation at which it did, and its path: for the message of a failing test."""
+        """The operation at which it happened, and its path, for the message of a failing test."""
         self._is_off = False
 
     def __repr__(self) -> str:
@@ -73,7 +73,8 @@ class Faults:
         return f"Faults({plan}, count={self.count}, last={self.last!r})"
 
     def before(self, operation: str, path: str) -> bool:
-        """Count the operation; raise if it is to fail. True if it is to be torn: then the caller calls `lose_power`."""
+        """Count an operation; raise if it is to fail. Return whether it is to be torn: then the caller calls
+        `lose_power`."""
         if self._is_off or 0 < self.power_loss_at <= self.count:
             self.lose_power()
         if operation not in self.operations:
@@ -88,7 +89,7 @@ class Faults:
         return False
 
     def after(self) -> None:
-        """The operation counted last has happened."""
+        """Note that the operation counted last has happened."""
         if 0 < self.power_loss_at <= self.count:
             self.lose_power()
 

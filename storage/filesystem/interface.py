@@ -30,7 +30,7 @@ class LockHeld(Exception):
 
 
 class File(Protocol):
-    """A file at a path; see the module's text for what sharing, renaming and removing mean."""
+    """A file at a path. The module's text says what sharing, renaming and removing mean."""
 
     @property
     def path(self) -> str:
@@ -41,24 +41,23 @@ class File(Protocol):
         """Bytes in the file. Raised by append and write_at, set by truncate; a failed call leaves it as it was."""
 
     def append(self, *buffers: Buffer) -> None:
-        """Put the buffers, one after the other, at the end.
+        """Append the buffers, one after the other.
 
-        All or nothing as far as anyone in this process can see: if the call raises, `size` is what it was, no reader
-        gets a byte of the attempt, and the bytes that may have reached the disk are cut off, at once or before the next
-        write. Only a process that dies meanwhile leaves them: recovery cuts them off then. The bytes are in the hands
-        of the system when the call returns (they survive the process), on the disk after `sync` (they survive power
-        loss).
+        All or nothing within this process: if the call raises, `size` is as before, no reader gets a byte of the
+        attempt, and bytes that reached the disk are cut off, at once or before the next write. Only a process that dies
+        meanwhile leaves them, and recovery cuts them off. When the call returns, the system has the bytes (they survive
+        the process); after `sync` the disk has them (they survive a power loss).
         """
 
     def write_at(self, position: int, data: Buffer) -> None:
-        """Overwrite from `position`, which may be up to `size`, growing the file where needed. Not atomic."""
+        """Overwrite from `position`, at most `size`; the file grows if needed. Not atomic."""
 
     def read_at(self, position: int, length: int) -> bytes:
-        """`length` bytes from `position`, fewer where the file ends earlier, none at or beyond its end."""
+        """Return `length` bytes from `position`; fewer where the file ends, none at or beyond its end."""
 
     def drop_behind(self, start: int, end: int) -> None:
-        """Say that nobody will want the bytes in this range soon: what of them is not on the disk yet sets out for it,
-        the others leave the system's memory to whoever needs some. A hint, which changes nothing that can be read."""
+        """Hint that the bytes in this range will not be read soon: the system begins to write those that are not on the
+        disk yet, and drops the others from the page cache. Reads are not affected."""
 
     def truncate(self, size: int) -> None:
         """Cut the file to `size` bytes, or extend it with zeros."""
@@ -66,25 +65,25 @@ class File(Protocol):
     def sync(self) -> None:
         """Return when every byte written before the call is on the disk. Blocks: call it off the loop.
 
-        After an OSError those bytes may be lost whatever a second call says: the disk has to be taken for failed.
+        After an OSError those bytes may be lost, whatever a second call returns: treat the disk as failed.
         """
 
     def close(self) -> None:
-        """Give back one `open`. Does not sync. After the last one, using the file is a ValueError."""
+        """Undo one `open`. Does not sync. After the last one, every use of the file raises ValueError."""
 
 
 class Lock(Protocol):
     def release(self) -> None:
-        """Let others have it. The lock file stays: removing it would race with whoever opens it next."""
+        """Release the lock. The lock file stays: removing it would race with the next process that opens it."""
 
 
 class FileSystem(Protocol):
-    """Directories and names. Changes of names are on the disk only after `sync_directory` of their directory."""
+    """Directories and names. A change of a name is on the disk only after `sync_directory` of its directory."""
 
     def open(self, path: str, *, create: bool = False, is_private: bool = False) -> File:
-        """The file at `path`, with its bytes; with `create`, an empty one where none is. Else FileNotFoundError.
+        """Return the file at `path`. If there is none: an empty one with `create`, else FileNotFoundError.
 
-        With `is_private` only the file's owner may read it from then on, where the system knows owners.
+        With `is_private` only the file's owner may read it from then on, if the system knows owners.
         """
 
     def exists(self, path: str) -> bool: ...
@@ -92,22 +91,22 @@ class FileSystem(Protocol):
     def is_directory(self, path: str) -> bool: ...
 
     def list(self, path: str) -> Names:
-        """Names (not paths) in a directory, sorted."""
+        """Return the names (not paths) in a directory, sorted."""
 
     def make_directory(self, path: str) -> None:
-        """Make the directory and those above it; no error if it is there."""
+        """Make the directory and those above it, unless they exist."""
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file or directory another name, atomically; a file that has the name `new` is replaced."""
+        """Rename a file or directory, atomically; a file that has the name `new` is replaced."""
 
     def link(self, old: str, new: str) -> None:
-        """A second name for the same bytes, which must not change any more. FileExistsError if the name is taken."""
+        """Give the file a second name. Its bytes must not change any more. FileExistsError if the name is taken."""
 
     def remove(self, path: str) -> None:
         """Remove a file. FileNotFoundError if there is none."""
 
     def remove_tree(self, path: str) -> None:
-        """Remove a directory with everything in it; no error if there is none."""
+        """Remove a directory with everything in it, if it exists."""
 
     def sync_directory(self, path: str) -> None:
         """Return when the names in the directory are on the disk. Blocks: call it off the loop."""
@@ -115,19 +114,19 @@ class FileSystem(Protocol):
     def size(self, path: str) -> int: ...
 
     def read(self, path: str) -> bytes:
-        """The whole file, for small ones."""
+        """Return the bytes of a small file."""
 
     def modified_ms(self, path: str) -> int:
-        """Time of the last change of the content, in milliseconds since the epoch."""
+        """Return when the content last changed, in milliseconds since the epoch."""
 
     def set_modified_ms(self, path: str, ms: int) -> None: ...
 
     def space(self, path: str) -> tuple[int, int]:
-        """The size of the volume that holds `path` and what of it is free to us, in bytes; -1 for what is not known."""
+        """Return the size of the volume that holds `path` and its free bytes; -1 for a number that is not known."""
 
     def close_idle(self) -> None:
-        """Give back what files hold that nobody used since the last call. Cheap; to be called now and then."""
+        """Release the descriptors of files not used since the last call. Cheap; call it from time to time."""
 
     def lock(self, path: str) -> Lock:
-        """Make the lock file if needed and hold it until released or until this process ends. LockHeld if it is
+        """Create the lock file if needed and lock it until `release` or the end of this process. LockHeld if it is
         taken."""

@@ -1,16 +1,16 @@
-"""A file system in memory that can be killed, lose power, and fail at any operation: what crash tests run on.
+"""The file system of the crash tests: in memory, it can be killed, lose power, and fail at any operation.
 
     faults = Faults(power_loss_at=n)
     filesystem = MemoryFileSystem(faults)
     with suppress(PowerLoss):
         work(filesystem)
-    after = filesystem.crash(seed)          # or .kill(): a new file system, what a restart finds
+    after = filesystem.crash(seed)          # or .kill(): a new file system, as a restart finds it
 
-What a power loss leaves, per seed. Of the bytes written since a file's last `sync`, each file by itself: nothing, all,
-a part (the last write torn), or their length filled with zeros (sizes are journalled before data on Linux); changes in
-the middle per 512-byte sector. Of the names changed since a directory's last `sync_directory`: the first few, in order,
-as a journal keeps them; a rename within a directory is never half done. `sync` makes the bytes of a file durable, not
-its name.
+The seed decides what a power loss leaves. Of the bytes written since a file's last `sync`, for each file by itself:
+nothing, all, a part (the last write torn), or zeros of their length (Linux journals sizes before data); changes in the
+middle survive by 512-byte sectors. Of the names changed since a directory's last `sync_directory`: the first few, in
+order, as a journal keeps them; a rename within a directory is never half done. `sync` makes the bytes of a file
+durable, not its name.
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ class MemoryFileSystem:
         self.faults = faults or Faults()
         """May be replaced at any time, to arm a fault after a set-up."""
         self.now_ms = now_ms
-        """What the modification time of a file becomes when it is written."""
+        """The modification time that a write gives its file."""
         self._root = MemoryDirectory()
         self._files: dict[str, MemoryFile] = {}
         self._locked: set[str] = set()
         self._lock = threading.RLock()
 
     def crash(self, seed: int = 0, faults: Faults | None = None) -> MemoryFileSystem:
-        """What a restart finds after a power loss at this moment: a new file system, everything in it durable.
+        """Return a new file system as a restart finds it after a power loss at this moment; everything in it is
+        durable.
 
         This one stays as it is, so that a test may look at many outcomes of one moment.
         """
@@ -48,8 +49,8 @@ class MemoryFileSystem:
             return self._successor(self._root.after_power_loss(random.Random(seed)), faults)
 
     def kill(self, faults: Faults | None = None) -> MemoryFileSystem:
-        """What a restart finds after the process was killed at this moment: all that was written, which is on the disk
-        only as far as it was synced. A new file system."""
+        """Return a new file system as a restart finds it after the process was killed at this moment: every write, on
+        the disk only as far as it was synced."""
         with self._lock:
             return self._successor(self._root.after_kill({}), faults)
 
@@ -59,7 +60,7 @@ class MemoryFileSystem:
         return successor
 
     def open(self, path: str, *, create: bool = False, is_private: bool = False) -> MemoryFile:
-        """As of every file system; files in memory have no owners to be private to."""
+        """See `FileSystem.open`. Files in memory have no owner, so `is_private` has no effect."""
         with self._lock:
             path = _normal(path)
             file = self._files.get(path)
@@ -154,7 +155,8 @@ class MemoryFileSystem:
             self.faults.after()
 
     def remove_tree(self, path: str) -> None:
-        """One operation, but a power loss may leave any of its steps undone, as on a disk."""
+        """See `FileSystem.remove_tree`. One operation, of which a power loss may leave any step undone, as on a
+        disk."""
         with self._lock:
             path = _normal(path)
             self._begin("remove_tree", path)
@@ -205,7 +207,7 @@ class MemoryFileSystem:
         return -1, -1
 
     def close_idle(self) -> None:
-        """Files hold nothing here."""
+        """Files hold no descriptors here."""
 
     def lock(self, path: str) -> Lock:
         with self._lock:

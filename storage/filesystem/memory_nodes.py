@@ -12,7 +12,7 @@ _SECTOR_BYTES = 512
 
 
 class MemoryNode:
-    """The bytes of a file: as they are, and as they are on the disk."""
+    """The bytes of a file: as the process sees them, and as they are on the disk."""
 
     __slots__ = ("content", "dirty_from", "durable", "modified_ms")
 
@@ -39,13 +39,13 @@ class MemoryNode:
         self.dirty_from = len(self.content)
 
     def after_kill(self) -> MemoryNode:
-        """The same bytes, of which as many are durable."""
+        """Return a copy, for a restart after a kill: the same bytes, the same part of them on the disk."""
         found = MemoryNode(b"", self.modified_ms)
         found.content, found.durable, found.dirty_from = self.content[:], self.durable[:], self.dirty_from
         return found
 
     def after_power_loss(self, chance: random.Random) -> bytes:
-        """One of the contents a restart may find."""
+        """Return one of the contents that a restart may find."""
         before, now, dirty_from = self.durable, self.content, self.dirty_from
         if len(before) == len(now) == dirty_from:
             return bytes(now)
@@ -68,7 +68,8 @@ class MemoryNode:
 
 
 class MemoryDirectory:
-    """Names: as they are, as they are on the disk, and the changes between, in order."""
+    """The names in a directory: as the process sees them, as they are on the disk, and the changes between, in
+    order."""
 
     __slots__ = ("durable", "entries", "journal", "modified_ms")
 
@@ -79,7 +80,7 @@ class MemoryDirectory:
         self.modified_ms = 0
 
     def change(self, *changes: tuple[str, Entry | None]) -> None:
-        """Set or (None) remove names, as one step that a power loss keeps or loses as a whole."""
+        """Set names, or remove them (None), in one step that a power loss keeps or loses as a whole."""
         _apply(self.entries, changes)
         self.journal.append(changes)
 
@@ -101,7 +102,7 @@ class MemoryDirectory:
         return found
 
     def after_kill(self, copies: dict[int, Entry]) -> MemoryDirectory:
-        """The same names, of which as many are durable. `copies` has the files and directories copied so far."""
+        """Return a copy for a restart after a kill. `copies` has the files and directories copied so far."""
 
         def copy(node: Entry) -> Entry:
             if id(node) not in copies:

@@ -1,4 +1,4 @@
-"""Files of the operating system that outnumber its descriptors: which are open, and which of them hold one.
+"""Open files that outnumber the system's descriptors, and the descriptors that they share.
 
 See `OsFileSystem` for the purpose, and `interface.File` for the promises of a file.
 """
@@ -15,15 +15,15 @@ from .interface import Buffer, Names
 
 OPEN_FLAGS = os.O_RDWR | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOINHERIT", 0)
 _BUFFERS_PER_CALL = 1024
-"""IOV_MAX of every system we know; one vectored write takes no more buffers than this."""
+"""Buffers of one vectored write, at most: IOV_MAX of the usual systems."""
 
 
 class Descriptor:
-    """An open descriptor that closes when its last user lets go of it.
+    """An open descriptor that closes with its last reference.
 
-    Every operation holds a reference while it runs, so taking a descriptor from a file (`file.descriptor = None`, from
-    any thread) can never close it, or let its number be reused, under a system call in another thread. The reference
-    count is the pin count, and costs the hot path nothing.
+    Every operation holds a reference while it runs. So taking a descriptor from a file (`file.descriptor = None`, from
+    any thread) cannot close it, or let its number be reused, during a system call in another thread. The hot path pays
+    nothing for that.
     """
 
     __slots__ = ("number",)
@@ -44,10 +44,10 @@ class OpenFiles:
         self.synced = synced
         """Whether `sync` of a file reaches the disk; see `OsFileSystem`."""
         self.lock = threading.RLock()
-        """Held while a name changes and while a descriptor is opened. Reading and writing do not take it."""
+        """Held while a name changes and while a descriptor is opened. Reads and writes do not take it."""
         self._files: dict[str, OsFile] = {}
         self._holders: dict[OsFile, None] = {}
-        """Files with a descriptor, those that got or kept theirs most recently last."""
+        """Files with a descriptor, in the order in which they got or kept it."""
 
     @property
     def descriptors(self) -> int:
@@ -59,7 +59,7 @@ class OpenFiles:
         return self._files.get(path)
 
     def open(self, path: str, create: bool, mode: int = 0o666) -> OsFile:
-        """The file at `path`; `mode` is for a file that this call creates."""
+        """Return the file at `path`. A file that this call creates gets `mode`."""
         with self.lock:
             file = self._files.get(path)
             if file is None:
@@ -76,14 +76,14 @@ class OpenFiles:
                     del self._files[file.path]
 
     def at_or_below(self, path: str) -> Names:
-        """The open paths that are this one, or below it if it is a directory."""
+        """Return the open paths at `path`, or below it if it is a directory."""
         if path in self._files:
             return [path]
         below = os.path.join(path, "")
         return [name for name in self._files if name.startswith(below)]
 
     def moved(self, old: str, new: str) -> None:
-        """The path has another name now; a file that had that name before is gone. Call it under the lock."""
+        """Note that a path was renamed, which replaced a file of the new name. Call it under the lock."""
         if old == new:
             return
         self.removed(new)
@@ -94,7 +94,7 @@ class OpenFiles:
                 self._files[file.path] = file
 
     def removed(self, path: str) -> OsFile | None:
-        """The file at this path is gone: whoever has it open learns so at the next use. Call it under the lock."""
+        """Note that the file at this path is gone: its next use raises FileNotFoundError. Call it under the lock."""
         file = self._files.pop(path, None)
         if file is not None:
             file.is_removed = True
@@ -103,9 +103,10 @@ class OpenFiles:
 
     @contextlib.contextmanager
     def removing(self, path: str) -> Iterator[None]:
-        """What is open at or below the path counts as removed from here on, unless its removal fails.
+        """Count the files open at or below the path as removed while the body removes them, and after it.
 
-        Not under the lock: freeing the blocks of large files takes its time.
+        If the body fails, files that still exist are in use again. The body runs without the lock: freeing the blocks
+        of large files takes long.
         """
         with self.lock:
             gone = [self.removed(name) for name in self.at_or_below(path)]
@@ -129,7 +130,7 @@ class OpenFiles:
             return file.descriptor or self.give_descriptor(file)
 
     def give_descriptor(self, file: OsFile, flags: int = OPEN_FLAGS, mode: int = 0o666) -> Descriptor:
-        """Open a descriptor for the file; others lose theirs where our limit, or the system's, is reached."""
+        """Open a descriptor for the file; other files lose theirs at our limit, or the system's."""
         while len(self._holders) >= self._max_descriptors:
             self._take_one_descriptor()
         try:
@@ -150,7 +151,7 @@ class OpenFiles:
         file.descriptor = None
 
     def take_descriptors(self, path: str) -> None:
-        """Of the file at this path, or of all below it."""
+        """Take the descriptor of the file at this path, or of all files below it."""
         for name in self.at_or_below(path):
             self.take_descriptor(self._files[name])
 
@@ -167,9 +168,9 @@ class OpenFiles:
                 file.is_recent = False
 
     def _take_one_descriptor(self) -> None:
-        """The oldest one not used since it was last looked at goes; used ones get a second round.
+        """Take the descriptor of the oldest file that was not used since the last look; used ones get a second round.
 
-        Nearly LRU, and a use costs one attribute instead of a reordering.
+        Nearly LRU; a use costs one attribute instead of a reordering.
         """
         for _ in range(len(self._holders)):
             oldest = next(iter(self._holders))
@@ -182,7 +183,7 @@ class OpenFiles:
 
 
 class OsFile:
-    """A file of an OsFileSystem. The size is tracked, not asked for: an append is one system call."""
+    """A file of an OsFileSystem. It keeps its size, so that an append is one system call."""
 
     __slots__ = ("_is_ragged", "_open_files", "descriptor", "is_recent", "is_removed", "path", "size", "users")
 
@@ -190,13 +191,13 @@ class OsFile:
         self._open_files = open_files
         self.path = path
         self.users = 0
-        """Opened so many times more often than closed."""
+        """How many `open` calls have no `close` yet."""
         self.descriptor: Descriptor | None = None
         self.is_recent = False
-        """Used since the pool last looked for a descriptor to take."""
+        """Whether it was used since a descriptor was last taken from a file."""
         self.is_removed = False
         self._is_ragged = False
-        """Bytes of a failed append may lie beyond `size`."""
+        """Whether bytes of a failed append may lie beyond `size`."""
         if create:
             descriptor = open_files.give_descriptor(self, OPEN_FLAGS | os.O_CREAT, mode)
             self.size = os.fstat(descriptor.number).st_size
@@ -217,7 +218,7 @@ class OsFile:
             self.size = self._write(descriptor.number, buffers, self.size)
         except BaseException:
             self._is_ragged = True
-            with contextlib.suppress(OSError):  # the caller must hear of the first error; the next write tries again
+            with contextlib.suppress(OSError):  # the first error is the caller's; the next write tries again
                 self._cut(descriptor)
             raise
 
@@ -234,7 +235,7 @@ class OsFile:
         if descriptor is None:
             descriptor = self._open_files.reopen(self)
         self.is_recent = True
-        # Clipped to the size we know: beyond it may lie what an append in progress, or a failed one, has written.
+        # Clipped to `size`: bytes of an append in progress, or of a failed one, may lie beyond it.
         length = min(length, self.size - position)
         if length <= 0:
             return b""
@@ -273,7 +274,7 @@ class OsFile:
         self._is_ragged = False
 
     def _write(self, number: int, buffers: tuple[Buffer, ...], position: int) -> int:
-        """Write everything; returns the position after it. A full disk shows as a short write, then as an error."""
+        """Write everything; return the position after it. A full disk is a short write first, then an error."""
         if len(buffers) == 1:
             written = os.pwrite(number, buffers[0], position)
         else:

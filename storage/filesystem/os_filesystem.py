@@ -12,14 +12,14 @@ from .os_file import OPEN_FLAGS, OpenFiles, OsFile, SerialFile
 
 
 class OsFileSystem:
-    """The disk, with at most `max_open_files` descriptors held at a time, given to the files used most recently.
+    """The disk, with at most `max_open_files` descriptors at a time, for the files used most recently.
 
-    A process that keeps tens of thousands of partitions has far more files than descriptors. A file opens its
-    descriptor on first use and loses it when others need the place; the next use opens it again. Closing a descriptor
-    loses no written byte, and `sync` through a new one covers what was written through the old.
+    A process with tens of thousands of partitions has far more files than descriptors. A file opens its descriptor on
+    first use and loses it when other files need one; the next use opens it again. Closing a descriptor loses no written
+    byte, and a `sync` through a new descriptor covers writes through the old one.
 
-    Without `synced`, `sync` and `sync_directory` return at once: for data that end with the process, such as those of a
-    broker in a private directory. On a slow disk these calls are most of what a short-lived broker waits for.
+    Without `synced`, `sync` and `sync_directory` return at once: for data that ends with the process, such as that of a
+    broker in a private directory. On a slow disk a short-lived broker would spend most of its time in these calls.
     """
 
     def __init__(
@@ -124,12 +124,12 @@ class OsFileSystem:
 
 _held_locks: set[str] = set()
 _held_locks_guard = threading.Lock()
-"""Locks of this process: the system's record locks exclude only other processes. They are the kind Apache Kafka takes,
-so that it and kmini exclude each other."""
+"""Paths that this process has locked: the system's record locks exclude other processes only. kmini takes the same kind
+of lock as Apache Kafka, so that the two exclude each other."""
 
 
 class _OsLock:
-    """A record lock on a file that nothing else in this process may open: closing it there would end the lock."""
+    """A record lock. Nothing else in this process may open the file: closing it would end the lock."""
 
     def __init__(self, path: str) -> None:
         self._key = os.path.realpath(path)

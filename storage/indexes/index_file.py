@@ -1,10 +1,9 @@
-"""What the three indexes of a segment have in common: entries in memory, an exact file, no checksum.
+"""The base of the three indexes of a segment: entries in memory, an exact file, no checksum.
 
-An index is a shortcut that the log itself can always replace, so its file carries no checksum and is never relied on:
-`load` refuses what cannot be right, and recovery rebuilds what it refuses, and every index of a segment that may not
-have been flushed. Entries are appended in memory; `flush` brings the file up to date when the segment is sealed, closed
-or flushed. In between the file of an active segment lags behind, and it is never longer than its entries (Apache Kafka
-preallocates; the files of a closed log are the same).
+The log can always replace an index, so an index file has no checksum. `load` refuses a file that cannot be right;
+recovery rebuilds it, and every index of a segment that may not have been flushed. Entries are appended in memory, and
+`flush` updates the file when the segment is sealed, closed or flushed. The file of an active segment lags behind until
+then, and is never longer than its entries (Apache Kafka preallocates; the files of a closed log are the same).
 """
 
 from __future__ import annotations
@@ -19,17 +18,17 @@ from ..filesystem import FileSystem
 
 DEFAULT_MAX_BYTES = 10 * 1024 * 1024
 _ORDER_SAMPLE = 16_384
-"""Entries whose order is checked at most, so that loading the index of a 1 GiB segment takes about a millisecond."""
+"""Entries whose order is checked, at most: loading the index of a 1 GiB segment takes about a millisecond."""
 
 
 class CorruptIndex(Exception):
-    """The file cannot be an index of this segment; rebuild it from the log."""
+    """The file cannot be an index of this segment. The caller rebuilds it from the log."""
 
 
 class IndexFile:
-    """Base of the indexes. Nothing is read before the first use; `load` and `check` may raise CorruptIndex.
+    """Base of the indexes. The first use reads the file, and may raise CorruptIndex.
 
-    One thread changes an index; others may look things up in it once it is sealed.
+    One thread changes an index; other threads may look up entries once its segment is sealed.
     """
 
     __slots__ = ("_filesystem", "_flushed", "_loaded", "_stale", "base_offset", "path")
@@ -39,13 +38,13 @@ class IndexFile:
     def __init__(self, filesystem: FileSystem, path: str, base_offset: int) -> None:
         self._filesystem = filesystem
         self.path = path
-        """Where the file is. Whoever renames the file sets this too."""
+        """The path of the file. The code that renames the file changes it."""
         self.base_offset = base_offset
         self._loaded = False
         self._flushed = 0
-        """Entries whose bytes the file holds, from its start."""
+        """Entries, from the first, that the file has."""
         self._stale = False
-        """The file holds something beyond the flushed entries, or does not exist and must."""
+        """Whether the file has more than the flushed entries, or is missing and must exist."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.path!r})"
@@ -74,14 +73,14 @@ class IndexFile:
         self._loaded = True
 
     def reset(self) -> None:
-        """Start empty, whatever the file holds: for a new segment, and before a rebuild."""
+        """Drop all entries, whatever the file has: for a new segment, and before a rebuild."""
         self._decode(b"")
         self._flushed = 0
         self._loaded = True
         self._stale = True
 
     def flush(self) -> None:
-        """Make the file exactly the entries; cheap when nothing is new. Does not sync."""
+        """Make the file equal to the entries; cheap if nothing is new. Does not sync."""
         if not self._loaded or not (self._stale or self._flushed < self._count()):
             return
         if not self._count() and not self._file_is_needed() and not self._filesystem.exists(self.path):
@@ -101,16 +100,15 @@ class IndexFile:
         self._stale = False
 
     def sync(self) -> None:
-        """Return when the flushed bytes are on the disk; nothing to do if there is no file. Blocks: call it off the
-        loop."""
+        """Return when the flushed bytes are on the disk, if there is a file. Blocks: call it off the loop."""
         with contextlib.suppress(FileNotFoundError), contextlib.closing(self._filesystem.open(self.path)) as file:
             file.sync()
 
     def unload(self) -> None:
-        """Give the memory back (5 MiB for a segment of 1 GiB); the next use reads the file again.
+        """Flush, and release the memory (5 MiB for a segment of 1 GiB); the next use reads the file again.
 
-        Only for an index that nobody changes. Flushes first. A look-up in another thread meanwhile finds what it would
-        find, or no entry, and begins its scan at the start of the segment.
+        Only for an index that does not change any more. A look-up in another thread meanwhile finds its entry, or none;
+        then it begins its scan at the start of the segment.
         """
         if self._loaded:
             self.flush()
@@ -122,7 +120,7 @@ class IndexFile:
             self.load()
 
     def _forget_from(self, entry: int) -> None:
-        """Entries from this one on were dropped from memory: the file must follow."""
+        """Note that the entries from this one on were dropped from memory: the file must follow."""
         if entry < self._flushed:
             self._flushed = entry
             self._stale = True
@@ -135,7 +133,7 @@ class IndexFile:
         raise NotImplementedError
 
     def _encode(self, first: int) -> bytes:
-        """The bytes of the entries from number `first`."""
+        """Return the bytes of the entries from number `first` on."""
         raise NotImplementedError
 
     def _decode(self, data: bytes) -> None:
@@ -146,14 +144,14 @@ class IndexFile:
 def is_ordered(column: array[int], in_order: Callable[[int, int], bool]) -> bool:
     """Whether neighbours are in order: all of them in an ordinary index, a sample and the last two in a very large one.
 
-    The last two, because an index that was preallocated and not trimmed ends in a million zeros.
+    The last two are checked because an index that was preallocated and not trimmed ends in a million zeros.
     """
     sample = column[:: len(column) // _ORDER_SAMPLE + 1]
     return all(map(in_order, column[-2:-1], column[-1:])) and all(map(in_order, sample, islice(sample, 1, None)))
 
 
 def big_endian(words: array[int]) -> array[int]:
-    """The machine's words in the order of the file, or the other way round. Changes its argument."""
+    """Convert between the machine's byte order and the file's. Changes its argument."""
     if sys.byteorder == "little":
         words.byteswap()
     return words

@@ -1,7 +1,7 @@
 """From an offset to a position in the segment's log file: one entry about every `index.interval.bytes`.
 
-An entry says that the batch (or append) whose LAST offset it names STARTS at its position. So the greatest entry at or
-below a target tells where to begin scanning forward for it.
+An entry has the LAST offset of a batch (or append) and the position where that batch STARTS. A scan for an offset
+begins at the position of the greatest entry at or below it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_RELATIVE_OFFSET = 2**31 - 1
 
 
 class OffsetOverflow(Exception):
-    """The offset is too far from the segment's base offset to be indexed: the segment must be rolled, or split."""
+    """The offset is too far from the segment's base offset for an index entry: the segment must be rolled, or split."""
 
 
 class OffsetPosition(NamedTuple):
@@ -43,12 +43,12 @@ class OffsetIndex(IndexFile):
 
     @property
     def is_full(self) -> bool:
-        """No room for another entry within `segment.index.bytes`: the segment must be rolled."""
+        """Whether `segment.index.bytes` has no room for another entry: the segment must be rolled."""
         return len(self) >= self._max_entries
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last entry; the base offset when there is none."""
+        """Offset of the last entry; the base offset if there is none."""
         return self.base_offset + self._columns[0][-1] if len(self) else self.base_offset
 
     def append(self, offset: int, position: int) -> None:
@@ -77,7 +77,7 @@ class OffsetIndex(IndexFile):
             last = relative
 
     def lookup(self, offset: int) -> OffsetPosition:
-        """The greatest entry at or below `offset`; (base offset, 0) when there is none."""
+        """Return the greatest entry at or below `offset`; (base offset, 0) if there is none."""
         self._ensure_loaded()
         offsets, positions = self._columns
         entry = bisect_right(offsets, offset - self.base_offset) - 1

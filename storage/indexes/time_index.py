@@ -1,7 +1,7 @@
 """From a timestamp to an offset of the segment.
 
-An entry (T, o) says that no batch up to and including offset o has a timestamp above T. So the greatest entry at or
-below a target tells up to which offset nothing can be at or beyond it.
+An entry (T, o) says that no batch up to and including offset o has a timestamp above T. A search for a timestamp begins
+after the offset of the greatest entry below it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .index_file import DEFAULT_MAX_BYTES, CorruptIndex, IndexFile, big_endian, 
 from .offset_index import MAX_RELATIVE_OFFSET, OffsetOverflow
 
 _HIGH = 1 if sys.byteorder == "little" else 0
-"""Where the high half of a 64-bit number stands among its two 32-bit words, on this machine."""
+"""Index of the high half of a 64-bit number among its two 32-bit words, on this machine."""
 
 
 class TimestampOffset(NamedTuple):
@@ -30,8 +30,8 @@ class TimestampOffset(NamedTuple):
 class TimeIndex(IndexFile):
     """Entries (timestamp, offset): timestamps strictly increase, offsets never decrease; 12 bytes each (FORMAT.md).
 
-    The last place is kept for the closing entry, with which a segment that is sealed or closed records its largest
-    timestamp; hence `is_full` one entry early, and `closing=True`.
+    The last place is for the closing entry, with which a sealed or closed segment records its largest timestamp. So
+    `is_full` is true one entry early, and `maybe_append` has `closing`.
     """
 
     __slots__ = ("_columns", "_max_entries")
@@ -46,19 +46,19 @@ class TimeIndex(IndexFile):
 
     @property
     def is_full(self) -> bool:
-        """Only the place of the closing entry is left within `segment.index.bytes`: the segment must be rolled."""
+        """Whether `segment.index.bytes` has only the place of the closing entry left: the segment must be rolled."""
         return len(self) >= self._max_entries - 1
 
     @property
     def last_entry(self) -> TimestampOffset:
-        """(-1, base offset) when there is none."""
+        """The last entry; (-1, base offset) if there is none."""
         if not len(self):
             return TimestampOffset(NO_TIMESTAMP, self.base_offset)
         timestamps, offsets = self._columns
         return TimestampOffset(timestamps[-1], self.base_offset + offsets[-1])
 
     def maybe_append(self, timestamp: int, offset: int, *, closing: bool = False) -> bool:
-        """Add an entry if its timestamp is beyond the last one's; says whether it did.
+        """Add an entry if its timestamp is beyond the last one's; return whether it did.
 
         ValueError if timestamp or offset lie before the last entry's, or if the index is full and this is not the
         closing entry; OffsetOverflow if the offset is out of reach.
@@ -93,7 +93,7 @@ class TimeIndex(IndexFile):
                 last, last_offset = timestamp, offset
 
     def lookup(self, timestamp: int) -> TimestampOffset:
-        """The greatest entry at or below `timestamp`; (-1, base offset) when there is none."""
+        """Return the greatest entry at or below `timestamp`; (-1, base offset) if there is none."""
         self._ensure_loaded()
         timestamps, offsets = self._columns
         entry = bisect_right(timestamps, timestamp) - 1

@@ -1,7 +1,7 @@
 """The aborted transactions whose ABORT marker lies in the segment, in the order of the markers.
 
-A reader with isolation level read_committed is told which transactions to skip; this is where that comes from.
-The file exists only if there is an entry to put in it.
+From it a fetch with isolation level read_committed gets the transactions that its consumer must skip. The file exists
+only if it has an entry.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ _last_offset = attrgetter("last_offset")
 class AbortedTransaction(NamedTuple):
     producer_id: int
     first_offset: int
-    """Of the transaction's first record in the partition; may lie in an earlier segment, or below the log start."""
+    """The transaction's first offset in the partition; may lie in an earlier segment, or below the log start offset."""
     last_offset: int
-    """Of the ABORT marker."""
+    """The offset of the ABORT marker."""
     last_stable_offset: int
-    """Of the partition once the marker was written: every abort that starts below it is known by then."""
+    """The last stable offset after the marker: every aborted transaction that begins below it ends at or before the
+    marker."""
 
 
 class TransactionIndex(IndexFile):
@@ -42,7 +43,7 @@ class TransactionIndex(IndexFile):
         self._entries: list[AbortedTransaction] = []
 
     def append(self, entry: AbortedTransaction) -> None:
-        """ValueError unless the marker is beyond the last entry's."""
+        """Add an entry. ValueError unless its marker is beyond the last entry's."""
         self._ensure_loaded()
         if self._entries and entry.last_offset <= self._entries[-1].last_offset:
             raise ValueError(f"{self.path}: marker {entry.last_offset} is not beyond {self._entries[-1].last_offset}")
@@ -53,10 +54,9 @@ class TransactionIndex(IndexFile):
         return list(self._entries)
 
     def collect(self, fetch_offset: int, upper_bound: int) -> tuple[list[AbortedTransaction], bool]:
-        """The entries that concern offsets from `fetch_offset` to below `upper_bound`, and whether that is all there
-        are.
+        """Return the entries with offsets from `fetch_offset` to below `upper_bound`, and whether these are all.
 
-        If it is not, later segments must be asked too: their aborts may have begun below `upper_bound`.
+        If not, later segments may have further ones: aborted transactions that began below `upper_bound`.
         """
         self._ensure_loaded()
         found = []

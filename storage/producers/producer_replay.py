@@ -1,4 +1,4 @@
-"""What the batches of a log say about its producers: as they are appended, and again when a log comes back."""
+"""From the batches of a log to the state of its producers: at an append, and when a log is loaded."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ logger = logging.getLogger("kmini.storage")
 
 
 def add_batch(update: ProducerUpdate, header: BatchHeader, batch: Buffer, base_offset: int) -> None:
-    """Let `update` check and note a batch that will lie (or lies) at `base_offset`: data, or the end of a transaction.
+    """Add a batch at `base_offset` to `update`: data, or the end of a transaction. Other control batches have no
+    effect.
 
-    Raises what `ProducerUpdate.add` and `add_marker` raise. Other control batches say nothing of producers.
+    Raises the errors of `ProducerUpdate.add` and `add_marker`.
     """
     if header.producer_id < 0:
         return
@@ -34,7 +35,7 @@ def add_batch(update: ProducerUpdate, header: BatchHeader, batch: Buffer, base_o
 
 
 def replay(producers: ProducerStates, segments: Iterable[Segment], upto: int) -> None:
-    """Bring `producers` from their `end_offset`, where their snapshot was taken, to `upto`, where `segments` end.
+    """Bring `producers` from their `end_offset`, the offset of their snapshot, to `upto`, where `segments` end.
 
     Transaction indexes stay as they are: they were flushed with their segments.
     """
@@ -46,7 +47,7 @@ def replay(producers: ProducerStates, segments: Iterable[Segment], upto: int) ->
 
 
 def replay_batch(producers: ProducerStates, header: BatchHeader, batch: Buffer) -> list[AbortedTransaction]:
-    """Let `producers` follow a batch of their own log; returns what belongs into the segment's transaction index."""
+    """Apply a batch of the log to `producers`; return the new entries of the segment's transaction index."""
     producers.end_offset = header.next_offset
     if header.producer_id < 0:
         return []
@@ -56,10 +57,8 @@ def replay_batch(producers: ProducerStates, header: BatchHeader, batch: Buffer) 
 
 
 def take_snapshot(producers: ProducerStates) -> str | None:
-    """The path of a new snapshot, to be synced; None if none is needed, or the disk has no room for it.
-
-    Without it the next start replays more batches, and that is all.
-    """
+    """Write a snapshot; return its path, to be synced. None if none is needed, or if the disk has no room for it: the
+    next start then replays more batches."""
     try:
         return producers.take_snapshot()
     except OSError as error:

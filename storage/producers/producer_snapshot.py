@@ -1,8 +1,8 @@
-"""Producer snapshots: what is known of each producer, up to an offset, so that a restart need not replay the whole log.
+"""Producer snapshots: the state of each producer at an offset, so that a restart need not replay the whole log.
 
-`NN.snapshot` holds the state after every record below offset NN. It keeps only the LAST batch of each producer: after a
-restart a repetition of the last batch is recognised, of the four before it no more. The file is checked with a CRC and
-never needed: one that is damaged is removed, and an older one with more of the log to replay takes its place.
+`NN.snapshot` has the state after every record below offset NN. It has only the LAST batch of each producer: after a
+restart a repetition of that batch is recognised, and one of the four before it is not. The file has a CRC. A damaged
+one is removed; the next older one takes its place, and more of the log is replayed.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _VERSION = 1
 _PREFIX = Struct(">hI")
 _COUNT = Struct(">i")
 ENTRY = Struct(">qhiqiqiq")
-"""The fields of one producer, as `entry_of` takes them."""
+"""The fields of one producer in a snapshot: the arguments of `entry_of`."""
 
 
 class SnapshotCorrupt(Exception):
-    """The file is not a whole snapshot of the version we know."""
+    """The file is not a whole snapshot of version 1."""
 
 
 class CachedBatch(NamedTuple):
-    """What is remembered of a batch, to recognise its repetition and to answer it as the first time."""
+    """A remembered batch: enough to recognise a repetition, and to answer it as the first time."""
 
     last_sequence: int
     last_offset: int
@@ -50,16 +50,16 @@ class CachedBatch(NamedTuple):
 
 
 class ProducerEntry(NamedTuple):
-    """What a partition knows of one producer id. Immutable: a change makes a new one."""
+    """The state of one producer id in a partition. Immutable: a change makes a new one."""
 
     producer_id: int
     epoch: int = NO_PRODUCER_EPOCH
     coordinator_epoch: int = NO_PRODUCER_EPOCH
-    """Of the transaction coordinator that wrote the last marker: an older one is fenced."""
+    """Epoch of the transaction coordinator that wrote the last marker: an older one is fenced."""
     last_timestamp: int = NO_TIMESTAMP
-    """Record time, not arrival time, of the last batch or marker: what expiry goes by."""
+    """Record time, not arrival time, of the last batch or marker. Expiry counts from it."""
     transaction_first_offset: int | None = None
-    """Where the open transaction began in this partition; None when none is open."""
+    """First offset of the open transaction in this partition; None if none is open."""
     batches: tuple[CachedBatch, ...] = ()
     """The last five of this epoch, oldest first."""
 
@@ -68,7 +68,7 @@ class ProducerEntry(NamedTuple):
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     def find_duplicate(self, header: BatchHeader) -> CachedBatch | None:
-        """The remembered batch that this one repeats: same epoch, first and last sequence."""
+        """Return the remembered batch that this one repeats: same epoch, first and last sequence."""
         if header.producer_epoch != self.epoch or header.base_sequence == self.last_sequence + 1:
             return None  # the second is the common case: the next batch
         last = header.last_sequence
@@ -100,7 +100,7 @@ def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
 
 
 def decode_snapshot(data: bytes) -> list[ProducerEntry]:
-    """SnapshotCorrupt if version, checksum or length are not right."""
+    """Decode a snapshot. SnapshotCorrupt if version, checksum or length are wrong."""
     header_size = _PREFIX.size + _COUNT.size
     if len(data) < header_size:
         raise SnapshotCorrupt(f"{len(data)} bytes are too few")
@@ -125,7 +125,7 @@ def entry_of(
     coordinator_epoch: int,
     transaction_first_offset: int,
 ) -> ProducerEntry:
-    """What the fields of an ENTRY say."""
+    """Return the producer of an ENTRY with these fields."""
     return ProducerEntry(
         producer_id,
         epoch,
@@ -137,13 +137,13 @@ def entry_of(
 
 
 def list_snapshots(filesystem: FileSystem, directory: str) -> list[int]:
-    """The offsets of the snapshots in a partition's directory, ascending."""
+    """Return the offsets of the snapshots in a partition's directory, ascending."""
     parsed = map(parse_segment_file, filesystem.list(directory))
     return sorted(file.base_offset for file in parsed if file and file.kind == PRODUCER_SNAPSHOT and not file.suffix)
 
 
 def write_snapshot(filesystem: FileSystem, directory: str, offset: int, entries: Iterable[ProducerEntry]) -> str:
-    """Write `<offset>.snapshot`; returns its path. Not synced: the caller does that with the segment, off the loop."""
+    """Write `<offset>.snapshot`; return its path. The flush of the segment syncs it, off the loop."""
     path = segment_path(directory, offset, PRODUCER_SNAPSHOT)
     with contextlib.closing(filesystem.open(path, create=True)) as file:
         if file.size:
@@ -153,10 +153,8 @@ def write_snapshot(filesystem: FileSystem, directory: str, offset: int, entries:
 
 
 def remove_stray_snapshots(filesystem: FileSystem, directory: str, segment_base_offsets: Iterable[int]) -> None:
-    """At load: remove the snapshots that belong to no segment, except the newest one if it lies beyond the last base.
-
-    That one was written when the log was closed, at its end.
-    """
+    """Remove the snapshots that belong to no segment, when a log is loaded. The newest one stays if it lies beyond the
+    last base offset: closing the log wrote it, at the log end offset."""
     bases = set(segment_base_offsets)
     strays = [offset for offset in list_snapshots(filesystem, directory) if offset not in bases]
     if strays and (not bases or strays[-1] > max(bases)):

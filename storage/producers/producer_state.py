@@ -1,11 +1,12 @@
-"""What a partition knows of its producers: sequences, epochs, open transactions (KIP-98).
+"""The producers of a partition: sequences, epochs, open transactions (KIP-98).
 
-Idempotence rests on five batches per producer: a batch that repeats one of them is answered as the first time and not
-written; one that is neither the next nor a repetition is refused. Transactions rest on the offset at which each open
-one began: no reader at read_committed gets beyond the first of them.
+Idempotence: a log remembers the last five batches of each producer. A batch that repeats one of them is not written,
+and its answer is that of the first time; a batch that is neither the next one nor a repetition is refused.
+Transactions: a log remembers the offset at which each open one began; the first of these ends what read_committed may
+read.
 
-A change is made in two steps. `prepare` gives a `ProducerUpdate` that checks batch after batch, later ones against the
-state that earlier ones would leave; `commit` makes them count once the write has succeeded. A failing append drops the
+A change has two steps. `prepare` returns a `ProducerUpdate`, which checks batch after batch, later ones against the
+state that earlier ones would leave; `commit` applies them once the write has succeeded. A failed append drops the
 update, and nothing has changed.
 
 Checks of a data batch, in order (the origin decides which apply):
@@ -16,7 +17,7 @@ Checks of a data batch, in order (the origin decides which apply):
     | epoch below the known one: INVALID_PRODUCER_EPOCH                | yes    | yes         | logged      |
     | new epoch, sequence not 0: OUT_OF_ORDER_SEQUENCE_NUMBER          | yes    |             |             |
     | known epoch, not the next sequence: OUT_OF_ORDER_SEQUENCE_NUMBER | yes    |             |             |
-    | producer unknown: any sequence will do                           | yes    | yes         | yes         |
+    | producer unknown: any sequence is accepted                       | yes    | yes         | yes         |
     | transaction open, batch not in it: INVALID_TXN_STATE             | yes    | yes         | logged      |
 
 An end-transaction marker: epoch below the known one is INVALID_PRODUCER_EPOCH, coordinator epoch below the known one
@@ -51,51 +52,52 @@ from .producer_snapshot import (
 )
 
 MAX_CACHED_BATCHES = 5
+"""Batches of a producer that a log remembers, as in Apache Kafka."""
 DEFAULT_EXPIRATION_MS = 86_400_000
 
 _logger = logging.getLogger("kmini.storage.producer_state")
 
 
 class Origin(enum.Enum):
-    """Who appends, and so how much is checked."""
+    """The origin of an append, which decides how much is checked."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
-    """Our own group or transaction coordinator: its batches carry producer ids, but no sequences."""
+    """This broker's group or transaction coordinator: its batches have producer ids, but no sequences."""
     REPLICATION = "replication"
-    """A leader, or our own log being replayed: it was checked when it was first written."""
+    """A leader, or the replay of this log: the batches were checked when they were first written."""
 
 
 class CompletedTransaction(NamedTuple):
     producer_id: int
     first_offset: int
     last_offset: int
-    """Of the marker."""
+    """The offset of the marker."""
     is_aborted: bool
 
 
 class ProducerStates:
     """The producers of one partition, with their snapshots in the partition's directory.
 
-    Used by one thread at a time: the one that owns the log.
+    For the thread of the log. (Apache Kafka: ProducerStateManager.)
     """
 
     def __init__(self, filesystem: FileSystem, directory: str, *, expiration_ms: int = DEFAULT_EXPIRATION_MS) -> None:
         self._filesystem = filesystem
         self.directory = directory
-        """Where the snapshots are. Whoever renames the directory sets this too."""
+        """The directory of the snapshots."""
         self.expiration_ms = expiration_ms
         """`producer.id.expiration.ms`."""
         self.end_offset = 0
-        """The state reflects the log below this offset. Raised by whoever appends, in step with the log end offset; set
-        by `load` and `clear`. The name of the next snapshot."""
+        """The state reflects the log below this offset. An append raises it together with the log end offset; `load`
+        and `clear` set it. The name of the next snapshot."""
         self.last_snapshot_offset = 0
-        """Of the newest snapshot that is not known to be damaged; the log start where there is none."""
+        """The offset of the newest snapshot that is not known to be damaged; the log start offset if there is none."""
         self._entries: dict[int, ProducerEntry] = {}
         self._ongoing: dict[int, int] = {}
         """Open transactions: first offset -> producer id, ascending (they begin in the order of the log)."""
         self._unreplicated: dict[int, int] = {}
-        """Completed ones whose marker is not below the high watermark: first offset -> offset of the marker."""
+        """Completed transactions whose marker is not below the high watermark: first offset -> offset of the marker."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -104,15 +106,16 @@ class ProducerStates:
         return self._entries.get(producer_id)
 
     def entries(self) -> list[ProducerEntry]:
-        """For DescribeProducers and `kmini log dump`."""
+        """All producers, for DescribeProducers."""
         return list(self._entries.values())
 
     def has_transaction_since(self, timestamp: int) -> bool:
-        """Whether a transaction is open of which nothing was written after `timestamp`, in record time."""
+        """Whether a transaction is open whose last record is older than `timestamp`, in record time."""
         return any(self._entries[producer_id].last_timestamp < timestamp for producer_id in self._ongoing.values())
 
     def find_duplicate(self, header: BatchHeader) -> CachedBatch | None:
-        """The remembered batch that this one, from a client, repeats; its offsets and timestamp are the answer."""
+        """Return the remembered batch that this one, from a client, repeats. Its offsets and timestamp are the
+        answer."""
         entry = self._entries.get(header.producer_id)
         return None if entry is None else entry.find_duplicate(header)
 
@@ -125,7 +128,7 @@ class ProducerStates:
     def first_unstable_offset(self) -> int | None:
         """The smallest first offset of a transaction that is open, or whose marker is not below the high watermark.
 
-        The last stable offset is this, or the high watermark where that is lower or nothing is unstable.
+        The last stable offset is this one, or the high watermark if that is lower or no transaction is unstable.
         """
         first = next(iter(self._ongoing), None)
         if self._unreplicated:
@@ -134,19 +137,19 @@ class ProducerStates:
         return first
 
     def on_high_watermark(self, high_watermark: int) -> None:
-        """Completed transactions whose marker is now below the high watermark (or the log start) are stable."""
+        """Forget completed transactions whose marker is now below the high watermark (or the log start offset)."""
         if self._unreplicated:
             self._unreplicated = {
                 first: marker for first, marker in self._unreplicated.items() if marker >= high_watermark
             }
 
     def on_log_start_raised(self, log_start_offset: int) -> None:
-        """Records below are gone. Producers are not forgotten: they may go on where they were."""
+        """Follow the log start offset. Producers stay known: they may go on where they were."""
         self.on_high_watermark(log_start_offset)
         self.end_offset = max(self.end_offset, log_start_offset)
 
     def last_stable_offset_after(self, transaction: CompletedTransaction) -> int:
-        """The last stable offset once this transaction is completed: where the oldest other open one began."""
+        """Return the last stable offset after this transaction: the start of the oldest other open one."""
         for first_offset, producer_id in self._ongoing.items():
             if producer_id != transaction.producer_id:
                 return first_offset
@@ -155,14 +158,15 @@ class ProducerStates:
     # Expiry
 
     def expire(self, now_ms: int) -> int:
-        """Forget producers unheard of for `expiration_ms` (by record time) that have no open transaction; how many."""
+        """Forget producers without a record for `expiration_ms` (by record time) and without an open transaction;
+        return how many."""
         expired = [entry.producer_id for entry in self._entries.values() if self._is_expired(entry, now_ms)]
         for producer_id in expired:
             del self._entries[producer_id]
         return len(expired)
 
     def next_expiry_ms(self) -> int | None:
-        """When `expire` will next have an effect; None while it cannot have any."""
+        """Return when `expire` next has an effect; None if there is no producer to expire."""
         idle = [entry.last_timestamp for entry in self._entries.values() if entry.transaction_first_offset is None]
         return min(idle) + self.expiration_ms if idle else None
 
@@ -172,10 +176,10 @@ class ProducerStates:
     # Snapshots
 
     def load(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
-        """Begin from the newest good snapshot: afterwards the log from `end_offset` on is to be replayed.
+        """Load the newest good snapshot. The caller then replays the log from `end_offset` on.
 
-        Snapshots that lie beyond the log's end, or not beyond its start, are removed, and so are damaged ones: each
-        makes way for the next older one. Producers that have expired since are left out.
+        Removes snapshots beyond the log end offset or not beyond the log start offset, and damaged ones, for which the
+        next older one is taken. Leaves out producers that have expired.
         """
         self._set((), log_start_offset)
         for offset in reversed(list_snapshots(self._filesystem, self.directory)):
@@ -192,7 +196,8 @@ class ProducerStates:
                     self._set((entry for entry in entries if not self._is_expired(entry, now_ms)), offset)
 
     def take_snapshot(self) -> str | None:
-        """Write the state at `end_offset` unless the last snapshot is as new; the path to sync, if one was written."""
+        """Write the state at `end_offset` unless the last snapshot is as new; return the path to sync if one was
+        written."""
         if self.end_offset <= self.last_snapshot_offset:
             return None
         path = write_snapshot(self._filesystem, self.directory, self.end_offset, self._entries.values())
@@ -200,7 +205,7 @@ class ProducerStates:
         return path
 
     def clear(self, offset: int) -> None:
-        """Know of nobody: the log was emptied and begins again at `offset`. Removes every snapshot."""
+        """Forget all producers and remove all snapshots: the log was emptied and begins again at `offset`."""
         self._set((), offset)
         for snapshot in list_snapshots(self._filesystem, self.directory):
             self._filesystem.remove(segment_path(self.directory, snapshot, PRODUCER_SNAPSHOT))
@@ -220,7 +225,7 @@ class ProducerStates:
 
 
 class ProducerUpdate:
-    """The effect of one append on the producers, checked as it grows, in force after `commit`."""
+    """The effect of one append on the producers: checked batch by batch, in force after `commit`."""
 
     __slots__ = ("_completed", "_entries", "_is_strict", "_origin", "_started", "_states")
 
@@ -237,11 +242,11 @@ class ProducerUpdate:
         return self._completed
 
     def add(self, header: BatchHeader, base_offset: int | None = None) -> None:
-        """A data batch, with the offset it will get (by default the one it has). Without a producer id it has no
-        effect.
+        """Add a data batch, with the offset it will get (by default the offset in its header). A batch without a
+        producer id has no effect.
 
-        InvalidProducerEpoch, OutOfOrderSequenceNumber or InvalidTxnState, as in the table above; the update is then
-        worthless.
+        Raises InvalidProducerEpoch, OutOfOrderSequenceNumber or InvalidTxnState, as in the table above; drop the update
+        then.
         """
         producer_id = header.producer_id
         if producer_id < 0:
@@ -275,9 +280,9 @@ class ProducerUpdate:
     def add_marker(
         self, header: BatchHeader, *, is_abort: bool, coordinator_epoch: int, base_offset: int | None = None
     ) -> None:
-        """A control batch that ends a transaction, with what its record says. Completes the open transaction, if any.
+        """Add an end-transaction marker, with the fields of its record. It completes the open transaction, if any.
 
-        InvalidProducerEpoch or TransactionCoordinatorFenced unless it comes from replication.
+        Raises InvalidProducerEpoch or TransactionCoordinatorFenced unless it comes from replication.
         """
         if base_offset is None:
             base_offset = header.base_offset
@@ -305,7 +310,7 @@ class ProducerUpdate:
         )
 
     def commit(self) -> list[AbortedTransaction]:
-        """Make the update count: call it once, after the write. Returns the entries due to the transaction index."""
+        """Apply the update: call it once, after the write. Return the new entries of the transaction index."""
         states = self._states
         states._entries.update(self._entries)
         if self._started:
@@ -331,15 +336,15 @@ class ProducerUpdate:
             )
 
     def _check_sequence(self, known: ProducerEntry, header: BatchHeader, offset: int) -> None:
-        """The next sequence in the known epoch, 0 in a new one; anything from a producer the partition does not know.
+        """Require the next sequence in the known epoch, and 0 in a new one. An unknown producer may begin anywhere.
 
-        (KIP-890's guards will be asked here first: the lowest sequence a verified transaction may begin with.)
+        (The place for KIP-890: the lowest sequence with which a verified transaction may begin.)
         """
         sequence = header.base_sequence
         if header.producer_epoch != known.epoch:
             expected = sequence if known.epoch == NO_PRODUCER_EPOCH else 0
         elif self._states._entries.get(known.producer_id) is None:
-            return  # unknown before this append: its own earlier batches do not bind it either, as in Kafka
+            return  # unknown before this append: as in Kafka, its earlier batches do not bind it either
         else:
             expected = increment_sequence(known.last_sequence, 1)
         if sequence != expected:
