@@ -54,9 +54,7 @@ class LeaderEpochs:
         No effect if `epoch` is the latest one and began at or before that offset.
         """
         if epoch < 0 or start_offset < 0:
-            raise ValueError(
-                f"negative leader epoch or start offset: {epoch}, {start_offset}"
-            )
+            raise ValueError(f"negative leader epoch or start offset: {epoch}, {start_offset}")
         latest = self.latest_entry
         if latest is not None and epoch == latest.epoch and start_offset >= latest.start_offset:
             return False

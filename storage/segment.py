@@ -31,8 +31,7 @@ _MAX_TAIL = 1024
 
 
 class Segment:
-    """See the module's text. One thread changes a segment; other threads may read and sync the files of a sealed
-    one."""
+    """See above. One thread changes a segment; other threads may read and sync the files of a sealed one."""
 
     __slots__ = (
         "_bytes_since_index_entry",
@@ -188,8 +187,7 @@ class Segment:
         return waited_ms > limit_ms - self.roll_jitter_ms
 
     def append(self, records: Buffer, last_offset: int, max_timestamp: int) -> None:
-        """Write one batch, which has its offsets and leader epoch. OSError if the disk refuses; nothing has changed
-        then."""
+        """Write one batch with its offsets and leader epoch. OSError if the disk refuses; nothing has changed then."""
         position = self.log.size
         self.log.append(records)
         self.indexes_are_on_disk = False
@@ -315,8 +313,7 @@ class Segment:
         return self.log.read_at(position, length if length < available else available)
 
     def position_of(self, offset: int) -> int:
-        """Return where the batch that contains `offset` (or the next one) begins; the end of the file if there is
-        none."""
+        """Return where the batch that contains `offset`, or the next one, begins; the end of the file if none does."""
         located = self.locate(offset)
         return self.log.size if located is None else located[0]
 
@@ -329,8 +326,7 @@ class Segment:
         return read_batches(self.log, position)
 
     def headers_since(self, timestamp: int, offset: int) -> Iterator[tuple[int, BatchHeader]]:
-        """Yield position and header of the batches from `offset` on whose largest timestamp is at or after
-        `timestamp`."""
+        """Yield position and header of the batches from `offset` on with a timestamp at or after `timestamp`."""
         offset = max(offset, self._time_index_lookup(timestamp))
         for position, header in self.headers(self.position_of(offset)):
             if header.max_timestamp >= timestamp:
