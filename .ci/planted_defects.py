@@ -98,7 +98,7 @@ DEFECTS = (
         "coordinator.py",
         "epoch = min(transaction.entry.producer_epoch + 1, MAX_EPOCH)",
         "epoch = min(transaction.entry.producer_epoch, MAX_EPOCH)",
-        ("tests/broker/transactions/test_transactions.py",),
+        ("tests/broker/transactions/test_transaction_coordinator.py",),
     ),
     Defect(
         "isr_shrinks_without_the_lag_time",
@@ -202,7 +202,11 @@ DEFECTS = (
         "coordinator.py",
         "elif entry.state in COMPLETED:",
         "elif entry.state is PREPARE_ABORT:",
-        ("tests/broker/transactions/test_transactions.py", "tests/broker/transactions/test_transaction_store.py"),
+        (
+            "tests/broker/transactions/test_markers.py",
+            "tests/broker/transactions/test_transaction_coordinator.py",
+            "tests/broker/transactions/test_transaction_store.py",
+        ),
     ),
     Defect(
         "high_watermark_advances_below_min_insync_replicas",

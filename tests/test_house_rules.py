@@ -29,8 +29,6 @@ LONG_MODULES: dict[str, int] = {}
 
 LONG_TESTS = {
     "tests/broker/controller/test_controller.py": 486,
-    "tests/broker/coordinators/test_cluster_coordinators.py": 523,
-    "tests/broker/security/test_authentication.py": 617,
     "tests/broker/test_cluster_chaos.py": 474,
     "tests/broker/test_log_cleaner.py": 469,
 }

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kmini.broker import scheduler
 from kmini.broker.broker import Broker
+from kmini.broker.clock import MovableClock
 from kmini.broker.settings.broker_config import BrokerConfig
 from support.broker.clusters import Clusters
+from support.broker.sasl_clients import SETTINGS, Served
 
 StartBroker = Callable[..., Awaitable[Broker]]
 
@@ -42,6 +45,22 @@ async def start_broker(tmp_path: Path) -> AsyncIterator[StartBroker]:
         )
         started.append(broker)
         return broker
+
+    yield start
+    for broker in started:
+        if broker.server.listeners:
+            await broker.stop()
+
+
+@pytest.fixture
+async def serve(tmp_path: Path) -> Any:
+    started: list[Broker] = []
+
+    async def start(clock: MovableClock | None = None, **changed: str) -> Served:
+        settings = {**SETTINGS, **{name.replace("_", "."): value for name, value in changed.items()}}
+        broker = await Broker.start(BrokerConfig.parse(settings), str(tmp_path), clock=clock)
+        started.append(broker)
+        return Served(broker)
 
     yield start
     for broker in started:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import socket
 import struct
-import time
 from collections.abc import Iterator
 
 import pytest
 
 from kmini import Broker
-from kmini.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kmini.protocol.messages.fetch import FetchRequest, FetchResponse
 from kmini.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kmini.testing import ConnectionClosed, Wire
@@ -43,16 +41,6 @@ def test_pipelined_requests_are_answered_in_order_also_behind_one_that_waits(wir
         wire.receive(MetadataResponse, 12, correlation_id)
 
 
-def test_an_unknown_version_of_api_versions_is_answered_in_version_0(wire: Wire) -> None:
-    wire.socket.sendall(struct.pack(">ihhih", 10, 18, 99, 7, -1))
-    content = wire.receive_frame()
-    assert struct.unpack(">i", content[:4]) == (7,)
-    answer = ApiVersionsResponse.decode(content[4:], 0)
-    assert answer.error_code == 35
-    assert [(key.api_key, key.max_version) for key in answer.api_keys] == [(18, 4)]
-    assert wire.ask(ApiVersionsRequest(client_software_name="x", client_software_version="1")).error_code == 0
-
-
 @pytest.mark.parametrize(
     "sent",
     [
@@ -71,56 +59,6 @@ def test_a_peer_that_breaks_the_protocol_is_hung_up_on_and_nobody_else(broker: B
         with pytest.raises(ConnectionClosed):
             wire.receive_frame()
         assert other.ask(MetadataRequest(topics=None)).brokers
-
-
-def test_without_advertised_listeners_clients_are_told_where_they_arrived(broker: Broker) -> None:
-    port = int(broker.bootstrap_servers.rpartition(":")[2])
-    with Wire(f"127.0.0.1:{port}") as wire:
-        told = wire.ask(MetadataRequest(topics=None)).brokers[0]
-    assert (told.host, told.port) == ("127.0.0.1", port)
-
-
-def test_advertised_listeners_are_what_clients_are_told_if_they_are_set() -> None:
-    config = {"advertised.listeners": "PLAINTEXT://example.org:1234"}
-    with Broker(config=config) as broker, Wire(broker.bootstrap_servers) as wire:
-        told = wire.ask(MetadataRequest(topics=None)).brokers[0]
-    assert (told.host, told.port) == ("example.org", 1234)
-
-
-def test_connections_beyond_the_limit_are_closed_and_leave_room_when_they_go() -> None:
-    with Broker(config={"max.connections": 2}) as broker:
-        first, second = Wire(broker.bootstrap_servers), Wire(broker.bootstrap_servers)
-        for wire in (first, second):
-            assert wire.ask(MetadataRequest(topics=None)).brokers
-        with Wire(broker.bootstrap_servers) as third, pytest.raises(ConnectionClosed):
-            third.ask(MetadataRequest(topics=None))
-        first.close()
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:  # until the broker has seen that it left
-            try:
-                with Wire(broker.bootstrap_servers) as third:
-                    assert third.ask(MetadataRequest(topics=None)).brokers
-                break
-            except (ConnectionClosed, OSError):
-                continue
-        else:
-            pytest.fail("there never was room again")
-        second.close()
-
-
-def test_idle_connections_are_closed_and_active_ones_are_not() -> None:
-    with (
-        Broker(config={"connections.max.idle.ms": 60_000}) as broker,
-        Wire(broker.bootstrap_servers) as idle,
-        Wire(broker.bootstrap_servers) as active,
-    ):
-        assert idle.ask(MetadataRequest(topics=None)).brokers
-        for _ in range(3):
-            assert active.ask(MetadataRequest(topics=None)).brokers
-            broker.advance_clock(40_000, liveness=True)
-        with pytest.raises(ConnectionClosed):
-            idle.receive_frame()
-        assert active.ask(MetadataRequest(topics=None)).brokers
 
 
 def until_waiting(broker: Broker, count: int) -> None:

@@ -1,6 +1,6 @@
 """Apache Kafka's own advisories about who may do what: a test for each that concerns requests and stored rules.
 
-Those about mechanisms are beside them, in `test_mechanisms.py`: CVE-2017-12610, CVE-2021-38153 and CVE-2024-56128.
+Tests of CVE-2017-12610 and CVE-2021-38153 are in `test_sasl_plain.py`, that of CVE-2024-56128 in `test_sasl_scram.py`.
 """
 
 from __future__ import annotations

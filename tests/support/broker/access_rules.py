@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from kmini.broker.security.acls import AclBinding
+from kmini.broker.security.acls import AclBinding, AclIndex
+from kmini.broker.security.authorizer import Authorizer
 from kmini.broker.security.resources import CLUSTER_NAME, AclOperation, PatternType, PermissionType, ResourceType
+
+TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
+DENY, PREFIXED, LITERAL = PermissionType.DENY, PatternType.PREFIXED, PatternType.LITERAL
 
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 HOST = "192.0.2.7"
@@ -22,3 +26,10 @@ def acl(
     """A rule; without a name, about the cluster."""
     resource = CLUSTER_NAME if name is None else name
     return AclBinding(resource_type, pattern, resource, principal, host, operation, permission)
+
+
+def may(*rules: object, operation: AclOperation = AclOperation.READ, name: str = "orders", **who: object) -> bool:
+    index = AclIndex(rules)  # type: ignore[arg-type]
+    return Authorizer(index).may(
+        str(who.get("principal", "User:alice")), str(who.get("host", "192.0.2.7")), operation, TOPIC, name
+    )

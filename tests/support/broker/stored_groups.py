@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+from kmini.broker.broker import Broker
 from kmini.broker.groups.committed_offsets import CommittedOffset, CommittedOffsets
 from kmini.broker.groups.group_loader import LoadedGroup
-from kmini.broker.groups.group_records import GroupMetadata
+from kmini.broker.groups.group_records import GroupMetadata, encode_offset, offset_key, offset_key_prefix
 from kmini.broker.groups.group_store import GroupStore
+from kmini.broker.replication.partition import Partition
+from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.batch_records import decode_all
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import CONSUMER_OFFSETS, TopicPartition
+from kmini.storage.producers.producer_state import Origin
+from kmini.storage.validation import ValidatedRecords
 
 PARTITION = TopicPartition("orders", 3)
 OFFSET = CommittedOffset(42, 7, "note", 1000)
@@ -53,3 +58,15 @@ def a_member(**changes: Any) -> GroupMetadata.Member:
     fields = {"member_id": "m", "group_instance_id": "i", "client_id": "c", "client_host": "/h"}
     rest = {"rebalance_timeout_ms": 2, "session_timeout_ms": 1, "subscription": b"s", "assignment": b"a"}
     return GroupMetadata.Member(**{**fields, **rest, **changes})
+
+
+def append_offsets(partition: Partition, numbers: range, *, offset: int = 7, group: str = "g") -> None:
+    """Append committed offsets of partitions of "orders", in one batch."""
+    prefix, value = offset_key_prefix(group, "orders"), encode_offset(CommittedOffset(offset, -1, "", 0))
+    records = [Record(0, 0, offset_key(prefix, number), value) for number in numbers]
+    partition.append(ValidatedRecords.of(build_batch(records)), 0, Origin.COORDINATOR)
+
+
+def loaded_offsets(broker: Broker) -> dict[int, int]:
+    group = broker.groups.groups["g"]
+    return {number: one.offset for number, one in group.offsets.by_topic["orders"].items()}

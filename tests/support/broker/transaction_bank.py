@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
+import pytest
+
 from kmini.broker.broker import Broker
 from kmini.broker.clock import MovableClock
 from kmini.broker.controller import topics
@@ -13,7 +15,13 @@ from kmini.broker.coordinators.internal_records import stored_batches, stored_re
 from kmini.broker.transactions.transaction import Transaction
 from kmini.broker.transactions.transaction_coordinator import TransactionCoordinator
 from kmini.broker.transactions.transaction_records import Entry, decode_entry, decode_key
-from kmini.broker.transactions.transaction_states import TransactionState
+from kmini.broker.transactions.transaction_states import (
+    COMPLETE_ABORT,
+    COMPLETE_COMMIT,
+    PREPARE_ABORT,
+    PREPARE_COMMIT,
+    TransactionState,
+)
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.control import parse_end_transaction_marker
 from kmini.protocol.records.record import Record
@@ -121,3 +129,18 @@ class Bank:
 
     def last_stable_offset(self, partition: TopicPartition = ORDERS) -> int:
         return self.broker.partitions[partition].log.last_stable_offset
+
+
+DECIDED = pytest.mark.parametrize(
+    ("state", "completed", "outcome"),
+    [(PREPARE_COMMIT, COMPLETE_COMMIT, "commit"), (PREPARE_ABORT, COMPLETE_ABORT, "abort")],
+)
+"""Runs a test for a committed and for an aborted transaction."""
+
+
+async def open_everywhere(bank: Bank) -> Producer:
+    """Begin a transaction in every partition, and write a record in the first."""
+    producer = await bank.init()
+    await bank.begin(producer, *PARTITIONS)
+    bank.write(producer, b"a")
+    return producer
