@@ -5,16 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from ...protocol import scram
 from ...protocol.jaas import PLAIN_MODULE, LoginModule, parse_jaas
 from ...storage.config_key import shorten, split_list
 from .resources import Principal
-
-if TYPE_CHECKING:
-    from ..network.listeners import Endpoint
 
 PLAIN = "PLAIN"
 OFFERED_MECHANISMS = (PLAIN, *scram.MECHANISMS)
@@ -38,10 +35,19 @@ _PER_LISTENER = (
 """Keys that may stand behind a listener's name."""
 
 
+class NamedListener(Protocol):
+    """A listener, as far as its settings are concerned."""
+
+    @property
+    def name(self) -> str: ...
+
+
 class SecurityConfig(Protocol):
     """The settings of a broker that this module reads."""
 
-    listeners: tuple[Endpoint, ...]
+    @property
+    def listeners(self) -> Sequence[NamedListener]: ...
+
     listener_security_protocol_map: dict[str, str]
     inter_broker_listener_name: str | None
     sasl_enabled_mechanisms: tuple[str, ...]

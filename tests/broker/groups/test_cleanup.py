@@ -108,7 +108,7 @@ async def test_an_offset_that_cannot_be_removed_is_tried_again(broker: Broker, m
     assert broker.groups.groups == {}
 
 
-# --- who expires, by the kind of group
+# --- expiry, by the kind of group
 
 
 def a_group(

@@ -45,7 +45,7 @@ async def test_subscriptions_of_consumers_are_known_and_those_of_other_clients_a
         return {"range": b"\0\1" + len(topics).to_bytes(4, "big") + names + b"\xff\xff\xff\xff"}
 
     answers = [lab.join(version=3, protocols=wants("a", "b")), lab.join(version=3, protocols=wants("b", "c"))]
-    assert lab.group.is_subscribed_to("z")  # nobody knows yet
+    assert lab.group.is_subscribed_to("z")  # its subscriptions are not known yet
     await lab.pass_time(100)
     assert lab.group.subscribed_topics() == {"a", "b", "c"}
     assert not lab.group.is_subscribed_to("z")

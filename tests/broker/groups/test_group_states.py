@@ -148,7 +148,7 @@ OUTCOMES: dict[str, tuple[tuple[str, str], ...]] = {
 
 @pytest.mark.parametrize("state", [EMPTY, PREPARING, COMPLETING, STABLE])
 @pytest.mark.parametrize("caller", CALLERS)
-async def test_what_a_join_does(lab: Lab, caller: str, state: GroupState) -> None:
+async def test_a_join_in_each_state(lab: Lab, caller: str, state: GroupState) -> None:
     ids = await ENTER[state](lab)
     assert lab.group.state is state
     answer = CALLERS[caller](lab, ids)
@@ -198,7 +198,7 @@ COMMITS = {
 }
 
 
-def identity(who: str, lab: Lab, ids: IDS) -> tuple[str, str | None, int]:
+def identity(sender: str, lab: Lab, ids: IDS) -> tuple[str, str | None, int]:
     """Member id, instance id and generation of a caller."""
     generation = lab.group.generation_id
     return {
@@ -210,46 +210,46 @@ def identity(who: str, lab: Lab, ids: IDS) -> tuple[str, str | None, int]:
         "old generation": (ids["follower"], None, generation - 1),
         "outsider": ("", None, -1),
         "member id and no generation": ("someone", None, -1),
-    }.get(who, (ids["follower"], None, generation))
+    }.get(sender, (ids["follower"], None, generation))
 
 
 @pytest.mark.parametrize("state", ORDER)
-@pytest.mark.parametrize("who", SYNCS)
-async def test_what_a_sync_does(lab: Lab, who: str, state: GroupState) -> None:
+@pytest.mark.parametrize("sender", SYNCS)
+async def test_a_sync_in_each_state(lab: Lab, sender: str, state: GroupState) -> None:
     ids = await ENTER[state](lab)
-    member_id, instance_id, generation = identity(who, lab, ids)
+    member_id, instance_id, generation = identity(sender, lab, ids)
     protocol = {
         "another type": ("connect", None),
         "another protocol": ("consumer", "sticky"),
         "right protocol": ("consumer", "range"),
-    }.get(who, (None, None))
+    }.get(sender, (None, None))
     answer = lab.sync(member_id, generation, instance=instance_id, protocol=protocol)
-    expected = SYNCS[who][ORDER.index(state)]
+    expected = SYNCS[sender][ORDER.index(state)]
     assert (error_name(answer.result().error_code) if answer.done() else WAITS) == expected
 
 
 @pytest.mark.parametrize("state", ORDER)
-@pytest.mark.parametrize("who", HEARTBEATS)
-async def test_what_a_heartbeat_does(lab: Lab, who: str, state: GroupState) -> None:
+@pytest.mark.parametrize("sender", HEARTBEATS)
+async def test_a_heartbeat_in_each_state(lab: Lab, sender: str, state: GroupState) -> None:
     ids = await ENTER[state](lab)
-    member_id, instance_id, generation = identity(who, lab, ids)
-    assert lab.heartbeat(member_id, generation, instance=instance_id) == HEARTBEATS[who][ORDER.index(state)]
+    member_id, instance_id, generation = identity(sender, lab, ids)
+    assert lab.heartbeat(member_id, generation, instance=instance_id) == HEARTBEATS[sender][ORDER.index(state)]
     assert lab.group.state is state
 
 
 @pytest.mark.parametrize("state", ORDER)
-@pytest.mark.parametrize("who", COMMITS)
-async def test_who_may_commit(lab: Lab, who: str, state: GroupState) -> None:
+@pytest.mark.parametrize("sender", COMMITS)
+async def test_a_commit_in_each_state(lab: Lab, sender: str, state: GroupState) -> None:
     ids = await ENTER[state](lab)
     outcome = NONE
     try:
-        lab.coordinator.group_for_commit("g", *identity(who, lab, ids), 8)
+        lab.coordinator.group_for_commit("g", *identity(sender, lab, ids), 8)
     except KafkaError as error:
         outcome = error.kafka_name
-    assert outcome == COMMITS[who][ORDER.index(state)]
+    assert outcome == COMMITS[sender][ORDER.index(state)]
 
 
-async def test_a_transaction_may_commit_without_saying_who_it_is_for(lab: Lab) -> None:
+async def test_a_transactional_commit_needs_no_member(lab: Lab) -> None:
     await completing(lab)
     lab.group.check_commit("", None, -1, is_transactional=True)
 
@@ -268,10 +268,10 @@ LEAVES: dict[str, tuple[Leaving, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("who", LEAVES)
-async def test_who_may_leave(lab: Lab, who: str) -> None:
+@pytest.mark.parametrize("sender", LEAVES)
+async def test_leaving_by_each_kind_of_client(lab: Lab, sender: str) -> None:
     ids = await stable(lab)
-    leaving, outcome, state_after = LEAVES[who]
+    leaving, outcome, state_after = LEAVES[sender]
     assert lab.leave(leaving._replace(member_id=ids.get(leaving.member_id, leaving.member_id))) == [outcome]
     assert lab.state == state_after
 
@@ -280,14 +280,14 @@ async def test_who_may_leave(lab: Lab, who: str) -> None:
     ("state", "outcome", "state_after"),
     [(EMPTY, UNKNOWN, E), (PREPARING, NONE, P), (COMPLETING, NONE, P), (STABLE, NONE, P), (DEAD, UNAVAILABLE, D)],
 )
-async def test_what_leaving_does(lab: Lab, state: GroupState, outcome: str, state_after: str) -> None:
+async def test_leaving_in_each_state(lab: Lab, state: GroupState, outcome: str, state_after: str) -> None:
     ids = await ENTER[state](lab)
     assert lab.leave(ids["follower"]) == [outcome]
     assert lab.state == state_after
 
 
 @pytest.mark.parametrize("state", [PREPARING, COMPLETING, STABLE])
-async def test_silence_ends_a_membership_in_every_state(lab: Lab, state: GroupState) -> None:
+async def test_the_end_of_a_session_removes_a_member_in_every_state(lab: Lab, state: GroupState) -> None:
     ids = await ENTER[state](lab)
     for _ in range(3):
         await lab.pass_time(SESSION_MS // 2)
@@ -307,7 +307,7 @@ async def test_silence_ends_a_membership_in_every_state(lab: Lab, state: GroupSt
         (DEAD, "GROUP_ID_NOT_FOUND"),
     ],
 )
-async def test_who_may_be_deleted(lab: Lab, state: GroupState, outcome: str) -> None:
+async def test_a_deletion_in_each_state(lab: Lab, state: GroupState, outcome: str) -> None:
     await ENTER[state](lab)
     deletion = await asyncio.gather(lab.coordinator.delete("g"), return_exceptions=True)
     assert [getattr(error, "kafka_name", NONE) for error in deletion] == [outcome]
@@ -315,7 +315,7 @@ async def test_who_may_be_deleted(lab: Lab, state: GroupState, outcome: str) -> 
 
 
 @pytest.mark.parametrize("state", ORDER)
-async def test_a_coordinator_that_stops_tells_whoever_waits(lab: Lab, state: GroupState) -> None:
+async def test_a_coordinator_that_stops_answers_waiting_requests(lab: Lab, state: GroupState) -> None:
     ids = await ENTER[state](lab)
     group = lab.group
     waiting: list[asyncio.Future[object]] = []

@@ -157,7 +157,7 @@ async def test_a_group_that_no_batch_can_take_is_a_server_error(store: GroupStor
         await store.write_group("g", group)
 
 
-async def test_who_commits_waits_for_the_replicas_and_not_for_ever(
+async def test_a_commit_waits_for_the_replicas_until_its_timeout(
     store: GroupStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     partition = store._replica_manager.partitions[TopicPartition(CONSUMER_OFFSETS, store.partition_of("g"))]

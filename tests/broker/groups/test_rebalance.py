@@ -1,4 +1,4 @@
-"""From generation to generation: who is waited for, for how long, and what everybody is told."""
+"""Rebalances: the waits between generations, their time-outs, sessions, and writes that fail."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NewLab = Callable[..., Lab]
 # --- the course of a rebalance
 
 
-async def test_every_member_gets_its_own_share_and_whom_the_leader_forgets_nothing(lab: Lab) -> None:
+async def test_every_member_gets_its_own_assignment_or_an_empty_one(lab: Lab) -> None:
     a, b, c = (lab.join(version=3) for _ in "abc")
     await lab.pass_time(100)
     a, b, c = (answer.result() for answer in (a, b, c))
@@ -46,7 +46,7 @@ async def test_a_newcomer_waits_for_the_others_to_join_again(lab: Lab) -> None:
     assert len(a.result().members) == 3
 
 
-async def test_members_that_do_not_join_again_in_time_are_out(lab: Lab) -> None:
+async def test_members_that_do_not_join_again_in_time_are_removed(lab: Lab) -> None:
     ids = await lab.form("a", "b", "c", rebalance_ms=20_000, session_ms=30_000)
     again = lab.join(ids["b"], protocols={"range": b"more"}, rebalance_ms=20_000, session_ms=30_000)
     await lab.pass_time(19_000)
@@ -57,7 +57,7 @@ async def test_members_that_do_not_join_again_in_time_are_out(lab: Lab) -> None:
     assert lab.heartbeat(ids["a"]) == "UNKNOWN_MEMBER_ID"
 
 
-async def test_the_most_patient_member_says_how_long_a_rebalance_waits(lab: Lab) -> None:
+async def test_the_longest_rebalance_timeout_of_a_member_bounds_a_rebalance(lab: Lab) -> None:
     await lab.form("a", session_ms=300_000, rebalance_ms=5_000)
     newcomer = lab.join(version=3, rebalance_ms=50_000)
     await lab.pass_time(49_000)
@@ -86,7 +86,7 @@ async def test_a_generation_whose_leader_never_assigns_ends_with_the_rebalance_t
     assert lab.state == "PreparingRebalance"
 
 
-async def test_a_follower_that_never_asks_for_its_share_is_out_though_the_group_is_stable(lab: Lab) -> None:
+async def test_a_follower_that_never_syncs_is_removed_though_the_group_is_stable(lab: Lab) -> None:
     leader, follower = await lab.leader_and_follower(session_ms=REBALANCE_MS * 2)
     lab.sync(leader)
     assert lab.state == "Stable"
@@ -96,7 +96,7 @@ async def test_a_follower_that_never_asks_for_its_share_is_out_though_the_group_
     assert lab.state == "PreparingRebalance"
 
 
-async def test_a_rebalance_takes_what_was_not_handed_out_back(lab: Lab) -> None:
+async def test_a_rebalance_withdraws_an_assignment_that_was_not_answered(lab: Lab) -> None:
     _, follower = await lab.leader_and_follower()
     waiting = lab.sync(follower)
     lab.join(version=3)
@@ -192,7 +192,7 @@ async def test_log_time_ends_no_session(lab: Lab) -> None:
     assert lab.state == "Stable"
 
 
-async def test_who_waits_for_an_answer_is_not_expected_to_send_heartbeats(lab: Lab) -> None:
+async def test_a_member_that_waits_for_an_answer_needs_no_heartbeats(lab: Lab) -> None:
     ids = await lab.form("a", "b", session_ms=6_000)
     waiting = lab.join(ids["a"], session_ms=6_000)
     for _ in range(5):
@@ -264,16 +264,14 @@ async def test_an_assignment_that_cannot_be_stored_is_not_handed_out(lab: Lab) -
     await lab.synced({"a": leader, "b": follower})
 
 
-async def test_a_failure_that_nobody_thought_of_is_answered_too(lab: Lab) -> None:
+async def test_an_unexpected_failure_is_answered(lab: Lab) -> None:
     answer = lab.join(version=3)
     await lab.pass_time(100)
     lab.store.failure = RuntimeError("boom")  # type: ignore[assignment]
     assert lab.sync(answer.result().member_id).result().error_code == UnknownServerError.code
 
 
-async def test_work_that_fails_for_no_reason_we_know_is_told_in_the_log(
-    lab: Lab, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_write_that_fails_unexpectedly_is_logged(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
     async def fail(waits: int) -> None:
         for _ in range(waits):
             await asyncio.sleep(0)

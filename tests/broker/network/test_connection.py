@@ -53,7 +53,7 @@ def test_pipelined_requests_are_answered_in_order_also_behind_one_that_waits(wir
     ],
     ids=["negative size", "huge size", "unknown api", "unknown version", "count beyond the frame", "no header"],
 )
-def test_a_peer_that_breaks_the_protocol_is_hung_up_on_and_nobody_else(broker: Broker, wire: Wire, sent: bytes) -> None:
+def test_a_peer_that_breaks_the_protocol_is_disconnected_and_no_other(broker: Broker, wire: Wire, sent: bytes) -> None:
     with Wire(broker.bootstrap_servers) as other:
         wire.socket.sendall(sent)
         with pytest.raises(ConnectionClosed):

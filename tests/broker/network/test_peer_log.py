@@ -34,7 +34,7 @@ def test_a_peer_fills_no_log(caplog: pytest.LogCaptureFixture, monkeypatch: pyte
     ]
 
 
-def test_what_nobody_wants_to_read_is_not_counted(caplog: pytest.LogCaptureFixture) -> None:
+def test_lines_below_the_level_are_not_counted(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, log.name)
     peers = PeerLog(log)
     for _ in range(50):

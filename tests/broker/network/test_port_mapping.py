@@ -49,12 +49,12 @@ OWN = "172.18.0.2"
         ("fe80::1", False),
     ],
 )
-def test_who_came_through_a_published_port(peer: str, is_mapped: bool) -> None:
+def test_connections_through_a_published_port_are_recognized(peer: str, is_mapped: bool) -> None:
     assert PortMapping(CONTAINER).was_passed_by(peer, OWN) is is_mapped
 
 
 @pytest.mark.parametrize("routes", ["", HEAD, "nothing\nlike a table\n"])
-def test_without_a_network_nobody_did(routes: str) -> None:
+def test_without_a_network_no_port_is_published(routes: str) -> None:
     assert not PortMapping(routes).was_passed_by("203.0.113.9", OWN)
 
 
@@ -110,7 +110,7 @@ async def test_the_host_is_told_its_published_ports(told: Told) -> None:
     assert await told(FROM_THE_HOST, kmini_mapped_listeners=mapped) == [("localhost", 29092), ("localhost", 19092)]
 
 
-async def test_containers_are_told_our_own_address(told: Told) -> None:
+async def test_containers_are_told_the_address_of_the_container(told: Told) -> None:
     assert await told(BESIDE_US, kmini_mapped_listeners="A://localhost:29092") == [(OWN, 9092), (OWN, 19092)]
 
 

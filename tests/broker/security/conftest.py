@@ -1,4 +1,4 @@
-"""Brokers with an authorizer, and clients that are somebody, without a socket."""
+"""Brokers with an authorizer, and authenticated clients without a socket."""
 
 from __future__ import annotations
 

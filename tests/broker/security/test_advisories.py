@@ -1,4 +1,4 @@
-"""Apache Kafka's own advisories about who may do what: a test for each that concerns requests and stored rules.
+"""Apache Kafka's own advisories about authorization: a test for each that concerns requests and stored rules.
 
 Tests of CVE-2017-12610 and CVE-2021-38153 are in `test_sasl_plain.py`, that of CVE-2024-56128 in `test_sasl_scram.py`.
 """

@@ -15,18 +15,18 @@ from kmini.broker.security.resources import (
 from support.broker.access_rules import DENY, GROUP, LITERAL, PREFIXED, TOPIC, acl, may
 
 
-def test_without_a_rule_nobody_may() -> None:
+def test_without_a_rule_operations_are_denied() -> None:
     assert not may()
 
 
-def test_without_a_rule_about_the_resource_everybody_may_if_the_settings_say_so() -> None:
+def test_without_a_rule_about_the_resource_the_setting_may_allow() -> None:
     authorizer = Authorizer(AclIndex([acl(AclOperation.READ, TOPIC, "orders")]), allows_if_no_acl_found=True)
     assert authorizer.may("User:bob", "h", AclOperation.READ, TOPIC, "free")
     assert authorizer.may("User:bob", "h", AclOperation.READ, GROUP, "orders")
-    assert not authorizer.may("User:bob", "h", AclOperation.READ, TOPIC, "orders"), "there is a rule, for somebody else"
+    assert not authorizer.may("User:bob", "h", AclOperation.READ, TOPIC, "orders"), "there is a rule, for another user"
 
 
-def test_a_super_user_may_whatever_is_denied() -> None:
+def test_a_super_user_may_do_what_is_denied() -> None:
     index = AclIndex([acl(AclOperation.ALL, TOPIC, "*", principal="User:*", permission=DENY)])
     authorizer = Authorizer(index, super_users=[Principal.user("admin")])
     assert authorizer.may("User:admin", "h", AclOperation.READ, TOPIC, "orders")
@@ -92,7 +92,7 @@ def test_what_is_denied_implies_nothing(asked: AclOperation, given: AclOperation
         ([("orders", LITERAL, "deny"), ("orders", PREFIXED, "allow")], True),
     ],
 )
-def test_who_may_write_to_some_topic(rules: list[tuple[str, PatternType, str]], expected: bool) -> None:
+def test_writing_to_some_topic_is_allowed(rules: list[tuple[str, PatternType, str]], expected: bool) -> None:
     index = AclIndex(
         acl(AclOperation.WRITE, TOPIC, name, pattern=pattern, permission=PermissionType[kind.upper()])
         for name, pattern, kind in rules

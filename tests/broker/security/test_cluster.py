@@ -1,4 +1,4 @@
-"""Several brokers behind listeners that ask who is there, each other included."""
+"""Several brokers behind listeners with authentication, which they use among themselves, too."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_brokers_replicate_through_their_own_listener_as_themselves(cluste
         for connection in broker.server.connections
     }
     assert ("BROKERS", "User:broker") in peers
-    assert not any(name == "CLIENTS" and who == "User:broker" for name, who in peers)
+    assert not any(name == "CLIENTS" and user == "User:broker" for name, user in peers)
 
 
 async def test_a_client_that_poses_as_the_follower_changes_nothing(cluster: LocalCluster) -> None:

@@ -1,4 +1,4 @@
-"""What nobody would send who means well: tokens that are random, or right but for a few bytes."""
+"""Hostile tokens: random ones, and valid ones with a few bytes changed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_random_tokens_are_refused_and_nothing_else(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_conversation_with_bytes_changed_lets_nobody_in(seed: int) -> None:
+def test_a_conversation_with_changed_bytes_authenticates_no_client(seed: int) -> None:
     draw = random.Random(seed)
     for _ in range(100):
         _, server = exchanges()

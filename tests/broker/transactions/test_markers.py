@@ -53,7 +53,7 @@ async def advance_until(bank: Bank, condition: Callable[[], bool]) -> None:
         if condition():
             return
         await bank.clock.advance(100, liveness=True)
-        await asyncio.sleep(0)  # who paused goes on
+        await asyncio.sleep(0)  # the retry runs
     raise AssertionError("it did not happen")
 
 

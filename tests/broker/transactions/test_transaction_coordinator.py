@@ -84,7 +84,7 @@ async def test_the_next_transaction_begins_at_its_own_time(bank: Bank) -> None:
     assert bank.transaction().entry.start_ms >= first + 5000
 
 
-async def test_who_takes_the_id_fences_its_owner_and_aborts_what_is_open(bank: Bank) -> None:
+async def test_a_new_owner_fences_the_previous_one_and_aborts_its_transaction(bank: Bank) -> None:
     zombie = await bank.init()
     await bank.begin(zombie)
     bank.write(zombie, b"never seen")
@@ -101,17 +101,17 @@ async def test_who_takes_the_id_fences_its_owner_and_aborts_what_is_open(bank: B
 
 
 async def test_ids_that_cannot_be_or_are_not_there(bank: Bank) -> None:
-    somebody = Producer(1, 0)
+    stranger = Producer(1, 0)
     for name, error in (("", InvalidRequest), ("x" * 0x8000, InvalidRequest), ("t", InvalidProducerIdMapping)):
         with pytest.raises(error):
-            await bank.begin(somebody, name=name)
+            await bank.begin(stranger, name=name)
         with pytest.raises(error):
-            await bank.end(somebody, name=name)
+            await bank.end(stranger, name=name)
     with pytest.raises(TransactionalIdNotFound):
         bank.coordinator.find("t")
 
 
-async def test_without_the_topic_nobody_is_the_coordinator(bank: Bank) -> None:
+async def test_without_the_topic_no_broker_is_the_coordinator(bank: Bank) -> None:
     producer = await bank.init()
     topics.delete(bank.broker, TRANSACTION_STATE)
     for request in (bank.init(), bank.begin(producer), bank.end(producer)):
@@ -130,7 +130,7 @@ def refuse_writes(bank: Bank, monkeypatch: pytest.MonkeyPatch, error: type[Kafka
     monkeypatch.setattr(bank.coordinator.store, "write", refuse)
 
 
-async def test_what_cannot_be_stored_has_not_happened(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_change_that_cannot_be_stored_has_no_effect(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
     producer = await bank.init()
     await bank.begin(producer)
     before = bank.transaction().entry
@@ -229,7 +229,7 @@ async def test_below_level_1_of_the_feature_values_have_version_0(open_bank: Ope
 # --- without being asked
 
 
-async def test_what_is_open_for_too_long_is_aborted_and_its_owner_fenced(bank: Bank) -> None:
+async def test_a_transaction_beyond_its_timeout_is_aborted_and_its_owner_fenced(bank: Bank) -> None:
     slow, quick = await bank.init("slow", 60_000), await bank.init("quick", 900_000)
     await bank.begin(slow, name="slow")
     await bank.begin(quick, name="quick")

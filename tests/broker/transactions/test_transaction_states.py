@@ -139,7 +139,7 @@ def in_state(bank: Bank, state: TransactionState, name: str = "t") -> Transactio
 
 
 def expected_of_owner(request: Request, state: TransactionState) -> WhatBecomes:
-    """In words of the state table of the specification, for whoever owns the id."""
+    """In words of the state table of the specification, for the owner of the id."""
     if request is _add:
         return BUSY if state in COMPLETED else ONGOING
     wanted = {_commit: (PREPARE_COMMIT, COMPLETE_COMMIT), _abort: (PREPARE_ABORT, COMPLETE_ABORT)}[request]
@@ -150,32 +150,32 @@ def expected_of_owner(request: Request, state: TransactionState) -> WhatBecomes:
     return state if state is wanted[1] else WRONG
 
 
-def expected(request: Request, who: str, state: TransactionState) -> WhatBecomes:
+def expected(request: Request, sender: str, state: TransactionState) -> WhatBecomes:
     if request is not _init:
-        if who in ("nobody", "stranger"):
+        if sender in ("nobody", "stranger"):
             return STRANGE
-        return expected_of_owner(request, state) if who == "owner" else FENCED
-    if who == "stranger":
+        return expected_of_owner(request, state) if sender == "owner" else FENCED
+    if sender == "stranger":
         return FENCED
     if state is ONGOING or state in COMPLETED:
         return BUSY
-    return EMPTY if who in ("nobody", "owner", "before") else FENCED
+    return EMPTY if sender in ("nobody", "owner", "before") else FENCED
 
 
 @REQUESTS
 async def test_every_request_in_every_state(bank: Bank, request_: Request) -> None:
     for state in STORED:
-        for who in PRODUCERS:
-            name = f"{who}, {state.wire_name}"
+        for sender in PRODUCERS:
+            name = f"{sender}, {state.wire_name}"
             transaction = in_state(bank, state, name)
-            before, outcome = transaction.entry, expected(request_, who, state)
+            before, outcome = transaction.entry, expected(request_, sender, state)
             if isinstance(outcome, TransactionState):
-                await request_(bank, name, PRODUCERS[who])
+                await request_(bank, name, PRODUCERS[sender])
                 assert transaction.entry.state is outcome, name
                 continue
             with pytest.raises(outcome):
-                await request_(bank, name, PRODUCERS[who])
-            if request_ is _init and state is ONGOING and who != "stranger":
+                await request_(bank, name, PRODUCERS[sender])
+            if request_ is _init and state is ONGOING and sender != "stranger":
                 assert (transaction.entry.state, transaction.entry.producer_epoch) == (COMPLETE_ABORT, 6), name
                 assert bank.markers()[-1] == ("abort", Producer(4711, 6), 0)
             else:
@@ -195,10 +195,10 @@ async def test_while_a_change_is_being_stored_there_is_no_other(bank: Bank, requ
 async def test_verification_in_every_state(bank: Bank) -> None:
     for state in STORED:
         in_state(bank, state)
-        for who, producer in PRODUCERS.items():
+        for sender, producer in PRODUCERS.items():
             refusal: type[KafkaError] | None = BUSY if state in COMPLETED else None
-            if who != "owner":
-                refusal = STRANGE if who in ("nobody", "stranger") else FENCED
+            if sender != "owner":
+                refusal = STRANGE if sender in ("nobody", "stranger") else FENCED
             if refusal is not None:
                 with pytest.raises(refusal):
                     bank.coordinator.verify("t", producer, PARTITIONS)
@@ -212,33 +212,35 @@ async def test_verification_in_every_state(bank: Bank) -> None:
 
 
 @pytest.mark.parametrize(
-    ("who", "epoch", "last_epoch"), [("nobody", 6, -1), ("owner", 6, 5), ("before", 5, 4)], ids=lambda value: str(value)
+    ("sender", "epoch", "last_epoch"),
+    [("nobody", 6, -1), ("owner", 6, 5), ("before", 5, 4)],
+    ids=lambda value: str(value),
 )
-async def test_the_epoch_that_is_given(bank: Bank, who: str, epoch: int, last_epoch: int) -> None:
+async def test_the_epoch_that_is_given(bank: Bank, sender: str, epoch: int, last_epoch: int) -> None:
     transaction = in_state(bank, COMPLETE_COMMIT)
-    assert await bank.init(timeout_ms=7_000, claimed=PRODUCERS[who]) == Producer(4711, epoch)
+    assert await bank.init(timeout_ms=7_000, claimed=PRODUCERS[sender]) == Producer(4711, epoch)
     assert transaction.last_epoch == last_epoch
     assert transaction.entry.timeout_ms == 7_000
     assert transaction.entry.start_ms == -1
 
 
-@pytest.mark.parametrize("who", ["nobody", "owner"])
-async def test_an_exhausted_epoch_is_followed_by_another_producer_id(bank: Bank, who: str) -> None:
+@pytest.mark.parametrize("sender", ["nobody", "owner"])
+async def test_an_exhausted_epoch_is_followed_by_another_producer_id(bank: Bank, sender: str) -> None:
     transaction = in_state(bank, EMPTY)
     transaction.entry = transaction.entry._replace(producer_epoch=32766)
-    following = await bank.init(claimed=NO_PRODUCER if who == "nobody" else Producer(4711, 32766))
+    following = await bank.init(claimed=NO_PRODUCER if sender == "nobody" else Producer(4711, 32766))
     assert following.producer_id != 4711
     assert following.epoch == 0
     assert transaction.entry.previous_producer_id == 4711
     again = bank.init(claimed=Producer(4711, 32766))
-    if who == "owner":  # its answer was lost
+    if sender == "owner":  # its answer was lost
         assert await again == following
     else:
         with pytest.raises(ProducerFenced):
             await again
 
 
-async def test_an_id_without_an_epoch_yet_is_whoevers_comes_first(bank: Bank) -> None:
+async def test_an_id_without_an_epoch_belongs_to_the_first_producer(bank: Bank) -> None:
     transaction = in_state(bank, EMPTY)
     transaction.entry = transaction.entry._replace(producer_epoch=-1)
     assert await bank.init(claimed=PRODUCERS["stranger"]) == Producer(4711, 0)

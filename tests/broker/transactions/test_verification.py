@@ -1,4 +1,4 @@
-"""Whether a partition takes part: who is asked, and what clients are told."""
+"""Verification of transactional appends: when the coordinator is asked, and the errors for clients."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def test_what_ended_meanwhile_cannot_be_begun_again_by_a_late_request(bank
         verify(bank, producer)
 
 
-async def test_where_the_transaction_is_open_nobody_is_asked(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_open_transaction_is_not_verified_again(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
     producer = await bank.init()
     await bank.begin(producer)
     bank.write(producer, b"a")

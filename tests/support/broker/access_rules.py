@@ -28,8 +28,8 @@ def acl(
     return AclBinding(resource_type, pattern, resource, principal, host, operation, permission)
 
 
-def may(*rules: object, operation: AclOperation = AclOperation.READ, name: str = "orders", **who: object) -> bool:
+def may(*rules: object, operation: AclOperation = AclOperation.READ, name: str = "orders", **client: object) -> bool:
     index = AclIndex(rules)  # type: ignore[arg-type]
     return Authorizer(index).may(
-        str(who.get("principal", "User:alice")), str(who.get("host", "192.0.2.7")), operation, TOPIC, name
+        str(client.get("principal", "User:alice")), str(client.get("host", "192.0.2.7")), operation, TOPIC, name
     )

@@ -184,14 +184,14 @@ class Lab:
         return ids
 
     async def leader_and_follower(self, **options: Any) -> tuple[str, str]:
-        """Two dynamic members have joined, and nobody has an assignment yet: their ids."""
+        """Two dynamic members join, and have no assignment yet; returns their ids."""
         waiting = [self.join(version=3, **options) for _ in range(2)]
         await self.pass_time(100)
         leader, follower = (answer.result().member_id for answer in waiting)
         return leader, follower
 
     async def synced(self, ids: Mapping[str, str]) -> None:
-        """The group becomes stable, everybody getting the own name."""
+        """Make the group stable, with its own name as the assignment of each member."""
         leader = self.group.leader_id
         for member_id in ids.values():
             if member_id != leader:
