@@ -56,6 +56,7 @@ from ...protocol.errors import InvalidRecord
 from ...protocol.records.batch import HEADER_SIZE, MAGIC, BatchHeader
 from ...protocol.records.batch_records import decode_records
 from ...protocol.records.compression import BlockCodec
+from ...protocol.records.layout import REASONS
 from ...protocol.records.record import BATCH_FACTOR
 from ..indexes.offset_index import MAX_RELATIVE_OFFSET
 from ..segment import Segment
@@ -258,7 +259,7 @@ class _Rewriter:
             if header is None:
                 return at
             if sieve.error:
-                raise reader.damage(position + at, f"a batch with something that is no record (reason {sieve.error})")
+                raise reader.damage(position + at, f"a batch with a malformed record: {REASONS[sieve.error]}")
             if noted * NOTE == len(self._notes):
                 continue
             with reader.naming(position + at):
@@ -308,7 +309,7 @@ class _Rewriter:
         for piece in block.pieces():
             block.taken, verdicts = sieve.select(piece)
             if sieve.error:
-                raise InvalidRecord(f"record {sieve.walked} is none (reason {sieve.error})")
+                raise InvalidRecord(f"record {sieve.walked} is malformed: {REASONS[sieve.error]}")
             pieces.append((block.taken, verdicts))
         if sieve.walked != header.record_count:
             raise InvalidRecord(f"the batch claims {header.record_count} records and holds {sieve.walked}")

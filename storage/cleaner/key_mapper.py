@@ -6,6 +6,7 @@ from ...protocol.errors import InvalidRecord
 from ...protocol.records.batch import MAGIC, BatchHeader
 from ...protocol.records.batch_records import decode_records
 from ...protocol.records.compression import BlockCodec
+from ...protocol.records.layout import REASONS
 from ...protocol.records.record import BATCH_FACTOR
 from ..segment import Segment
 from .block import Block
@@ -50,7 +51,7 @@ class KeyMapper:
             if header is None or self._map.is_full:
                 break
             if table.error:
-                raise reader.damage(position + at, f"a batch with something that is no record (reason {table.error})")
+                raise reader.damage(position + at, f"a batch with a malformed record: {REASONS[table.error]}")
             with reader.naming(position + at):
                 self._map_batch(header, chunk[at : at + header.size])
             at += header.size
@@ -82,6 +83,6 @@ class KeyMapper:
         for piece in block.pieces():
             block.taken = table.put_records(piece, header.base_offset, self._first_dirty_offset)
             if table.error:
-                raise InvalidRecord(f"something is no record (reason {table.error})")
+                raise InvalidRecord(f"a record is malformed: {REASONS[table.error]}")
             if self._map.is_full:
                 return
