@@ -36,11 +36,6 @@ LONG_TESTS = {
 LONG_FUNCTIONS = {
     "broker/broker.py: Broker.__init__": 99,
     "broker/metrics.py: _cleaner": 62,
-    "embed/cli/archive.py: archive": 63,
-    "embed/cli/audit.py: audit": 72,
-    "embed/cli/consume.py: consume": 64,
-    "pipeline/archives/archive.py: archive_log_dir": 62,
-    "pipeline/archives/archive.py: archive_topic": 70,
 }
 
 LARGE_CYCLES = {

@@ -104,29 +104,18 @@ def archive(
             for topic in topics:
                 Topics(kafka, timeout_ms=timeout_ms).get(topic)  # fails before a JVM starts
         spark = _session("kmini-archive", master)
+        options: dict[str, Any] = {
+            "isolation_level": isolation_level,
+            "allow_loss": allow_loss,
+            "codec": compression,
+        }
         for topic in dict.fromkeys(topics):
             with progress(f"archiving {topic}", total=None):
                 if log_dir is not None:
-                    done = archive_log_dir(
-                        spark,
-                        topic,
-                        archive_path,
-                        log_dir,
-                        kafka if asked else None,
-                        isolation_level=isolation_level,
-                        allow_loss=allow_loss,
-                        codec=compression,
-                    )
+                    settings_from = kafka if asked else None
+                    done = archive_log_dir(spark, topic, archive_path, log_dir, settings_from, **options)
                 else:
-                    done = archive_topic(
-                        spark,
-                        topic,
-                        archive_path,
-                        kafka,
-                        isolation_level=isolation_level,
-                        allow_loss=allow_loss,
-                        codec=compression,
-                    )
+                    done = archive_topic(spark, topic, archive_path, kafka, **options)
             new_records, all_records = counted(done.new_records, "new record"), counted(done.records, "record")
             click.echo(f"{topic}: {new_records}, {all_records} in {archive_path}")
             if done.damaged:

@@ -32,30 +32,30 @@ Topics = list[tuple[str, Collection[int] | None]]
 @click.command(cls=Sentences)
 @click.argument("log_dir", metavar="LOG_DIR", type=click.Path(exists=True, file_okay=False))
 @click.option("--topic", "topics", metavar="TOPIC[:P,...]", multiple=True, help="Only this topic, or partitions of it.")
-@click.option("--key", "keys", metavar="TEXT", multiple=True, help="A key that must not be there any more.")
+@click.option("--key", "keys", metavar="TEXT", multiple=True, help="A key that no record may have.")
 @click.option("--key-hex", "hex_keys", metavar="HEX", multiple=True, help="The same, as hexadecimal digits.")
 @click.option(
     "--keys-file",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False),
-    help="Such keys, one a line.",
+    help="Such keys, one on each line.",
 )
 @click.option(
     "--topic-config",
     "topic_configs",
     metavar="[TOPIC:]KEY=VALUE",
     multiple=True,
-    help="A setting of a topic, or of all: what was promised, if that is not found beside the records.",
+    help="A setting of a topic, or of all topics, that is not stored beside the records.",
 )
 @click.option(
     "--broker-config",
     "broker_configs",
     metavar="KEY=VALUE|FILE",
     multiple=True,
-    help="A setting of the broker, or its properties file: what topics have that say nothing themselves.",
+    help="A setting of the broker, or its properties file: the defaults of topics.",
 )
 @click.option("-b", "--bootstrap-server", metavar="HOST:PORT", help="Ask this running broker for the settings.")
-@click.option("--command-config", metavar="FILE", help="Settings of the client for that, as a properties file.")
+@click.option("--command-config", metavar="FILE", help="Settings of that client, as a properties file.")
 @remembered_timeout_option
 @click.option("--now", metavar="TIME", help="Audit as of this time, as 2026-01-31T12:00:00Z.  [default: the clock]")
 @click.option(
@@ -63,7 +63,7 @@ Topics = list[tuple[str, Collection[int] | None]]
     metavar="DURATION",
     default="2m",
     show_default=True,
-    help="By how much a bound may be exceeded: time for the cleaner to look, and for files to be removed.",
+    help="Allowed excess over a bound: time for the cleaner to run, and for files to be removed.",
 )
 @click.option(
     "--format",
@@ -77,14 +77,22 @@ Topics = list[tuple[str, Collection[int] | None]]
 @click.option("--parquet", "parquet_folder", metavar="FOLDER", help="Write the result as Parquet files, too.")
 @click.option("--pictures", "picture_folder", metavar="FOLDER", help="Draw a picture of each compacted topic.")
 @click.option(
-    "--picture-format", type=click.Choice(("svg", "png")), default="svg", show_default=True, help="Of the pictures."
+    "--picture-format",
+    type=click.Choice(("svg", "png")),
+    default="svg",
+    show_default=True,
+    help="Format of the pictures.",
 )
-@click.option("--spark/--no-spark", "spark", default=None, help="Use Spark, or do not.  [default: by size]")
+@click.option("--spark/--no-spark", "spark", default=None, help="Use Spark or this process.  [default: by size]")
 @click.option(
     "--spark-from", metavar="SIZE", default=SPARK_FROM, show_default=True, help="Use Spark from this size on."
 )
 @click.option(
-    "--spark-master", metavar="URL", default="local[*]", show_default=True, help="Where, unless spark-submit says."
+    "--spark-master",
+    metavar="URL",
+    default="local[*]",
+    show_default=True,
+    help="Master URL of Spark; spark-submit overrides it.",
 )
 def audit(
     log_dir: str,
@@ -107,20 +115,20 @@ def audit(
     spark_from: str,
     spark_master: str,
 ) -> None:
-    """Find what should be gone from the files of a log directory, and is still there.
+    """Find records that should be gone from the files of a log directory and are still there.
 
     LOG_DIR is a data directory of kmini, a log directory of Apache Kafka, or the folder of one partition; a broker may
-    be running on it. Nothing in it is changed. Of compacted topics every record is read, without help of any index:
+    be running on it. It is not changed. The audit reads every record of compacted topics, uses no index, and reports:
 
     \b
     - values that were superseded, deleted or aborted longer ago than max.compaction.lag.ms allows (KIP-354)
     - tombstones and transaction markers past their delete horizon (KIP-534)
     - files marked as deleted that are still there
     - with --key, --key-hex, --keys-file: records with these keys, in all topics and all files
-    - how dirty each log is, and what a pass of the cleaner would free
-    - what is damaged, by file and position
+    - how dirty each log is, and how much a pass of the cleaner would free
+    - damage, by file and position
 
-    The exit code is 0 if all is as promised, 1 if there are violations, 2 for wrong usage.
+    The exit code is 0 if every promise is kept, 1 if there are violations, 2 for wrong usage.
 
     \b
     kmini audit data
@@ -129,32 +137,20 @@ def audit(
     kmini audit /var/lib/kafka --topic-config max.compaction.lag.ms=518400000 --format json
     """
     wanted = _wanted_topics(topics)
-    scope_of = (_now_ms(now), _milliseconds("--grace", grace), _all_keys(keys, hex_keys, keys_file))
+    parameters = (_now_ms(now), _milliseconds("--grace", grace), _all_keys(keys, hex_keys, keys_file))
     threshold = _bytes("--spark-from", spark_from)
     need_extra("audit", "pyarrow", "numpy", *(("matplotlib",) if picture_folder else ()))
-    from kmini.pipeline.audit import Scope, rendering
-    from kmini.pipeline.logs.log_dir import LogDir, NoLogDirectory
+    from kmini.pipeline.audit import Scope
 
-    scope = Scope(*scope_of)
-    try:
-        directory = LogDir(log_dir)
-    except NoLogDirectory as error:
-        raise click.UsageError(str(error)) from error
-    policies, default, source = _policies(
-        directory, wanted, broker_configs, topic_configs, bootstrap_server, command_config
-    )
+    scope = Scope(*parameters)
+    directory, configs = _open(log_dir), (broker_configs, topic_configs)
+    policies, default, source = _policies(directory, wanted, *configs, bootstrap_server, command_config)
     if not source and not topic_configs and not scope.keys:
-        raise click.UsageError(
-            f"nothing in or above {log_dir} says which settings its topics have: --topic-config, or --bootstrap-server,"
-            " was expected"
-        )
-    engine = _engine(spark, spark_master, directory, threshold)
-    report = _run(engine, directory, scope, policies, default, wanted)
+        sources = "--topic-config, or --bootstrap-server, was expected"
+        raise click.UsageError(f"nothing in or above {log_dir} says which settings its topics have: {sources}")
+    report = _run(_engine(spark, spark_master, directory, threshold), directory, scope, policies, default, wanted)
     report.notes[:0] = _about_settings(report, policies, source)
-    if parquet_folder:
-        _written(parquet_folder, lambda: rendering.write_parquet(report, parquet_folder))
-    if picture_folder:
-        _draw(report, picture_folder, picture_format)
+    _write_files(report, parquet_folder, picture_folder, picture_format)
     _print(report, output, each_partition)
     if not report.is_clean:
         raise click.exceptions.Exit(1)
@@ -270,6 +266,15 @@ def _asked(bootstrap_server: str, command_config: str | None, names: list[str]) 
 # --- running
 
 
+def _open(log_dir: str) -> LogDir:
+    from kmini.pipeline.logs.log_dir import LogDir, NoLogDirectory
+
+    try:
+        return LogDir(log_dir)
+    except NoLogDirectory as error:
+        raise click.UsageError(str(error)) from error
+
+
 def _engine(spark: bool | None, master: str, log_dir: LogDir, threshold: int) -> Any:
     """A Spark session, or None to audit in this process."""
     if spark is False:
@@ -335,10 +340,18 @@ def _written(folder: str, write: Callable[[], object]) -> None:
         raise click.ClickException(f"cannot write to {folder}: {error.strerror or error}") from error
 
 
-def _draw(report: AuditReport, folder: str, kind: str) -> None:
-    from kmini.pipeline.audit.age_charts import draw_charts
+def _write_files(
+    report: AuditReport, parquet_folder: str | None, picture_folder: str | None, picture_format: str
+) -> None:
+    """Write the Parquet files and the pictures that are requested."""
+    if parquet_folder:
+        from kmini.pipeline.audit.rendering import write_parquet
 
-    _written(folder, lambda: draw_charts(report, folder, kind))
+        _written(parquet_folder, lambda: write_parquet(report, parquet_folder))
+    if picture_folder:
+        from kmini.pipeline.audit.age_charts import draw_charts
+
+        _written(picture_folder, lambda: draw_charts(report, picture_folder, picture_format))
 
 
 def _print(report: AuditReport, output: str, each_partition: bool) -> None:

@@ -77,7 +77,7 @@ def consume(
     """Print the records of a topic, up to the end that it had when the command began.
 
     As json, each record is an object on a line with topic, partition, offset, timestamp, key, value and headers; bytes
-    that are no text are {"base64": ...}. On a terminal, control characters are printed as escape sequences.
+    that are not UTF-8 are {"base64": ...}. On a terminal, control characters are printed as escape sequences.
 
     \b
     kmini consume orders
@@ -91,38 +91,55 @@ def consume(
     """
     if group == "":
         raise click.UsageError("--group: at least one character was expected")
-    wanted_start = _parse_start(start)
+    requested = _parse_start(start)
     separator = None if key_separator is None else key_separator.encode()
     printing = Printing(output == "json", separator, null_marker.encode(), timestamps, headers, sys.stdout.isatty())
 
-    async def work(client: Client) -> None:
-        from kmini.protocol.messages.fetch import READ_COMMITTED, READ_UNCOMMITTED
-        from kmini.protocol.topics import TopicPartition
+    ask(
+        bootstrap_server,
+        lambda client: _consume(
+            client, topic, partitions, requested, isolation_level, group, printing, count=count, follow=follow
+        ),
+    )
 
-        isolation = READ_COMMITTED if isolation_level == "read_committed" else READ_UNCOMMITTED
-        chosen = [TopicPartition(topic, partition) for partition in dict.fromkeys(partitions)]
-        wanted = chosen or await client.partitions(topic)
-        beginning, written = await client.beginning(wanted), await client.end(wanted)
-        end = await client.end(wanted, isolation_level=isolation)
-        positions = await _positions(client, wanted_start, beginning, end)
-        kept = None if group is None else GroupProgress(client, group, sys.stdout.buffer)
+
+async def _consume(
+    client: Client,
+    topic: str,
+    partitions: Sequence[int],
+    start: Start,
+    isolation_level: str,
+    group: str | None,
+    printing: Printing,
+    *,
+    count: int | None,
+    follow: bool,
+) -> None:
+    from kmini.protocol.messages.fetch import READ_COMMITTED, READ_UNCOMMITTED
+    from kmini.protocol.topics import TopicPartition
+
+    isolation = READ_COMMITTED if isolation_level == "read_committed" else READ_UNCOMMITTED
+    chosen = [TopicPartition(topic, partition) for partition in dict.fromkeys(partitions)]
+    selected = chosen or await client.partitions(topic)
+    beginning, written = await client.beginning(selected), await client.end(selected)
+    end = await client.end(selected, isolation_level=isolation)
+    positions = await _positions(client, start, beginning, end)
+    kept = None if group is None else GroupProgress(client, group, sys.stdout.buffer)
+    if kept is not None:
+        positions = await kept.resume(positions, beginning, end)
+    total = sum(max(0, end[at] - offset) for at, offset in positions.items())
+    async with (
+        kept.kept() if kept is not None else nullcontext(),
+        aclosing(
+            client.consume_batches(positions, until=None if follow else end, isolation_level=isolation)
+        ) as batches,
+    ):
+        if await _print(topic, batches, printing, total=total, count=count, flushed=follow, kept=kept):
+            return
         if kept is not None:
-            positions = await kept.resume(positions, beginning, end)
-        total = sum(max(0, end[at] - offset) for at, offset in positions.items())
-        async with (
-            kept.kept() if kept is not None else nullcontext(),
-            aclosing(
-                client.consume_batches(positions, until=None if follow else end, isolation_level=isolation)
-            ) as batches,
-        ):
-            if await _print(topic, batches, printing, total=total, count=count, flushed=follow, kept=kept):
-                return
-            if kept is not None:
-                kept.finished(end)
-        if not follow:
-            _tell_open(written, end)
-
-    ask(bootstrap_server, work)
+            kept.finished(end)
+    if not follow:
+        _report_open(written, end)
 
 
 async def _print(
@@ -180,7 +197,7 @@ async def _positions(
     return dict.fromkeys(beginning, start.offset)
 
 
-def _tell_open(written: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> None:
+def _report_open(written: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> None:
     """Report the partitions with records that are not printed because a transaction is open."""
     for at, offset in written.items():
         if offset > end[at]:

@@ -117,21 +117,9 @@ def archive_topic(
         _check_same(before, description)
     old = set(counted_files(archive, topic)) if before else set()
     write_description(archive, description)
-    source = (
-        spark.readStream.format("kafka")
-        .options(**kafka.spark_options())
-        .option("kafka.isolation.level", isolation_level)
-        .option("subscribe", topic)
-        .option("startingOffsets", "earliest")
-        .option("includeHeaders", "true")
-        .option("failOnDataLoss", "false" if allow_loss else "true")
-        .option("maxOffsetsPerTrigger", str(records_per_batch))
-        .option("groupIdPrefix", "kmini-archive")
-        .load()
-    )
+    source = _topic_stream(spark, topic, kafka, isolation_level, allow_loss, records_per_batch)
     writer = (
-        source.selectExpr(*_SELECTED)
-        .writeStream.format("parquet")
+        source.writeStream.format("parquet")
         .queryName(f"archive {topic}")
         .option("compression", codec)
         .option("path", for_spark(topic_folder(archive, topic)))
@@ -153,6 +141,25 @@ def archive_topic(
     return Archived(topic, found.partitions, new, sum(counts.values()))
 
 
+def _topic_stream(
+    spark: SparkSession, topic: str, kafka: Kafka, isolation_level: str, allow_loss: bool, records_per_batch: int
+) -> DataFrame:
+    """The records of a topic as a stream, with the columns of an archive."""
+    return (
+        spark.readStream.format("kafka")
+        .options(**kafka.spark_options())
+        .option("kafka.isolation.level", isolation_level)
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .option("includeHeaders", "true")
+        .option("failOnDataLoss", "false" if allow_loss else "true")
+        .option("maxOffsetsPerTrigger", str(records_per_batch))
+        .option("groupIdPrefix", "kmini-archive")
+        .load()
+        .selectExpr(*_SELECTED)
+    )
+
+
 def archive_log_dir(
     spark: SparkSession,
     topic: str,
@@ -172,8 +179,6 @@ def archive_log_dir(
 
     Raises ArchiveError: the directory lacks the topic or some of its partitions, is damaged, or the archive exists.
     """
-    from ..log_source import KminiLogSource
-
     folders = _folders(log_dir, topic)
     found = None if kafka is None else Topics(kafka).get(topic)
     partitions = max(folders) + 1 if found is None else found.partitions
@@ -194,9 +199,27 @@ def archive_log_dir(
         )
     write_description(archive, description)
     remove_files(archive, topic)
-    spark.dataSource.register(KminiLogSource)
     damage = Observation()
-    rows = (
+    rows = _log_dir_rows(spark, topic, log_dir, isolation_level, allow_loss, damage)
+    try:
+        rows.write.mode("append").option("compression", codec).partitionBy("partition").parquet(
+            for_spark(topic_folder(archive, topic))
+        )
+    except PySparkException as error:
+        raise ArchiveError(f"{topic}: {_cause(str(error))}") from error
+    write_description(archive, replace(description, is_complete=True, archived_at_ms=int(time.time() * 1000)))
+    count = sum(count_rows(uri) for uri in counted_files(archive, topic))
+    return Archived(topic, partitions, count, count, damage.get["damaged"])
+
+
+def _log_dir_rows(
+    spark: SparkSession, topic: str, log_dir: str, isolation_level: str, allow_loss: bool, damage: Observation
+) -> DataFrame:
+    """The records of a topic in a log directory, with the columns of an archive. `damage` counts unreadable places."""
+    from ..log_source import KminiLogSource
+
+    spark.dataSource.register(KminiLogSource)
+    return (
         spark.read.format("kmini-log")
         .option("subscribe", topic)
         .option("includeHeaders", "true")
@@ -205,16 +228,8 @@ def archive_log_dir(
         .load(os.path.abspath(log_dir))
         .observe(damage, F.count("error").alias("damaged"))
         .where("error IS NULL")
+        .selectExpr(*_SELECTED)
     )
-    try:
-        rows.selectExpr(*_SELECTED).write.mode("append").option("compression", codec).partitionBy("partition").parquet(
-            for_spark(topic_folder(archive, topic))
-        )
-    except PySparkException as error:
-        raise ArchiveError(f"{topic}: {_cause(str(error))}") from error
-    write_description(archive, replace(description, is_complete=True, archived_at_ms=int(time.time() * 1000)))
-    count = sum(count_rows(uri) for uri in counted_files(archive, topic))
-    return Archived(topic, partitions, count, count, damage.get["damaged"])
 
 
 def _folders(log_dir: str, topic: str) -> dict[int, bytes | None]:

@@ -29,7 +29,7 @@ HEADERS = [("é", "ü".encode()), ("", b""), ("twice", b"1"), ("twice", None), (
 
 @pytest.fixture(scope="module")
 def broker(need_spark: None) -> Iterator[Broker]:
-    with Broker(config={"auto.create.topics.enable": "false"}) as running:
+    with Broker(config={"auto.create.topics.enable": "false", "log.retention.ms": "-1"}) as running:
         yield running
 
 

@@ -19,10 +19,13 @@ if TYPE_CHECKING:
 
 Run = Callable[..., "tuple[int, str, str]"]
 
+KEEPS_ALL = {"log.retention.ms": "-1"}
+"""Settings of a broker whose retention never deletes records, whatever their timestamps."""
+
 
 @pytest.fixture(scope="module")
 def broker(need_spark: None) -> Iterator[Broker]:
-    with Broker(topics={"orders": 2, "invoices": 1}) as running:
+    with Broker(config=KEEPS_ALL, topics={"orders": 2, "invoices": 1}) as running:
         running.produce("orders", b"one", key=b"k", partition=1)
         running.produce("invoices", b"two")
         yield running
@@ -61,7 +64,7 @@ def test_topics_go_into_a_directory_and_come_back(
 
 
 def test_the_files_of_a_broker_will_do(spark: SparkSession, run: Run, tmp_path: Path) -> None:
-    with Broker(topics={"orders": 2}, data_dir=tmp_path / "data") as stopped:
+    with Broker(config=KEEPS_ALL, topics={"orders": 2}, data_dir=tmp_path / "data") as stopped:
         stopped.produce("orders", b"one", partition=1, headers=[("h", None)])
         stopped.produce("orders", b"two", partition=1, timestamp_ms=-1)
     archive, nowhere = tmp_path / "archive", ["--bootstrap-server", "127.0.0.1:1", "--timeout-ms", 500]
@@ -72,7 +75,7 @@ def test_the_files_of_a_broker_will_do(spark: SparkSession, run: Run, tmp_path: 
     from kmini.pipeline.clients import Kafka
 
     assert archive_log_dir(spark, "orders", str(archive), str(tmp_path / "data"))[:4] == ("orders", 2, 2, 2)
-    with Broker() as other:
+    with Broker(config=KEEPS_ALL) as other:
         done = replay_topic(spark, str(archive), "orders", Kafka(other.bootstrap_servers))
         assert [note.split(":")[0] for note in done.notes] == ["the archive does not know what settings the topic had"]
         (one, two) = other.records("orders", 1)
@@ -128,7 +131,7 @@ def test_who_has_to_say_who_it_is_says_it_once(spark: SparkSession, run: Run, tm
         "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config="
         'org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="wonder land";\n'
     )
-    with Broker(config=users, topics={"secret": 1}) as broker:
+    with Broker(config={**users, **KEEPS_ALL}, topics={"secret": 1}) as broker:
         broker.produce("secret", b"by Java", timestamp_ms=0)
         broker.produce("secret", b"by librdkafka", timestamp_ms=1)
         there = ["-b", broker.bootstrap_servers, "--command-config", told]

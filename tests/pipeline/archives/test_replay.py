@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def broker(need_spark: None) -> Iterator[Broker]:
-    with Broker() as running:
+    with Broker(config={"log.retention.ms": "-1"}) as running:
         yield running
 
 
