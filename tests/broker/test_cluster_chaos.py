@@ -11,7 +11,6 @@ import contextlib
 import os
 import random
 import sys
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -32,6 +31,7 @@ from support.broker.chaos.actor import Actor
 from support.broker.chaos.offset_actors import Committer, OffsetReader, TransactionalCommitter
 from support.broker.chaos.record_actors import Deleter, Producer, Reader, TransactionalProducer
 from support.broker.chaos.world import TOPIC, Violation, World
+from support.until import until_async
 
 if "KMINI_CHAOS_SEED" in os.environ:
     SEEDS = [int(seed) for seed in os.environ["KMINI_CHAOS_SEED"].split(",")]
@@ -274,11 +274,10 @@ def where_all_are(cluster: LocalCluster) -> str:
 
 async def calm(cluster: LocalCluster) -> None:
     """Return when all is as it should be."""
-    deadline = time.monotonic() + CALM_S
-    while not are_whole(cluster):
-        if time.monotonic() > deadline:
-            raise Violation(f"the replicas do not come together:\n{where_all_are(cluster)}")
-        await asyncio.sleep(0.02)
+    try:
+        await until_async(lambda: are_whole(cluster), lambda: where_all_are(cluster), timeout_s=CALM_S, poll_s=0.02)
+    except AssertionError as error:
+        raise Violation(f"the replicas do not come together:\n{error}") from None
 
 
 async def begin_alike(world: World) -> None:

@@ -25,6 +25,7 @@ from support.offset_requests import await_coordinator
 from support.offset_requests import fetch as fetch_offsets
 from support.server_process import ServerProcess, StartServer
 from support.transactional_clients import read_committed
+from support.until import until
 from support.wire import Wire
 
 SEED = 20260801
@@ -236,10 +237,12 @@ def wait_until_nothing_is_open(server: ServerProcess) -> None:
     """Until the last transaction of the last one who was killed has timed out."""
     wire = Wire(server.host, server.port)
     try:
-        deadline = time.monotonic() + PATIENCE_S
-        while ends("outputs", wire, isolation_level=0) != ends("outputs", wire, isolation_level=1):
-            assert time.monotonic() < deadline, "a transaction stays open"
-            time.sleep(0.1)
+        until(
+            lambda: ends("outputs", wire, isolation_level=0) == ends("outputs", wire, isolation_level=1),
+            "the end of every transaction",
+            timeout_s=PATIENCE_S,
+            poll_s=0.1,
+        )
     finally:
         wire.socket.close()
 

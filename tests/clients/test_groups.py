@@ -23,6 +23,7 @@ from support.client_adapters import Java
 from support.kafka_requests import create_topics, produce, wait_for_leaders
 from support.offset_requests import fetch as fetch_offsets
 from support.server_process import ServerProcess, StartServer
+from support.until import until
 from support.wire import Wire
 
 PARTITIONS = 6
@@ -177,10 +178,7 @@ class Scene:
 
     def wait(self, is_so: Callable[[], bool]) -> None:
         """Return when something is so."""
-        deadline = time.monotonic() + PATIENCE_S
-        while not is_so():
-            assert time.monotonic() < deadline, self._say()
-            time.sleep(0.02)
+        until(is_so, self._say, timeout_s=PATIENCE_S, poll_s=0.02)
 
     def _say(self) -> str:
         lines = [member.say() for member in self.members]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
 from support.server_process import ServerProcess
+from support.until import until
 from support.wire import Wire
 
 Run = Callable[..., Any]
@@ -93,13 +93,13 @@ def wait_for_coordinator(server: ServerProcess, group: str) -> None:
     """Apache Kafka makes the topic of its groups when one is first asked for, and this client does not wait for it."""
     Group = OffsetFetchRequest.OffsetFetchRequestGroup
     with Wire(server.host, server.port) as wire:
-        for _ in range(3_000):
+
+        def is_there() -> bool:
             wire.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=[group]), 4)
             (answer,) = wire.ask(OffsetFetchRequest(groups=[Group(group_id=group, topics=None)]), 8).groups
-            if answer.error_code == 0:
-                return
-            time.sleep(0.01)
-    raise TimeoutError("there is no coordinator")
+            return bool(answer.error_code == 0)
+
+        until(is_there, f"a coordinator of {group}")
 
 
 def test_groups(admin: Run, server: ServerProcess, topic: str) -> None:

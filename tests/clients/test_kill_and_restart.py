@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 from support.client_adapters import Client, ConfluentKafka, Java, Received, Sent, create_topic, make_records
 from support.offset_requests import await_coordinator, commit, fetch
 from support.server_process import ServerProcess
+from support.until import until
 from support.wire import Wire
 
 RECORDS = 20_000
@@ -62,14 +62,14 @@ def wait_for_records(server: ServerProcess) -> None:
     from kafka import KafkaConsumer, TopicPartition
 
     consumer = KafkaConsumer(bootstrap_servers=server.bootstrap_servers)
-    deadline = time.monotonic() + 30
+    partition = TopicPartition(TOPIC, 0)
     try:
-        while time.monotonic() < deadline:
-            if consumer.partitions_for_topic(TOPIC) and consumer.end_offsets([TopicPartition(TOPIC, 0)]).popitem()[1]:
-                return
+        until(
+            lambda: consumer.partitions_for_topic(TOPIC) and consumer.end_offsets([partition])[partition],
+            "a first record",
+        )
     finally:
         consumer.close()
-    raise TimeoutError("nothing was produced")
 
 
 @pytest.mark.parametrize("name", ["kafka-python", "aiokafka", "confluent-kafka", "java"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,6 +13,7 @@ from support.offset_requests import fetch as fetch_offsets
 from support.server_process import ServerProcess, StartServer
 from support.transaction_requests import describe
 from support.transactional_clients import CLIENTS, Confluent, TransactionalClient, read_committed
+from support.until import until
 from support.wire import Wire
 
 each_client = pytest.mark.parametrize("maker", CLIENTS.values(), ids=CLIENTS)
@@ -113,12 +113,10 @@ def test_what_is_open_for_too_long_is_aborted(
 def wait_for_state(server: ServerProcess, transactional_id: str, wanted: str) -> None:
     wire = Wire(server.host, server.port)
     try:
-        for _ in range(600):
-            (state,) = wire.ask(describe(transactional_id), 0).transaction_states
-            if state.transaction_state == wanted:
-                return
-            time.sleep(0.05)
-        raise AssertionError(f"{transactional_id} stays {state.transaction_state}")
+        until(
+            lambda: wire.ask(describe(transactional_id), 0).transaction_states[0].transaction_state == wanted,
+            f"the state {wanted} of {transactional_id}",
+        )
     finally:
         wire.socket.close()
 

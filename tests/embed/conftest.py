@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 import uvloop
 
 from kmini import Broker, Cluster
+from support.until import until
 
 
 def _descriptors() -> set[tuple[str, str]]:
@@ -39,11 +39,14 @@ def leaves_nothing() -> Iterator[None]:
     uvloop.new_event_loop().close()  # libuv keeps one pipe a process, from its first loop on
     threads, descriptors = set(threading.enumerate()), _descriptors()
     yield
-    deadline = time.monotonic() + 30
-    while (left := _left(threads, descriptors)) and time.monotonic() < deadline:
+
+    def is_clean() -> bool:
+        if not _left(threads, descriptors):
+            return True
         gc.collect()
-        time.sleep(0.01)
-    assert not left
+        return False
+
+    until(is_clean, lambda: _left(threads, descriptors), timeout_s=30, poll_s=0.01)
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -19,30 +20,35 @@ from kmini.protocol.messages import FetchRequest, MetadataRequest, ProduceReques
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
 from kmini.testing import ConnectionClosed, Wire
+from support.fuzz.connections import queued_bytes
 from support.fuzz.large_requests import ANNOUNCED, have_four_mebibytes
 from support.fuzz.watched_broker import WatchedBroker
 from support.fuzz.well_behaved_client import WellBehavedClient
+from support.until import until
 
 KIB, MIB = 1 << 10, 1 << 20
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
+ROUNDS = 20
+"""Records of a well-behaved client that have to pass before its report counts."""
 Start = Callable[..., WatchedBroker]
 
 
 def warm(broker: WatchedBroker) -> int:
     """Have everything imported, compiled and allocated that one client needs; what is resident then."""
     with WellBehavedClient(broker.bootstrap_servers, "warm") as client:
-        time.sleep(0.2)
-        assert client.report().trouble == ""
+        assert client.report(ROUNDS).trouble == ""
     broker.state()
     return broker.resident_bytes()
 
 
 def settled_on(broker: WatchedBroker, connections: int) -> None:
-    deadline = time.monotonic() + 30
-    while broker.state().connections != connections:
-        assert time.monotonic() < deadline, broker.state()
-        time.sleep(0.02)
+    until(lambda: broker.state().connections == connections, broker.state, poll_s=0.02)
+
+
+def are_read(peers: list[socket.socket]) -> None:
+    """Return when the broker has read all that these have sent."""
+    until(lambda: not any(queued_bytes(peer).requests for peer in peers), "reads by the broker")
 
 
 def test_announced_frames_reserve_nothing(watched_broker: Start) -> None:
@@ -57,8 +63,8 @@ def test_announced_frames_reserve_nothing(watched_broker: Start) -> None:
         for _ in range(20):
             for peer in peers:
                 peer.sendall(bytes(100))
-        time.sleep(0.2)
-        report = client.report()
+        are_read(peers)
+        report = client.report(ROUNDS)
     print(f"{(broker.peak_bytes() - before) / MIB:.1f} MiB, p99 {report.p99_ms:.0f} ms")
     assert broker.peak_bytes() - before <= 64 * MIB
     assert report.trouble == ""
@@ -76,7 +82,8 @@ def test_a_frame_costs_what_has_come_of_it_and_nothing_once_it_is_gone(watched_b
     peers = [socket.create_connection(broker.address, 20) for _ in range(10)]
     for peer in peers:
         peer.sendall(ANNOUNCED + bytes(10 * MIB))
-    time.sleep(0.3)
+    are_read(peers)
+    broker.state()  # a round trip through its loop, which has what it has read by now
     print(f"{(broker.peak_bytes() - before) / MIB:.1f} MiB for 100")
     assert broker.peak_bytes() - before <= 4 * 100 * MIB  # doubled as it grows, and old and new at the same time
     for peer in peers:
@@ -152,13 +159,19 @@ def test_unread_answers_cost_one_answer(watched_broker: Start) -> None:
     ):
         peer.setblocking(False)
         pipelined = memoryview(fetch * 3_000)
-        deadline = time.monotonic() + 1.0
-        while pipelined and time.monotonic() < deadline:
-            try:
-                pipelined = pipelined[peer.send(pipelined) :]
-            except BlockingIOError:
-                time.sleep(0.01)
-        time.sleep(0.3)
+
+        def is_stuck() -> bool:
+            """Whether the broker neither reads nor writes through twenty round trips of its loop."""
+            nonlocal pipelined
+            with suppress(BlockingIOError):
+                while pipelined:
+                    pipelined = pipelined[peer.send(pipelined) :]
+            before = queued_bytes(peer)
+            for _ in range(20):
+                broker.state()
+            return queued_bytes(peer) == before
+
+        until(is_stuck, lambda: queued_bytes(peer))
         # One answer, the buffer it was read into, what was pipelined, and a margin of the allocator's.
         assert broker.peak_bytes() - before <= 24 * MIB
         peer.settimeout(20)

@@ -6,7 +6,6 @@ answer their requests with the same error codes. Kafka's own tools set the rules
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Set
 from pathlib import Path
 from typing import Any
@@ -35,6 +34,7 @@ from support.broker.guarded_requests import (
 )
 from support.java_peer import Finished, JavaPeer
 from support.server_process import ServerProcess, kafka_command, kmini_command
+from support.until import until
 
 LINES = [
     need
@@ -350,10 +350,11 @@ def test_a_login_with_a_salt_or_salted_password_of_any_length_is_taken_as_by_kaf
 
 def wait_for_users(process: ServerProcess, users: Set[str]) -> None:
     """Log in with all until it works for these only: Apache Kafka's broker learns of a change after the answer."""
-    deadline = time.monotonic() + 30
-    while {user for user, (_, salted) in CREDENTIALS.items() if salted and not proves(process, user, salted)} != users:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+
+    def proven() -> set[str]:
+        return {user for user, (_, salted) in CREDENTIALS.items() if salted and not proves(process, user, salted)}
+
+    until(lambda: proven() == users, f"logins that work for {users} only", poll_s=0.05)
 
 
 # --- Kafka's own tools

@@ -29,10 +29,10 @@ from support.client_adapters import CODECS, READ_COMMITTED, ConfluentKafka, make
 from support.java_peer import Finished, JavaPeer
 from support.oracle.graduated import (
     Held,
+    answered,
     apache_kafka_on,
     committed,
     complaints,
-    eventually,
     free_ports,
     graduate,
     held_by,
@@ -300,7 +300,7 @@ def test_a_transactional_id_goes_on_with_its_producer_id_and_a_higher_epoch(grad
         client.produce("ledger", b"after")
         client.commit()
         client.close()
-    found = eventually(
+    found = answered(
         lambda: ConfluentKafka().consume(servers, "ledger", 0, 22, READ_COMMITTED), lambda found: len(found) >= 22
     )
     assert [one.value for one in found] == [b"entry %d" % number for number in range(0, 40, 2)] + [b"after"] * 2

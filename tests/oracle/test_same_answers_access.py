@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from kafka.protocol.admin import (
@@ -15,6 +14,7 @@ from kafka.protocol.admin import (
 )
 
 from support.transcript import SameAnswers, Transcript
+from support.until import until
 
 
 def test_acls(same_answers: SameAnswers) -> None:
@@ -88,11 +88,7 @@ def test_client_quotas(same_answers: SameAnswers) -> None:
         def wait_until_told(count: int) -> None:
             """Apache Kafka's broker hears of a change a moment after it was answered."""
             everything = DescribeClientQuotasRequest(components=[], strict=False)
-            for _ in range(3_000):
-                if len(transcript.ask_quietly(everything, 1).entries) == count:
-                    return
-                time.sleep(0.01)
-            raise TimeoutError(f"there are not {count} quotas")
+            until(lambda: len(transcript.ask_quietly(everything, 1).entries) == count, f"{count} quotas")
 
         rate = ("producer_byte_rate", 1024.0)
         user, both, anyone = [("user", bob)], [("user", bob), ("client-id", "c")], [("user", None)]

@@ -3,11 +3,10 @@ Kafka."""
 
 from __future__ import annotations
 
-import time
-
 from support.group_requests import delete_groups, describe, heartbeat, join, leave, list_groups, sync, wish
 from support.oracle.group_casts import cast_of, joined, settled, until_members
 from support.transcript import SameAnswers, Transcript
+from support.until import until
 
 
 def test_one_member_in_every_version(same_answers: SameAnswers) -> None:
@@ -334,11 +333,12 @@ def test_who_is_silent_for_too_long(same_answers: SameAnswers) -> None:
             group = cast.group
             settled(cast, "a", "i1", session_ms=6_000)
             cast.ask("is told its id, and never comes", join(group, session_ms=6_000), name="b")
-            for _ in range(1_500):
+
+            def is_told() -> bool:
                 cast.begin(heartbeat(group, cast.ids["a"], 2), name="a")
-                if cast.end("", name="a", quietly=True).error_code:
-                    break
-                time.sleep(0.02)
+                return bool(cast.end("", name="a", quietly=True).error_code)
+
+            until(is_told, "a heartbeat that is refused", poll_s=0.02)
             cast.ask("heartbeat of the other", heartbeat(group, cast.ids["a"], 2))
             cast.ask("a static member that was silent", heartbeat(group, cast.ids["i1"], 2, instance="i1"))
             cast.ask("described", describe(group), 5)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from typing import Any
 
@@ -22,6 +21,7 @@ from support.offset_requests import (
     find,
 )
 from support.transcript import NONE_EXISTS, SameAnswers, Transcript
+from support.until import until
 
 COMMIT_VERSIONS = range(2, 11)
 FETCH_VERSIONS = range(1, 11)
@@ -246,10 +246,8 @@ def test_a_deleted_topic_takes_its_offsets_along(same_answers: SameAnswers) -> N
         transcript._wire.ask(commit(group, other, 0), 8)
         transcript.ask("both", fetch(group, None, 7), 7)
         transcript.ask("delete", delete_topics(topic, version=5), 5)
-        for _ in range(3_000):  # Apache Kafka answers first
-            if len(transcript._wire.ask(fetch(group, None, 7), 7).topics) == 1:
-                break
-            time.sleep(0.01)
+        # Apache Kafka answers first.
+        until(lambda: len(transcript._wire.ask(fetch(group, None, 7), 7).topics) == 1)
         transcript.ask("one is left", fetch(group, None, 7), 7)
         transcript.ask("by name", fetch(group, [(topic, [0, 1])], 7), 7)
 

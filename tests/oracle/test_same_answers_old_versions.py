@@ -25,6 +25,7 @@ from kmini.testing import Wire
 from support import apache_kafka, message_sets
 from support.oracle.differences import intention_of
 from support.server_process import ServerProcess, kafka_command
+from support.until import until
 
 JARS = Path(os.environ.get("KMINI_KAFKA_39_JARS", apache_kafka.REPOSITORY / ".peers" / "kafka-3.9" / "lib"))
 TOPICS = {
@@ -74,11 +75,8 @@ def create_topics(wire: Wire) -> None:
     ]
     answer = wire.ask(CreateTopicsRequest(topics=topics, timeout_ms=10_000), 5)
     assert not any(topic.error_code for topic in answer.topics)
-    for _ in range(3_000):  # Kafka answers before its partitions have leaders
-        if not any(list_offsets(wire, name, (LATEST, 1))[0][0] for name in TOPICS):
-            return
-        time.sleep(0.01)
-    pytest.fail("the topics have no leaders")
+    # Kafka answers before its partitions have leaders.
+    until(lambda: not any(list_offsets(wire, name, (LATEST, 1))[0][0] for name in TOPICS), "leaders of the topics")
 
 
 def produce(wire: Wire, topic: str, version: int, records: bytes | None, acks: int = -1) -> tuple[int, int, object]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from pathlib import Path
@@ -17,6 +16,7 @@ from support.offset_requests import await_coordinator, commit
 from support.server_process import ServerProcess
 from support.transaction_requests import TransactionalProducer
 from support.transcript import Transcript
+from support.until import until
 
 Dump = Callable[..., list[str]]
 
@@ -109,12 +109,11 @@ def test_both_servers_keep_the_same(
 
 def wait_for_indexes(folder: Path) -> None:
     """Until the indexes of full segments are in their files: ours get there behind the requests."""
-    for _ in range(1_500):
-        entries = sum(file.stat().st_size for file in folder.glob("*.txnindex")) // TRANSACTION_INDEX_ENTRY
-        if entries == ABORTS:
-            return
-        time.sleep(0.02)
-    raise TimeoutError(f"{entries} aborts in the indexes of {folder}")
+
+    def entries() -> int:
+        return sum(file.stat().st_size for file in folder.glob("*.txnindex")) // TRANSACTION_INDEX_ENTRY
+
+    until(lambda: entries() == ABORTS, lambda: f"{entries()} aborts in the indexes of {folder}")
 
 
 def lines_of(kind: str, logs: Path, topic: str, names: dict[int, str], dump: Dump) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +15,7 @@ from support.offset_requests import await_transaction_coordinator
 from support.server_process import ServerProcess, StartServer
 from support.transaction_requests import TRANSACTIONAL, init
 from support.transactional_clients import Confluent
+from support.until import until
 from support.wire import Wire
 
 
@@ -27,12 +27,12 @@ def rows(finished: Finished) -> list[list[str]]:
 
 def fresh_producer(wire: Wire) -> Any:
     """A producer id and epoch, as soon as there are any to be had."""
-    for _ in range(1_500):
+
+    def fresh() -> Any:
         answer = wire.ask(init(None), 4)
-        if answer.error_code == 0:
-            return answer
-        time.sleep(0.02)
-    raise TimeoutError("there are no producer ids")
+        return answer if answer.error_code == 0 else None
+
+    return until(fresh, "a producer id")
 
 
 def test_a_transaction_is_listed_and_described(

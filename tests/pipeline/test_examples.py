@@ -30,6 +30,7 @@ pytest.importorskip("pyspark")
 pytest.importorskip("confluent_kafka")
 
 from support.server_process import ServerProcess, StartServer
+from support.until import until
 
 EXAMPLE = Path(__file__).resolve().parent.parent.parent / "examples" / "sessions"
 GAP = timedelta(minutes=30)
@@ -204,15 +205,15 @@ class World:
         """The same with a driver that goes on until it gets a signal."""
         self.send(len(self.left))
         driver = self.start("--quiet")
-        deadline = time.monotonic() + WITHIN_S
-        while True:
+
+        def is_finished() -> bool:
             with suppress(AssertionError, OSError, ValueError):
                 check(self)
-                break
+                return True
             assert driver.process.poll() is None, driver.said()
-            if time.monotonic() > deadline:
-                check(self)
-            time.sleep(0.5)
+            return False
+
+        until(is_finished, lambda: check(self), timeout_s=WITHIN_S, poll_s=0.5)
         driver.process.send_signal(signal.SIGTERM)
         assert driver.wait() == 0, driver.said()
 

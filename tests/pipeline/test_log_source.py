@@ -9,6 +9,7 @@ import io
 import re
 import time
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,6 +21,7 @@ from kmini.pipeline.logs.log_dir import LogDir
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
 from support.server_process import ServerProcess, kafka_command, kmini_command
+from support.until import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -162,10 +164,7 @@ def fill_compacted(servers: str, log_dir: Path) -> None:
     def there() -> int:
         return sum(path.read_bytes().count(b"key-1") for path in log_dir.glob("compacted-*/*.log"))
 
-    deadline = time.monotonic() + PATIENCE_S
-    while there() > written * 0.7:
-        assert time.monotonic() < deadline, "nothing was cleaned"
-        time.sleep(0.05)
+    until(lambda: there() <= written * 0.7, "a cleaning", timeout_s=PATIENCE_S, poll_s=0.05)
 
 
 # Reading
@@ -256,17 +255,15 @@ def wait_until_told(filled: Filled) -> None:
             "isolation.level": "read_uncommitted",
         }
     )
-    deadline = time.monotonic() + PATIENCE_S
+
+    def is_written(topic: str, partition: int, bounds: tuple[int, int]) -> bool:
+        folders = [one for one in LogDir(filled.log_dir).partitions([topic]) if one.partition == partition]
+        return bounds in [(one.log_start_offset, one.high_watermark) for one in folders]
+
     for topic in filled.expected:
         for partition in (0, 1):
-            low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), PATIENCE_S)
-            while not any(
-                (folder.log_start_offset, folder.high_watermark) == (low, high)
-                for folder in LogDir(filled.log_dir).partitions([topic])
-                if folder.partition == partition
-            ):
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
+            bounds = consumer.get_watermark_offsets(TopicPartition(topic, partition), PATIENCE_S)
+            until(partial(is_written, topic, partition, bounds), timeout_s=PATIENCE_S, poll_s=0.05)
     consumer.close()
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from kafka.protocol.admin import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
@@ -12,6 +12,7 @@ from kafka.protocol.consumer import HeartbeatRequest, JoinGroupRequest, LeaveGro
 from kafka.protocol.metadata import FindCoordinatorRequest
 
 from support.transcript import Transcript
+from support.until import until
 from support.wire import Wire
 
 LATEST = {"JoinGroup": 9, "SyncGroup": 5, "Heartbeat": 4, "LeaveGroup": 5}
@@ -105,15 +106,14 @@ def delete_groups(*groups: str) -> Any:
 def await_coordinator(wire: Wire, *groups: str) -> None:
     """Return when a server coordinates groups and has loaded them; the first question makes the topic for them."""
     for group in groups:
-        for _ in range(3_000):
-            found = wire.ask(FindCoordinatorRequest(key=group, key_type=0), 1)
-            if found.error_code == 0:
-                (described,) = wire.ask(describe(group), 0).groups
-                if described.error_code not in NOT_YET:
-                    break
-            time.sleep(0.01)
-        else:
-            raise TimeoutError(f"nobody coordinates {group}: {found}")
+        until(partial(_is_loaded, wire, group), f"a coordinator that has loaded {group}")
+
+
+def _is_loaded(wire: Wire, group: str) -> bool:
+    if wire.ask(FindCoordinatorRequest(key=group, key_type=0), 1).error_code:
+        return False
+    (described,) = wire.ask(describe(group), 0).groups
+    return described.error_code not in NOT_YET
 
 
 class Cast:

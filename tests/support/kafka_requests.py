@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +11,7 @@ from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
 
+from support.until import until
 from support.wire import Wire
 
 NO_ID = uuid.UUID(int=0)
@@ -158,9 +158,9 @@ def _named(topic: str | uuid.UUID, field: str) -> dict[str, Any]:
 def wait_for_leaders(wire: Wire, topic: str, partitions: int) -> None:
     """Return when every partition takes requests: Apache Kafka answers CreateTopics, and starts, a moment earlier."""
     request = list_offsets(topic, *[-1] * partitions, partitions=range(partitions))
-    for _ in range(3_000):
+
+    def are_led() -> bool:
         (answer,) = wire.ask(request, 5).topics
-        if not any(partition.error_code for partition in answer.partitions):
-            return
-        time.sleep(0.01)
-    raise TimeoutError(f"{topic} has no leaders")
+        return not any(partition.error_code for partition in answer.partitions)
+
+    until(are_led, f"leaders of {topic}")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
+from support.until import until
 from support.wire import Wire
 
 NO_ID = uuid.UUID(int=0)
@@ -108,20 +109,17 @@ def delete(group: str, *topics: tuple[str, Iterable[int]]) -> Any:
 
 def await_transaction_coordinator(wire: Wire, transactional_id: str) -> None:
     """Have the topic of transactions made, and the id's partition of it led."""
-    for _ in range(1_500):
-        if wire.ask(find(transactional_id, version=1, key_type=1), 1).error_code not in NOT_YET:
-            return
-        time.sleep(0.02)
-    raise TimeoutError(f"{transactional_id} has no coordinator")
+    request = find(transactional_id, version=1, key_type=1)
+    until(lambda: wire.ask(request, 1).error_code not in NOT_YET, f"a coordinator of {transactional_id}")
 
 
 def await_coordinator(wire: Wire, *groups: str) -> None:
     """Have the topic of offsets made, and each group's partition of it led and loaded."""
     for group in groups:
-        for _ in range(1_500):
-            found = wire.ask(find(group, version=1), 1)
-            if found.error_code == 0 and wire.ask(fetch(group, [], 5), 5).error_code not in NOT_YET:
-                break
-            time.sleep(0.02)
-        else:
-            raise TimeoutError(f"{group} has no coordinator")
+        until(partial(_is_loaded, wire, group), f"a coordinator that has loaded {group}")
+
+
+def _is_loaded(wire: Wire, group: str) -> bool:
+    if wire.ask(find(group, version=1), 1).error_code:
+        return False
+    return wire.ask(fetch(group, [], 5), 5).error_code not in NOT_YET

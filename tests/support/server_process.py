@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from support import apache_kafka
+from support.until import until
 
 API_VERSIONS_V0 = struct.pack(">ihhih", 10, 18, 0, 7, -1)
 PORT = "{port}"
@@ -77,9 +78,7 @@ class ServerProcess:
             if self._says_its_address:
                 self.host, port = self._first_line(deadline).rsplit(":", 1)
                 self.port = int(port)
-            while not answers(self.host, self.port):
-                self._check_alive(deadline)
-                time.sleep(0.01)
+            until(lambda: self._is_up(deadline), timeout_s=self.start_timeout, poll_s=0.01)
         except BaseException:
             self.kill()
             raise
@@ -132,6 +131,13 @@ class ServerProcess:
                     raise RuntimeError(f"{self.command[:4]} ended at once:\n{self.log_tail()}")
                 line += character
         return line.decode().strip()
+
+    def _is_up(self, deadline: float) -> bool:
+        """Raises RuntimeError where the process has ended, and TimeoutError after the deadline."""
+        if answers(self.host, self.port):
+            return True
+        self._check_alive(deadline)
+        return False
 
     def _check_alive(self, deadline: float) -> None:
         assert self._process is not None

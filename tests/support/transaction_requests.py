@@ -3,7 +3,6 @@ transcript."""
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from kafka.protocol.admin import DescribeTransactionsRequest, ListTransactionsRequest
@@ -20,6 +19,7 @@ from support.batches import Item, batch
 from support.kafka_requests import produce
 from support.offset_requests import NOT_YET, await_transaction_coordinator
 from support.transcript import Transcript
+from support.until import until
 
 NOT_DONE = (*NOT_YET, 51)
 """And CONCURRENT_TRANSACTIONS."""
@@ -58,23 +58,24 @@ class TransactionalProducer:
     def _load(self) -> None:
         """Wait until the coordinator has what there was of this id, and somebody else has the producer id 0, which is
         noted as it is."""
-        for _ in range(1_500):
+
+        def is_loaded() -> bool:
             (state,) = self.transcript.ask_quietly(describe(self.name), 0).transaction_states
-            if state.error_code not in NOT_YET and not self.transcript.ask_quietly(init(None), 4).error_code:
-                return
-            time.sleep(0.02)
-        raise TimeoutError(f"{self.name} is never loaded")
+            return state.error_code not in NOT_YET and not self.transcript.ask_quietly(init(None), 4).error_code
+
+        until(is_loaded, f"a coordinator that has loaded {self.name}")
 
     def begin_life(self) -> TransactionalProducer:
         """Get an id and an epoch, however long the last transaction takes to end."""
-        for _ in range(1_500):
+
+        def answered() -> Any:
             answer = self.transcript.ask_quietly(init(self.name), 4)
-            if answer.error_code not in NOT_DONE:
-                assert answer.error_code == 0, answer
-                self.producer_id, self.epoch, self.sequence = answer.producer_id, answer.producer_epoch, 0
-                return self
-            time.sleep(0.02)
-        raise TimeoutError(f"{self.name} is never done")
+            return answer if answer.error_code not in NOT_DONE else None
+
+        answer = until(answered, f"the end of the last transaction of {self.name}")
+        assert answer.error_code == 0, answer
+        self.producer_id, self.epoch, self.sequence = answer.producer_id, answer.producer_epoch, 0
+        return self
 
     def init(self, what: str, version: int = 4, **fields: Any) -> Any:
         answer = self.transcript.ask(what, init(self.name, **fields), version)
@@ -135,12 +136,12 @@ class TransactionalProducer:
 
     def wait(self) -> None:
         """Until nothing is being ended any more."""
-        for _ in range(1_500):
+
+        def is_ended() -> bool:
             (state,) = self.transcript.ask_quietly(describe(self.name), 0).transaction_states
-            if not state.transaction_state.startswith("Prepare"):
-                return
-            time.sleep(0.02)
-        raise TimeoutError(f"{self.name} stays {state.transaction_state}")
+            return not state.transaction_state.startswith("Prepare")
+
+        until(is_ended, f"every marker of the transaction of {self.name}")
 
     def write_marker(self, what: str, topic: str, *partitions: int, version: int = 1, **fields: Any) -> Any:
         Marker = WriteTxnMarkersRequest.WritableTxnMarker

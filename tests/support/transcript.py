@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from support import kafka_requests
 from support.server_process import ServerProcess
+from support.until import until
 from support.wire import Wire
 
 NONE_EXISTS = uuid.UUID(int=0xDEAD)
@@ -65,11 +65,10 @@ class Transcript:
 
     def wait_until_loaded(self, request: Any, version: int) -> None:
         """Apache Kafka, just started, answers some requests with COORDINATOR_LOAD_IN_PROGRESS."""
-        for _ in range(3_000):
-            if self._wire.ask(request, version).error_code != COORDINATOR_LOAD_IN_PROGRESS:
-                return
-            time.sleep(0.01)
-        raise TimeoutError("still loading")
+        until(
+            lambda: self._wire.ask(request, version).error_code != COORDINATOR_LOAD_IN_PROGRESS,
+            "a coordinator that has loaded its partition",
+        )
 
     def ask(self, what: str, request: Any, version: int) -> Any:
         """Ask, note the answer under `what` (or that the connection was closed), and return the answer."""

@@ -14,6 +14,7 @@ from kmini.protocol.errors import error_name
 from kmini.protocol.messages.join_group import JoinGroupRequest
 from kmini.protocol.topics import CONSUMER_OFFSETS
 from support.broker.membership_requests import SESSION_MS, heartbeat, join, joined, sync
+from support.until import until_async
 
 EXAMPLE = JoinGroupRequest(
     group_id="readers",
@@ -94,16 +95,10 @@ async def test_a_connection_that_is_lost_takes_its_wait_along(broker: Broker) ->
         writer.write((len(header) + len(body)).to_bytes(4, "big") + header + body)
     size = int.from_bytes(await reader.readexactly(4), "big")
     await reader.readexactly(size)  # the first has joined; the second, of the same connection, waits for the first
-    for _ in range(3_000):
-        if len(broker.groups.groups["g"].members) == 2:
-            break
-        await asyncio.sleep(0.01)
+    await until_async(lambda: len(broker.groups.groups["g"].members) == 2)
     assert broker.groups.groups["g"].joined == 1
     writer.close()
-    for _ in range(3_000):
-        if not broker.server.connections:
-            break
-        await asyncio.sleep(0.01)
+    await until_async(lambda: not broker.server.connections)
     assert not broker.server.connections
     assert len(broker.groups.groups["g"].members) == 2
 

@@ -19,6 +19,7 @@ from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
 from kmini.protocol.schema import Struct, Type
 from kmini.testing import ConnectionClosed, Wire
+from support.until import until
 
 SECRET = "hush-hush"
 PLAIN_LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -42,11 +43,12 @@ def lines(caplog: pytest.LogCaptureFixture) -> Lines:
     """Wait for so many lines of the log, and return them without what changes from run to run."""
     caplog.set_level(logging.DEBUG, "kmini.request")
 
+    def messages() -> list[str]:
+        return [one.getMessage() for one in caplog.records if one.name == "kmini.request"]
+
     def read(count: int) -> list[str]:
-        deadline = time.monotonic() + 30  # a line follows its answer
-        while len(found := [one.getMessage() for one in caplog.records if one.name == "kmini.request"]) < count:
-            assert time.monotonic() < deadline, found
-            time.sleep(0.001)
+        until(lambda: len(messages()) >= count, messages)  # a line follows its answer
+        found = messages()
         assert len(found) == count, found
         return [re.sub(r"peer=127\.0\.0\.1:\d+", "peer=P", re.sub(r"ms=\d+\.\d$", "ms=T", line)) for line in found]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 
@@ -13,6 +12,7 @@ from kmini.broker.local_cluster import LocalCluster
 from kmini.client.connection import Connection
 from kmini.protocol.topics import TopicPartition
 from support.broker.clusters import Clusters
+from support.until import until_async
 
 T0 = TopicPartition("t", 0)
 
@@ -53,12 +53,15 @@ async def test_it_ends_although_the_end_comes_with_the_connection(
         return await open_connection(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Connection, "open", forgetful)
-    deadline = time.monotonic() + 30
-    while not began.is_set():  # it may have connected before, and pauses after it has lost that
-        assert time.monotonic() < deadline
-        await fetcher.hang_up()
-        await cluster.clock.advance(1_500, liveness=True)  # type: ignore[attr-defined]
-        await asyncio.sleep(0.005)
+
+    async def has_begun() -> bool:
+        """It may have connected before, and pauses after it has lost that connection."""
+        if not began.is_set():
+            await fetcher.hang_up()
+            await cluster.clock.advance(1_500, liveness=True)  # type: ignore[attr-defined]
+        return began.is_set()
+
+    await until_async(has_begun)
     await asyncio.wait_for(fetcher.stop(), 30)
     assert fetcher._task.done()
 

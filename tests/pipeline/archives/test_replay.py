@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 
 from kmini import Broker
 from support.archives import consume_with_offsets, write_archive
+from support.until import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,19 +74,20 @@ def test_after_the_driver_was_killed_a_second_run_goes_on_and_nothing_is_there_t
     with (tmp_path / "log").open("wb") as log:
         environ = {**os.environ, "TMPDIR": str(tmp_path)}
         driver = subprocess.Popen(command, stdout=log, stderr=log, env=environ, start_new_session=True)
+
+        def has_begun() -> bool:
+            assert driver.poll() is None, (tmp_path / "log").read_text()
+            return "killed" in broker.topics() and sum(ends(broker, "killed", 2)) >= 2_000
+
         try:
-            deadline = time.monotonic() + 120
-            while "killed" not in broker.topics() or sum(ends(broker, "killed", 2)) < 2_000:
-                assert driver.poll() is None, (tmp_path / "log").read_text()
-                assert time.monotonic() < deadline, "the replay does not begin"
-                time.sleep(0.02)
+            until(has_begun, "the begin of the replay", timeout_s=120, poll_s=0.02)
         finally:
             driver.send_signal(signal.SIGKILL)
             driver.wait()
-    deadline = time.monotonic() + 120
-    while session_members(driver.pid) or {*connections} - before:  # its executors end when they notice
-        assert time.monotonic() < deadline, "the executors go on writing"
-        time.sleep(0.02)
+    # Its executors end when they notice.
+    until(
+        lambda: not session_members(driver.pid) and {*connections} <= before, "the end of its executors", timeout_s=120
+    )
     there = ends(broker, "killed", 2)
     assert 0 < sum(there) < count + count // 2
     assert Topics(kafka).get("killed").configs["cleanup.policy"] == "delete"

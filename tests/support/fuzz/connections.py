@@ -1,18 +1,17 @@
-"""Connections to a broker in this process, what the broker holds of them, and what it logged."""
+"""Connections to a broker, what they hold, and what a broker in this process holds and logs of them."""
 
 from __future__ import annotations
 
 import logging
 import socket
 import struct
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
 from kmini import Broker
-from kmini.protocol.messages import (
-    FetchRequest,
-)
+from kmini.protocol.messages import FetchRequest
 
 NO_CLIENT_ID = -1
 TEN_MINUTES_MS = 600_000
@@ -53,3 +52,24 @@ def live_timers(broker: Broker) -> int:
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+class Queued(NamedTuple):
+    """Bytes in the kernel's buffers of one connection over the loopback interface."""
+
+    requests: int
+    """Sent by the client, and not read by the broker."""
+    answers: int
+    """Sent by the broker, and not read by the client."""
+
+
+def queued_bytes(client: socket.socket) -> Queued:
+    """What is under way on a connection, as Linux tells it in /proc/net/tcp."""
+    near, far = client.getsockname()[1], client.getpeername()[1]
+    queues: dict[tuple[int, int], tuple[int, int]] = {}
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        _, local, remote, _, sizes, *_ = line.split()
+        unsent, unread = (int(size, 16) for size in sizes.split(":"))
+        queues[int(local.rpartition(":")[2], 16), int(remote.rpartition(":")[2], 16)] = unsent, unread
+    ours, theirs = queues.get((near, far), (0, 0)), queues.get((far, near), (0, 0))
+    return Queued(ours[0] + theirs[1], theirs[0] + ours[1])

@@ -12,9 +12,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from support.until import until
+
+TESTS = Path(__file__).resolve().parents[2]
 HEARTBEAT_S = 0.002
 SETTLED_WITHIN_S = 30.0
 
@@ -41,7 +45,8 @@ class WatchedBroker:
         """With `open_files` its process may have no more descriptors than that."""
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed by `close`)
         self._process = subprocess.Popen(
-            [sys.executable, __file__, json.dumps(config), str(open_files)],
+            [sys.executable, "-m", "support.fuzz.watched_broker", json.dumps(config), str(open_files)],
+            cwd=TESTS,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -67,14 +72,13 @@ class WatchedBroker:
 
     def settled(self, before: State) -> State:
         """The state once it has no more of anything than `before`, or the last one if that does not come in time."""
-        deadline = time.monotonic() + SETTLED_WITHIN_S
-        while True:
-            state = self.state()
-            if all(now <= then for now, then in zip(state[:-1], before[:-1], strict=True)):
-                return state
-            if time.monotonic() > deadline:
-                return state
-            time.sleep(0.05)
+
+        def has_settled() -> bool:
+            return all(now <= then for now, then in zip(self.state()[:-1], before[:-1], strict=True))
+
+        with suppress(AssertionError):
+            until(has_settled, timeout_s=SETTLED_WITHIN_S, poll_s=0.05)
+        return self.state()
 
     def resident_bytes(self) -> int:
         return self._memory("VmRSS")

@@ -44,8 +44,9 @@ class WellBehavedClient:
             raise AssertionError(self._process.communicate()[1])
         return self
 
-    def report(self) -> Report:
-        out, err = self._process.communicate(timeout=60)
+    def report(self, rounds: int = 0) -> Report:
+        """What it has seen, after so many more records."""
+        out, err = self._process.communicate(f"{rounds}\n", timeout=60)
         if self._process.returncode:
             raise AssertionError(err)
         return Report(**json.loads(out))
@@ -77,7 +78,8 @@ def work(bootstrap_servers: str, topic: str) -> Report:
         wire.ask(MetadataRequest(topics=[MetadataRequest.Topic(name=topic)], allow_auto_topic_creation=True), 9)
         print("ready", flush=True)
         number = offset = 0
-        while not trouble and not (took_ms and select.select([sys.stdin], [], [], PAUSE_S)[0]):
+        rounds_left: int | None = None
+        while not trouble and rounds_left != 0:
             # Every other batch is compressed and of some size: a worker thread has to check it.
             value = b"%d" % number + (NOISE if number % 2 else bytes(90))
             began = time.perf_counter()
@@ -110,6 +112,10 @@ def work(bootstrap_servers: str, topic: str) -> Report:
                 trouble = f"record {number} got offset {outcome.base_offset}, and {len(values)} came back"
             number += 1
             offset = outcome.base_offset
+            if rounds_left is not None:
+                rounds_left -= 1
+            elif select.select([sys.stdin], [], [], PAUSE_S)[0]:
+                rounds_left = int(sys.stdin.readline())
     took_ms.sort()
     at = len(took_ms)
     return Report(at, took_ms[at // 2], took_ms[at * 99 // 100], took_ms[-1], trouble)

@@ -18,6 +18,7 @@ from support.kafka_requests import create_topics, fetch, list_offsets, wait_for_
 from support.oracle.cleaned_logs import Cleaning, read_folder
 from support.oracle.compaction_histories import History
 from support.server_process import ServerProcess, kafka_command
+from support.until import until
 from support.wire import Wire
 
 CONFIG = {
@@ -160,18 +161,15 @@ class CleaningKafka:
             assert reached.get(partition) in (checkpoints.get(partition), history.log_start_offset), history.topic
 
     def _wait(self, histories: list[History], rows: list[Cleaning]) -> None:
-        missing: list[str] = []
-        for _ in range(1_200):
+        def missing() -> list[str]:
             reached = self._checkpoints()
-            missing = [
+            return [
                 f"{history.topic}: {reached.get(TopicPartition(history.topic, 0))} of {row.end_offset}"
                 for history, row in zip(histories, rows, strict=True)
                 if row.is_due and reached.get(TopicPartition(history.topic, 0)) != row.end_offset
             ]
-            if not missing:
-                return
-            time.sleep(max(0.05, len(missing) * 0.01))
-        raise TimeoutError("; ".join(missing))
+
+        until(lambda: not missing(), missing, timeout_s=120, poll_s=0.05)
 
     def _alter(self, configs: dict[str, dict[str, str]], kind: int = TOPIC) -> None:
         """Set the settings of each topic or broker."""

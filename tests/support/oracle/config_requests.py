@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from kafka.protocol.admin import (
@@ -13,6 +12,7 @@ from kafka.protocol.admin import (
 )
 
 from support.transcript import Transcript
+from support.until import until
 
 Resource = tuple[int, str, list[Any]]
 TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
@@ -94,11 +94,9 @@ def tell(transcript: Transcript, what: str, kind: int, name: str, *keys: str, ve
 
 def settle(transcript: Transcript, kind: int, name: str, key: str, value: str | None) -> None:
     """Return once DescribeConfigs tells `value`: in Apache Kafka a change is known to the broker a moment later."""
-    told = None
-    for _ in range(3_000):
+
+    def values() -> list[str | None]:
         (result,) = transcript.ask_quietly(describe(kind, name, key), 4).results
-        told = [config.value for config in result.configs]
-        if told == [value]:
-            return
-        time.sleep(0.01)
-    raise TimeoutError(f"{key} is {told}, not {value}")
+        return [config.value for config in result.configs]
+
+    until(lambda: values() == [value], lambda: f"{key} is {values()}, not {value}")

@@ -6,7 +6,6 @@ import json
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -20,6 +19,7 @@ from kmini.testing import Wire
 from support import apache_kafka
 from support.client_adapters import READ_COMMITTED, ConfluentKafka, Received
 from support.server_process import ServerProcess
+from support.until import until
 
 NOT_YET = (5, 6, 14, 15, 16, 51, 78)
 """What a broker answers that has just started: LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, three about coordinators,
@@ -128,7 +128,7 @@ def held_by(servers: str, records: Mapping[tuple[str, int], int]) -> Held:
     that are not internal."""
     client = ConfluentKafka()
     with Wire(servers) as wire:
-        topics = eventually(lambda: _topics(wire), bool)
+        topics = answered(lambda: _topics(wire), bool)
         ids = {topic.name: topic.topic_id for topic in topics}
         bounds = {place: tuple(offset_of(wire, *place, which) for which in (EARLIEST, LATEST)) for place in records}
         with ThreadPoolExecutor(len(records)) as readers:  # they wait more than they work
@@ -154,7 +154,7 @@ def offset_of(wire: Wire, topic: str, partition: int, which: int) -> int:
         (answer,) = wire.ask(request, 5).topics
         return answer.partitions[0]
 
-    answer = eventually(ask, lambda answer: answer.error_code not in NOT_YET)
+    answer = answered(ask, lambda answer: answer.error_code not in NOT_YET)
     assert answer.error_code == 0
     return int(answer.offset)
 
@@ -172,7 +172,7 @@ def committed(servers: str, *groups: str) -> dict[str, dict[tuple[str, int], tup
     found = {}
     with Wire(servers) as wire:
         for group in groups:
-            answer = eventually(
+            answer = answered(
                 lambda group=group: wire.ask(m.OffsetFetchRequest(group_id=group, topics=None), 7),
                 lambda answer: answer.error_code not in NOT_YET,
             )
@@ -189,16 +189,17 @@ def init_producer_id(servers: str, transactional_id: str | None) -> tuple[int, i
     """Producer id and epoch, once there is a coordinator that knows the id and nothing is pending."""
     request = m.InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000)
     with Wire(servers) as wire:
-        answer = eventually(lambda: wire.ask(request, 4), lambda answer: answer.error_code not in NOT_YET)
+        answer = answered(lambda: wire.ask(request, 4), lambda answer: answer.error_code not in NOT_YET)
     assert answer.error_code == 0
     return answer.producer_id, answer.producer_epoch
 
 
-def eventually(ask: Callable[[], Any], is_done: Callable[[Any], bool]) -> Any:
-    """What is answered when it is what is waited for; at the latest the last answer."""
-    for _ in range(600):
+def answered(ask: Callable[[], Any], is_done: Callable[[Any], bool]) -> Any:
+    """Ask until an answer is what is waited for, and return that."""
+
+    def answer_if_done() -> list[Any]:
         answer = ask()
-        if is_done(answer):
-            break
-        time.sleep(0.05)
+        return [answer] if is_done(answer) else []
+
+    (answer,) = until(answer_if_done)
     return answer

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from support.group_requests import Cast, describe, join, sync
 from support.transcript import Transcript
+from support.until import until
 
 
 @contextmanager
@@ -58,10 +58,10 @@ def settled(cast: Cast, *names: str, protocol: tuple[str, str] = ("consumer", "r
 def until_members(cast: Cast, *names: str) -> None:
     """Return when the group has these members, and no others."""
     wanted = {cast.ids[name] for name in names}
-    for _ in range(1_500):
+
+    def members() -> set[str]:
         cast.begin(describe(cast.group), 5, name="script")
         (group,) = cast.end("", name="script", quietly=True).groups
-        if {member.member_id for member in group.members} == wanted:
-            return
-        time.sleep(0.02)
-    raise TimeoutError(f"the group has other members than {names}")
+        return {member.member_id for member in group.members}
+
+    until(lambda: members() == wanted, f"the members {names}, and no others")
