@@ -29,7 +29,7 @@ LONG_MODULES: dict[str, int] = {}
 
 LONG_TESTS = {
     "tests/broker/controller/test_controller.py": 486,
-    "tests/broker/test_cluster_chaos.py": 474,
+    "tests/broker/test_cluster_chaos.py": 473,
     "tests/broker/test_log_cleaner.py": 469,
 }
 
