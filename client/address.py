@@ -1,4 +1,4 @@
-"""Where brokers are: host and port, as text and back."""
+"""Addresses of brokers: host and port, from text and back."""
 
 from __future__ import annotations
 
@@ -27,10 +27,8 @@ class Advertised(NamedTuple):
 
 
 def parse_addresses(text: str) -> list[Address]:
-    """`host:port,host:port`, as bootstrap servers are written everywhere; 9092 where the port is missing.
-
-    ValueError says what was expected.
-    """
+    """Parse bootstrap servers, `host:port,host:port`; 9092 for a missing port. The ValueError says what was
+    expected."""
     addresses = [_parse_address(part.strip()) for part in text.split(",") if part.strip()]
     if not addresses:
         raise ValueError(f"{text!r} names no broker: host:port was expected")

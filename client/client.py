@@ -1,4 +1,4 @@
-"""The client that programs and the command line hold: one object, one method for each thing to ask."""
+"""The client of programs and of the command line: one object with a method for each operation."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ from .transactions import (
 )
 
 P = TypeVar("P", bound="tuple[str, int]")
-"""A TopicPartition, or the plain tuple of its two fields."""
+"""A TopicPartition, or a plain tuple of its two fields."""
 
 
 class Client:
-    """A Kafka client for one event loop. `timeout_ms` bounds every call, retries included, unless the call has its own.
+    """A Kafka client for one event loop. `timeout_ms` bounds every call and its retries, unless the call has its own.
 
-    Nothing is connected before the first call. Every method raises `KafkaError`: NoBrokerAnswers if no bootstrap server
-    can be reached, RequestTimedOut or the last obstacle once the time is over.
+    The first call connects. Every method raises `KafkaError`: NoBrokerAnswers if no bootstrap server can be reached;
+    after the time-out RequestTimedOut, or the last retriable error.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Client:
         sasl: Sasl | None = None,
         on_unreachable: Callable[[str], None] | None = None,
     ) -> None:
-        """`sasl` authenticates at brokers that require it; `settings` take the place of `client_id` and `sasl`.
+        """`sasl` authenticates at brokers that require it; `settings` replace `client_id` and `sasl`.
 
         `on_unreachable` gets a sentence about a broker that cannot be reached, while the client still tries.
         """
@@ -95,9 +95,9 @@ class Client:
     # --- any request
 
     async def send(self, node_id: int | None, request: Request, *, timeout_ms: int | None = None) -> Any:
-        """Send a request to a broker, or to any broker (None), once; return its answer as it came.
+        """Send a request to a broker, or to any broker (None), once; return its answer.
 
-        The highest version that both sides have is used. Raises UnsupportedVersion, Disconnected, RequestTimedOut.
+        Uses the highest version that both sides have. Raises UnsupportedVersion, Disconnected, RequestTimedOut.
         """
         deadline = self._deadline(timeout_ms)
         if node_id is None:
@@ -111,34 +111,36 @@ class Client:
     # --- topics
 
     async def metadata(self, topics: Iterable[str] | None = None) -> MetadataResponse:
-        """Brokers and topics: all topics (None) or those named. A topic's error code says if it does not exist."""
+        """Return brokers and topics: all topics (None) or those named. A topic that does not exist has an error
+        code."""
         return await self.cluster.refresh(topics, self._deadline())
 
     async def partitions(self, topic: str, *, create_missing: bool = False) -> list[TopicPartition]:
-        """The partitions of a topic, in order. Raises UnknownTopicOrPartition, unless it may come into being."""
+        """Return the partitions of a topic, in order. Raises UnknownTopicOrPartition, unless the request may create
+        it."""
         deadline = self._deadline()
         await self.cluster.leader_of(TopicPartition(topic, 0), deadline, create_missing=create_missing)
         metadata = await self.cluster.refresh([topic], deadline)
         return [TopicPartition(topic, index) for index in range(len(metadata.topics[0].partitions))]
 
     async def create_topics(self, topics: Mapping[str, NewTopic]) -> Outcomes:
-        """Create topics; by name, what kept one from being created, or None."""
+        """Create topics; return the error of each by name, None for success."""
         return await create_topics(self.cluster, topics, self._deadline())
 
     async def delete_topics(self, names: Iterable[str]) -> Outcomes:
-        """Delete topics; by name, what kept one from being deleted, or None."""
+        """Delete topics; return the error of each by name, None for success."""
         return await delete_topics(self.cluster, names, self._deadline())
 
     async def create_partitions(self, counts: Mapping[str, int], *, validate_only: bool = False) -> Outcomes:
-        """Give topics more partitions, up to so many in all; by name, what kept it from that, or None."""
+        """Raise topics to these numbers of partitions; return the error of each by name, None for success."""
         return await create_partitions(self.cluster, counts, self._deadline(), validate_only=validate_only)
 
     # --- configurations
 
     async def describe_configs(self, resource: ConfigResource, names: Collection[str] = ()) -> list[ConfigEntry]:
-        """The settings of a topic or broker in the order of their names: those in `names`, or all.
+        """Return the settings of a topic or broker in the order of their names: those in `names`, or all.
 
-        A kmini broker lists a setting of its own (`kmini.…`) only where that is set or in `names`. Raises
+        A kmini broker lists a setting of its own (`kmini.…`) only if that is set or in `names`. Raises
         UnknownTopicOrPartition, InvalidRequest.
         """
         return await describe_configs(self.cluster, resource, self._deadline(), names)
@@ -146,36 +148,36 @@ class Client:
     async def alter_configs(
         self, changes: Mapping[ConfigResource, Mapping[str, str | None]], *, validate_only: bool = False
     ) -> dict[ConfigResource, KafkaError | None]:
-        """Change single settings; None as a value goes back to the default. All of a resource's change, or none does.
+        """Change single settings; the value None restores the default. All settings of a resource change, or none does.
 
-        By resource, what kept it from changing, or None.
+        Return the error of each resource, None for success.
         """
         return await alter_configs(self.cluster, changes, self._deadline(), validate_only=validate_only)
 
     # --- groups
 
     async def list_groups(self, *, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[GroupListing]:
-        """All groups, or those in one of these states and of one of these types, by name."""
+        """Return all groups, or those in one of these states and of one of these types, by name."""
         return await list_groups(self.cluster, self._deadline(), states=states, types=types)
 
     async def describe_group(self, group_id: str) -> GroupDescription:
-        """A group and who is in it. Raises GroupIdNotFound."""
+        """Return a group with its members. Raises GroupIdNotFound."""
         return await describe_group(self.cluster, group_id, self._deadline())
 
     async def delete_groups(self, group_ids: Iterable[str]) -> Outcomes:
-        """Delete groups that nobody is in, with their offsets; by name, what kept one from being deleted, or None."""
+        """Delete groups without members, with their offsets; return the error of each by name, None for success."""
         return await delete_groups(self.cluster, group_ids, self._deadline())
 
     async def committed_offsets(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
-        """How far a group has come, wherever it has committed something. Nothing for a group that does not exist."""
+        """Return the committed offsets of a group; none for a group that does not exist."""
         return await committed_offsets(self.cluster, group_id, self._deadline())
 
     async def commit_offsets(
         self, group_id: str, offsets: Mapping[P, CommittedOffset | int]
     ) -> dict[P, KafkaError | None]:
-        """Say how far a group has come, from outside of it: only while nobody is in it (else UnknownMemberId).
+        """Commit offsets for a group without members (else UnknownMemberId). Creates the group if it does not exist.
 
-        By partition, what kept the offset from being kept, or None. The group comes into being if it is not there.
+        Return the error of each partition, None for success.
         """
         wanted = {
             TopicPartition(*at): CommittedOffset(offset) if isinstance(offset, int) else offset
@@ -185,9 +187,9 @@ class Client:
         return {at: outcomes[TopicPartition(*at)] for at in offsets}
 
     async def delete_offsets(self, group_id: str, partitions: Iterable[P]) -> dict[P, KafkaError | None]:
-        """Forget how far a group has come, in partitions of topics that it does not read now (GroupSubscribedToTopic).
+        """Delete committed offsets of a group, for topics that it does not read now (else GroupSubscribedToTopic).
 
-        By partition, what kept the offset, or None. Raises GroupIdNotFound.
+        Return the error of each partition, None for success. Raises GroupIdNotFound.
         """
         wanted = list(partitions)
         outcomes = await delete_offsets(
@@ -198,21 +200,22 @@ class Client:
     # --- transactions
 
     async def list_transactions(self, *, states: Sequence[str] = ()) -> list[TransactionListing]:
-        """All transactional ids, or those in one of these states, by name."""
+        """Return all transactional ids, or those in one of these states, by name."""
         return await list_transactions(self.cluster, self._deadline(), states=states)
 
     async def describe_transaction(self, transactional_id: str) -> TransactionDescription:
-        """A transactional id and its transaction. Raises TransactionalIdNotFound."""
+        """Return a transactional id and its transaction. Raises TransactionalIdNotFound."""
         return await describe_transaction(self.cluster, transactional_id, self._deadline())
 
     async def abort_transaction(self, transactional_id: str) -> None:
-        """Abort what is open under a transactional id, and fence its producer for good. Raises
-        TransactionalIdNotFound."""
+        """Abort the open transaction of a transactional id, and fence its producer. Raises TransactionalIdNotFound."""
         await abort_transaction(self.cluster, transactional_id, self._deadline())
 
     async def abort_hanging_transaction(self, topic_partition: P, start_offset: int) -> None:
         """Abort, in one partition, the transaction that began at an offset and that no coordinator knows any more.
-        Raises InvalidTxnState if none did. Others of its partitions are left as they are."""
+
+        Raises InvalidTxnState if no transaction began there. Its other partitions stay as they are.
+        """
         partition = TopicPartition(*topic_partition)
         await abort_hanging_transaction(self.cluster, partition, start_offset, self._deadline())
 
@@ -228,10 +231,10 @@ class Client:
         codec: Codec = Codec.NONE,
         timeout_ms: int | None = None,
     ) -> ProduceResult:
-        """Append records as one batch (`record` makes them); a topic that does not exist may come into being.
+        """Append records as one batch (`record` makes them); the request may create the topic.
 
-        Never twice: what may have been written is not sent again (`client/produce.py`). Raises what the broker answers,
-        with `record_errors` where it says which records are at fault.
+        A batch that may have been written is not sent again (`client/produce.py`). Raises the error of the broker, with
+        `record_errors` if it names faulty records.
         """
         deadline = self._deadline(timeout_ms)
         return await produce(self.cluster, TopicPartition(topic, partition), records, deadline, acks=acks, codec=codec)
@@ -271,11 +274,12 @@ class Client:
         until: Mapping[P, int] | None = None,
         isolation_level: int = READ_UNCOMMITTED,
     ) -> AsyncGenerator[ConsumedRecord, None]:
-        """The records of partitions from these offsets on: up to the offsets `until`, or without end.
+        """Yield the records of partitions from these offsets on: up to the offsets `until`, or without end.
 
-        Within a partition they come in order. Follows leaders as they move. Close it (`contextlib.aclosing`) when it is
-        left before its end. With READ_COMMITTED (`kmini.client.consume`) records of aborted transactions are left out,
-        and those of open ones waited for. Raises OffsetOutOfRange where records were deleted meanwhile.
+        The records of a partition come in order. Follows leaders as they move. Close the generator
+        (`contextlib.aclosing`) to leave it before its end. With READ_COMMITTED (`kmini.client.consume`) it leaves out
+        records of aborted transactions, and waits for the end of open ones. Raises OffsetOutOfRange if records were
+        deleted meanwhile.
         """
         return self._consumption(positions, until, isolation_level).records()
 
@@ -286,7 +290,7 @@ class Client:
         until: Mapping[P, int] | None = None,
         isolation_level: int = READ_UNCOMMITTED,
     ) -> AsyncGenerator[tuple[TopicPartition, list[Record]], None]:
-        """What `consume` gives, as a list of records for each batch of the log: several times as fast."""
+        """Yield the records of `consume` as a list for each batch of the log: several times as fast."""
         return self._consumption(positions, until, isolation_level).batches()
 
     def _consumption(

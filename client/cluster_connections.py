@@ -1,8 +1,8 @@
-"""The brokers as one cluster: who leads what, a connection to each, and what to do when either changes.
+"""The brokers of a cluster: leaders, controller and coordinators, a shared connection to each, and retries.
 
-Leaders are looked up once and believed until a broker says otherwise. Requests are retried in `at_leader`,
-`at_controller`, `at_coordinator` and `at_broker`: a retriable error makes them forget whom they asked, pause, look up
-again and try again, until the deadline.
+Leaders are looked up once and cached until a broker denies it. `at_leader`, `at_controller`, `at_coordinator` and
+`at_broker` retry: after a retriable error they drop the cached broker, pause, look up again and try again, until the
+deadline.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from .errors import Disconnected, NoBrokerAnswers, check, error_of
 T = TypeVar("T")
 
 UNKNOWN_TOPIC_PATIENCE_MS = 500
-"""How long "there is no such topic" is doubted: of a topic just made, brokers learn at different moments."""
+"""Milliseconds for which an unknown topic is looked up again: brokers learn of a new topic at different times."""
 CREATION_PATIENCE_MS = 5_000
-"""How long, if asking may have it made: the broker that was asked does not wait for that."""
+"""The same if the request may create the topic: the broker answers before the topic exists."""
 TELL_AFTER_MS = 2_000
-"""How long an address may fail or stay silent before `on_unreachable` is told, while the client still tries."""
+"""Milliseconds for which an address fails or stays silent before `on_unreachable` is called; the client still tries."""
 
 
 class Coordinator(NamedTuple):
-    """The broker that keeps a group or a transactional id."""
+    """The coordinator of a group or of a transactional id."""
 
     node_id: int
     address: Address
 
 
 class _Opening(NamedTuple):
-    """A connection, and the task that makes it."""
+    """A connection, and the task that connects it."""
 
     connection: Connection
     connecting: asyncio.Task[None]
@@ -54,9 +54,9 @@ class _Opening(NamedTuple):
 
 
 class ClusterConnections:
-    """A view of a cluster that starts from some of its addresses. Belongs to one event loop; ends with `close`.
+    """Connections to the brokers of a cluster, from bootstrap addresses on. For one event loop; ends with `close`.
 
-    `on_unreachable` gets a sentence, once for each address, as soon as a broker cannot be reached for TELL_AFTER_MS.
+    `on_unreachable` gets a sentence, once for each address, when a broker cannot be reached for TELL_AFTER_MS.
     """
 
     def __init__(
@@ -68,11 +68,11 @@ class ClusterConnections:
         self.settings = settings or ConnectionSettings()
         self._on_unreachable = on_unreachable
         self._advertised: dict[Address, Advertised] = {}
-        """Addresses that a broker named and that are not bootstrap addresses."""
+        """Addresses from a broker that are not bootstrap addresses."""
         self._failing_since: dict[Address, float] = {}
-        """Monotonic seconds at which connecting failed first; an address that was connected to leaves."""
+        """Monotonic seconds of the first failure to connect, by address; success removes the entry."""
         self._told: set[Address] = set()
-        """Addresses that `on_unreachable` was told of."""
+        """Addresses for which `on_unreachable` was called."""
         self.brokers: dict[int, Address] = {}
         """The live brokers by node id, as of the last metadata."""
         self._bootstrap = list(bootstrap)
@@ -83,7 +83,7 @@ class ClusterConnections:
         self._connections: dict[Address, _Opening] = {}
 
     async def close(self) -> None:
-        """Close the connections that `connection` gave out."""
+        """Close the shared connections."""
         openings = list(self._connections.values())
         self._connections.clear()
         for opening in openings:
@@ -95,11 +95,11 @@ class ClusterConnections:
     # --- connections
 
     async def connection(self, node_id: int, deadline: Deadline) -> Connection:
-        """The connection to a broker that everybody shares. Raises Disconnected."""
+        """Return the shared connection to a broker. Raises Disconnected."""
         return await self._shared(self._address_of(node_id), deadline)
 
     async def open_connection(self, node_id: int, deadline: Deadline) -> Connection:
-        """A connection of the caller's own, for requests that wait at the broker. The caller closes it."""
+        """Open a connection for the caller alone, for requests that wait at the broker. The caller closes it."""
         opening = self._open(self._address_of(node_id), timeout_ms=deadline.remaining_ms)
         try:
             await self._connected(opening, deadline)
@@ -111,9 +111,9 @@ class ClusterConnections:
         return opening.connection
 
     async def any_connection(self, deadline: Deadline) -> Connection:
-        """A connection to any broker: an open one if there is one, else the first that can be made.
+        """Return a connection to any broker: an open one, or the first that can be made.
 
-        Raises NoBrokerAnswers while the cluster was never reached, and Disconnected if it was and is gone.
+        Raises NoBrokerAnswers if the cluster was never reached, and Disconnected if it was.
         """
         for opening in self._connections.values():
             if opening.is_open:
@@ -129,7 +129,7 @@ class ClusterConnections:
         raise (Disconnected if self.brokers else NoBrokerAnswers)("; ".join(failures))
 
     async def _shared(self, address: Address, deadline: Deadline) -> Connection:
-        """The one connection to an address; calls that come while it is being made wait for the same one."""
+        """Return the shared connection to an address; concurrent calls wait for the same one."""
         opening = self._connections.get(address)
         if opening is None or (opening.connecting.done() and not opening.is_open):
             opening = self._connections[address] = self._open(address)
@@ -142,7 +142,7 @@ class ClusterConnections:
         return _Opening(connection, asyncio.ensure_future(connection.connect(self.settings, timeout_ms=timeout_ms)))
 
     async def _connected(self, opening: _Opening, deadline: Deadline) -> None:
-        """Return once the connection is made. Raises Disconnected, whose message says how the address became known."""
+        """Return once the connection is made. Raises Disconnected, whose message has the origin of the address."""
         connection, connecting = opening
         address = connection.address
         timer = asyncio.get_running_loop().call_later(
@@ -181,7 +181,7 @@ class ClusterConnections:
     async def refresh(
         self, topics: Iterable[str] | None, deadline: Deadline, *, create_missing: bool = False
     ) -> MetadataResponse:
-        """Ask any broker for the picture of `topics` (None: of all) and remember it. Does not retry."""
+        """Ask any broker for the metadata of `topics` (None: of all) and cache it. Does not retry."""
         connection = await self.any_connection(deadline)
         asked = None if topics is None else [MetadataRequest.Topic(name=name) for name in topics]
         request = MetadataRequest(topics=asked, allow_auto_topic_creation=create_missing)
@@ -200,29 +200,29 @@ class ClusterConnections:
         return response
 
     def _advertises(self, connection: Connection, node_id: int, address: Address) -> None:
-        """Remember where an address comes from, for messages."""
+        """Remember the origin of an address, for messages."""
         if address not in self._bootstrap:
             self._advertised[address] = Advertised(node_id, address, connection.address)
 
     def topic_id(self, topic: str) -> bytes:
-        """The id of a topic whose leaders were looked up; zeros where the cluster knows no ids."""
+        """Return the id of a topic whose leaders were looked up; zeros if the cluster has no ids."""
         return self._topic_ids.get(topic, ZERO_UUID)
 
     def topic_name(self, topic_id: bytes) -> str:
-        """The opposite of `topic_id`; empty if no topic with this id was looked up."""
+        """Return the name of a topic with this id; empty if no such topic was looked up."""
         return next((name for name, known in self._topic_ids.items() if known == topic_id), "")
 
     def forget_leader(self, topic_partition: TopicPartition) -> None:
-        """Do not believe what is known of this partition's leader: who asks next asks the cluster."""
+        """Drop the cached leader of this partition: the next use looks it up."""
         self._leaders.pop(topic_partition, None)
 
     async def leaders(
         self, partitions: Iterable[TopicPartition], deadline: Deadline, *, create_missing: bool = False
     ) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, KafkaError]]:
-        """The partitions by leader, and why the others have none that could be found until the deadline.
+        """Return the partitions by leader, and an error for each one without a leader by the deadline.
 
-        One request asks for all that are not known. A partition that does not exist, and is not to be created, is given
-        up before the deadline. Raises NoBrokerAnswers.
+        One request asks for all unknown leaders. A partition that does not exist, and is not to be created, is an error
+        before the deadline. Raises NoBrokerAnswers.
         """
         by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
         errors: dict[TopicPartition, KafkaError] = {}
@@ -238,12 +238,12 @@ class ClusterConnections:
                 leader = self._leaders.get(partition, -1)
                 if leader >= 0:
                     by_leader[leader].append(partition)
-                else:  # somebody else has just found out that it is none any more
+                else:  # another call has just dropped the leader
                     obstacles[partition] = LeaderNotAvailable(f"{partition} has no leader at the moment")
             wanted = []
             for partition, obstacle in obstacles.items():
-                doubted = patience if partition.topic in self._topic_ids else creation_patience
-                is_unknown = isinstance(obstacle, UnknownTopicOrPartition) and doubted.has_passed
+                lookup = patience if partition.topic in self._topic_ids else creation_patience
+                is_unknown = isinstance(obstacle, UnknownTopicOrPartition) and lookup.has_passed
                 if obstacle.retriable and not is_unknown:
                     wanted.append(partition)
                 else:
@@ -254,7 +254,7 @@ class ClusterConnections:
     async def _obstacles(
         self, partitions: Iterable[TopicPartition], deadline: Deadline, create_missing: bool
     ) -> dict[TopicPartition, KafkaError]:
-        """Why partitions have no leader that we know, after asking for those whose leader we do not know yet."""
+        """Look up unknown leaders; return an error for each partition that still has none."""
         leaderless = [partition for partition in partitions if self._leaders.get(partition, -1) < 0]
         if not leaderless:
             return {}
@@ -274,7 +274,7 @@ class ClusterConnections:
     async def leader_of(
         self, topic_partition: TopicPartition, deadline: Deadline, *, create_missing: bool = False
     ) -> int:
-        """The node id of the leader. Raises UnknownTopicOrPartition; after the deadline, why it was not found."""
+        """Return the node id of the leader. Raises UnknownTopicOrPartition; after the deadline, the last obstacle."""
         by_leader, errors = await self.leaders([topic_partition], deadline, create_missing=create_missing)
         for error in errors.values():
             raise error
@@ -290,10 +290,10 @@ class ClusterConnections:
         *,
         create_missing: bool = False,
     ) -> T:
-        """What `attempt`, given the shared connection to the leader, returns; tried again after each retriable error.
+        """Return what `attempt` returns for the shared connection to the leader; retry after each retriable error.
 
-        Once the deadline has passed the last error is raised, and any other error at once. An attempt whose effect must
-        not happen twice must not raise a retriable error when it is unknown whether it happened.
+        After the deadline the last error is raised; any other error is raised at once. An attempt whose effect must not
+        happen twice must not raise a retriable error if the effect may have happened.
         """
         backoff = Backoff(deadline)
         while True:
@@ -306,7 +306,7 @@ class ClusterConnections:
             self.forget_leader(topic_partition)
 
     async def at_controller(self, deadline: Deadline, attempt: Callable[[Connection], Awaitable[T]]) -> T:
-        """What `attempt`, given the shared connection to the controller, returns; retried as in `at_leader`."""
+        """Return what `attempt` returns for the shared connection to the controller; retry as in `at_leader`."""
         backoff = Backoff(deadline)
         while True:
             try:
@@ -317,7 +317,7 @@ class ClusterConnections:
             self._controller_id = -1
 
     async def _controller(self, deadline: Deadline) -> Connection:
-        """The broker that administrative requests go to; any broker where the cluster names none."""
+        """Return the connection for administrative requests: to the controller, or to any broker if none is named."""
         if self._controller_id not in self.brokers:
             await self.refresh((), deadline)
         if self._controller_id not in self.brokers:
@@ -325,7 +325,7 @@ class ClusterConnections:
         return await self.connection(self._controller_id, deadline)
 
     async def at_broker(self, node_id: int, deadline: Deadline, attempt: Callable[[Connection], Awaitable[T]]) -> T:
-        """What `attempt`, given the shared connection to this broker, returns; retried as in `at_leader`."""
+        """Return what `attempt` returns for the shared connection to this broker; retry as in `at_leader`."""
         backoff = Backoff(deadline)
         while True:
             try:
@@ -339,7 +339,7 @@ class ClusterConnections:
                     raise
 
     async def at_every_broker(self, deadline: Deadline, attempt: Callable[[Connection], Awaitable[T]]) -> dict[int, T]:
-        """What `attempt` returns at each live broker, by node id; retried at each as in `at_leader`."""
+        """Return what `attempt` returns at each live broker, by node id; retry at each as in `at_leader`."""
         await self.refresh((), deadline)
         node_ids = list(self.brokers)
         answers = await asyncio.gather(*(self.at_broker(node_id, deadline, attempt) for node_id in node_ids))
@@ -348,8 +348,8 @@ class ClusterConnections:
     async def at_coordinator(
         self, key: str, deadline: Deadline, attempt: Callable[[Connection], Awaitable[T]], *, key_type: int = GROUP
     ) -> T:
-        """What `attempt`, given the shared connection to the coordinator of a group or (key type TRANSACTION) a
-        transactional id, returns; retried as in `at_leader`."""
+        """Return what `attempt` returns for the shared connection to the coordinator of a group or (key type
+        TRANSACTION) of a transactional id; retry as in `at_leader`."""
         backoff = Backoff(deadline)
         while True:
             try:
@@ -361,7 +361,7 @@ class ClusterConnections:
             self._coordinators.pop((key_type, key), None)
 
     async def coordinator_of(self, key: str, deadline: Deadline, *, key_type: int = GROUP) -> Coordinator:
-        """Whom any broker names as the coordinator. Does not retry."""
+        """Return the coordinator that any broker names. Does not retry."""
         known = self._coordinators.get((key_type, key))
         if known is not None:
             return known
@@ -377,7 +377,7 @@ class ClusterConnections:
 
 
 def _why_no_leader(topic_partition: TopicPartition, response: MetadataResponse) -> KafkaError:
-    """What the metadata say about a partition that has no leader in them."""
+    """Return the error of a partition that has no leader in the metadata."""
     topic = next((topic for topic in response.topics if topic.name == topic_partition.topic), None)
     if topic is None or topic.error_code == UnknownTopicOrPartition.code:
         return UnknownTopicOrPartition(f"there is no topic {topic_partition.topic}")

@@ -1,4 +1,4 @@
-"""Configurations of topics and brokers: what is in force and why, and changing single settings."""
+"""Settings of topics and brokers: their values, the sources of these, and changes."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ SOURCES = {
     7: "dynamic-client-metrics",
     8: "dynamic-group",
 }
-"""Kafka's names for where a value comes from, in this program's spelling."""
+"""Names of the sources of a value: Kafka's, in lower case with dashes."""
 
 
 class ConfigResource(NamedTuple):
-    """Something that has a configuration."""
+    """A topic or a broker that has settings."""
 
     type: int
     name: str
@@ -45,12 +45,12 @@ class ConfigResource(NamedTuple):
 
     @classmethod
     def broker(cls, node_id: int | None) -> ConfigResource:
-        """One broker, or what is the default for all of them (None)."""
+        """Return one broker, or the cluster-wide default (None)."""
         return cls(BROKER, "" if node_id is None else str(node_id))
 
     @property
     def node_id(self) -> int | None:
-        """The broker that is to be asked, where only one can answer."""
+        """The node id of the only broker that can answer; None if any can."""
         return int(self.name) if self.type == BROKER and self.name else None
 
 
@@ -59,7 +59,7 @@ class ConfigEntry(NamedTuple):
 
     name: str
     value: str | None
-    """None if it is not set, or must not be seen."""
+    """None if it is not set, or is secret."""
     source: str
     """One of SOURCES, or empty."""
     is_read_only: bool
@@ -131,7 +131,7 @@ def _alteration(
 async def _at(
     cluster: ClusterConnections, node_id: int | None, deadline: Deadline, attempt: Callable[[Connection], Awaitable[T]]
 ) -> T:
-    """What `attempt` returns at this broker, or at the controller; tried again after retriable errors."""
+    """Return what `attempt` returns at this broker, or at the controller; retry after retriable errors."""
     if node_id is None:
         return await cluster.at_controller(deadline, attempt)
     return await cluster.at_broker(node_id, deadline, attempt)

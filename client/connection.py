@@ -1,9 +1,9 @@
 """One connection to one broker: requests out, answers in, in order.
 
-Kafka answers the requests of a connection one after the other. Any number may be under way (pipelining), but whatever
-waits at the broker holds up what comes after it: long polls and deletions deserve a connection of their own
-(`ClusterConnections.open_connection`). A request that is not answered in time costs the connection, as in Kafka's own
-clients: the requests behind it would not be answered either.
+Kafka answers the requests of a connection one after the other. Any number may be under way (pipelining), but a request
+that waits at the broker delays all later ones: long polls and deletions need a connection of their own
+(`ClusterConnections.open_connection`). A request that is not answered in time ends the connection, as in Kafka's own
+clients: later requests would not be answered either.
 """
 
 from __future__ import annotations
@@ -26,59 +26,60 @@ if TYPE_CHECKING:
     import ssl
 
 MAX_RESPONSE_BYTES = 128 * 1024 * 1024
+"""Bytes of an answer, at most; a larger one ends the connection."""
 FLUSH_MS = 1_000
-"""How long a broker that does not read may hold up hanging up on it."""
+"""Milliseconds that `close` waits for a broker to read what was sent."""
 FIRST_BYTES = 12
-"""Bytes of a first answer that are kept, because they show which protocol the peer speaks."""
+"""Bytes of a first answer that are kept, to show which protocol the peer speaks."""
 SOFTWARE_NAME = "kmini"
 SOFTWARE_VERSION = "0.1.0"
 
 
 class ConnectionSettings(NamedTuple):
-    """How connections are made. `set_up` are the steps between connecting and the first request of anybody else."""
+    """How connections are made. `set_up` has the steps between connecting and the first request of a caller."""
 
     client_id: str = "kmini"
     connect_timeout_ms: int = 10_000
-    """For connecting and all the steps together."""
+    """Milliseconds for connecting and all steps together."""
     tls: ssl.SSLContext | None = None
     set_up: tuple[Callable[[Connection], Awaitable[None]], ...] | None = None
-    """`(negotiate_versions,)` if not given; authentication, if there is any, comes after them."""
+    """`(negotiate_versions,)` if not given; authentication, if any, follows them."""
     sasl: Sasl | None = None
-    """Who to be."""
+    """The credentials of the connection."""
 
 
 class Connection(asyncio.Protocol):
-    """Made with `Connection.open`; ends with `close`, with the broker, or with the first thing that goes wrong."""
+    """Use `Connection.open`. Ends with `close`, with the broker, or with the first error."""
 
     def __init__(self, address: Address, client_id: str, called: object = None) -> None:
         self.address = address
         self.called: str = str(called or address)
-        """The address in messages, with how it became known where that is not a bootstrap address."""
+        """The address in messages, with its origin unless it is a bootstrap address."""
         self.versions: dict[int, tuple[int, int]] = {}
-        """What the broker serves: lowest and highest version by API key. Filled by `negotiate_versions`."""
+        """The versions that the broker serves: lowest and highest by API key. `negotiate_versions` sets them."""
         self._framing = ClientConnection(client_id, max_frame_bytes=MAX_RESPONSE_BYTES)
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._unanswered: deque[tuple[str, asyncio.Future[Any]]] = deque()
-        """Names and futures of requests, in the order in which they were sent and are answered."""
+        """Names and futures of requests, in the order of their answers."""
         self._why_ended: str | None = None
         self._ended = self._loop.create_future()
         self._writable = asyncio.Event()
         self._writable.set()
         self._is_made = False
-        """Whether the loop has handed the connection over."""
+        """Whether `create_connection` of the loop has returned."""
         self._has_answered = False
-        """Whether a whole answer has come: the peer is a Kafka broker then."""
+        """Whether a whole answer has arrived: then the peer is a Kafka broker."""
         self._first_bytes = b""
-        """Up to FIRST_BYTES of what came before the first whole answer."""
+        """The first bytes before the first whole answer, up to FIRST_BYTES."""
 
     @classmethod
     async def open(
         cls, address: Address, settings: ConnectionSettings | None = None, *, timeout_ms: float | None = None
     ) -> Connection:
-        """Connect and go through the set-up steps, within the settings' time, or `timeout_ms` if that is less.
+        """Connect and run the set-up steps, within the settings' time, or `timeout_ms` if that is less.
 
-        Raises Disconnected, or what a step raises.
+        Raises Disconnected, or the error of a step.
         """
         settings = settings or ConnectionSettings()
         connection = cls(address, settings.client_id)
@@ -86,7 +87,7 @@ class Connection(asyncio.Protocol):
         return connection
 
     async def connect(self, settings: ConnectionSettings, *, timeout_ms: float | None = None) -> None:
-        """What `open` does, for a connection made by its class. Called once; a failure closes the connection."""
+        """Connect as `open` does. Call it once; a failure closes the connection."""
         if timeout_ms is None or timeout_ms > settings.connect_timeout_ms:
             timeout_ms = settings.connect_timeout_ms
         connecting = asyncio.ensure_future(self._set_up(settings))
@@ -117,7 +118,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def silence(self) -> str:
-        """A sentence about a peer that has not finished the set-up steps: what it does and does not do."""
+        """A sentence about a peer that has not finished the set-up steps."""
         if self._transport is None or self._has_answered:
             return f"{self.called} does not answer"
         return f"{self.called} accepts connections but does not answer as a Kafka broker"
@@ -127,7 +128,7 @@ class Connection(asyncio.Protocol):
         return self._transport is not None and self._why_ended is None
 
     def version_for(self, request: type[Request]) -> int:
-        """The highest version that both sides have. Raises UnsupportedVersion."""
+        """Return the highest version that both sides have. Raises UnsupportedVersion."""
         lowest, highest = self.versions.get(request.api_key, (0, -1))
         version = min(highest, request.max_version)
         if version < max(lowest, request.min_version):
@@ -145,8 +146,8 @@ class Connection(asyncio.Protocol):
     ) -> Any:
         """Send a request and return the broker's answer, an instance of `request.response`.
 
-        None where no answer is expected (Produce with acks 0). Error codes inside the answer are the caller's to judge.
-        Raises RequestTimedOut, which ends the connection; Disconnected; UnsupportedVersion.
+        None if no answer is expected (Produce with acks 0). The caller handles error codes inside the answer. Raises
+        RequestTimedOut, which ends the connection; Disconnected; UnsupportedVersion.
         """
         if version is None:
             version = self.version_for(type(request))
@@ -170,11 +171,12 @@ class Connection(asyncio.Protocol):
             timer.cancel()
 
     async def close(self) -> None:
-        """Hang up, once what was sent is out; what is unanswered fails with Disconnected. Returns when it has ended."""
+        """Send what is buffered and close the connection; return when it has ended. Unanswered requests fail with
+        Disconnected."""
         self._end("closed", flush=True)
         if self._transport is None:
             return
-        if not self._is_made:  # uvloop, interrupted while it connects, ends the transport and does not say so
+        if not self._is_made:  # uvloop, interrupted while it connects, ends the transport without `connection_lost`
             self._transport.abort()
             return
         await asyncio.wait([self._ended], timeout=FLUSH_MS / 1000)
@@ -182,10 +184,10 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
             await asyncio.wait([self._ended])
 
-    # --- what asyncio calls
+    # --- called by asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's are none by their class
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's class is no subclass of it
 
     def data_received(self, data: bytes) -> None:
         if not self._has_answered:
@@ -247,7 +249,7 @@ class Connection(asyncio.Protocol):
 
 
 async def negotiate_versions(connection: Connection) -> None:
-    """Learn what the broker serves (KIP-35). A broker that does not know our newest question says which one it does."""
+    """Ask for the versions that the broker serves (KIP-35). A broker without our newest ApiVersions names its own."""
     version = ApiVersionsRequest.max_version
     for _ in range(2):
         request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
@@ -262,7 +264,7 @@ async def negotiate_versions(connection: Connection) -> None:
 
 
 def _other_protocol(first_bytes: bytes) -> str:
-    """What a peer does whose first bytes are no answer of a Kafka broker."""
+    """Describe a peer whose first bytes are no answer of a Kafka broker."""
     if first_bytes.startswith(b"HTTP"):
         return "answers in HTTP, so it is no Kafka broker"
     if first_bytes[:2] == b"\x15\x03":
@@ -271,5 +273,5 @@ def _other_protocol(first_bytes: bytes) -> str:
 
 
 def _reason(error: OSError) -> str:
-    """Why, in a few words: what asyncio adds says the address once more."""
+    """The reason in a few words, without the address that asyncio adds."""
     return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)

@@ -36,7 +36,7 @@ Headers = tuple[tuple[str, "bytes | None"], ...]
 
 
 class ConsumedRecord(NamedTuple):
-    """A record and where it was."""
+    """A record with its topic, partition and offset."""
 
     topic: str
     partition: int
@@ -49,10 +49,10 @@ class ConsumedRecord(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """What a leader answered for one partition."""
+    """A leader's answer for one partition."""
 
     records: Buffer
-    """Whole batches from the one that holds the offset asked for; the last may be cut off."""
+    """Whole batches from the one that holds the requested offset on; the last may be cut off."""
     high_watermark: int
     last_stable_offset: int
     log_start_offset: int
@@ -61,15 +61,15 @@ class Fetched(NamedTuple):
 
 
 class _AbortedTransactions:
-    """Which batches of an answer belong to aborted transactions (KIP-98). Batches are asked for in their order."""
+    """Tells which batches of an answer belong to aborted transactions (KIP-98). Takes the batches in order."""
 
     def __init__(self, aborted: Sequence[tuple[int, int]]) -> None:
         self._begins = deque(sorted(aborted, key=itemgetter(1)))
         self._producer_ids: set[int] = set()
-        """Producers whose transaction, begun before and aborted later, holds every transactional batch of theirs."""
+        """Producer ids inside an aborted transaction: all their transactional batches belong to it."""
 
     def has(self, records: Buffer, position: int, header: BatchHeader) -> bool:
-        """Whether this batch is part of one."""
+        """Whether this batch belongs to an aborted transaction."""
         while self._begins and self._begins[0][1] <= header.last_offset:
             self._producer_ids.add(self._begins.popleft()[0])
         if header.producer_id not in self._producer_ids or not header.is_transactional:
@@ -82,7 +82,7 @@ class _AbortedTransactions:
 
 
 class Consumption:
-    """One run over partitions. `positions` are the offsets to be read next, and move on with each batch of the log."""
+    """One run over partitions. `positions` has the next offset of each, which each batch of the log raises."""
 
     def __init__(
         self,
@@ -99,12 +99,12 @@ class Consumption:
         self._isolation_level = isolation_level
         self._patience_ms = patience_ms
         self._deadline = Deadline(patience_ms)
-        """Pushed back by every success: so long may nothing work."""
+        """The time by which some fetch must succeed; every success extends it."""
         self._connections: dict[int, Connection] = {}
         self._polls: dict[asyncio.Task[dict[TopicPartition, Fetched | KafkaError]], list[TopicPartition]] = {}
 
     async def records(self) -> AsyncGenerator[ConsumedRecord, None]:
-        """The records, from every leader as they come; ends when each partition has reached its end, if it has one."""
+        """Yield the records of all leaders as they arrive, until each partition has reached its end, if it has one."""
         async with aclosing(self.batches()) as batches:
             async for (topic, partition), records in batches:
                 for record in records:
@@ -141,7 +141,7 @@ class Consumption:
         return [partition for partition, offset in self.positions.items() if offset < self._until[partition]]
 
     async def _poll_idle_partitions(self) -> None:
-        """Ask leaders for the partitions that no question is under way for."""
+        """Send a fetch for the partitions that are in no pending fetch."""
         asked = {partition for partitions in self._polls.values() for partition in partitions}
         idle = [partition for partition in self._unfinished() if partition not in asked]
         if not idle:
@@ -153,7 +153,7 @@ class Consumption:
             self._polls[asyncio.ensure_future(self._poll(leader, partitions))] = partitions
 
     async def _poll(self, leader: int, partitions: list[TopicPartition]) -> dict[TopicPartition, Fetched | KafkaError]:
-        """One question to one leader. What goes wrong with all of it goes wrong with each partition."""
+        """Fetch once from one leader. An error of the whole answer counts for each partition."""
         connection = self._connections.pop(leader, None)
         try:
             if connection is None or not connection.is_open:
@@ -181,7 +181,8 @@ class Consumption:
         self._cluster.forget_leader(topic_partition)
 
     def _take(self, topic_partition: TopicPartition, fetched: Fetched) -> Iterator[list[Record]]:
-        """The records from the position on, which moves past every batch, also past those without records for us."""
+        """Yield the records from the position on, and move the position past every batch, also past those that yield
+        none."""
         end = self._until[topic_partition] if self._until is not None else None
         aborted = _AbortedTransactions(fetched.aborted)
         for position, header in iter_batches(fetched.records):
@@ -220,9 +221,9 @@ async def fetch(
     isolation_level: int = READ_UNCOMMITTED,
     timeout_ms: int,
 ) -> dict[TopicPartition, Fetched | KafkaError]:
-    """Ask one leader for records from these offsets on; it answers when there are any, or after `max_wait_ms`.
+    """Fetch records from these offsets on from one leader, which answers when it has any, or after `max_wait_ms`.
 
-    Each partition has its own outcome. Raises what `Connection.send` does, and an error of the whole answer.
+    Each partition has its own outcome. Raises the errors of `Connection.send`, and an error of the whole answer.
     """
     topics: dict[str, FetchRequest.Topic] = {}
     for (name, index), offset in offsets.items():

@@ -1,4 +1,4 @@
-"""How long, and how often: deadlines and back-off, in real time (a peer is live, whatever a test does to log time)."""
+"""Deadlines and back-off, in real time (brokers are live, whatever a test does to log time)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import time
 
 FIRST_PAUSE_MS = 20
 LONGEST_PAUSE_MS = 1_000
+"""Milliseconds between two attempts, at first and at most."""
 
 
 class Deadline:
-    """A moment after which nobody waits any more. Made with the time from now; passed down instead of time-outs."""
+    """The end of a wait. Made with the time from now in milliseconds; passed down in the place of time-outs."""
 
     __slots__ = ("_at",)
 
@@ -20,7 +21,7 @@ class Deadline:
 
     @property
     def remaining_ms(self) -> int:
-        """Never negative, and rounded up: who waits so long has waited until the deadline."""
+        """Milliseconds until the deadline, rounded up and never negative: a wait of this length ends after it."""
         return max(0, math.ceil((self._at - time.monotonic()) * 1000))
 
     @property
@@ -38,7 +39,7 @@ class Backoff:
         self._pause_ms = FIRST_PAUSE_MS
 
     async def pause(self) -> bool:
-        """Wait a while; whether there is time for another attempt then."""
+        """Wait; return whether there is time for another attempt."""
         await asyncio.sleep(min(self._pause_ms, self._deadline.remaining_ms) / 1000)
         self._pause_ms = min(self._pause_ms * 2, LONGEST_PAUSE_MS)
         return not self._deadline.has_passed

@@ -1,4 +1,4 @@
-"""DeleteRecords from the side of who asks (KIP-107, steps 1, 2 and 9)."""
+"""DeleteRecords in the client (KIP-107, steps 1, 2 and 9)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from .deadline import LONGEST_PAUSE_MS, Deadline
 from .errors import Disconnected, NoBrokerAnswers, error_of
 
 _TELLS_EARLIER_MS = 100
-"""So much before we stop listening a leader is asked to answer: it can then say what became of its other partitions."""
+"""Milliseconds before the client's deadline at which a leader must answer, so that the outcomes of its other partitions
+arrive in time."""
 
 
 class DeleteRecordsResult(NamedTuple):
@@ -24,7 +25,7 @@ class DeleteRecordsResult(NamedTuple):
     low_watermark: int
     """The smallest log start offset among its live replicas; -1 with most errors."""
     error: KafkaError | None = None
-    """None when no live replica lets readers have a record below the offset any more."""
+    """None if no live replica serves a record below the offset any more."""
 
 
 Results = dict[TopicPartition, DeleteRecordsResult]
@@ -33,11 +34,11 @@ Results = dict[TopicPartition, DeleteRecordsResult]
 async def delete_records_before(
     cluster: ClusterConnections, offsets: Mapping[TopicPartition, int], deadline: Deadline
 ) -> Results:
-    """Ask every leader, for its partitions only; return when the result of every partition is known.
+    """Send each leader a request for its partitions; return when the result of every partition is known.
 
-    Looking up leaders and connecting is retried until the deadline. A request once sent is not sent again, because -1
-    would mean a later high watermark then: what a leader answers is the result, and a leader that does not answer, in
-    time or at all, leaves its partitions with RequestTimedOut. Raises NoBrokerAnswers if no broker can be reached.
+    Looking up leaders and connecting is retried until the deadline. A request is sent once, because -1 would mean a
+    later high watermark the second time: a leader's answer is the result, and the partitions of a leader that does not
+    answer in time have RequestTimedOut. Raises NoBrokerAnswers if no broker can be reached.
     """
     for topic_partition in offsets:
         cluster.forget_leader(topic_partition)
@@ -66,7 +67,7 @@ async def _delete_at(
         if deadline.has_passed:
             return dict.fromkeys(offsets, _timed_out(error))
         await asyncio.sleep(min(LONGEST_PAUSE_MS // 10, deadline.remaining_ms) / 1000)
-        return await delete_records_before(cluster, offsets, deadline)  # somebody else may lead them by now
+        return await delete_records_before(cluster, offsets, deadline)  # another broker may lead them by now
     try:
         return await _ask(connection, offsets, deadline)
     except (Disconnected, RequestTimedOut) as error:
@@ -97,7 +98,7 @@ async def _ask(connection: Connection, offsets: Mapping[TopicPartition, int], de
 
 
 def _explanation(error_code: int, topic: str) -> str:
-    """What a code means here, where the answer has no field for a message; empty where the code says it all."""
+    """Return the meaning of a code for this request, whose answer has no field for a message; empty for most codes."""
     if error_code == PolicyViolation.code:
         return (
             f"the cleanup.policy of {topic} is compact, so its records are deleted by key; "
@@ -109,7 +110,7 @@ def _explanation(error_code: int, topic: str) -> str:
 
 
 def _not_asked(error: KafkaError) -> DeleteRecordsResult:
-    """Of a partition whose leader was not found: what the cluster said, or that nobody answered until the deadline."""
+    """Return the result of a partition whose leader was not found: the cluster's error, or a time-out."""
     return _timed_out(error) if isinstance(error, Disconnected) else DeleteRecordsResult(-1, error)
 
 

@@ -1,6 +1,6 @@
-"""Errors that arise on this side of the wire, and how codes from the other side become errors.
+"""Errors that arise in the client, and the errors for codes from the broker.
 
-All are KafkaError, so that whoever retries asks one question, `retriable`.
+All are KafkaError, so that a retry depends on one attribute, `retriable`.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from ..protocol.errors import NONE, KafkaError, NetworkException, error_for, err
 
 
 class Disconnected(NetworkException):
-    """The connection could not be made, or ended before the answer came: then nobody knows what the request did."""
+    """The connection could not be made, or ended before the answer came: the effect of the request is unknown."""
 
 
 class NotAKafkaBroker(Disconnected):
-    """The first bytes of the answer show another protocol, so the address is never retried."""
+    """The first bytes of the answer are of another protocol. The client does not retry the address."""
 
     retriable: ClassVar[bool] = False
 
 
 class NoBrokerAnswers(Disconnected):
-    """None of the bootstrap addresses could be reached, so there is no cluster to retry with."""
+    """No bootstrap address could be reached."""
 
     retriable: ClassVar[bool] = False
 
 
 def error_of(code: int, message: str | None = None) -> KafkaError | None:
-    """The exception of an error code; None for success. A code we do not know keeps its number in the text."""
+    """Return the exception of an error code; None for success. The text of an unknown code has its number."""
     if code == NONE:
         return None
     error = error_for(code)
@@ -35,7 +35,7 @@ def error_of(code: int, message: str | None = None) -> KafkaError | None:
 
 
 def check(code: int, message: str | None = None) -> None:
-    """Raise the exception of an error code; nothing for success."""
+    """Raise the exception of an error code, unless it is success."""
     error = error_of(code, message)
     if error is not None:
         raise error

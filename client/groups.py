@@ -1,7 +1,7 @@
-"""Groups of consumers: what there is, who is in them, how far they have come.
+"""Consumer groups from outside: list, describe, delete, and committed offsets.
 
-Requests about one group go to its coordinator (`ClusterConnections.at_coordinator`); listing the groups asks every
-broker. This client does not join groups.
+A request about one group goes to its coordinator (`ClusterConnections.at_coordinator`), a listing to every broker. The
+client does not join groups.
 """
 
 from __future__ import annotations
@@ -36,14 +36,15 @@ from .topics import Outcomes
 V = TypeVar("V")
 
 ASK_ELSEWHERE = (CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator)
-"""Answers for a single partition that are about the coordinator and so about all of them."""
+"""Errors of a partition that concern the coordinator, and so all partitions: the request is retried."""
 
 LAST_VERSION_WITH_NAMES = 9
-"""Of OffsetCommit and OffsetFetch. Later ones know topics by id only, and a group may have offsets of deleted ones."""
+"""The last version of OffsetCommit and OffsetFetch with topic names. Later ones have topic ids, and a group may have
+offsets of deleted topics."""
 
 EMPTY = "Empty"
 DEAD = "Dead"
-"""The states of a group that nobody is in; below DescribeGroups v6 one that does not exist is called dead."""
+"""The states of a group without members. Below DescribeGroups v6 a group that does not exist is dead."""
 
 
 class GroupListing(NamedTuple):
@@ -51,51 +52,51 @@ class GroupListing(NamedTuple):
 
     group_id: str
     protocol_type: str
-    """"consumer", or another use of groups. Empty if somebody has only committed offsets."""
+    """"consumer", or another use of groups. Empty for a group that only has committed offsets."""
     state: str
     type: str
-    """Which protocol its members speak: "classic" or "consumer"."""
+    """The group protocol of its members: "classic" or "consumer"."""
 
 
 class GroupMember(NamedTuple):
-    """Somebody in a group."""
+    """A member of a group."""
 
     member_id: str
     group_instance_id: str | None
     client_id: str
     client_host: str
     partitions: tuple[TopicPartition, ...]
-    """What it has been assigned; nothing if that is not in the consumers' form."""
+    """Its assignment; empty if that is not in the format of consumers."""
 
 
 class GroupDescription(NamedTuple):
-    """A group and who is in it."""
+    """A group and its members."""
 
     group_id: str
     state: str
     protocol_type: str
     protocol: str
-    """Of consumers the name of the assignor. Empty unless the group is stable."""
+    """The name of the assignor, for consumers. Empty unless the group is stable."""
     coordinator: Coordinator
     members: tuple[GroupMember, ...]
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody is in it, so that offsets may be committed and deleted from outside."""
+        """Whether it has no members, so that offsets may be committed and deleted from outside."""
         return self.state in (EMPTY, DEAD)
 
 
 class CommittedOffset(NamedTuple):
-    """How far a group has come in a partition."""
+    """The committed offset of a group in a partition."""
 
     offset: int
-    """The next one to read."""
+    """The offset of the next record to read."""
     metadata: str = ""
     leader_epoch: int = -1
 
 
 PartitionOutcomes = dict[TopicPartition, "KafkaError | None"]
-"""By partition: None where it worked."""
+"""The error of each partition; None for success."""
 
 
 async def list_groups(
@@ -258,7 +259,8 @@ def _by_topic(partitions: Mapping[TopicPartition, V]) -> dict[str, dict[int, V]]
 
 
 def _outcomes(answers: Iterable[tuple[str, int, int]]) -> PartitionOutcomes:
-    """Raises what is no matter of a partition: another coordinator is to be asked then, or the same one later."""
+    """Collect the outcomes by partition. Raises an error that concerns the coordinator, so that the request is
+    retried."""
     outcomes: PartitionOutcomes = {}
     for name, index, code in answers:
         error = error_of(code)

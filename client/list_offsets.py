@@ -1,4 +1,4 @@
-"""ListOffsets: where partitions begin and end, and what was written when."""
+"""ListOffsets: the first and last offsets of partitions, and offsets by timestamp."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .errors import check
 
 class OffsetAndTimestamp(NamedTuple):
     offset: int
-    """-1 if no record is that new."""
+    """-1 if no record has such a late timestamp."""
     timestamp: int
-    """Of the record found; -1 for a landmark."""
+    """The timestamp of the record found; -1 for EARLIEST, LATEST and the like."""
     leader_epoch: int
 
 
@@ -28,7 +28,7 @@ async def list_offset(
     *,
     isolation_level: int = 0,
 ) -> OffsetAndTimestamp:
-    """The offset of the first record at or after a time in ms, or of a landmark (`EARLIEST`, `LATEST`, ...).
+    """Return the offset of the first record at or after a time in ms, or of `EARLIEST`, `LATEST` and the like.
 
     With isolation level 1 (read_committed) the latest offset is the last stable offset.
     """

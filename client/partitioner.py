@@ -1,4 +1,4 @@
-"""The partition of a key: the choice of Kafka's own producer, so that records of one key meet in one partition."""
+"""The partition of a key, as Kafka's own producer chooses it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ murmur2 = load_lines().murmur2
 
 
 def partition_for_key(key: bytes, partitions: int) -> int:
-    """The partition of a key: murmur2 of its bytes, without the sign, over the number of partitions."""
+    """Return the partition of a key: murmur2 of its bytes, without the sign, modulo the number of partitions."""
     hashed: int = murmur2(key)
     return (hashed & 0x7FFFFFFF) % partitions

@@ -1,8 +1,8 @@
-"""Producing: one batch of records to one partition.
+"""Producing one batch of records to one partition.
 
-Nothing that may have been written is sent again: without sequence numbers it would be there twice. So a produce is
-retried where the broker says that it wrote nothing, or could not be reached; a time-out and a connection that broke
-after the request are the caller's to judge.
+A batch that may have been written is not sent again: without sequence numbers the log would have it twice. So a produce
+is retried if the broker says that it wrote nothing, or if it could not be reached; a time-out, and a connection that
+breaks after the request, are errors.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ NOTHING_WRITTEN = (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-"""Answers after which the same records may be sent again."""
+"""Errors after which the same records may be sent again."""
 
 
 class Unacknowledged(Exception):
-    """Carries an error past `at_leader` that must not be retried although its kind may be."""
+    """Wraps an error so that `at_leader` does not retry it, although its class is retriable."""
 
     def __init__(self, error: KafkaError) -> None:
         super().__init__(error)
@@ -53,12 +53,12 @@ class Unacknowledged(Exception):
 
 
 class ProduceResult(NamedTuple):
-    """What the broker made of a batch. With acks 0 it says nothing: all are -1."""
+    """The broker's answer for a batch. With acks 0 there is none: all fields are -1."""
 
     base_offset: int = -1
-    """The offset of the first record; the others follow without gaps."""
+    """The offset of the first record; the other records follow without gaps."""
     log_append_time_ms: int = -1
-    """The records' timestamp if the topic stamps them itself; else -1."""
+    """The timestamp that the broker gave the records, if the topic uses LogAppendTime; else -1."""
     log_start_offset: int = -1
 
 
@@ -69,7 +69,7 @@ def record(
     headers: Iterable[tuple[str, bytes | None]] = (),
     timestamp_ms: int | None = None,
 ) -> Record:
-    """A record to be produced; the time is now unless given. A value of None is a tombstone."""
+    """Return a record to produce, with the present time unless given. A value of None is a tombstone."""
     timestamp = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
     return Record(offset=0, timestamp=timestamp, key=key, value=value, headers=tuple(headers))
 

@@ -18,7 +18,7 @@ PLAIN = "PLAIN"
 MECHANISMS = (PLAIN, *scram.MECHANISMS)
 
 MAX_ITERATIONS = 1_000_000
-"""The most that a server may make us compute: some tenths of a second."""
+"""Iterations that a server may ask for, at most: they take some tenths of a second."""
 
 
 class Sasl(NamedTuple):

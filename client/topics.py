@@ -1,4 +1,4 @@
-"""Making and removing topics. Each topic has its own outcome: one that fails does not hinder the others."""
+"""Creating and deleting topics. Each topic has its own outcome: one that fails does not affect the others."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .deadline import Deadline
 from .errors import error_of
 
 Outcomes = dict[str, "KafkaError | None"]
-"""By topic: None where it worked."""
+"""The error of each topic; None for success."""
 
 
 class NewTopic(NamedTuple):
-    """What a topic shall be like; -1 leaves the number to the broker."""
+    """A topic to create; -1 leaves a number to the broker."""
 
     partitions: int = -1
     replication_factor: int = -1
@@ -82,7 +82,7 @@ async def create_partitions(
 
 
 def _outcomes(answers: Iterable[tuple[str | None, int, str | None]]) -> Outcomes:
-    """Raises NotController if that is what the answers say: somebody else is to be asked then."""
+    """Collect the outcomes by topic. Raises NotController if an answer has it, so that the request is retried."""
     outcomes: Outcomes = {}
     for name, code, message in answers:
         error = error_of(code, message)

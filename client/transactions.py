@@ -1,7 +1,7 @@
-"""Transactions from outside: what there is, how far it is, and ending what nobody else ends (KIP-664).
+"""Transactions from outside: list, describe, and abort those that hang (KIP-664).
 
-What concerns one transactional id is asked of its coordinator, which there are is asked of every broker, and what a
-partition knows of its producers of the partition's leader. Producing in transactions is not offered here.
+A request about one transactional id goes to its coordinator, a listing to every broker, and a request about the
+producers of a partition to its leader. The client does not produce in transactions.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class TransactionListing(NamedTuple):
     """Such as Ongoing, CompleteCommit, or Empty."""
     producer_id: int
     coordinator: int
-    """The node that keeps it."""
+    """The node id of its coordinator."""
 
 
 class TransactionDescription(NamedTuple):
-    """A transactional id and the transaction that it has open, is ending, or had last."""
+    """A transactional id and its open, ending or last transaction."""
 
     transactional_id: str
     state: str
@@ -43,10 +43,10 @@ class TransactionDescription(NamedTuple):
     producer_epoch: int
     timeout_ms: int
     start_ms: int
-    """When the transaction began, in milliseconds since 1970 UTC; -1 if none has."""
+    """When the transaction began, in milliseconds since 1970 UTC; -1 for none."""
     coordinator: Coordinator
     partitions: tuple[TopicPartition, ...]
-    """What takes part in it."""
+    """The partitions of the transaction."""
 
 
 async def list_transactions(
@@ -96,7 +96,7 @@ async def describe_transaction(
 
 async def abort_transaction(cluster: ClusterConnections, transactional_id: str, deadline: Deadline) -> None:
     """See `Client.abort_transaction`."""
-    known = await describe_transaction(cluster, transactional_id, deadline)  # asking for an epoch would make it
+    known = await describe_transaction(cluster, transactional_id, deadline)  # InitProducerId would create an unknown id
     request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=known.timeout_ms)
 
     async def attempt(connection: Connection) -> None:

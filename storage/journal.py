@@ -1,13 +1,13 @@
-"""Entries in one file: a snapshot, and the changes since. Every change is on the disk as a whole or not at all.
+"""Entries in one file: a snapshot, and the changes since. A change is on the disk as a whole or not at all.
 
-    kmini.db 3                          the first line: whose file this is, and its format
-    d1be23e8 [[["topic","AA…"],"a"],…   the snapshot: a change from no entries to all that there were
-    0c7a1b02 [[["topic","AA…"],null]]   a change: entries that are set; those whose value is null are removed
+    kmini.db 3                          the first line: the name and the format
+    d1be23e8 [[["topic","AA…"],"a"],…   the snapshot: a change from no entries to all entries
+    0c7a1b02 [[["topic","AA…"],null]]   a change: the entries that it sets; null removes one
 
 Each line but the first is a CRC-32 in 8 hexadecimal digits, a space, and JSON. A key is a list of texts and numbers.
-A snapshot replaces the file atomically, so its line is whole whatever happens. A change is appended and synced, so only
-the last line may be in part on the disk after a crash: it was never answered, and the next start drops it. Everything
-else that does not read exactly so is damage.
+A snapshot replaces the file atomically, so its line is always whole. A change is appended and synced, so only the last
+line may be incomplete after a crash: its change was never answered, and the next start drops it. Any other deviation is
+damage.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _HEADER_LINE = re.compile(rb"kmini\.db (\d{1,9})\n")
 _CRC_DIGITS = 8
 
 _MIN_BYTES_BEFORE_SNAPSHOT = 256 << 10
-"""Size of a file below which changes are appended only. Above it a snapshot is due when the file has doubled."""
+"""Bytes of a file below which no snapshot is due. Above it one is due when the file has doubled."""
 
 Key: TypeAlias = tuple[Any, ...]
 """Texts and numbers."""
 Entries: TypeAlias = dict[Key, Any]
-"""Values are what JSON can say, except null."""
+"""Values are those of JSON, except null."""
 
 
 class CorruptJournal(Exception):
@@ -51,34 +51,34 @@ class LaterFormat(Exception):
 
 
 class Contents(NamedTuple):
-    """What a file says."""
+    """The content of a file."""
 
     entries: Entries
     whole_bytes: int
-    """Up to the end of the last whole line; behind it there is what a crash left of a change."""
+    """Bytes up to the end of the last whole line. A crash may have left a part of a change after it."""
     changes: int
-    """Lines behind the snapshot."""
+    """Lines after the snapshot."""
 
 
 class Journal:
     """An open file. Belongs to one thread."""
 
     def __init__(self, filesystem: FileSystem, path: str, entries: Entries) -> None:
-        """For `open` and `create`."""
+        """Use `open` or `create`."""
         self._entries = entries
         self._filesystem = filesystem
         self._path = path
         self._file: File | None = None
-        """None while it is in doubt what the disk has: the next change writes a snapshot."""
+        """None after a failed sync: the content of the file is unknown, and the next change writes a snapshot."""
         self._is_closed = False
         self._changes = 0
-        """Lines behind the snapshot."""
+        """Lines after the snapshot."""
         self._snapshot_due_bytes = 0
-        """Size of the file from which on the next change is followed by a snapshot."""
+        """Bytes of the file from which on a change is followed by a snapshot."""
 
     @classmethod
     def create(cls, filesystem: FileSystem, path: str, entries: Entries) -> Journal:
-        """Put a file of these entries at `path`, in the place of any other. OSError if the disk refuses."""
+        """Write a file with these entries to `path`, in the place of any other. OSError if the disk refuses."""
         journal = cls(filesystem, path, entries)
         journal._write_snapshot(entries)
         return journal
@@ -104,10 +104,10 @@ class Journal:
         return self._entries
 
     def change(self, changes: Mapping[Key, Any]) -> None:
-        """Set entries, and remove those whose new value is None. On the disk when it returns.
+        """Set entries, and remove those whose new value is None. The change is on the disk when this returns.
 
-        OSError if the disk refuses: the entries are then what they were. The file may have the change all the same
-        until the next one.
+        OSError if the disk refuses: the entries are then as before. The file may have the change all the same until the
+        next one.
         """
         if self._is_closed:
             raise OSError(errno.EBADF, "the file is closed", self._path)
@@ -124,8 +124,8 @@ class Journal:
             self._try_snapshot()
 
     def close(self, *, clean: bool = True) -> None:
-        """Close the file. With `clean` it ends as a snapshot, in which nothing can pass for the rest of an interrupted
-        change: whatever is missing from it later is damage."""
+        """Close the file. With `clean` it is a snapshot, which has no last line that might be an interrupted change:
+        every incomplete line in it is damage."""
         if self._is_closed:
             return
         if clean and (self._changes or self._file is None):
@@ -136,7 +136,7 @@ class Journal:
             self._file = None
 
     def _sync_all(self) -> None:
-        """Put what was read on the disk: the process before may have ended between writing and syncing it."""
+        """Sync the file as it was read: the process before may have ended between a write and its sync."""
         assert self._file is not None
         try:
             self._file.sync()
@@ -151,7 +151,7 @@ class Journal:
         try:
             file.sync()
         except OSError:
-            # A second sync would not say what the disk has. Only a new file does.
+            # A second sync would not tell what the disk has. Only a new file does.
             self._file = None
             with contextlib.suppress(OSError):
                 file.truncate(size)
@@ -160,7 +160,7 @@ class Journal:
         self._changes += 1
 
     def _try_snapshot(self) -> None:
-        """Write a snapshot for the sake of the file's size or form: the disk has every change without it."""
+        """Write a snapshot to shorten the file: the disk has every change without it, so a failure is only logged."""
         try:
             self._write_snapshot(self._entries)
         except OSError as error:
@@ -169,7 +169,7 @@ class Journal:
                 self._snapshot_due_bytes = 2 * self._file.size
 
     def _write_snapshot(self, entries: Entries) -> None:
-        """Replace the file by a snapshot of these entries, which are ours from then on."""
+        """Replace the file by a snapshot of these entries; the journal owns them from then on."""
         data = _HEADER + b"%d\n" % FORMAT + _encode_line(entries)
         write_aside(self._filesystem, self._path, data, is_private=True)
         file, self._file = self._file, None
@@ -180,10 +180,10 @@ class Journal:
         self._entries = entries
 
     def _continue(self, changes: int) -> None:
-        """Append changes to the file at the path from now on, which has so many."""
+        """Open the file for further changes; `changes` is the number of lines after its snapshot."""
         file = self._filesystem.open(self._path, is_private=True)
         try:
-            file.read_at(0, 1)  # a file that may not be written is told now, and not with the first change
+            file.read_at(0, 1)  # a file that may not be written raises now, and not with the first change
         except OSError:
             file.close()
             raise
@@ -215,7 +215,7 @@ def read_journal(data: bytes) -> Contents:
 
 
 def _check_header(data: bytes) -> int:
-    """The position after the first line."""
+    """Check the first line; return the position after it."""
     if not data:
         raise CorruptJournal("it is empty")
     match = _HEADER_LINE.match(data)
@@ -233,8 +233,8 @@ def _is_whole(line: bytes) -> bool:
 
 
 def _is_interrupted(data: bytes, start: int, end: int) -> bool:
-    """Whether the line that is not whole may be the rest of an interrupted change: the last one, cut off or with zeros
-    where the disk has not got its bytes yet."""
+    """Whether an incomplete line may be an interrupted change: the last line, cut off, or with zeros in the place of
+    bytes that did not reach the disk."""
     if end < 0:
         return True
     return end + 1 == len(data) and b"\0" in data[start:end]

@@ -1,7 +1,7 @@
 """The tombstone flag at append (KIP-87), for topics with `kmini.tombstone.flag.enable`.
 
-A producer flags a record by the header `kmini.tombstone` or, where it can, by bit 5 of the record's attributes. In the
-log every flagged record has both. Asked is of every record, after all that is asked of records anyway:
+A producer flags a record by the header `kmini.tombstone` or, if it can, by bit 5 of the record's attributes. In the log
+every flagged record has both. After all other checks, each record is checked:
 
 | value    | bit or header | |
 |----------|---------------|-|
@@ -9,15 +9,16 @@ log every flagged record has both. Asked is of every record, after all that is a
 | any      | one of them   | gets the other |
 | null     | neither       | gets both; INVALID_RECORD with `kmini.tombstone.null.refuse` |
 | not null | neither       | no tombstone: stored as it is |
-| any      | a header that says no (`0`, `false`) | INVALID_RECORD: some would take it for a tombstone, some not |
+| any      | a header that says no (`0`, `false`) | INVALID_RECORD: some readers would take it for a tombstone, some not
+|
 
-A batch in which nothing has to change is stored as it was sent. Otherwise it is rebuilt, a piece at a time, in the
-codec that it is stored with. A header takes 17 bytes; a batch that is above max.message.bytes with them is refused with
-MESSAGE_TOO_LARGE, as one that grew in being recompressed is (Java's producer then sends it in halves). Of a compressed
-batch one record, or some ten KiB, is held at a time, decompressed; twice while it is flagged.
+A batch in which nothing has to change is stored as it was sent. Any other is rebuilt, a piece at a time, in the codec
+of the log. A header takes 17 bytes; a batch that exceeds max.message.bytes with them is refused with MESSAGE_TOO_LARGE,
+as one that has grown by recompression is (Java's producer then sends it in halves). Memory holds one record, or some
+ten KiB, of a compressed batch at a time, decompressed; twice while it is flagged.
 
-Message sets of magic 0 and 1 come from producers that have neither bit nor header: there a null value is a tombstone,
-and is flagged whatever is said about null values.
+Message sets of magic 0 and 1 come from producers that have neither bit nor header: their null values are tombstones,
+and are flagged even with `kmini.tombstone.null.refuse`.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ _NO_REFUSED = f"the header {TOMBSTONE_HEADER} says no; a record that is no tombs
 
 
 def must_be_flagged(records: Buffer, header: BatchHeader, config: LogConfig, limit: int) -> bool:
-    """Whether a record of the batch has to be changed. InvalidRecord if some are refused, with their numbers.
+    """Whether a record of the batch has to be changed. InvalidRecord, with their numbers, if some records are refused.
 
-    `limit` bounds a record, and a batch as in `check_records`, which has passed it.
+    `limit` bounds a record, and a batch as in `check_records`, which the batch has passed.
     """
     refuses_null = config.kmini_tombstone_null_refuse
     errors: list[tuple[int, type[RecordsRefused], str]] = []
@@ -60,6 +61,6 @@ def must_be_flagged(records: Buffer, header: BatchHeader, config: LogConfig, lim
 
 
 def flagged_messages(block: Buffer) -> Buffer:
-    """The records that messages of magic 0 or 1 became, with a flag where the value is null."""
+    """Return the block of converted messages of magic 0 or 1, with a flag on each null value."""
     _, marks = marks_of(block)
     return block if are_settled(marks) else flagged(block, marks)

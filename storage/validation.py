@@ -1,7 +1,7 @@
 """Whether a producer's batch may enter a log, and in which form.
 
-`validate` is pure: it may run in any thread, and what it does to the bytes it was given (the header, in place) nobody
-else sees. It asks, in Kafka's order:
+`validate` may run in any thread: it changes only the bytes it was given (the header, in place), which no other code
+uses meanwhile. It checks, in Kafka's order:
 
 | of            | question                                                  | otherwise                         |
 |---------------|-----------------------------------------------------------|-----------------------------------|
@@ -9,7 +9,7 @@ else sees. It asks, in Kafka's order:
 | the batch     | base offset 0?                                            | INVALID_RECORD                    |
 |               | no larger than max.message.bytes, as sent?                | MESSAGE_TOO_LARGE                 |
 |               | checksum right?                                           | CORRUPT_MESSAGE                   |
-|               | a codec there is?                                         | UNKNOWN_SERVER_ERROR, as in Kafka |
+|               | a known codec?                                            | UNKNOWN_SERVER_ERROR, as in Kafka |
 |               | as many offsets as records, at least one?                 | INVALID_RECORD                    |
 |               | not a control batch?                                      | INVALID_RECORD                    |
 |               | a sequence, if it has a producer id?                      | INVALID_RECORD                    |
@@ -20,11 +20,11 @@ else sees. It asks, in Kafka's order:
 |               | otherwise: not in a batch that claims log append time?    | INVALID_TIMESTAMP                 |
 |               | with the tombstone flag: see tombstone_flag.py            | INVALID_RECORD                    |
 | the block     | offset deltas 0, 1, 2, … if nothing is compressed?        | INVALID_RECORD                    |
-| what is kept  | no larger than max.message.bytes, if it had to be rebuilt? | MESSAGE_TOO_LARGE                |
+| the result    | no larger than max.message.bytes, if it had to be rebuilt? | MESSAGE_TOO_LARGE                |
 
-What can be put right is put right: a wrong max timestamp, attributes that only a broker may set, another codec than the
-topic's, and in a batch that is, or will be, compressed offset deltas other than 0, 1, 2, … Apache Kafka stores a batch
-that stays uncompressed with the deltas it came with, so consumers would see an offset twice, or out of order.
+It corrects four faults: a wrong max timestamp, attributes that only a broker may set, another codec than the topic's,
+and offset deltas other than 0, 1, 2, … in a batch that is, or will be, compressed. Apache Kafka stores a batch that
+stays uncompressed with the deltas it came with, so its consumers see an offset twice, or out of order.
 """
 
 from __future__ import annotations
@@ -66,24 +66,26 @@ from .log_config import LogConfig
 from .refused_records import MAX_NAMED_RECORDS, refusal
 
 _CHEAP_BYTES = 1280 * 1024 if IS_COMPILED else 32 * 1024
-"""Uncompressed: a batch of the default max.message.bytes is checked in a fraction of a millisecond, and in a few where
-its records are as small as can be. A thread costs more, and leaves the receive buffer busy while more comes in."""
+"""Bytes of an uncompressed batch that is validated on the loop. A batch of the default max.message.bytes takes a
+fraction of a millisecond, and a few milliseconds if its records are as small as possible. A thread costs more, and
+keeps the receive buffer in use meanwhile."""
 _CHEAP_FLAGGED_BYTES = 256 * 1024 if IS_COMPILED else 8 * 1024
-"""The same where every record may get a header, and the batch with it another block (tombstone_flag.py)."""
+"""The same for a topic whose records may get a header each, which means a new block (tombstone_flag.py)."""
 _CHEAP_COMPRESSED_BYTES = 512
 _CHEAP_COMPRESSED_RECORDS = 1_000
-"""Little enough that not even a decompression bomb of this size takes more than some milliseconds."""
+"""Bytes and records of a compressed batch that is validated on the loop: even a decompression bomb of this size takes
+only some milliseconds."""
 _RECORD_COUNT_AT = 57
 _MAX_RENUMBERED = 65_536
 _MAX_RENUMBERED_BYTES = 1024 * 1024
-"""Records, and their bytes if they were compressed, of a batch whose offset deltas are put right. They are held as
-objects meanwhile: a header of two bytes takes some sixty."""
+"""Records, and their bytes if they were compressed, of a batch whose offset deltas are corrected, at most. They are
+objects meanwhile: a record header of two bytes takes some sixty."""
 _MAX_SUSPECTS = 100_000
 """Records of a batch that a second look examines, after the first look has found that some record must be refused."""
 _FIRST_TIMESTAMP, _LAST_TIMESTAMP = -(1 << 63), (1 << 63) - 1
 
 _STORED_ATTRIBUTES = CODEC_MASK | TRANSACTIONAL
-"""What a producer decides; the rest is the broker's, or without meaning."""
+"""The attributes that a producer decides; the broker decides the others, or they have no meaning."""
 _CODECS = {"uncompressed": Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4, "zstd": Codec.ZSTD}
 
 
@@ -92,12 +94,12 @@ class UnexpectedAppendOffset(UnknownServerError):
 
 
 class ValidatedRecords(NamedTuple):
-    """One batch that may be stored as it is, but for its offsets and leader epoch, which the log writes into it."""
+    """One batch that may be stored as it is, except for offsets and leader epoch, which the log writes into it."""
 
     records: bytearray | memoryview
     header: BatchHeader
     log_append_time_ms: int = NO_TIMESTAMP
-    """The timestamp that the broker gave the records; -1 if they have the producer's."""
+    """The timestamp that the broker gave the records; -1 if they keep the producer's."""
 
     @property
     def record_count(self) -> int:
@@ -105,12 +107,12 @@ class ValidatedRecords(NamedTuple):
 
     @classmethod
     def of(cls, batch: bytearray) -> ValidatedRecords:
-        """A batch that we have built ourselves and need not look at: a transaction marker, a coordinator's records."""
+        """Take a batch that the broker has built, without validation: a transaction marker, a coordinator's records."""
         return cls(batch, read_header(batch))
 
 
 def is_cheap(records: Buffer, *, has_tombstone_flag: bool = False) -> bool:
-    """Whether `validate` may run on the loop: these records take it a millisecond or so, whatever is in them."""
+    """Whether `validate` may run on the loop: these records take about a millisecond, whatever their content."""
     size = len(records)
     if size >= HEADER_SIZE and records[ATTRIBUTES_AT] & CODEC_MASK:
         count = int.from_bytes(records[_RECORD_COUNT_AT:HEADER_SIZE], "big")
@@ -125,10 +127,10 @@ def validate(
     *,
     max_decompressed_bytes: int = DEFAULT_LIMIT,
 ) -> ValidatedRecords:
-    """The batch in `records`, fit to be appended to a log with these settings; see the table above for what it raises.
+    """Return the batch in `records`, ready for a log with these settings; the table above says what this raises.
 
-    `records` must be writable: the result is the same memory, unless the batch had to be rebuilt. Bytes behind the
-    batch that make no other batch are left out. `max_decompressed_bytes` bounds a record, and a batch that has to be
+    `records` must be writable: the result is the same memory, unless the batch had to be rebuilt. Leaves out bytes
+    after the batch that are no other batch. `max_decompressed_bytes` bounds a record, and a batch that has to be
     rebuilt.
     """
     header = _only_batch(records, config)
@@ -166,12 +168,12 @@ def validate(
 
 
 def stored_codec(config: LogConfig, codec: int) -> int:
-    """The codec in which a topic keeps what came in `codec`."""
+    """Return the codec in which a topic stores a batch that came in `codec`."""
     return codec if config.compression_type == "producer" else _CODECS[config.compression_type]
 
 
 def compression_level(config: LogConfig, codec: int) -> int | None:
-    """How hard a topic has that codec try; None for those that cannot be told."""
+    """Return the compression level of a topic for a codec; None for a codec without levels."""
     levels = {
         Codec.GZIP: config.compression_gzip_level,
         Codec.LZ4: config.compression_lz4_level,
@@ -181,12 +183,12 @@ def compression_level(config: LogConfig, codec: int) -> int | None:
 
 
 def accepted_timestamps(config: LogConfig, now_ms: int) -> tuple[int, int]:
-    """The earliest and the latest timestamp that a topic with CreateTime takes."""
+    """Return the earliest and the latest timestamp, in milliseconds, that a topic with CreateTime accepts."""
     return now_ms - config.message_timestamp_before_max_ms, now_ms + config.message_timestamp_after_max_ms
 
 
 def _only_batch(records: Buffer, config: LogConfig) -> BatchHeader:
-    """The header of the one batch, if that and the checksum are in order."""
+    """Return the header of the only batch, after the checks that need no record."""
     header = _first_header(records)
     if header.base_offset != 0:
         raise InvalidRecord(f"the base offset is {header.base_offset}; a producer sends 0")
@@ -210,7 +212,7 @@ def _first_header(records: Buffer) -> BatchHeader:
     if len(records) >= HEADER_SIZE:
         header = read_header(records)
         if header.magic == MAGIC and header.batch_length == len(records) - LOG_OVERHEAD:
-            return header  # the whole of it, as nearly always
+            return header  # one batch, as nearly always
     batches = iter_batches(records)
     first = next(batches, None)
     if first is None:
@@ -223,7 +225,7 @@ def _first_header(records: Buffer) -> BatchHeader:
 
 
 def _is_fine(header: BatchHeader, facts: RecordFacts, config: LogConfig, now_ms: int) -> bool:
-    """Whether none of its records has to be refused."""
+    """Whether no record of the batch has to be refused."""
     if facts.null_keys and config.is_compacted:
         return False
     if header.is_log_append_time:
@@ -235,8 +237,7 @@ def _is_fine(header: BatchHeader, facts: RecordFacts, config: LogConfig, now_ms:
 
 
 def _is_claim_fine(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
-    """Whether the timestamp that a producer, claiming log append time, gives all its records is taken for one of its
-    own."""
+    """Whether a batch that wrongly sets the LogAppendTime bit keeps its timestamp as CreateTime."""
     earliest, latest = accepted_timestamps(config, now_ms)
     is_stamped_here = config.message_timestamp_type == "LogAppendTime"
     return not is_stamped_here and header.max_timestamp != NO_TIMESTAMP and earliest <= header.max_timestamp <= latest
@@ -245,12 +246,12 @@ def _is_claim_fine(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
 def _record_errors(
     records: Buffer, header: BatchHeader, config: LogConfig, now_ms: int, limit: int
 ) -> Iterator[tuple[int, type[RecordsRefused], str]]:
-    """What is wrong with which record: at most one thing each, a missing key before a timestamp."""
+    """Yield number, error and reason of each faulty record, one fault each: a missing key before a timestamp."""
     earliest, latest = accepted_timestamps(config, now_ms)
     is_stamped_here = config.message_timestamp_type == "LogAppendTime"
     window = {"earliest": earliest, "latest": latest}
     if header.is_log_append_time and not _is_claim_fine(header, config, now_ms):
-        window = {"earliest": _LAST_TIMESTAMP, "latest": _FIRST_TIMESTAMP}  # the header's is wrong: every record's is
+        window = {"earliest": _LAST_TIMESTAMP, "latest": _FIRST_TIMESTAMP}  # wrong in the header, so in every record
     elif header.is_log_append_time or is_stamped_here:
         window = {"earliest": _FIRST_TIMESTAMP, "latest": _LAST_TIMESTAMP}
     suspects = suspect_records(records, 0, header, **window, null_keys=config.is_compacted, limit=limit)
@@ -267,9 +268,9 @@ def _record_errors(
 def _rebuild(
     records: Buffer, header: BatchHeader, stored: BatchHeader, facts: RecordFacts, config: LogConfig, limit: int
 ) -> tuple[bytearray, BatchHeader]:
-    """The batch with the codec that the header `stored` asks for, and offset deltas 0, 1, 2, …
+    """Return the batch with the codec of the header `stored`, and offset deltas 0, 1, 2, …
 
-    Its records have no attributes, as in Kafka, or with the tombstone flag what that asks for.
+    Its records have no attributes, as in Kafka, except for the tombstone flag.
     """
     from ..protocol.records.tombstones import cleared_pieces, flagged_pieces
 
@@ -282,7 +283,7 @@ def _rebuild(
     if not config.kmini_tombstone_flag_enable:
         batch = _renumbered(records, header, stored, stored.codec, config, limit)
         return batch, read_header(batch)
-    # A record that is decoded has lost its attributes, but not the header that says the same.
+    # A decoded record has lost the flag in its attributes, and keeps the header that says the same.
     plain = header._replace(attributes=header.attributes & ~CODEC_MASK)
     records, header = _stored(flagged_pieces(records, 0, header, limit), plain, config)
     batch = _renumbered(records, header, stored, Codec.NONE, config, len(records))
@@ -292,7 +293,7 @@ def _rebuild(
 
 
 def _stored(block: Iterator[Buffer], header: BatchHeader, config: LogConfig) -> tuple[bytearray, BatchHeader]:
-    """The batch with this header, which says the codec, and this block, which comes in pieces."""
+    """Return the batch with this header, which has the codec, and this block, which comes in pieces."""
     batch = bytearray(HEADER_SIZE)
     for piece in compress_chunks(header.codec, block, compression_level(config, header.codec)):
         batch += piece
@@ -325,9 +326,10 @@ def _check_size(batch: Buffer, config: LogConfig) -> None:
 
 
 def continuing_batches(records: Buffer, log_end_offset: int, leader_epoch: int | None) -> list[tuple[int, BatchHeader]]:
-    """What of a leader's records a follower appends: complete, intact batches in order from its log end on.
+    """Return the batches of a leader that a follower appends: complete and intact, in order, from its log end offset
+    on.
 
-    Ends before the first batch whose leader epoch is above `leader_epoch`, where that is given.
+    Ends before the first batch whose leader epoch is above `leader_epoch`, if that is given.
     """
     batches = []
     next_offset = log_end_offset

@@ -1,8 +1,7 @@
-"""What is in the files of a data directory, for people, and what is wrong with them (`kmini log dump`).
+"""Dump the files of a data directory for people, with the damage in them (`kmini log dump`).
 
-Reads, and never writes; a broker may be running on the files. Knows every name of `filenames.py`: of a directory it
-shows each file in the order in which one would want to read them. Damage is named with file, byte and reason, and does
-not end the dump.
+Reads, and never writes; a broker may run on the files. Every name of `filenames.py` is known. The files of a directory
+come in the order in which one reads them. Damage is reported with file, byte and reason, and does not end the dump.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _NAMED: dict[str, Callable[[Source], Dump]] = {
     filenames.CLEAN_SHUTDOWN: lambda source: dump_text(source, "the last shutdown was clean"),
     filenames.LOCK: lambda source: dump_text(source, "locked while a broker runs"),
 }
-"""Files with one name, in the order in which they are shown."""
+"""Files with a fixed name, in the order of the dump."""
 
 _INDEXES = {
     filenames.OFFSET_INDEX: dump_offset_index,
@@ -64,7 +63,7 @@ _SUFFIXES = {
 
 
 def dump(filesystem: FileSystem, path: str, *, records: bool = False) -> Dump:
-    """A file, the directory of a log, a log directory, or a data directory; with `records`, every record too."""
+    """Dump a file, the directory of a log, a log directory, or a data directory; with `records`, every record too."""
     if not filesystem.is_directory(path):
         yield from _dump_file(filesystem, path, records)
         return
@@ -82,7 +81,7 @@ def dump(filesystem: FileSystem, path: str, *, records: bool = False) -> Dump:
 
 
 def _dump_segments(filesystem: FileSystem, directory: str, names: list[str], records: bool) -> Dump:
-    """The segments of a log in order, and whether they follow each other."""
+    """Dump the segments of a log in order, and report those that do not follow each other."""
     parsed = [file for file in map(parse_segment_file, names) if file is not None]
     in_use = sorted((file for file in parsed if not file.suffix), key=_reading_order)
     bases = [file.base_offset for file in in_use if file.kind == filenames.LOG]
@@ -112,7 +111,7 @@ def _reading_order(file: SegmentFile) -> tuple[int, int]:
 
 
 def _dump_file(filesystem: FileSystem, path: str, records: bool) -> Dump:
-    """One file, by its name; a suffix that says what becomes of it does not change what is in it."""
+    """Dump one file by its name. A suffix such as `.deleted` does not change the content."""
     name = os.path.basename(path)
     named = _NAMED.get(name.removesuffix(filenames.TEMPORARY))
     segment_file = parse_segment_file(name)

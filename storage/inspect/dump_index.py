@@ -1,4 +1,4 @@
-"""A dump of the three indexes of a segment, compared with the log they belong to where it is there."""
+"""Dump the three indexes of a segment, compared with their log if it exists."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TRANSACTION_ENTRY = Struct(">hqqqq")
 
 
 def dump_offset_index(source: Source, base_offset: int, log: Source | None) -> Dump:
-    """Entries (offset, position): each names the last offset of the batch that starts at the position."""
+    """Dump entries (offset, position): each has the last offset of the batch that starts at the position."""
     data, zeros = _content(source, _OFFSET_ENTRY)
     yield File(source.path, f"offset index, {count(len(data) // _OFFSET_ENTRY.size, 'entry')}")
     last_offset = last_position = -1
@@ -31,7 +31,7 @@ def dump_offset_index(source: Source, base_offset: int, log: Source | None) -> D
 
 
 def dump_time_index(source: Source, base_offset: int, log: Source | None) -> Dump:
-    """Entries (timestamp, offset): no batch up to and including the offset has a later timestamp."""
+    """Dump entries (timestamp, offset): no batch up to and including the offset has a later timestamp."""
     data, zeros = _content(source, _TIME_ENTRY)
     yield File(source.path, f"time index, {count(len(data) // _TIME_ENTRY.size, 'entry')}")
     last_timestamp, last_offset = -1, base_offset
@@ -48,7 +48,7 @@ def dump_time_index(source: Source, base_offset: int, log: Source | None) -> Dum
 
 
 def dump_transaction_index(source: Source, base_offset: int, log: Source | None) -> Dump:
-    """Aborted transactions, in the order of their ABORT markers."""
+    """Dump aborted transactions, in the order of their ABORT markers."""
     data = source.read(0, source.size)
     yield File(source.path, f"aborted transactions, {count(len(data) // _TRANSACTION_ENTRY.size, 'entry')}")
     last_marker = base_offset - 1
@@ -86,7 +86,7 @@ class _LatestTimestamps:
 
 
 def _what_is_wrong(log: Source, offset: int, position: int) -> str:
-    """What the log says against an entry of the offset index."""
+    """Return how the log contradicts an entry of the offset index; empty if it does not."""
     if position >= log.size:
         return f"position {position} is beyond the batches of the log, which has {log.size} bytes"
     found = look(log, position)
@@ -99,7 +99,7 @@ def _what_is_wrong(log: Source, offset: int, position: int) -> str:
 
 
 def _content(source: Source, entry: Struct) -> tuple[bytes, int]:
-    """The entries without the zeros behind them, and how many entries of zeros those are."""
+    """Return the entries without the zeros after them, and the number of entries of zeros."""
     data = source.read(0, source.size)
     used = -(-len(data.rstrip(b"\0")) // entry.size) * entry.size
     zeros = (len(data) - used) // entry.size

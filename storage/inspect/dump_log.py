@@ -1,7 +1,7 @@
-"""A dump of `NN.log`: every batch, on request every record, and what is wrong with either.
+"""Dump `NN.log`: every batch, on request every record, and the damage in either.
 
-Damage does not end it. Where the next batch can no longer be told from the size of the one before, it is searched for:
-the next place with a plausible header and the right checksum. (A message of magic 0 or 1 is not recognized so.)
+Damage does not end the dump. If a batch's size does not lead to the next batch, the dump searches for the next place
+with a plausible header and the right checksum. (The search does not find messages of magic 0 or 1.)
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ...protocol.records.tombstones import FLAG, marked_pieces
 from .dump_report import Damage, Dump, File, Part, Source, Span, count, time_of
 
 MAX_RECORD_BYTES = 256 * 1024 * 1024
-"""Beyond this a record is not decompressed but reported."""
+"""Bytes of a record that the dump decompresses, at most; it reports a larger one as damage."""
 
 _ALL_ATTRIBUTES = 0x7F
 _START = struct.Struct(">qi")
@@ -39,7 +39,7 @@ _SEARCH_BYTES = 1 << 20
 
 
 class Readable(Protocol):
-    """What is walked over: a `Source`, or what reads as it does."""
+    """A file to walk over, such as a `Source`."""
 
     @property
     def size(self) -> int: ...
@@ -48,20 +48,20 @@ class Readable(Protocol):
 
 
 class Found(NamedTuple):
-    """What stands at a position of the file."""
+    """The part of a file at a position: a batch, or bytes that are none."""
 
     position: int
     size: int
-    """Bytes to the next thing in the file."""
+    """Bytes up to the next part of the file."""
     header: BatchHeader | None
-    """None where it is nothing that can be read on from."""
+    """None for bytes from which the next batch cannot be told."""
     problem: str = ""
-    """Why it is not as it must be; empty if it is."""
+    """The damage; empty if there is none."""
 
 
 def dump_log(source: Source, base_offset: int, *, records: bool = False) -> Dump:
-    """The segment's batches, each a line; with `records` their records too, each a line under its batch. Those with the
-    tombstone flag (KIP-87) bear the mark `tombstone`, whether or not their topic has it."""
+    """Dump the segment's batches, each a line; with `records` their records too, each a line under its batch. Records
+    with the tombstone flag (KIP-87) have the mark `tombstone`, whether or not their topic uses the flag."""
     yield File(source.path, f"segment from offset {base_offset}, {count(source.size, 'byte')}")
     for found in walk(source, base_offset):
         if found.header is not None:
@@ -73,8 +73,8 @@ def dump_log(source: Source, base_offset: int, *, records: bool = False) -> Dump
 
 
 def walk(source: Readable, base_offset: int, *, position: int = 0, verify: bool = True) -> Iterator[Found]:
-    """Every batch of a segment in order, and every stretch that is none, from `position` on. Without `verify` checksums
-    are not checked."""
+    """Yield every batch of a segment in order, and every range that is no batch, from `position` on. Without `verify`
+    checksums are not checked."""
     next_offset = base_offset
     while position < source.size:
         found = look(source, position, next_offset, verify=verify)
@@ -91,7 +91,7 @@ def walk(source: Readable, base_offset: int, *, position: int = 0, verify: bool 
 
 
 def next_offset_of(source: Source, base_offset: int) -> int:
-    """The offset after the last batch that is whole."""
+    """Return the offset after the last whole batch."""
     next_offset = base_offset
     for found in walk(source, base_offset, verify=False):
         if found.header is not None and not found.problem:
@@ -100,7 +100,7 @@ def next_offset_of(source: Source, base_offset: int) -> int:
 
 
 def look(source: Readable, position: int, next_offset: int = 0, *, verify: bool = True) -> Found:
-    """What stands at a position; `next_offset` is the lowest that a batch there may begin with."""
+    """Return the part at a position. A batch there must not begin below `next_offset`."""
     left = source.size - position
     start = source.read(position, HEADER_SIZE)
     if left <= MAGIC_AT:
@@ -135,12 +135,12 @@ def _what_is_wrong(source: Readable, position: int, header: BatchHeader, next_of
 
 
 def _may_begin(source: Readable, position: int) -> bool:
-    """Whether a batch may begin here, by the look of it, or the file ends here."""
+    """Whether a batch may begin here, by its header, or the file ends here."""
     return position == source.size or look(source, position, 0, verify=False).header is not None
 
 
 def _find_batch(source: Readable, position: int) -> int:
-    """Where the next batch begins whose checksum is right; the end of the file if there is none."""
+    """Return where the next batch with a right checksum begins; the end of the file if there is none."""
     while position < source.size:
         block = source.read(position, _SEARCH_BYTES + HEADER_SIZE)
         at = block.find(MAGIC, MAGIC_AT)

@@ -1,7 +1,5 @@
-"""What a dump consists of: files, what is in them, and the damage that was met on the way.
-
-Each thing is a line for people (`str`) and has fields for programs.
-"""
+"""The parts of a dump: files, their content, and damage. Each part is a line for people (`str`) with fields for
+programs."""
 
 from __future__ import annotations
 
@@ -13,12 +11,12 @@ from ..filesystem import FileSystem
 
 _BLOCK = 1 << 20
 _SHOWN_BYTES = 200
-"""Of a key, a value or a header; `shown` counts what it leaves out."""
+"""Bytes of a key, a value or a header that a line shows, at most."""
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class File(NamedTuple):
-    """A file, of which all that follows is a part, up to the next one."""
+    """A file. The parts up to the next File belong to it."""
 
     path: str
     what: str
@@ -28,11 +26,12 @@ class File(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Something in a file: a batch, a record, an entry of an index, …"""
+    """A part of a file: a batch, a record, an entry of an index, …"""
 
     kind: str
     fields: Mapping[str, object]
-    """By name: numbers, texts, bytes, None, `Span`s, True for a mark, and pairs of text and bytes for headers."""
+    """Values by name: numbers, texts, bytes, None, `Span`s, True for a mark, and pairs of text and bytes for
+    headers."""
     depth: int = 1
 
     def __str__(self) -> str:
@@ -40,7 +39,7 @@ class Part(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Numbers in a row."""
+    """A range of numbers, both ends included."""
 
     first: int
     last: int
@@ -50,7 +49,7 @@ class Span(NamedTuple):
 
 
 class Note(NamedTuple):
-    """Something to be known about a file."""
+    """A remark on a file."""
 
     text: str
 
@@ -59,11 +58,11 @@ class Note(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """Something in a file that is not as it must be."""
+    """Damage in a file."""
 
     path: str
     position: int
-    """The first byte that is wrong, or of the smallest whole that is."""
+    """The first wrong byte, or the first byte of the smallest wrong part."""
     reason: str
 
     def __str__(self) -> str:
@@ -74,7 +73,7 @@ Dump = Iterator["File | Part | Note | Damage"]
 
 
 class Source:
-    """A file that is read, here a little and there a little, up to the size it had at the beginning; never written."""
+    """A file that is read at any position, up to the size that it had when it was opened."""
 
     def __init__(self, filesystem: FileSystem, path: str) -> None:
         self.path = path
@@ -88,7 +87,7 @@ class Source:
             self._file.close()
             if error.errno not in _READ_ONLY:
                 raise
-            self._block = filesystem.read(path)  # `open` wants to write too; where that is forbidden, hold all of it
+            self._block = filesystem.read(path)  # without permission to write, hold all of it
             self.size = len(self._block)
         except BaseException:
             self._file.close()
@@ -98,7 +97,7 @@ class Source:
         self._file.close()
 
     def read(self, position: int, length: int) -> bytes:
-        """`length` bytes from `position`, fewer where the file ends."""
+        """Return `length` bytes from `position`; fewer where the file ends."""
         length = max(0, min(length, self.size - position))
         begin = position - self._start
         if begin < 0 or begin + length > len(self._block):
@@ -108,7 +107,7 @@ class Source:
 
 
 def time_of(timestamp_ms: int) -> str:
-    """ISO 8601 in UTC; "none" for -1, and the number itself where no calendar reaches."""
+    """Return ISO 8601 in UTC; "none" for -1, and the number itself beyond the calendar."""
     from datetime import datetime, timedelta, timezone
 
     if timestamp_ms == -1:
@@ -121,7 +120,7 @@ def time_of(timestamp_ms: int) -> str:
 
 
 def shown(data: bytes | None) -> str:
-    """Bytes for people: text in quotes, anything else in hexadecimal, what is long cut and counted."""
+    """Return bytes for people: text in quotes, other bytes in hexadecimal, long ones cut, with their length."""
     if data is None:
         return "null"
     import json

@@ -1,4 +1,4 @@
-"""A dump of producer snapshots, checkpoints, and the texts that say whose a directory is."""
+"""Dump producer snapshots, checkpoints, and the files that name the owner of a directory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CHECKPOINT_VERSION = "0"
 
 
 def dump_snapshot(source: Source, offset: int) -> Dump:
-    """What was known of each producer below `offset`."""
+    """Dump the state of each producer at `offset`."""
     data = source.read(0, source.size)
     whole = max(0, len(data) - _PREFIX.size) // ENTRY.size
     yield File(source.path, f"producers before offset {offset}, {count(whole, 'entry')}")
@@ -55,7 +55,7 @@ def _producer(entry: ProducerEntry) -> dict[str, object]:
 
 
 def dump_checkpoint(source: Source, fields: tuple[str, ...]) -> Dump:
-    """Version, count, and entries of the named fields."""
+    """Dump a checkpoint: version, count, and entries with these fields."""
     lines = list(_lines(source))
     yield File(source.path, f"checkpoint, {count(max(0, len(lines) - 2), 'entry')}")
     if not lines:
@@ -89,7 +89,7 @@ def _entry_field(name: str, value: str) -> tuple[str, object]:
 
 
 def dump_key_values(source: Source, title: str, separator: str, required: tuple[str, ...]) -> Dump:
-    """Lines of key, separator and value, of which `required` must be there; `…id` keys hold ids."""
+    """Dump lines of key, separator and value. The `required` keys must exist; `…id` keys have ids."""
     yield File(source.path, title)
     found = set()
     for at, line in _lines(source):
@@ -112,14 +112,14 @@ def dump_key_values(source: Source, title: str, separator: str, required: tuple[
 
 
 def dump_text(source: Source, title: str) -> Dump:
-    """A file whose being there is the message."""
+    """Dump a file whose existence is its meaning."""
     yield File(source.path, title)
     if source.size:
         yield Note(shown(source.read(0, source.size)))
 
 
 def _lines(source: Source) -> Iterator[tuple[int, str]]:
-    """The lines of a text and where each begins; bytes that are no text are shown as they are, escaped."""
+    """Yield the lines of a text and where each begins; bytes that are no text come escaped."""
     position = 0
     for line in source.read(0, source.size).splitlines(keepends=True):
         yield position, line.rstrip(b"\r\n").decode("utf-8", "backslashreplace")

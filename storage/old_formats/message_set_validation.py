@@ -1,14 +1,14 @@
 """Whether a message set of magic 0 or 1, from an old producer, may enter a log, and the batch it becomes there.
 
-Old requests (Produce up to version 2) bring them. Logs take batches only: a set becomes one, uncompressed messages
-together as well as those of a wrapper. Asked is, in Kafka 3.9's order:
+Old requests (Produce up to version 2) bring them. Logs take batches only: a set becomes one batch, whether it has
+uncompressed messages or a wrapper. The checks, in the order of Kafka 3.9:
 
 | of               | question                                                 | otherwise                         |
 |------------------|----------------------------------------------------------|-----------------------------------|
-| every message    | a size and a magic that there are?                       | CORRUPT_MESSAGE                   |
+| every message    | a possible size, a known magic?                          | CORRUPT_MESSAGE                   |
 |                  | no larger than max.message.bytes, as sent?               | MESSAGE_TOO_LARGE                 |
 |                  | checksum right?                                          | CORRUPT_MESSAGE                   |
-|                  | a codec there is?                                        | UNKNOWN_SERVER_ERROR, as in Kafka |
+|                  | a known codec?                                           | UNKNOWN_SERVER_ERROR, as in Kafka |
 | the set          | one whole message at least, and no more if it is a wrapper? | INVALID_RECORD                 |
 | every message    | of the magic of the first?                               | INVALID_RECORD                    |
 | a wrapper        | a value that decompresses to messages, within the limits? | CORRUPT_MESSAGE, INVALID_RECORD  |
@@ -20,10 +20,10 @@ together as well as those of a wrapper. Asked is, in Kafka 3.9's order:
 |                  | otherwise: not in a message that claims log append time? | INVALID_TIMESTAMP                 |
 | the batch        | no larger than max.message.bytes?                        | MESSAGE_TOO_LARGE                 |
 
-With the tombstone flag a null value is flagged on the way (tombstone_flag.py): these producers cannot do it themselves.
+With the tombstone flag the conversion flags null values (tombstone_flag.py): these producers cannot do it themselves.
 
-What follows the last whole message is left out; a set without any is no error, and stores nothing. Offsets mean
-nothing: some old clients number the messages in a wrapper wrongly, and every record gets its own anyway.
+Bytes after the last whole message are left out; a set without a whole message is no error, and stores nothing. Offsets
+have no meaning: some old clients number the messages in a wrapper wrongly, and the log assigns new ones anyway.
 """
 
 from __future__ import annotations
@@ -68,35 +68,35 @@ from ..validation import (
 )
 
 _CHEAP_BYTES = 4 * 1024
-"""Uncompressed: a hundred and fifty messages at most, in a millisecond. Wrappers are never cheap."""
+"""Bytes of an uncompressed set that is validated on the loop: 150 messages at most, in a millisecond. A wrapper never
+is."""
 _MAX_MESSAGE_BYTES = 8 * 1024 * 1024
-"""Of a message in a wrapper, decompressed; it is held several times over on its way into a batch."""
+"""Bytes of a message in a wrapper, decompressed, at most: the conversion holds several copies of it."""
 _TOGETHER = 500
-"""Messages that are not compressed become part of a batch so many at a time."""
+"""Uncompressed messages that become part of a batch at a time."""
 _MAX_REASONS = 3
-"""That are told, of why messages were refused."""
+"""Reasons that an error names, at most."""
 
 
 def first_message(messages: Buffer) -> BatchHeader | None:
-    """The first whole message, which tells whether it is a wrapper, or a batch; None if there is nothing to store.
-    CorruptMessage for what is neither.
-    """
+    """Return the header of the first whole message, or batch; None if there is nothing to store. CorruptMessage for
+    bytes that are neither."""
     _, header = next(iter_batches(messages), (0, None))
     return header
 
 
 def is_cheap(messages: Buffer, first: BatchHeader) -> bool:
-    """Whether `validate_messages` may run on the loop: these messages take it a millisecond at most."""
+    """Whether `validate_messages` may run on the loop: these messages take a millisecond at most."""
     return len(messages) <= _CHEAP_BYTES and not first.codec
 
 
 def validate_messages(
     messages: Buffer, config: LogConfig, now_ms: int, *, max_decompressed_bytes: int = DEFAULT_LIMIT
 ) -> ValidatedRecords:
-    """The batch that a set of at least one whole message becomes; see the table above for what this raises.
+    """Convert a set of at least one whole message to a batch; the table above says what this raises.
 
-    `max_decompressed_bytes` bounds a message in a wrapper, as _MAX_MESSAGE_BYTES does; a wrapper may have BATCH_FACTOR
-    times as much. Not more of it is held at once than some ten KiB, or one message.
+    `max_decompressed_bytes` and _MAX_MESSAGE_BYTES bound a message in a wrapper; a wrapper may have BATCH_FACTOR times
+    as much. Memory holds some ten KiB of it, or one message, at a time.
     """
     codec = _check_messages(messages, config)
     limit = min(max_decompressed_bytes, _MAX_MESSAGE_BYTES)
@@ -104,7 +104,7 @@ def validate_messages(
 
 
 def _check_messages(messages: Buffer, config: LogConfig) -> int:
-    """What can be asked without decompressing; returns the codec of the set."""
+    """Do the checks that need no decompression; return the codec of the set."""
     count, codec = 0, int(Codec.NONE)
     for position, header in iter_batches(messages):
         count += 1
@@ -125,7 +125,7 @@ def _check_messages(messages: Buffer, config: LogConfig) -> int:
 
 
 class _Conversion:
-    """The messages of a set on their way into a batch."""
+    """The conversion of one set."""
 
     def __init__(self, messages: Buffer, config: LogConfig, now_ms: int, limit: int) -> None:
         self._messages = messages
@@ -164,7 +164,7 @@ class _Conversion:
         )
 
     def _blocks(self) -> Iterator[Buffer]:
-        """The records as a batch has them, some at a time."""
+        """Yield the block of the batch, some records at a time."""
         for records in self._accepted():
             first = self._count
             if not first:
@@ -179,7 +179,7 @@ class _Conversion:
             yield block
 
     def _accepted(self) -> Iterator[list[Record]]:
-        """The records, each found to be fine, some at a time. Raises for the first message that holds another."""
+        """Yield the records, some at a time. Raises for the first message with a faulty record."""
         magic = self._messages[MAGIC_AT]
         accepted: list[Record] = []
         for position, header in iter_batches(self._messages):
@@ -212,7 +212,7 @@ class _Conversion:
             yield accepted
 
     def _refusal(self, record: Record, header: BatchHeader) -> tuple[type[RecordsRefused], str] | None:
-        """What is wrong with a record: at most one thing, a missing key before a timestamp."""
+        """Return error and reason of a faulty record, one fault: a missing key before a timestamp."""
         timestamp = record.timestamp
         if record.key is None and self._config.is_compacted:
             return InvalidRecord, "a compacted topic takes no record without a key"
