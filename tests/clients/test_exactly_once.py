@@ -162,7 +162,7 @@ def client(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_every_input_has_one_output_whoever_dies(
+def test_every_input_has_one_output_whichever_process_dies(
     start_server: StartServer, tmp_path: Path, client: str, against_kafka: bool
 ) -> None:
     """Instances die at random, by their own hand and by ours, or pause until they are zombies; the broker dies every

@@ -325,7 +325,7 @@ def skip_without(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", transactional_clients.CLIENTS)
-def test_transactions_are_committed_or_not_whoever_coordinates_them(name: str, cluster: Cluster) -> None:
+def test_transactions_are_committed_or_not_whichever_broker_coordinates_them(name: str, cluster: Cluster) -> None:
     skip_without(name)
     cluster.create_topic("orders", replication_factor=3)
     client = transactional_clients.CLIENTS[name](cluster.bootstrap_servers, "shop")

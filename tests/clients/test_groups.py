@@ -250,7 +250,7 @@ def test_members_come_go_and_crash_and_no_record_is_lost(new_scene: Callable[...
 
 
 @NOT_JAVA
-def test_who_commits_before_it_handles_handles_nothing_twice_even_across_crashes(
+def test_a_member_that_commits_before_it_handles_handles_nothing_twice_even_across_crashes(
     new_scene: Callable[..., Scene],
 ) -> None:
     scene = new_scene("--commit-first")

@@ -224,7 +224,7 @@ def kmini(*arguments: object, stdin: str = "") -> subprocess.CompletedProcess[st
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_our_commands_say_who_they_are(broker: Broker, tmp_path: Path, mechanism: str) -> None:
+def test_our_commands_authenticate(broker: Broker, tmp_path: Path, mechanism: str) -> None:
     who = ("-b", broker.bootstrap_servers, "--command-config", properties_file(tmp_path, mechanism, "alice", PASSWORD))
     topic = f"alice-kmini-{mechanism}"
     sent = kmini("produce", topic, *who, stdin="hello\n")

@@ -222,7 +222,7 @@ def test_many_bombs_do_not_keep_small_batches_waiting(broker: WatchedBroker) -> 
         wire.close()
 
 
-def test_who_left_is_not_worked_for(broker: WatchedBroker) -> None:
+def test_a_client_that_left_is_not_worked_for(broker: WatchedBroker) -> None:
     """A hundred bombs whose senders are gone: what is left of them is the one that was being checked."""
     before = broker.state()
     bomb = bombs.largest_records(now_ms())

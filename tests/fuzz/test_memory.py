@@ -199,7 +199,7 @@ def test_unread_answers_are_read_in_order_in_the_end(watched_broker: Start) -> N
             assert struct.unpack_from(">i", wire.receive_frame()) == (number,)
 
 
-def test_a_request_of_very_many_parts_holds_nobody_up(watched_broker: Start) -> None:
+def test_a_request_of_very_many_parts_holds_no_other_client_up(watched_broker: Start) -> None:
     """As many elements as a request may have: found out once, then each bounded in time and memory."""
     broker = watched_broker()
     before = warm(broker)

@@ -229,7 +229,7 @@ def test_what_consumers_and_strangers_say_of_the_log_start_offset_is_ignored(rep
 # Routine operation in the broker
 
 
-def test_only_records_from_the_log_start_offset_on_are_sent_whoever_leads(after_kill: Replicas) -> None:
+def test_only_records_from_the_log_start_offset_on_are_sent_whichever_replica_leads(after_kill: Replicas) -> None:
     assert after_kill.delete(6) == (6, NONE)
     for broker in (1, 2, 3):
         if broker != after_kill.leader:
@@ -315,7 +315,7 @@ def test_a_replica_that_has_every_record_and_not_the_deletion_is_not_in_sync(rep
 # ListOffsetRequest
 
 
-def test_the_earliest_offset_is_the_log_start_offset_whoever_leads_and_asks(after_kill: Replicas) -> None:
+def test_the_earliest_offset_is_the_log_start_offset_whichever_replica_leads(after_kill: Replicas) -> None:
     assert after_kill.delete(4) == (4, NONE)
     for broker in (1, 2, 3):
         if broker != after_kill.leader:

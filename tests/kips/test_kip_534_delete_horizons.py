@@ -44,7 +44,7 @@ def compact(topic: CompactedTopic) -> int:
 # What it is for
 
 
-def test_who_reads_within_delete_retention_ms_does_not_miss_a_deletion(topic: CompactedTopic) -> None:
+def test_a_reader_within_delete_retention_ms_does_not_miss_a_deletion(topic: CompactedTopic) -> None:
     topic.put(("a", "1"))
     assert topic.pairs() == [("a", "1")]
     topic.put(("a", None))

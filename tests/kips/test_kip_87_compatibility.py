@@ -51,7 +51,7 @@ def test_a_new_producers_tombstone_is_a_null_value_to_every_consumer(wire: Wire,
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_so_it_is_to_those_who_know_no_timestamps(wire: Wire, fetch: Consume, version: int) -> None:
+def test_so_it_is_to_clients_without_timestamps(wire: Wire, fetch: Consume, version: int) -> None:
     produce(wire, bytes(build_batch([TOMBSTONE])), 9)
     assert fetch(version) == TOMBSTONE._replace(timestamp=-1)
 

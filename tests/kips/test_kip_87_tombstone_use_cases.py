@@ -53,7 +53,7 @@ def left_after_a_week(broker: Broker, topic: str = "documents") -> list[Any]:
     return broker.records(topic)
 
 
-def test_1_traceability_who_issued_this_tombstone(
+def test_1_traceability_the_issuer_of_a_tombstone(
     broker: Broker, client: TombstoneClient, send: Callable[..., None], read: Callable[..., list[Any]]
 ) -> None:
     """I would like to know who issued this delete: the hostname, IP of the producer of the delete."""

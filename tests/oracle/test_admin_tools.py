@@ -48,7 +48,7 @@ def test_cluster_tool_knows_the_cluster(kafka_tool: RunTool, server: ServerProce
     assert finished.lines[1].split()[:3] == ["1", "127.0.0.1", str(server.port)]
 
 
-def test_cluster_tool_unregisters_nobody_who_is_not_there(kafka_tool: RunTool, server: ServerProcess) -> None:
+def test_cluster_tool_unregisters_no_broker_that_does_not_exist(kafka_tool: RunTool, server: ServerProcess) -> None:
     arguments = ("--bootstrap-server", server.bootstrap_servers, "--id", 7)
     finished = kafka_tool("ClusterTool", "unregister", *arguments)
     assert finished.exit == 1

@@ -44,7 +44,7 @@ def plan(path: Path, replicas: list[int]) -> Path:
     return path
 
 
-def test_topic_command_describes_replicas_and_who_is_missing(tool: RunTool, cluster: Cluster) -> None:
+def test_topic_command_describes_replicas_and_which_are_out_of_sync(tool: RunTool, cluster: Cluster) -> None:
     lines = [line for line in tool("TopicCommand", "--describe", "--topic", "t").lines if "Partition: " in line]
     described = []
     for line in lines:
@@ -74,7 +74,9 @@ def test_leader_election_command_gives_leadership_back(tool: RunTool, cluster: C
     assert "Valid replica already elected for partitions t-0" in tool("LeaderElectionCommand", *arguments).stdout
 
 
-def test_leader_election_command_elects_who_lacks_records_if_it_has_to(tool: RunTool, cluster: Cluster) -> None:
+def test_leader_election_command_elects_a_replica_that_lacks_records_if_it_has_to(
+    tool: RunTool, cluster: Cluster
+) -> None:
     cluster.create_topic("two", replication_factor=2)
     behind, last = cluster.replicas("two")
     cluster.kill(behind)

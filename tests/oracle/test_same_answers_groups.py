@@ -282,7 +282,7 @@ def test_groups_are_deleted(same_answers: SameAnswers) -> None:
     same_answers(script)
 
 
-def test_who_does_not_join_again_in_time(same_answers: SameAnswers) -> None:
+def test_a_member_that_does_not_join_again_in_time(same_answers: SameAnswers) -> None:
     def script(transcript: Transcript) -> None:
         with cast_of(transcript) as cast:
             group = cast.group
@@ -307,7 +307,7 @@ def test_who_does_not_join_again_in_time(same_answers: SameAnswers) -> None:
     same_answers(script)
 
 
-def test_who_does_not_ask_for_a_share_in_time(same_answers: SameAnswers) -> None:
+def test_a_member_that_does_not_ask_for_its_share_in_time(same_answers: SameAnswers) -> None:
     def script(transcript: Transcript) -> None:
         with cast_of(transcript) as cast:
             group = cast.group
@@ -327,7 +327,7 @@ def test_who_does_not_ask_for_a_share_in_time(same_answers: SameAnswers) -> None
     same_answers(script)
 
 
-def test_who_is_silent_for_too_long(same_answers: SameAnswers) -> None:
+def test_a_member_that_is_silent_for_too_long(same_answers: SameAnswers) -> None:
     def script(transcript: Transcript) -> None:
         with cast_of(transcript) as cast:
             group = cast.group

@@ -89,7 +89,7 @@ class Copier:
 @pytest.mark.parametrize(
     "options", [[], ["--group-mode", "--use-group-metadata"]], ids=["partitions of their own", "a group (KIP-447)"]
 )
-def test_every_message_is_copied_once_whoever_is_killed(
+def test_every_message_is_copied_once_whichever_process_is_killed(
     start_server: StartServer, tmp_path: Path, options: list[str]
 ) -> None:
     server = start_server(transaction_abort_timed_out_transaction_cleanup_interval_ms="1000")
