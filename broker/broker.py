@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from ..protocol.topics import TopicPartition
@@ -17,13 +17,11 @@ from ..storage.log_manager import LogManager
 from .api.releases import RELEASES, Feature
 from .clock import Clock
 from .controller import elections, topics
-from .controller.controller import BrokerRegistration, Controller, Topic
+from .controller.config_changes import stored_config
+from .controller.controller import Controller
 from .controller.peers import Peers
+from .controller.topology import BrokerRegistration
 from .coordination import Coordination
-from .coordinators.loader import Loading
-from .groups.group_coordinator import GroupCoordinator
-from .groups.group_store import GroupStore
-from .groups.transactional_offsets import TransactionalOffsets
 from .handlers import HANDLERS
 from .housekeeping import Housekeeping
 from .log_cleaner import LogCleaner
@@ -34,19 +32,15 @@ from .network.event_loop import descriptors_for_files
 from .network.socket_server import Server
 from .purgatory import Purgatory
 from .replication.fetch_sessions import FetchSessions
-from .replication.fetcher_manager import FetcherManager
 from .replication.partition import Partition
+from .replication.reconciliation import reconcile
 from .replication.replica_manager import ReplicaManager
 from .scheduler import in_thread
 from .security.authorizer import authorizer_of
 from .security.inter_broker import inter_broker_listener
 from .services import Services
 from .settings.broker_config import BrokerConfig
-from .settings.config_changes import stored_config
 from .settings.dynamic_config import DynamicBrokerConfig
-from .transactions.markers import MarkerWriter
-from .transactions.transaction_coordinator import TransactionCoordinator
-from .transactions.transaction_store import TransactionStore
 
 log = logging.getLogger("kmini.broker")
 
@@ -65,94 +59,53 @@ class Broker:
         data_dir: str,
         *,
         clock: Clock,
-        filesystem: FileSystem,
         controller: Controller,
         owns_controller: bool,
         logs: LogManager,
     ) -> None:
         """The parts of a broker over its open logs and its controller; `start` is what makes them work."""
-        self.data_dir = data_dir
-        self.log_dir = os.path.join(data_dir, filenames.broker_directory(config.node_id))
-        self.node_id = config.node_id
-        self.dynamic_config = DynamicBrokerConfig(config)
+        self.data_dir, self.node_id = data_dir, config.node_id
+        self.config = DynamicBrokerConfig(config)
         """The settings in force."""
-        self.release = RELEASES.get(config.kmini_as_version or "")
-        """The release of Apache Kafka that this broker passes for; None for all that it can."""
         self.clock = clock
-        self.filesystem = filesystem
         self.controller = controller
         self._owns_controller = owns_controller
         self.peers = Peers(controller)
         self.logs = logs
         self.metrics = Metrics()
         self.purgatory = Purgatory(clock)
-        self.long_work = LongWork()
-        self.maintenance = LogMaintenance(self.dynamic_config, clock, filesystem, self.log_dir, logs, self.purgatory)
-        self.cleaner = LogCleaner(self.dynamic_config, clock, filesystem, self.log_dir, logs, self.maintenance)
-        self.fetcher_manager = FetcherManager(
-            self.dynamic_config, clock, controller, self.peers, self.cleaner, self.maintenance, self.metrics
-        )
+        self.maintenance = LogMaintenance(self.config, clock, logs, self.purgatory)
+        self.cleaner = LogCleaner(self.config, clock, logs, self.maintenance)
         self.replica_manager = ReplicaManager(
             self.node_id,
-            self.dynamic_config,
+            self.config,
             clock,
             controller,
             self.peers,
             logs,
             self.maintenance,
             self.cleaner,
-            self.fetcher_manager,
             self.purgatory,
             self.metrics,
         )
         slots = config.max_incremental_fetch_session_cache_slots
         self.fetch_sessions = FetchSessions(self.replica_manager, slots, clock)
-        group_store = GroupStore(self.replica_manager, self._create_missing_topic)
-        self.groups = GroupCoordinator(config, clock, group_store)
-        self.transactional_offsets = TransactionalOffsets(self.groups, clock)
-        self.marker_writer = MarkerWriter(self.replica_manager, group_store.topic, self.transactional_offsets)
-        self.transactions = TransactionCoordinator(
-            self.dynamic_config,
-            clock,
-            controller,
-            TransactionStore(self.replica_manager, self._create_missing_topic, self._transaction_version),
-            group_store.partition_of,
-            self.peer,
-        )
-        self.loading = Loading()
-        self._coordination = Coordination(
-            self.replica_manager, self.loading, self.groups, self.transactional_offsets, self.transactions
-        )
+        self.coordination = Coordination(self.replica_manager, self.peer, self._transaction_version)
+        self.groups, self.transactions = self.coordination.groups, self.coordination.transactions
+        self.marker_writer = self.coordination.marker_writer
         self.housekeeping = Housekeeping(
-            self.dynamic_config,
-            clock,
-            filesystem,
-            logs,
-            self.maintenance,
-            self.cleaner,
-            self.replica_manager,
-            self.groups,
-            self.transactions,
+            self.replica_manager, self.maintenance, self.cleaner, self.groups, self.transactions
         )
         self.services: Services = Services(
-            node_id=self.node_id,
-            config=self.dynamic_config,
-            release=self.release,
-            clock=clock,
-            filesystem=filesystem,
-            log_dir=self.log_dir,
-            controller=controller,
-            peers=self.peers,
-            logs=logs,
+            this_broker=self,
+            release=RELEASES.get(config.kmini_as_version or ""),
+            replica_manager=self.replica_manager,
             log_start_checkpoint=self.maintenance.log_start_checkpoint,
             cleaner=self.cleaner,
-            replica_manager=self.replica_manager,
             fetch_sessions=self.fetch_sessions,
-            purgatory=self.purgatory,
-            long_work=self.long_work,
-            metrics=self.metrics,
+            long_work=LongWork(),
             groups=self.groups,
-            transactional_offsets=self.transactional_offsets,
+            transactional_offsets=self.coordination.transactional_offsets,
             transactions=self.transactions,
             marker_writer=self.marker_writer,
             authorizer=authorizer_of(config, controller.acls),
@@ -194,7 +147,6 @@ class Broker:
                     config,
                     data_dir,
                     clock=clock,
-                    filesystem=filesystem,
                     controller=metadata,
                     owns_controller=controller is None,
                     logs=logs,
@@ -227,20 +179,20 @@ class Broker:
         if comes_back:
             await self.server.start()
         self._join()
-        await self.loading.idle()
+        await self.coordination.loading.idle()
         if before_open is not None:
             before_open(self)
         if not comes_back:
             await self.server.start()
-        self.fetcher_manager.start()
+        self.replica_manager.fetcher_manager.start()
         self.cleaner.ask()
 
     def _join(self) -> None:
         """Be a part of the cluster from now on, with all that this broker leads and follows."""
-        topics.reconcile(self)
+        reconcile(self.replica_manager)
         self.replica_manager.join()
         self._register()
-        self._coordination.start()
+        self.coordination.start()
 
     def come_back(self) -> None:
         """Count as live again, bring every partition to the controller's state, and lead those that have no leader
@@ -250,14 +202,14 @@ class Broker:
             self.replica_manager.catch_up()
 
     def _register(self) -> None:
-        registration = BrokerRegistration(self.node_id, self.config.broker_rack, self)
-        elections.join(self.controller, registration, self.is_unclean_election_allowed)
+        registration = BrokerRegistration(self.node_id, self.config.current.broker_rack, self)
+        elections.join(self.controller, registration, partial(topics.is_unclean_election_allowed, self.config))
 
     def resign(self) -> None:
         """Lead and coordinate nothing any more: others do. Requests that wait here are answered so that their clients
         look for them."""
         self.replica_manager.resign()
-        self._coordination.resign()
+        self.coordination.resign()
 
     async def stop(self) -> None:
         """Answer what is being worked on, hang up, and leave the data directory as a clean shutdown does."""
@@ -274,8 +226,8 @@ class Broker:
     async def _close(self, *, clean: bool) -> None:
         self.housekeeping.stop()
         self.maintenance.cancel()
-        await self.fetcher_manager.stop()
-        await self._coordination.stop()
+        await self.replica_manager.fetcher_manager.stop()
+        await self.coordination.stop()
         await self.cleaner.stop()
         await self.clock.settle()
         self.replica_manager.partitions.clear()
@@ -287,17 +239,9 @@ class Broker:
     # --- as others see it
 
     @property
-    def config(self) -> BrokerConfig:
-        """The settings in force."""
-        return self.dynamic_config.current
-
-    @property
     def features(self) -> list[Feature]:
         """The cluster's features, each at the level that is in force."""
         return self.services.features
-
-    def _create_missing_topic(self, name: str) -> Topic:
-        return topics.create_missing(self, name)
 
     def _transaction_version(self) -> int:
         return next((feature.level for feature in self.features if feature.name == "transaction.version"), 0)
@@ -309,16 +253,18 @@ class Broker:
 
     def peer(self, node_id: int) -> Broker | None:
         """The broker of this number, if it is live and can be reached from here; that may be this one."""
-        return self if node_id == self.node_id else self.peers.get(node_id)
+        found = self if node_id == self.node_id else self.peers.get(node_id)
+        return found if isinstance(found, Broker) else None
 
-    def is_unclean_election_allowed(self, topic: Topic) -> bool:
-        """unclean.leader.election.enable, as it is in force for a topic."""
-        return topics.log_config(topic, self.config.log_config).unclean_leader_election_enable
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether this broker neither reaches the others nor is reached by them."""
+        return self.peers.is_cut_off
 
     @property
     def address_for_brokers(self) -> tuple[str, int] | None:
         """Where other brokers reach this one; None while it does not listen."""
-        ours = self.server.listener(inter_broker_listener(self.config))
+        ours = self.server.listener(inter_broker_listener(self.config.current))
         return None if ours is None else (ours.host, ours.port)
 
     def address_for(self, listener: str, host: str) -> tuple[str, int] | None:
@@ -329,10 +275,19 @@ class Broker:
             return None
         return ours.advertised or (host, ours.port)
 
-    def settings_changed(self) -> None:
-        """Tasks that skip their runs, and the cleaner, may have something to do sooner than it seemed."""
-        self.maintenance.paused_tasks.end()
-        self.cleaner.ask()
+    def forget_topics(self, topic_ids: Mapping[str, bytes]) -> None:
+        """Topics were deleted, given as ids by name: forget their counters, and the committed offsets and transactions
+        that name them."""
+        for name in topic_ids:
+            self.metrics.forget(name)
+        self.groups.forget_topics(topic_ids)
+        self.transactions.forget_topics(topic_ids)
+
+    def update_config(self, config: BrokerConfig) -> None:
+        """Put other settings in force."""
+        self.config.current = config
+        self.logs.set_producer_id_expiration_ms(config.producer_id_expiration_ms)
+        self.replica_manager.settings_changed()
 
     # --- until handlers, groups and transactions take the parts they use
 

@@ -12,15 +12,11 @@ from functools import partial
 
 from ..protocol.errors import KafkaStorageError
 from ..storage import retention
-from ..storage.filesystem import FileSystem
-from ..storage.log_manager import LogManager
-from .clock import Clock
 from .groups.group_coordinator import GroupCoordinator
 from .log_cleaner import LogCleaner
 from .log_maintenance import LogMaintenance
 from .replication.replica_manager import ReplicaManager
 from .scheduler import Periodic
-from .settings.dynamic_config import DynamicBrokerConfig
 from .transactions.transaction_coordinator import TransactionCoordinator
 
 log = logging.getLogger("kmini.broker")
@@ -35,20 +31,15 @@ class Housekeeping:
 
     def __init__(
         self,
-        config: DynamicBrokerConfig,
-        clock: Clock,
-        filesystem: FileSystem,
-        logs: LogManager,
+        replica_manager: ReplicaManager,
         maintenance: LogMaintenance,
         cleaner: LogCleaner,
-        replica_manager: ReplicaManager,
         groups: GroupCoordinator,
         transactions: TransactionCoordinator,
     ) -> None:
-        self._config = config
-        self._clock = clock
-        self._filesystem = filesystem
-        self._logs = logs
+        self._config = replica_manager.config
+        self._clock = replica_manager.clock
+        self._logs = replica_manager.logs
         self._maintenance = maintenance
         self._cleaner = cleaner
         self._replica_manager = replica_manager
@@ -150,4 +141,4 @@ class Housekeeping:
         return min((time for time in times if time is not None), default=None)
 
     async def _close_idle_files(self) -> None:
-        self._filesystem.close_idle()
+        self._logs.filesystem.close_idle()

@@ -20,6 +20,7 @@ from .broker import Broker
 from .clock import Clock, Timer
 from .controller import elections
 from .controller.controller import BrokerRegistration, Controller, PartitionState
+from .controller.topics import is_unclean_election_allowed
 from .scheduler import Periodic
 from .security.inter_broker import check_inter_broker
 from .settings.broker_config import BrokerConfig
@@ -115,7 +116,7 @@ class LocalCluster:
         for timer in self._fences.values():
             timer.cancel()
         for broker in [*self.brokers.values()]:
-            self.controller.unregister(broker.config.node_id)
+            self.controller.unregister(broker.node_id)
         for node_id in list(self._kept_ports):
             self._give_ports_back(node_id)
         while self.brokers:
@@ -136,7 +137,8 @@ class LocalCluster:
         self.brokers[node_id] = broker
         bound = broker.server.listeners
         listeners = tuple(
-            listener._replace(port=actual.port) for listener, actual in zip(broker.config.listeners, bound, strict=True)
+            listener._replace(port=actual.port)
+            for listener, actual in zip(broker.config.current.listeners, bound, strict=True)
         )
         self._configs[node_id] = self._configs[node_id].replace(listeners=listeners)  # for the next start
         return broker
@@ -205,14 +207,14 @@ class LocalCluster:
     async def _lose(self, node_id: int) -> None:
         broker = self.brokers[node_id]
         broker.peers.is_cut_off = True
-        await broker.fetcher_manager.hang_up()
+        await broker.replica_manager.fetcher_manager.hang_up()
         for other in self.brokers.values():
-            await other.fetcher_manager.hang_up(node_id)
-        timeout_ms = broker.config.broker_session_timeout_ms
+            await other.replica_manager.fetcher_manager.hang_up(node_id)
+        timeout_ms = broker.config.current.broker_session_timeout_ms
         self._fences[node_id] = self.clock.call_later(timeout_ms, partial(self._fence, node_id), liveness=True)
 
     def _fence(self, node_id: int) -> None:
-        elections.leave(self.controller, node_id, self.brokers[node_id].is_unclean_election_allowed)
+        elections.leave(self.controller, node_id, partial(is_unclean_election_allowed, self.brokers[node_id].config))
 
     def reconnect(self, node_id: int) -> None:
         """End `cut_off` or `pause`: the broker learns what has changed, and catches up. ValueError if it is
@@ -232,7 +234,7 @@ class LocalCluster:
         broker = self.brokers.pop(node_id)
         if node_id in self._fences:
             self._fences.pop(node_id).cancel()
-        elections.leave(self.controller, node_id, broker.is_unclean_election_allowed)
+        elections.leave(self.controller, node_id, partial(is_unclean_election_allowed, broker.config))
         broker.resign()
         return broker
 

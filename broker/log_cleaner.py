@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, TypeVar
 from ..protocol.errors import KafkaError, KafkaStorageError
 from ..protocol.topics import TopicPartition
 from ..storage.cleaner.cleaning_states import State
-from ..storage.filesystem import FileSystem
 from ..storage.log import PartitionLog
 from ..storage.log_manager import LogManager
 from .clock import Clock
@@ -42,18 +41,10 @@ class LogCleaner:
     """Cleans the compacted logs of a broker. For its loop; made once the logs are loaded."""
 
     def __init__(
-        self,
-        config: DynamicBrokerConfig,
-        clock: Clock,
-        filesystem: FileSystem,
-        log_dir: str,
-        logs: LogManager,
-        maintenance: LogMaintenance,
+        self, config: DynamicBrokerConfig, clock: Clock, logs: LogManager, maintenance: LogMaintenance
     ) -> None:
         self._config = config
         self._clock = clock
-        self._filesystem = filesystem
-        self._log_dir = log_dir
         self._logs = logs
         self._changed = maintenance.offsets_changed
         """To be called with every partition whose log has left something to be done elsewhere."""
@@ -79,7 +70,7 @@ class LogCleaner:
         from ..storage.cleaner.cleaner_checkpoint import CleanerCheckpoint
         from ..storage.cleaner.schedule import Schedule
 
-        checkpoint = CleanerCheckpoint(self._filesystem, self._log_dir)
+        checkpoint = CleanerCheckpoint(self._logs.filesystem, self._logs.directory)
         return Schedule(checkpoint, backoff_ms=self._config.current.log_cleaner_backoff_ms)
 
     @cached_property

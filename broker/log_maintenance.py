@@ -17,7 +17,6 @@ from ..protocol.errors import KafkaStorageError
 from ..protocol.topics import TopicPartition
 from ..storage import filenames
 from ..storage.background_work import BackgroundWork
-from ..storage.filesystem import FileSystem
 from ..storage.log_manager import LogManager
 from ..storage.offset_checkpoint_file import write_offsets
 from .clock import Clock
@@ -31,19 +30,9 @@ log = logging.getLogger("kmini.broker")
 class LogMaintenance:
     """Follows the changes of a broker's logs. Belongs to the broker's loop."""
 
-    def __init__(
-        self,
-        config: DynamicBrokerConfig,
-        clock: Clock,
-        filesystem: FileSystem,
-        log_dir: str,
-        logs: LogManager,
-        purgatory: Purgatory,
-    ) -> None:
+    def __init__(self, config: DynamicBrokerConfig, clock: Clock, logs: LogManager, purgatory: Purgatory) -> None:
         self._config = config
         self._clock = clock
-        self._filesystem = filesystem
-        self._log_dir = log_dir
         self._logs = logs
         self._purgatory = purgatory
         self.paused_tasks = Naps()
@@ -113,7 +102,8 @@ class LogMaintenance:
         await self._write_checkpoint(filenames.HIGH_WATERMARK_CHECKPOINT, self._logs.high_watermarks)
 
     async def _write_checkpoint(self, name: str, snapshot: Callable[[], dict[TopicPartition, int]]) -> None:
-        await in_thread(write_offsets, self._filesystem, os.path.join(self._log_dir, name), snapshot())
+        path = os.path.join(self._logs.directory, name)
+        await in_thread(write_offsets, self._logs.filesystem, path, snapshot())
 
     async def _delete_files(self) -> None:
         await in_thread(self._logs.delete_due_files, self._clock.now_ms())

@@ -6,12 +6,12 @@ parts that it needs.
 
 from __future__ import annotations
 
-from ..storage.filesystem import FileSystem
 from ..storage.log_manager import LogManager
 from .api.releases import NEWEST, Feature, Release
+from .appending import RecordAppender
 from .clock import Clock
 from .controller.controller import Controller
-from .controller.peers import Peers
+from .controller.topology import BrokerHandle
 from .groups.group_coordinator import GroupCoordinator
 from .groups.transactional_offsets import TransactionalOffsets
 from .log_cleaner import LogCleaner
@@ -33,55 +33,45 @@ class Services:
     def __init__(
         self,
         *,
-        node_id: int,
-        config: DynamicBrokerConfig,
+        this_broker: BrokerHandle,
         release: Release | None,
-        clock: Clock,
-        filesystem: FileSystem,
-        log_dir: str,
-        controller: Controller,
-        peers: Peers,
-        logs: LogManager,
+        replica_manager: ReplicaManager,
         log_start_checkpoint: SharedWrite,
         cleaner: LogCleaner,
-        replica_manager: ReplicaManager,
         fetch_sessions: FetchSessions,
-        purgatory: Purgatory,
         long_work: LongWork,
-        metrics: Metrics,
         groups: GroupCoordinator,
         transactional_offsets: TransactionalOffsets,
         transactions: TransactionCoordinator,
         marker_writer: MarkerWriter,
         authorizer: Authorizer | None,
     ) -> None:
-        self.node_id = node_id
-        """This broker's number."""
-        self.config = config
+        self.this_broker = this_broker
+        """The broker as the other brokers see it."""
+        self.node_id = replica_manager.node_id
+        """The broker's number."""
+        self.config: DynamicBrokerConfig = replica_manager.config
         """The settings in force are `config.current`."""
         self.release = release
         """The release of Apache Kafka whose requests and versions are served; None for all that there are."""
-        self.clock = clock
-        self.filesystem = filesystem
-        self.log_dir = log_dir
-        """The directory of the partitions' folders."""
-        self.controller = controller
+        self.clock: Clock = replica_manager.clock
+        self.controller: Controller = replica_manager.controller
         """The cluster's metadata."""
-        self.peers = peers
-        """The other brokers."""
-        self.logs = logs
+        self.replica_manager = replica_manager
+        """The partitions that this broker leads and follows."""
+        self.logs: LogManager = replica_manager.logs
         """The logs of all replicas of this broker."""
         self.log_start_checkpoint = log_start_checkpoint
         """The checkpoint file of log start offsets."""
         self.cleaner = cleaner
-        self.replica_manager = replica_manager
-        """The partitions that this broker leads and follows."""
         self.fetch_sessions = fetch_sessions
-        self.purgatory = purgatory
+        self.purgatory: Purgatory = replica_manager.purgatory
         """Where requests wait."""
         self.long_work = long_work
         """Decompression of large batches, one after the other."""
-        self.metrics = metrics
+        self.appender = RecordAppender(replica_manager, long_work)
+        """Appends records of clients to partitions that this broker leads."""
+        self.metrics: Metrics = replica_manager.metrics
         self.groups = groups
         self.transactional_offsets = transactional_offsets
         """Offsets that open transactions commit."""

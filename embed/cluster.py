@@ -179,16 +179,16 @@ class ClusterOperations(SharedOperations):
 
     async def hold(self, broker: int) -> None:
         """Stop a broker's fetching, so that it lags as a follower, until `release`. Raises BrokerNotRunning."""
-        await self.broker(broker).fetcher_manager.hold()
+        await self.broker(broker).replica_manager.fetcher_manager.hold()
 
     async def release(self, broker: int) -> None:
         """End `hold`. Raises BrokerNotRunning."""
-        self.broker(broker).fetcher_manager.release()
+        self.broker(broker).replica_manager.fetcher_manager.release()
 
     async def limit_fetch_version(self, broker: int, version: int | None) -> None:
         """Let a broker fetch with at most this version of Fetch, as a broker of an older release does; None ends it.
         Below version 5 a follower does not report its log start offset (KIP-107). Raises BrokerNotRunning."""
-        await self.broker(broker).fetcher_manager.limit_fetch_version(version)
+        await self.broker(broker).replica_manager.fetcher_manager.limit_fetch_version(version)
 
 
 class _Change(Operation):

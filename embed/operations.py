@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kmini.argument_checks import Config
 from kmini.broker.broker import Broker as Core
 from kmini.broker.clock import Duration, MovableClock
-from kmini.broker.metrics import metrics_text
+from kmini.broker.metrics_text import metrics_text
 from kmini.broker.replication.partition import Partition
 from kmini.contents import PartitionOffsets
 from kmini.protocol.errors import PolicyViolation

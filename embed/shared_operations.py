@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from kmini.argument_checks import Config, NewTopic
-from kmini.broker.appending import settled, validate_and_append
+from kmini.broker.appending import until_replicated
 from kmini.broker.broker import Broker as Core
 from kmini.broker.clock import Duration, MovableClock
 from kmini.broker.controller import topics
@@ -119,7 +119,7 @@ class SharedOperations(ABC):
         topic_partition = self.check_partition(topic, partition)
         leader = self.known_topic(topic).partitions[partition].leader
         for broker in self.running:
-            if broker.config.node_id == leader:
+            if broker.node_id == leader:
                 return broker, broker.leader_of(topic_partition)
         raise LeaderNotAvailable(f"no broker that runs leads {topic_partition}")
 
@@ -149,14 +149,16 @@ class SharedOperations(ABC):
         if is_internal(topic):
             raise InvalidTopic(f"{topic} is internal: only the broker writes to it")
         some = self.any_broker()
-        if self._controller.topic(topic) is None and some.config.auto_create_topics_enable:
+        if self._controller.topic(topic) is None and some.config.current.auto_create_topics_enable:
             topics.create_missing(some, topic)
         broker, led = self.leader_of(topic, partition)
         led.check_min_isr()
         timestamp = self.clock.now_ms() if timestamp_ms is None else timestamp_ms
         batch = build_batch([NewRecord(0, timestamp, key, value, tuple(headers))])  # type: ignore[arg-type]
-        appended = await validate_and_append(broker, led, memoryview(batch), Unattended())
-        await settled(broker.replica_manager, led, appended.last_offset, broker.config.request_timeout_ms)
+        appended = await broker.services.appender.validate_and_append(led, memoryview(batch), Unattended())
+        await until_replicated(
+            broker.replica_manager, led, appended.last_offset, broker.config.current.request_timeout_ms
+        )
         return appended.first_offset
 
     async def records(
@@ -211,7 +213,7 @@ class SharedOperations(ABC):
     def logs(self, topic: str) -> list[PartitionLog]:
         """The logs of a topic's partitions that have leaders, in order."""
         known = self._controller.topic(topic)
-        brokers = {broker.config.node_id: broker for broker in self.running}
+        brokers = {broker.node_id: broker for broker in self.running}
         found = [
             brokers[state.leader].partitions.get(TopicPartition(topic, number))
             for number, state in enumerate(known.partitions if known else ())
@@ -227,13 +229,13 @@ class SharedOperations(ABC):
         compacted, InvalidTopic on an internal topic, RequestTimedOut.
         """
         broker, _ = self.leader_of(topic, partition)
-        deletion = Deletion(broker, TopicPartition(topic, partition), offset)
+        deletion = Deletion(broker.replica_manager, TopicPartition(topic, partition), offset)
         if deletion.error is None:
-            await persist(broker, [deletion])
+            await persist(broker.services.log_start_checkpoint, [deletion])
             deletion.delete_files()
         if deletion.error is not None:
             raise deletion.error
-        timeout_ms = broker.config.request_timeout_ms
+        timeout_ms = broker.config.current.request_timeout_ms
         await broker.purgatory.wait(DelayedDelete([deletion]), timeout_ms=timeout_ms, waiter=Unattended())
         low_watermark, code = deletion.outcome()
         if code:

@@ -215,10 +215,10 @@ class Controller:
         for topic, _ in told:
             self._remember(topic)
         for topic, number in told:
-            for broker in self.brokers:
+            for registered in self.brokers:
                 current = self._by_id.get(topic.id)  # whoever is told first may have changed it again
-                if broker.host is not None and current is not None:
-                    broker.host.replica_manager.partition_changed(current, number)
+                if registered.broker is not None and current is not None:
+                    registered.broker.replica_manager.partition_changed(current, number)
 
     def delete_topics(self, topics: Sequence[Topic]) -> None:
         """Forget topics, all or none, before their folders go; until `gone_from` all brokers it is known that they

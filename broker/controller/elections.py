@@ -46,9 +46,9 @@ def leave(controller: Controller, node_id: int, is_unclean_allowed: IsUncleanAll
     """A broker is live no more: others lead what it led. Raises KafkaStorageError."""
     controller.unregister(node_id)
     settle(controller, is_unclean_allowed)
-    for broker in controller.brokers:
-        if broker.host is not None:
-            broker.host.replica_manager.broker_left(node_id)
+    for registered in controller.brokers:
+        if registered.broker is not None:
+            registered.broker.replica_manager.broker_left(node_id)
 
 
 def join(controller: Controller, broker: BrokerRegistration, is_unclean_allowed: IsUncleanAllowed = never) -> None:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from .controller import Controller
-
-if TYPE_CHECKING:
-    from ..broker import Broker
+from .topology import BrokerHandle
 
 
 class Peers:
@@ -19,8 +15,8 @@ class Peers:
         """Whether the broker neither reaches the others nor is reached by them, and learns of no change of the
         cluster's metadata; clients do reach it. For tests of partitioned networks."""
 
-    def get(self, node_id: int) -> Broker | None:
+    def get(self, node_id: int) -> BrokerHandle | None:
         """The other broker of this number; None if it is not live, or one of the two is cut off."""
         registered = self._controller.broker(node_id)
-        host = registered.host if registered is not None else None
-        return None if host is None or host.peers.is_cut_off or self.is_cut_off else host
+        found = registered.broker if registered is not None else None
+        return None if found is None or found.is_cut_off or self.is_cut_off else found

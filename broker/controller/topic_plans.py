@@ -7,7 +7,7 @@ name was taken meanwhile.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ...protocol.errors import (
     InvalidConfig,
@@ -23,10 +23,8 @@ from ...protocol.topics import validate_topic_name
 from ...storage.config_key import shorten
 from ...storage.log_config import LogConfig
 from ..coordinators import internal_topics
-from .controller import Topic
-
-if TYPE_CHECKING:
-    from ..broker import Broker
+from ..settings.dynamic_config import DynamicBrokerConfig
+from .controller import Controller, Topic
 
 DEFAULT = -1
 """As a number of partitions or replicas: what the broker's settings say."""
@@ -38,8 +36,18 @@ MAX_NEW_PARTITIONS = 10_000
 """The most partitions one request may make; Kafka's limit too."""
 
 
+class TopicCreator(Protocol):
+    """The broker through which a topic is created: its settings give the defaults."""
+
+    @property
+    def controller(self) -> Controller: ...
+
+    @property
+    def config(self) -> DynamicBrokerConfig: ...
+
+
 def plan(
-    broker: Broker,
+    broker: TopicCreator,
     name: str,
     *,
     partitions: int = DEFAULT,
@@ -73,7 +81,7 @@ def plan(
 
 
 def plan_partitions(
-    broker: Broker, topic: Topic, count: int, assignment: Sequence[Sequence[int]] | None, room: int
+    broker: TopicCreator, topic: Topic, count: int, assignment: Sequence[Sequence[int]] | None, room: int
 ) -> list[tuple[int, ...]]:
     """The replicas of each partition that `topic` lacks to have `count`. Raises the KafkaError of the first rule
     broken, in Kafka's order.
@@ -101,27 +109,27 @@ def plan_partitions(
     return [tuple(replicas) for replicas in assignment]
 
 
-def plan_missing(broker: Broker, name: str, *, room: int = MAX_NEW_PARTITIONS) -> Topic:
+def plan_missing(broker: TopicCreator, name: str, *, room: int = MAX_NEW_PARTITIONS) -> Topic:
     """The topic that comes to be because somebody needs it: an internal one in its own shape, others by the defaults.
 
     Raises KafkaError, as `plan` does.
     """
-    shape = internal_topics.shape_of(name, broker.config, len(broker.controller.brokers))
+    shape = internal_topics.shape_of(name, broker.config.current, len(broker.controller.brokers))
     if shape is None:
         return plan(broker, name, room=room)
     return plan(broker, name, **shape._asdict(), room=room)
 
 
-def _checked_configs(broker: Broker, configs: Mapping[str, str | None]) -> dict[str, str]:
+def _checked_configs(broker: TopicCreator, configs: Mapping[str, str | None]) -> dict[str, str]:
     settings = {name: value for name, value in configs.items() if value is not None}
     if len(settings) < len(configs):
         nulls = ", ".join(shorten(name) for name in configs if name not in settings)
         raise InvalidConfig(f"a topic setting cannot be null: {nulls}")
-    LogConfig.parse(settings, broker.config.log_config)
+    LogConfig.parse(settings, broker.config.current.log_config)
     return settings
 
 
-def _assign(broker: Broker, partitions: int, replication_factor: int, room: int) -> list[tuple[int, ...]]:
+def _assign(broker: TopicCreator, partitions: int, replication_factor: int, room: int) -> list[tuple[int, ...]]:
     if replication_factor < DEFAULT or replication_factor == 0:
         raise InvalidReplicationFactor(
             f"a topic has at least 1 replica, or -1 for the default, not {replication_factor}"
@@ -129,15 +137,15 @@ def _assign(broker: Broker, partitions: int, replication_factor: int, room: int)
     if partitions < DEFAULT or partitions == 0:
         raise InvalidPartitions(f"a topic has at least 1 partition, or -1 for the default, not {partitions}")
     if partitions == DEFAULT:
-        partitions = broker.config.num_partitions
+        partitions = broker.config.current.num_partitions
     if replication_factor == DEFAULT:
-        replication_factor = broker.config.default_replication_factor
+        replication_factor = broker.config.current.default_replication_factor
     _check_size(partitions, room)
     return broker.controller.assign(partitions, replication_factor)
 
 
 def _checked_assignment(
-    broker: Broker, assignment: Sequence[tuple[int, Sequence[int]]], room: int
+    broker: TopicCreator, assignment: Sequence[tuple[int, Sequence[int]]], room: int
 ) -> list[tuple[int, ...]]:
     _check_size(len(assignment), room)
     known = {registered.node_id for registered in broker.controller.brokers}

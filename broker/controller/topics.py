@@ -1,28 +1,23 @@
-"""Making and removing topics, for whoever asks: CreateTopics, auto-creation, the embedded broker, start-up.
+"""Creating and deleting topics: for CreateTopics and DeleteTopics, auto-creation, and the embedded broker.
 
-What is made was planned before (`topic_plans.py`). A topic is in the controller's database before its folders exist,
-and out of it before they go; what a kill leaves half-done, `reconcile` finishes at the next start. A topic that was
-created is ready: every partition has its leader.
+`topic_plans.py` plans what is created. A topic is in the controller's database before its folders exist, and leaves the
+database before they go; what a kill leaves half-done, the next start finishes (`replication/reconciliation.py`). A
+created topic is ready: every partition has its leader.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ...protocol.errors import InconsistentTopicId, InvalidConfig, KafkaError, UnknownTopicOrPartition
+from ...protocol.errors import InvalidConfig, KafkaError, UnknownTopicOrPartition
 from ...protocol.topics import TopicPartition
-from ...protocol.uuids import ZERO_UUID, format_uuid, random_uuid
 from ...storage.log_config import LogConfig
-from ..coordinators import internal_topics
-from .controller import PartitionState, Topic
-from .topic_plans import DEFAULT, MAX_NEW_PARTITIONS, plan, plan_missing
-
-if TYPE_CHECKING:
-    from ...storage.log import PartitionLog
-    from ..broker import Broker
+from ..settings.dynamic_config import DynamicBrokerConfig
+from .controller import Controller
+from .topic_plans import DEFAULT, TopicCreator, plan, plan_missing
+from .topology import BrokerHandle, Topic
 
 log = logging.getLogger("kmini.topics")
 
@@ -31,7 +26,7 @@ _PARTITIONS_A_TURN = 8
 
 
 def create(
-    broker: Broker,
+    broker: TopicCreator,
     name: str,
     *,
     partitions: int = DEFAULT,
@@ -47,23 +42,23 @@ def create(
     )
 
 
-def create_missing(broker: Broker, name: str) -> Topic:
+def create_missing(broker: TopicCreator, name: str) -> Topic:
     """Make the topic that somebody needs, as `plan_missing` says; otherwise as `create`."""
     return _make(broker, plan_missing(broker, name))
 
 
-def _make(broker: Broker, topic: Topic) -> Topic:
+def _make(broker: TopicCreator, topic: Topic) -> Topic:
     broker.controller.create_topics([topic])
     try:
-        _at_once(_host_all(live(broker), [topic]))
+        _at_once(_host_all(broker.controller, [topic]))
     except KafkaError:
         broker.controller.delete_topics([topic])
-        _at_once(_drop_all(broker, [topic]))
+        _at_once(_drop_all(broker.controller, [topic]))
         raise
     return topic
 
 
-async def create_all(broker: Broker, topics: Sequence[Topic]) -> list[Topic]:
+async def create_all(broker: TopicCreator, topics: Sequence[Topic]) -> list[Topic]:
     """Make planned topics, in one transaction; they are ready when this returns. Raises KafkaError, and then none is.
 
     Left out, and returned, are those whose names were taken since they were planned.
@@ -74,14 +69,14 @@ async def create_all(broker: Broker, topics: Sequence[Topic]) -> list[Topic]:
     if new:
         controller.create_topics(new)
         try:
-            await _in_turns(_host_all(live(broker), new))
+            await _in_turns(_host_all(broker.controller, new))
         except KafkaError:
             await delete_all(broker, new)
             raise
     return late
 
 
-async def add_partitions(broker: Broker, topic: Topic, assignment: Sequence[Sequence[int]]) -> None:
+async def add_partitions(broker: TopicCreator, topic: Topic, assignment: Sequence[Sequence[int]]) -> None:
     """Give a topic the partitions that `plan_partitions` has just found for it; they are ready when this returns.
 
     Raises KafkaError, and then there are none.
@@ -89,13 +84,13 @@ async def add_partitions(broker: Broker, topic: Topic, assignment: Sequence[Sequ
     first = len(topic.partitions)
     grown = broker.controller.add_partitions(topic, assignment)
     try:
-        await _in_turns(_host_all(live(broker), [grown], first=first))
+        await _in_turns(_host_all(broker.controller, [grown], first=first))
     except KafkaError:
         await _take_back(broker, grown, first)
         raise
 
 
-async def _take_back(broker: Broker, grown: Topic, count: int) -> None:
+async def _take_back(broker: TopicCreator, grown: Topic, count: int) -> None:
     """Undo what was made of partitions from `count` on, unless more have come since, or the topic has gone."""
     current = broker.controller.topic_by_id(grown.id)
     if current is None:
@@ -105,20 +100,20 @@ async def _take_back(broker: Broker, grown: Topic, count: int) -> None:
         return
     broker.controller.take_back_partitions(current, count)
     for number in range(count, len(grown.partitions)):
-        for host in live(broker):
+        for host in live(broker.controller):
             host.replica_manager.drop(TopicPartition(grown.name, number))
 
 
-def delete(broker: Broker, name: str) -> None:
+def delete(broker: TopicCreator, name: str) -> None:
     """Remove a topic and, after `file.delete.delay.ms`, its files. Raises UnknownTopicOrPartition."""
     topic = broker.controller.topic(name)
     if topic is None:
         raise UnknownTopicOrPartition(f"there is no topic {name}")
     broker.controller.delete_topics([topic])
-    _at_once(_drop_all(broker, [topic]))
+    _at_once(_drop_all(broker.controller, [topic]))
 
 
-async def delete_all(broker: Broker, topics: Sequence[Topic]) -> None:
+async def delete_all(broker: TopicCreator, topics: Sequence[Topic]) -> None:
     """Remove topics, in one transaction. Raises KafkaError, and then all are still there.
 
     Each goes as it is now, with partitions that came since it was looked up.
@@ -127,64 +122,7 @@ async def delete_all(broker: Broker, topics: Sequence[Topic]) -> None:
     current = [known for topic in topics if (known := controller.topic_by_id(topic.id))]
     if current:
         controller.delete_topics(current)
-        await _in_turns(_drop_all(broker, current))
-
-
-def reconcile(broker: Broker) -> None:
-    """At start-up, bring folders and database together, and lead what is ours. The database is right.
-
-    Folders of deleted topics and folders that were half-made for no topic go; partitions without a folder get one.
-    Folders of a topic that the database never saw are taken in, so that a log directory without its database still
-    serves its records. A folder that contradicts the database is left alone and not served.
-    """
-    controller = broker.controller
-    deleted = controller.deleted_topic_ids()
-    gone = set(deleted)
-    unknown: dict[str, list[PartitionLog]] = {}
-    for topic_partition, partition_log in list(broker.logs.logs.items()):
-        topic_id = partition_log.topic_id
-        try:
-            if topic_id in deleted:
-                broker.logs.delete(topic_partition)
-            elif controller.topic(topic_partition.topic) is None:
-                if topic_id == ZERO_UUID and not partition_log.size_bytes:
-                    broker.logs.remove(topic_partition)
-                else:
-                    unknown.setdefault(topic_partition.topic, []).append(partition_log)
-        except (KafkaError, OSError) as error:  # the next start tries again
-            log.error("the folder of %s, of no topic any more, cannot be put away: %s", topic_partition, error)
-            gone.discard(topic_id)
-    _forget(broker, gone)
-    for name, its_logs in unknown.items():
-        _adopt(broker, name, its_logs)
-    _at_once(_host_all([broker], controller.topics.values(), spare_failures=True))
-
-
-def _adopt(broker: Broker, name: str, its_logs: Sequence[PartitionLog]) -> None:
-    """Enter a topic into the database from its folders, with a new leader epoch after the last of its logs."""
-    if max(partition_log.topic_partition.partition for partition_log in its_logs) >= MAX_NEW_PARTITIONS:
-        log.warning("topic %s is not in the database, and its folders count too high: left alone", name)
-        return
-    topic_id = max(partition_log.topic_id for partition_log in its_logs)  # any that is not zero
-    epochs = {
-        partition_log.topic_partition.partition: max(partition_log.leader_epochs.latest_epoch, 0)
-        for partition_log in its_logs
-    }
-    partitions = tuple(
-        PartitionState(
-            (broker.config.node_id,), (broker.config.node_id,), broker.config.node_id, epochs.get(number, 0) + 1
-        )
-        for number in range(max(epochs) + 1)
-    )
-    # The records of an internal topic must not fall to the retention of ordinary topics.
-    shape = internal_topics.shape_of(name, broker.config, len(broker.controller.brokers))
-    configs = {} if shape is None else shape.configs
-    topic = Topic(name, random_uuid() if topic_id == ZERO_UUID else topic_id, partitions, configs)
-    if broker.controller.topic_by_id(topic.id) is None:
-        broker.controller.create_topics([topic])
-        for partition_log in its_logs:  # they were loaded with the defaults, for want of a topic
-            partition_log.config = log_config(topic, broker.config.log_config)
-        log.warning("took in topic %s, %d partitions: folders unknown to the database", name, len(partitions))
+        await _in_turns(_drop_all(broker.controller, current))
 
 
 def log_config(topic: Topic | None, defaults: LogConfig) -> LogConfig:
@@ -201,87 +139,60 @@ def log_config(topic: Topic | None, defaults: LogConfig) -> LogConfig:
         return LogConfig.parse(configs)
 
 
-def live(broker: Broker) -> list[Broker]:
-    """The brokers of the cluster that are there."""
-    return [registered.host for registered in broker.controller.brokers if registered.host is not None]
+def is_unclean_election_allowed(config: DynamicBrokerConfig, topic: Topic) -> bool:
+    """unclean.leader.election.enable, as it is in force for a topic."""
+    return log_config(topic, config.current.log_config).unclean_leader_election_enable
 
 
-def _host_all(
-    brokers: Sequence[Broker], topics: Iterable[Topic], *, first: int = 0, spare_failures: bool = False
-) -> Iterator[None]:
-    """Have `brokers` hold their replicas of `topics`, of the partitions from `first` on, with folders made if need be;
-    a step is one replica.
+def live(controller: Controller) -> list[BrokerHandle]:
+    """The live brokers."""
+    return [registered.broker for registered in controller.brokers if registered.broker is not None]
 
-    A topic that is deleted meanwhile is left; settings that change meanwhile are those of the partitions that follow.
-    With `spare_failures` a replica that cannot be held is logged, and left.
+
+def _host_all(controller: Controller, topics: Iterable[Topic], *, first: int = 0) -> Iterator[None]:
+    """Have the live brokers hold their replicas of `topics`, of the partitions from `first` on, with folders created if
+    they are missing; a step is one replica.
+
+    A topic that is deleted meanwhile is left; settings that change meanwhile hold for the partitions that follow.
     """
+    brokers = live(controller)
     for topic in topics:
-        configs: dict[Broker, tuple[Topic, LogConfig, LogConfig]] = {}
+        configs: dict[int, tuple[Topic, LogConfig, LogConfig]] = {}
         for number in range(first, len(topic.partitions)):
             for broker in brokers:
-                current = broker.controller.topic_by_id(topic.id)
+                current = controller.topic_by_id(topic.id)
                 if current is None:
                     break
                 state = current.partitions[number]
-                if broker.config.node_id not in state.replicas:
+                if broker.node_id not in state.replicas:
                     continue
-                defaults = broker.config.log_config
-                known = configs.get(broker)
+                defaults = broker.config.current.log_config
+                known = configs.get(broker.node_id)
                 if known is None or known[0] is not current or known[1] is not defaults:
-                    known = configs[broker] = (current, defaults, log_config(current, defaults))
-                try:
-                    _host(broker, TopicPartition(topic.name, number), topic.id, known[2], state)
-                except KafkaError as error:
-                    if not spare_failures:
-                        raise
-                    log.error("%s-%d cannot be held: %s", topic.name, number, error.message)
+                    known = configs[broker.node_id] = (current, defaults, log_config(current, defaults))
+                broker.replica_manager.host(TopicPartition(topic.name, number), topic.id, known[2], state)
                 yield
 
 
-def _host(
-    broker: Broker, topic_partition: TopicPartition, topic_id: bytes, config: LogConfig, state: PartitionState
-) -> None:
-    present = broker.logs.get(topic_partition)
-    if present is not None and present.topic_id == ZERO_UUID:
-        broker.logs.assign_topic_id(topic_partition, topic_id)
-    elif present is not None and present.topic_id != topic_id:
-        raise InconsistentTopicId(f"its folder belongs to another topic of that name, {format_uuid(present.topic_id)}")
-    broker.replica_manager.host(topic_partition, topic_id, config, state)
-
-
-def _drop_all(broker: Broker, topics: Sequence[Topic]) -> Iterator[None]:
-    """Have the live brokers stop serving the partitions of deleted topics, and put their folders away; a step is one
+def _drop_all(controller: Controller, topics: Sequence[Topic]) -> Iterator[None]:
+    """Have the live brokers give up the partitions of deleted topics, and put their folders away; a step is one
     partition."""
-    controller = broker.controller
     topic_ids = {topic.name: topic.id for topic in topics}
     kept: set[bytes] = set()
-    for host in live(broker):
-        gone = []
+    for broker in live(controller):
+        dropped = []
         for topic in topics:
             try:
                 for number in range(len(topic.partitions)):
-                    host.replica_manager.drop(TopicPartition(topic.name, number))
+                    broker.replica_manager.drop(TopicPartition(topic.name, number))
                     yield
-                host.metrics.forget(topic.name)
-                gone.append(topic.id)
+                dropped.append(topic.id)
             except KafkaError as error:  # its name stays taken, and the next start tries again
                 log.error("the folders of the deleted topic %s cannot be put away: %s", topic.name, error.message)
                 kept.add(topic.id)
-        _forget(host, gone)
-        host.groups.forget_topics(topic_ids)
-        host.transactions.forget_topics(topic_ids)
+        broker.replica_manager.confirm_deletion(dropped)
+        broker.forget_topics(topic_ids)
     controller.release_names(topic_id for topic_id in topic_ids.values() if topic_id not in kept)
-
-
-def _forget(broker: Broker, topic_ids: Collection[bytes]) -> None:
-    """Tell the controller that a broker has no folder of these deleted topics any more, once that is on the disk. Where
-    the disk refuses, the next start tries again."""
-    if topic_ids:
-        try:
-            broker.logs.sync_names()
-            broker.controller.gone_from(broker.config.node_id, topic_ids)
-        except KafkaError as error:
-            log.error("deleted topics are remembered until the next start: %s", error.message)
 
 
 def _at_once(steps: Iterator[None]) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Mapping
+from typing import NamedTuple, Protocol
 
-if TYPE_CHECKING:
-    from ..broker import Broker
+from ...protocol.topics import TopicPartition
+from ...storage.log_config import LogConfig
+from ..settings.broker_config import BrokerConfig
+from ..settings.dynamic_config import DynamicBrokerConfig
 
 NO_LEADER = -1
 """In place of the leader of a partition that nobody leads."""
@@ -48,10 +51,64 @@ class Topic(NamedTuple):
         return len(self.partitions[0].replicas)
 
 
+class ReplicaHost(Protocol):
+    """The replicas of one broker, as the controller's room uses them: `ReplicaManager`."""
+
+    def partition_changed(self, topic: Topic, number: int) -> None:
+        """The replicas, the ISR or the leader of a partition changed."""
+
+    def broker_left(self, node_id: int) -> None:
+        """Another broker is no longer live."""
+
+    def host(self, topic_partition: TopicPartition, topic_id: bytes, config: LogConfig, state: PartitionState) -> None:
+        """Hold a replica of a partition, with its folder created if it is missing. Raises InconsistentTopicId and
+        KafkaStorageError."""
+
+    def drop(self, topic_partition: TopicPartition) -> None:
+        """Give up the replica of a partition and put its folder away. Raises KafkaStorageError."""
+
+    def confirm_deletion(self, topic_ids: Collection[bytes]) -> None:
+        """Tell the controller that the broker has no folder of these deleted topics any more."""
+
+    def update_topic_config(self, topic: Topic) -> None:
+        """Put the settings of a topic in force."""
+
+
+class BrokerHandle(Protocol):
+    """A broker, as the controller's room and the other brokers use it."""
+
+    @property
+    def node_id(self) -> int: ...
+
+    @property
+    def config(self) -> DynamicBrokerConfig: ...
+
+    @property
+    def replica_manager(self) -> ReplicaHost: ...
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the broker neither reaches the others nor is reached by them."""
+
+    @property
+    def address_for_brokers(self) -> tuple[str, int] | None:
+        """Host and port where other brokers reach this one; None while it does not listen."""
+
+    def address_for(self, listener: str, host: str) -> tuple[str, int] | None:
+        """Host and port where a client reaches this broker that came to another one's listener of this name, at
+        `host`; None if this broker has no such listener."""
+
+    def forget_topics(self, topic_ids: Mapping[str, bytes]) -> None:
+        """Topics were deleted, given as ids by name: forget the committed offsets and transactions that name them."""
+
+    def update_config(self, config: BrokerConfig) -> None:
+        """Put other settings in force."""
+
+
 class BrokerRegistration(NamedTuple):
     """A live broker."""
 
     node_id: int
     rack: str | None = None
-    host: Broker | None = None
-    """Itself, in this process; None while it starts, when it looks for itself."""
+    broker: BrokerHandle | None = None
+    """The broker itself, in this process; None before it has started."""

@@ -43,7 +43,7 @@ from ...protocol.uuids import ZERO_UUID
 from ...storage.log import PartitionLog
 from ...storage.producers.producer_state import Origin
 from ...storage.validation import ValidatedRecords
-from ..appending import settled
+from ..appending import until_replicated
 from . import internal_topics
 from .loader import without_collection
 
@@ -284,7 +284,7 @@ class CoordinatorTopic:
             )
             if applied is not None:
                 applied(AppendedBatch(partition, appended.first_offset, appended.last_offset))
-            await settled(self._replica_manager, partition, appended.last_offset, timeout_ms)
+            await until_replicated(self._replica_manager, partition, appended.last_offset, timeout_ms)
         except KafkaError as error:
             raise self._as_coordinator(error) from error
 
@@ -292,7 +292,7 @@ class CoordinatorTopic:
         """Wait until every in-sync replica has all that the partition of `key` holds now. Raises what `append` does."""
         try:
             partition = self.partition_of(key)
-            await settled(self._replica_manager, partition, partition.log.log_end_offset - 1, timeout_ms)
+            await until_replicated(self._replica_manager, partition, partition.log.log_end_offset - 1, timeout_ms)
         except KafkaError as error:
             raise self._as_coordinator(error) from error
 

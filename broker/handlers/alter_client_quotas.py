@@ -10,12 +10,12 @@ from ...protocol.messages.alter_client_quotas import AlterClientQuotasRequest, A
 from ..api.error_mapping import kafka_error
 from ..api.registry import handles
 from ..api.request_context import Context
+from ..controller.client_quotas import change_quotas, check_entity, name_of
 from ..network.peer_log import PeerLog
 from ..scheduler import Turn
 from ..security.guarding import on_cluster
 from ..security.permissions import whole
 from ..security.resources import AclOperation, ResourceType
-from ..settings.client_quotas import change_quotas, check_entity, name_of
 
 peer_log = PeerLog(logging.getLogger("kmini.quotas"))
 

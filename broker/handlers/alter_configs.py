@@ -14,9 +14,9 @@ from ...protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigs
 from ...protocol.messages.incremental_alter_configs import SET
 from ..api.registry import handles
 from ..api.request_context import Context
+from ..controller.config_changes import Alteration, Change, alter
 from ..security.config_resources import config_resource_by_resource, on_each_config_resource
 from ..security.resources import AclOperation
-from ..settings.config_changes import Alteration, Change, alter
 
 R = TypeVar("R")
 
@@ -34,7 +34,14 @@ async def alter_configs(request: AlterConfigsRequest, context: Context) -> Alter
         )
         for resource in request.resources
     ]
-    outcomes = await alter(context.broker, alterations, replaces=True, validate_only=request.validate_only)
+    services = context.services
+    outcomes = await alter(
+        services.this_broker,
+        services.controller,
+        alterations,
+        replaces=True,
+        validate_only=request.validate_only,
+    )
     return AlterConfigsResponse(responses=told(AlterConfigsResponse.Resource, alterations, outcomes))
 
 

@@ -38,7 +38,7 @@ async def alter_replica_log_dirs(request: AlterReplicaLogDirsRequest, context: C
         for topic in directory.topics
         for partition in topic.partitions
     }
-    log_dir = told_log_dir(context.broker)
+    log_dir = told_log_dir(context.services.logs)
     answers: dict[str, list[AlterReplicaLogDirsResponse.Topic.Partition]] = {}
     turn = Turn()
     for topic_partition, path in wanted.items():

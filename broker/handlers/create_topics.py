@@ -115,7 +115,7 @@ def _answer(name: str, outcome: Topic | KafkaError, context: Context) -> CreateT
             CreateTopicsResponse.Topic.Config(
                 name=setting.name, value=setting.value, read_only=setting.is_read_only, config_source=setting.source
             )
-            for setting in topic_settings(outcome.configs, context.broker.config)
+            for setting in topic_settings(outcome.configs, context.services.config.current)
             if setting.is_listed
         ],
     )

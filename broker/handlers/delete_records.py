@@ -6,7 +6,6 @@ kill.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ...protocol.errors import (
     NONE,
@@ -23,13 +22,11 @@ from ..api.error_mapping import kafka_error
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..purgatory import Operation
-from ..scheduler import Turn
+from ..replication.replica_manager import ReplicaManager
+from ..scheduler import SharedWrite, Turn
 from ..security.guarding import refused_partitions, topic_by_topic
 from ..security.permissions import each
 from ..security.resources import AclOperation, ResourceType
-
-if TYPE_CHECKING:
-    from ..broker import Broker
 
 
 @handles(
@@ -44,14 +41,15 @@ async def delete_records(request: DeleteRecordsRequest, context: Context) -> Del
         for topic in request.topics
         for partition in topic.partitions
     }
+    services = context.services
     turn = Turn()
     deletions = []
     for topic_partition, offset in wanted.items():
         if turn.is_over:
             await turn.next()
-        deletions.append(Deletion(context.broker, topic_partition, offset))
+        deletions.append(Deletion(services.replica_manager, topic_partition, offset))
     if any(deletion.error is None for deletion in deletions):
-        await persist(context.broker, deletions)
+        await persist(services.log_start_checkpoint, deletions)
     for deletion in deletions:
         if turn.is_over:
             await turn.next()
@@ -63,10 +61,10 @@ async def delete_records(request: DeleteRecordsRequest, context: Context) -> Del
 class Deletion:
     """The deletion in one partition, from its start to its outcome."""
 
-    def __init__(self, broker: "Broker", topic_partition: TopicPartition, offset: int) -> None:
+    def __init__(self, replica_manager: ReplicaManager, topic_partition: TopicPartition, offset: int) -> None:
         self.topic_partition = topic_partition
         self.error: KafkaError | None = None
-        self._broker = broker
+        self._replica_manager = replica_manager
         self._offset = offset
         self._outcome: tuple[int, int] | None = None
         self._after_checkpoint: list[Callable[[], object]] = []
@@ -77,9 +75,11 @@ class Deletion:
 
     def _start(self) -> None:
         """Raise the log start offset (step 3). The files follow once it is in the checkpoint: `delete_files`."""
-        if is_internal(self.topic_partition.topic) and self._broker.controller.topic(self.topic_partition.topic):
+        if is_internal(self.topic_partition.topic) and self._replica_manager.controller.topic(
+            self.topic_partition.topic
+        ):
             raise InvalidTopic(f"{self.topic_partition.topic} is internal: its records are the broker's own")
-        self._partition = self._broker.leader_of(self.topic_partition)
+        self._partition = self._replica_manager.leader_of(self.topic_partition)
         self._offset = self._partition.delete_records(self._offset, self._after_checkpoint.append)
 
     def delete_files(self) -> None:
@@ -92,7 +92,7 @@ class Deletion:
                 delete_files()
         except Exception as error:
             self.error = kafka_error(error, f"the deletion in {self.topic_partition}")
-        self._broker.replica_manager.offsets_changed(self.topic_partition)
+        self._replica_manager.offsets_changed(self.topic_partition)
 
     def is_pending(self) -> bool:
         """Whether the deletion has neither failed nor reached every live replica (step 4). Its outcome then stays,
@@ -107,9 +107,9 @@ class Deletion:
 
     def _lost(self) -> KafkaError | None:
         """The reason why this broker cannot say any more when the replicas have followed, or None."""
-        if self._broker.partitions.get(self.topic_partition) is self._partition:
+        if self._replica_manager.partitions.get(self.topic_partition) is self._partition:
             return None
-        if self._broker.controller.topic(self.topic_partition.topic) is None:
+        if self._replica_manager.controller.topic(self.topic_partition.topic) is None:
             return UnknownTopicOrPartition("the topic was deleted meanwhile")
         return NotLeaderOrFollower("leadership moved while the deletion waited")
 
@@ -135,10 +135,10 @@ class DelayedDelete(Operation):
         return not self._pending
 
 
-async def persist(broker: "Broker", deletions: list[Deletion]) -> None:
+async def persist(checkpoint: SharedWrite, deletions: list[Deletion]) -> None:
     """Write the new offsets to the checkpoint before they are answered. Requests at the same time share the write."""
     try:
-        await broker.services.log_start_checkpoint.written()
+        await checkpoint.written()
     except OSError as error:
         for deletion in deletions:
             if deletion.error is None:

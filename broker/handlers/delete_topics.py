@@ -91,7 +91,7 @@ def _wishes(request: DeleteTopicsRequest, version: int) -> list[Wish]:
 async def _find_all(wishes: list[Wish], context: Context) -> dict[Wish, Topic | KafkaError]:
     """By what the request names, the topic or the reason not to delete it."""
     controller = context.broker.controller
-    if not context.broker.config.delete_topic_enable:
+    if not context.broker.config.current.delete_topic_enable:
         error = TopicDeletionDisabled if context.version >= DELETION_DISABLED_SINCE else InvalidRequest
         return {wish: error("delete.topic.enable is false") for wish in wishes}
     times = Counter(wishes)

@@ -16,11 +16,11 @@ from ...protocol.messages.describe_client_quotas import (
 )
 from ..api.registry import handles
 from ..api.request_context import Context
+from ..controller.client_quotas import IP, Entity, stored_quotas
 from ..scheduler import Turn
 from ..security.guarding import on_cluster, refused_by_code
 from ..security.permissions import whole
 from ..security.resources import AclOperation, ResourceType
-from ..settings.client_quotas import IP, Entity, stored_quotas
 
 Component = DescribeClientQuotasRequest.Component
 

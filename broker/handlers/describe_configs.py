@@ -24,15 +24,15 @@ from ...protocol.messages.describe_configs import (
 from ...protocol.topics import validate_topic_name
 from ..api.registry import handles
 from ..api.request_context import Context
+from ..controller.config_changes import check_is_this_broker
 from ..scheduler import Turn
 from ..security.config_resources import config_resource_by_resource, on_each_config_resource
 from ..security.resources import AclOperation
-from ..settings.config_changes import check_is_this_broker
 from ..settings.log_levels import levels
 from ..settings.setting_descriptions import Setting, broker_settings, settings_for_all_brokers, topic_settings
 
 if TYPE_CHECKING:
-    from ..broker import Broker
+    from ..services import Services
 
 Config = DescribeConfigsResponse.Resource.Config
 
@@ -69,12 +69,12 @@ async def describe_configs(request: DescribeConfigsRequest, context: Context) ->
     for resource in resources.values():
         if turn.is_over:
             await turn.next()
-        results.append(_describe(resource, request, context.broker))
+        results.append(_describe(resource, request, context.services))
     return DescribeConfigsResponse(results=results)
 
 
 def _describe(
-    resource: DescribeConfigsRequest.Resource, request: DescribeConfigsRequest, broker: Broker
+    resource: DescribeConfigsRequest.Resource, request: DescribeConfigsRequest, services: Services
 ) -> DescribeConfigsResponse.Resource:
     answer = DescribeConfigsResponse.Resource(
         resource_type=resource.resource_type, resource_name=resource.resource_name
@@ -82,14 +82,14 @@ def _describe(
     wanted = set(resource.configuration_keys or ())
     try:
         if resource.resource_type == BROKER_LOGGER:
-            check_is_this_broker(resource.resource_name, broker)
+            check_is_this_broker(resource.resource_name, services.node_id)
             answer.configs = [
                 _logger_entry(name, level) for name, level in levels().items() if not wanted or name in wanted
             ]
         else:
             answer.configs = [
                 _entry(setting, request)
-                for setting in _settings_of(resource, broker)
+                for setting in _settings_of(resource, services)
                 if (setting.name in wanted if wanted else setting.is_listed)
             ]
     except KafkaError as error:
@@ -97,19 +97,19 @@ def _describe(
     return answer
 
 
-def _settings_of(resource: DescribeConfigsRequest.Resource, broker: Broker) -> Iterable[Setting]:
+def _settings_of(resource: DescribeConfigsRequest.Resource, services: Services) -> Iterable[Setting]:
     name = resource.resource_name
     if resource.resource_type == TOPIC:
         validate_topic_name(name)
-        topic = broker.controller.topic(name)
+        topic = services.controller.topic(name)
         if topic is None:
             raise UnknownTopicOrPartition(f"there is no topic {name}")
-        return topic_settings(topic.configs, broker.config)
+        return topic_settings(topic.configs, services.config.current)
     if resource.resource_type == BROKER:
         if not name:
-            return settings_for_all_brokers(broker.config)
-        check_is_this_broker(name, broker)
-        return broker_settings(broker.config)
+            return settings_for_all_brokers(services.config.current)
+        check_is_this_broker(name, services.node_id)
+        return broker_settings(services.config.current)
     raise InvalidRequest(f"resource type {resource.resource_type} has no settings here")
 
 

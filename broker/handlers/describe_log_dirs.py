@@ -7,21 +7,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from ...protocol.errors import NONE
 from ...protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from ...protocol.topics import TopicPartition
 from ...storage.log import PartitionLog
+from ...storage.log_manager import LogManager
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..scheduler import Turn, in_thread
 from ..security.guarding import on_cluster
 from ..security.permissions import whole
 from ..security.resources import AclOperation, ResourceType
-
-if TYPE_CHECKING:
-    from ..broker import Broker
 
 UNKNOWN = (-1, -1)
 """Total and usable bytes of a volume that reports neither."""
@@ -34,19 +31,19 @@ UNKNOWN = (-1, -1)
 )
 async def describe_log_dirs(request: DescribeLogDirsRequest, context: Context) -> DescribeLogDirsResponse:
     """List the sizes of the logs asked for, or of all, and the size of their volume."""
-    broker = context.broker
-    topics = await _topics(broker.logs.logs, request)
+    logs = context.services.logs
+    topics = await _topics(logs.logs, request)
     total, usable = UNKNOWN
     if context.version >= 4:
         try:
-            total, usable = await in_thread(broker.filesystem.space, broker.log_dir)
+            total, usable = await in_thread(logs.filesystem.space, logs.directory)
         except OSError:
             pass  # the sizes of the logs are worth an answer of their own
     return DescribeLogDirsResponse(
         results=[
             DescribeLogDirsResponse.Result(
                 error_code=NONE,
-                log_dir=told_log_dir(broker),
+                log_dir=told_log_dir(logs),
                 topics=topics,
                 total_bytes=total,
                 usable_bytes=usable,
@@ -55,9 +52,9 @@ async def describe_log_dirs(request: DescribeLogDirsRequest, context: Context) -
     )
 
 
-def told_log_dir(broker: Broker) -> str:
+def told_log_dir(logs: LogManager) -> str:
     """The log directory in the form that clients know."""
-    return os.path.abspath(broker.log_dir)
+    return os.path.abspath(logs.directory)
 
 
 async def _topics(

@@ -68,7 +68,7 @@ async def describe_topic_partitions(
         if cursor.partition_index < 0 or (request.topics and not is_there):
             return _refusal(request)
         first = cursor.partition_index if is_there else 0
-    limit = min(request.response_partition_limit, context.broker.config.max_request_partition_size_limit)
+    limit = min(request.response_partition_limit, context.broker.config.current.max_request_partition_size_limit)
     return await _page(names, first, max(limit, 1), controller)
 
 

@@ -18,15 +18,16 @@ from ...protocol.errors import (
 from ...protocol.messages.fetch import FetchRequest, FetchResponse
 from ..api.registry import handles
 from ..api.request_context import Context
-from ..replication.delayed_fetch import Answer, DelayedFetch, Reader, Wanted, is_enough, read_all
+from ..replication.delayed_fetch import Answer, DelayedFetch, Reader, Wanted, count_fetched, is_enough, read_all
 from ..replication.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession
 from ..replication.partition import Partition
-from ..replication.replica_selection import LEADER, RACK_AWARE
+from ..replication.replica_selection import LEADER
 from ..scheduler import Turn
 from ..security.fetch_access import FetchAccess
 from ..security.guarding import Call
 from ..security.permissions import each
 from ..security.resources import AclOperation, ResourceType
+from ..settings.replica_selectors import RACK_AWARE
 
 BATCHES_SINCE = 4
 STORAGE_ERROR_SINCE = 6
@@ -78,7 +79,7 @@ async def fetch(request: FetchRequest, context: Context) -> FetchResponse:
         names_topics_by_id=context.version >= TOPIC_IDS_SINCE,
         access=context.access,
         may_read_followers=context.version >= FOLLOWERS_SINCE,
-        rack=request.rack_id if context.broker.config.replica_selector_class == RACK_AWARE else "",
+        rack=request.rack_id if context.broker.config.current.replica_selector_class == RACK_AWARE else "",
     )
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         if request.session_id != NO_SESSION:
@@ -102,7 +103,7 @@ async def _fetch_all(request: FetchRequest, reader: Reader, context: Context) ->
     if must_wait(wanted, answers, request):
         await context.wait(DelayedFetch(wanted, request.min_bytes), timeout_ms=request.max_wait_ms)
         answers = await read_all(wanted, limit)
-    context.broker.metrics.fetched(wanted, answers)
+    count_fetched(context.services.metrics, wanted, answers)
     result = response(wanted, answers)
     if context.version < STORAGE_ERROR_SINCE:
         hide_storage_errors(result)
@@ -126,14 +127,14 @@ async def _fetch_news(session: FetchSession, request: FetchRequest, context: Con
         wanted = session.to_read()
         answers = await read_all(wanted, limit)
     context.broker.fetch_sessions.check_accepted(session, request.session_epoch)
-    context.broker.metrics.fetched(wanted, answers)
+    count_fetched(context.services.metrics, wanted, answers)
     result = response(*session.news(wanted, answers))
     result.session_id = session.id
     return result
 
 
 def _max_bytes(request: FetchRequest, context: Context) -> int:
-    limit: int = context.broker.config.fetch_max_bytes
+    limit: int = context.broker.config.current.fetch_max_bytes
     return min(request.max_bytes, limit)
 
 

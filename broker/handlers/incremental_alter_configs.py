@@ -13,9 +13,9 @@ from ...protocol.messages.incremental_alter_configs import (
 )
 from ..api.registry import handles
 from ..api.request_context import Context
+from ..controller.config_changes import Alteration, Change, alter
 from ..security.config_resources import config_resource_by_resource, on_each_config_resource
 from ..security.resources import AclOperation
-from ..settings.config_changes import Alteration, Change, alter
 from .alter_configs import told
 
 
@@ -36,7 +36,14 @@ async def incremental_alter_configs(
         )
         for resource in request.resources
     ]
-    outcomes = await alter(context.broker, alterations, replaces=False, validate_only=request.validate_only)
+    services = context.services
+    outcomes = await alter(
+        services.this_broker,
+        services.controller,
+        alterations,
+        replaces=False,
+        validate_only=request.validate_only,
+    )
     return IncrementalAlterConfigsResponse(
         responses=told(IncrementalAlterConfigsResponse.Resource, alterations, outcomes)
     )

@@ -161,8 +161,8 @@ def _check_end_is_known(partition: Partition, request: ListOffsetsRequest, conte
 
 async def _search(batch: StoredBatch, timestamp: int, offset: int, context: Context) -> TimestampedOffset | None:
     """Search in a batch, in a thread if it has to be decompressed."""
-    limit = context.broker.config.kmini_max_decompressed_message_bytes
+    limit = context.services.config.current.kmini_max_decompressed_message_bytes
     if batch.header.codec == Codec.NONE:
         return batch.first_since(timestamp, offset, limit)
     search = partial(batch.first_since, timestamp, offset)
-    return await context.broker.long_work.run(search, limit, context.connection)
+    return await context.services.long_work.run(search, limit, context.connection)

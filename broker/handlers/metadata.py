@@ -69,7 +69,7 @@ def _take_out_refused(call: Call) -> list[MetadataResponse.Topic]:
     refused = [
         MetadataResponse.Topic(error_code=describe.code, name=topic.name, topic_id=topic.topic_id) for topic in denied
     ]
-    if request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
+    if request.allow_auto_topic_creation and broker.config.current.auto_create_topics_enable:
         missing = {topic.name for topic in request.topics if topic.name and not broker.controller.topic(topic.name)}
         if missing and not call.may(create_any, tells=False):
             uncreatable = {name for name in missing if not call.may(create, name)}
@@ -139,7 +139,7 @@ async def _by_name(names: list[str], request: MetadataRequest, context: Context)
             await turn.next()
         if broker.controller.topic(name) is None:
             errors[name] = why_missing(name)
-    if request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
+    if request.allow_auto_topic_creation and broker.config.current.auto_create_topics_enable:
         await _create([name for name, code in errors.items() if code == UnknownTopicOrPartition.code], context)
     found = [topic for name in unique if (topic := broker.controller.topic(name))]
     answers = await _describe(found, request, context)

@@ -16,7 +16,7 @@ from ...protocol.records.batch import iter_batches
 from ...protocol.records.old_formats.down_conversion import Converted, down_convert, sign_of_a_larger_batch
 from ..api.error_mapping import kafka_error
 from ..api.request_context import Context
-from ..replication.delayed_fetch import Answer, DelayedFetch, Reader, Wanted
+from ..replication.delayed_fetch import Answer, DelayedFetch, Reader, Wanted, count_fetched
 from ..scheduler import Turn
 from .fetch import hide_storage_errors, must_wait, resolve, response
 
@@ -37,7 +37,7 @@ async def fetch_messages(request: FetchRequest, context: Context) -> FetchRespon
     if must_wait(wanted, answers, request):
         await context.wait(DelayedFetch(wanted, request.min_bytes), timeout_ms=request.max_wait_ms)
         answers = await _read_all(wanted, request, context)
-    context.broker.metrics.fetched(wanted, answers)
+    count_fetched(context.services.metrics, wanted, answers)
     result = response(wanted, answers)
     hide_storage_errors(result)
     return result
@@ -45,7 +45,7 @@ async def fetch_messages(request: FetchRequest, context: Context) -> FetchRespon
 
 async def _read_all(wanted: list[Wanted], request: FetchRequest, context: Context) -> list[Answer]:
     """Read the partitions in the order of the request, within its limits."""
-    left = max(min(request.max_bytes, context.broker.config.fetch_max_bytes), 0)
+    left = max(min(request.max_bytes, context.broker.config.current.fetch_max_bytes), 0)
     whole_first_batch = context.version >= FIRST_BATCH_WHOLE_SINCE
     turn = Turn()
     answers = []
@@ -97,7 +97,7 @@ async def _convert(batches: bytes | memoryview, offset: int, context: Context, h
     def work(limit: int) -> Converted:
         return down_convert(batches, magic, offset, limit=limit, without_flagged_values=has_flag)
 
-    limit = broker.config.kmini_max_decompressed_message_bytes
+    limit = broker.config.current.kmini_max_decompressed_message_bytes
     if len(batches) > _CHEAP_BYTES or any(header.codec for _, header in iter_batches(batches)):
-        return await broker.long_work.run(work, limit, context.connection)
+        return await context.services.long_work.run(work, limit, context.connection)
     return work(limit)

@@ -13,7 +13,6 @@ from ...storage.log import AppendInfo
 from ...storage.old_formats.message_set_validation import first_message, is_cheap, validate_messages
 from ...storage.validation import ValidatedRecords
 from ..api.request_context import Context
-from ..appending import append_validated, checked_elsewhere, validate_and_append
 from ..replication.partition import Partition
 
 NOTHING_APPENDED = AppendInfo(-1, -1, -1)
@@ -27,18 +26,18 @@ async def append_messages(partition: Partition, records: Buffer | None, context:
     first = first_message(messages)
     if first is None:
         return NOTHING_APPENDED
+    appender = context.services.appender
     if first.magic == MAGIC:
-        return await validate_and_append(context.broker, partition, messages, context.connection)
-    broker = context.broker
+        return await appender.validate_and_append(partition, messages, context.connection)
     config = partition.log.config
-    now_ms = broker.clock.now_ms()
+    now_ms = context.services.clock.now_ms()
 
     def check(limit: int) -> ValidatedRecords:
         return validate_messages(messages, config, now_ms, max_decompressed_bytes=limit)
 
     if is_cheap(messages, first):
-        validated = check(broker.config.kmini_max_decompressed_message_bytes)
+        validated = check(context.services.config.current.kmini_max_decompressed_message_bytes)
     else:
         is_compressed = first.codec != Codec.NONE
-        validated = await checked_elsewhere(broker, partition, check, context.connection, is_compressed=is_compressed)
-    return await append_validated(broker, partition, validated, now_ms, len(messages))
+        validated = await appender.validate_in_thread(partition, check, context.connection, is_compressed=is_compressed)
+    return await appender.append(partition, validated, now_ms, len(messages))

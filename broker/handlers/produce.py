@@ -43,7 +43,6 @@ from ...storage.log import AppendInfo
 from ..api.error_mapping import kafka_error
 from ..api.registry import handles
 from ..api.request_context import CloseConnection, Context
-from ..appending import validate_and_append
 from ..purgatory import Operation
 from ..replication.partition import Partition
 from ..scheduler import Turn
@@ -201,8 +200,8 @@ async def _append(
 
             return Outcome(partition, await append_messages(partition, data.records, context))
         check_again = None if transaction is None else partial(transaction.check, broker, partition, context.version)
-        connection = context.connection
-        return Outcome(partition, await validate_and_append(broker, partition, records, connection, check_again))
+        connection, appender = context.connection, context.services.appender
+        return Outcome(partition, await appender.validate_and_append(partition, records, connection, check_again))
     except Exception as error:
         return Outcome(partition, None, kafka_error(error, f"the append to partition {data.index} of {topic.name!r}"))
 

@@ -89,7 +89,7 @@ class Connection(asyncio.BufferedProtocol):
             self.sasl = SaslSession(
                 listener.sasl,
                 self,
-                times=broker.config,
+                times=broker.config.current,
                 clock=broker.clock,
                 scram_credentials=broker.controller.scram_credentials,
             )

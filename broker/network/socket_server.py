@@ -46,16 +46,16 @@ class Server:
         self.broker = broker
         self.authorizer = broker.services.authorizer
         """Decides which operations clients may do; None where clients may do all."""
-        self.handlers = served(handlers, broker.release)
+        self.handlers = served(handlers, broker.services.release)
         if self.authorizer is not None:
             self.handlers = guarded(self.handlers, self.authorizer)
-        self.max_request_bytes: int = broker.config.socket_request_max_bytes
+        self.max_request_bytes: int = broker.config.current.socket_request_max_bytes
         self.listeners: list[Listener] = []
         self._is_closed = False
         self.is_suspended = False
         """Whether arriving requests wait, as in a process that was stopped with SIGSTOP."""
         self.connections: set[Connection] = set()
-        self._port_mapping = read_routes() if broker.config.kmini_mapped_listeners else PortMapping("")
+        self._port_mapping = read_routes() if broker.config.current.kmini_mapped_listeners else PortMapping("")
         self._per_host: Counter[str] = Counter()
         self._servers: list[asyncio.AbstractServer] = []
         self._most_connections = descriptors_for_connections()
@@ -65,7 +65,7 @@ class Server:
     async def start(self) -> None:
         """Open the listeners; an open port means that the broker is ready. Raises PortTaken."""
         loop = asyncio.get_running_loop()
-        config = self.broker.config
+        config = self.broker.config.current
         opened = []
         try:
             for name, host, port in config.listeners:
@@ -138,7 +138,7 @@ class Server:
         self._per_host[host] += 1
         if self._is_closed:
             return "it was accepted just when the listener closed"
-        config = self.broker.config
+        config = self.broker.config.current
         if len(self.connections) > config.max_connections:
             return f"max.connections is {config.max_connections}"
         if len(self.connections) > self._most_connections:
@@ -159,10 +159,10 @@ class Server:
         """The host and port of each live broker for this client, by node id: of the listener of the same name."""
         broker, addresses = self.broker, {}
         for registered in broker.controller.brokers:
-            if registered.node_id == broker.config.node_id:
+            if registered.node_id == broker.node_id:
                 addresses[registered.node_id] = self.address_for(connection)
-            elif registered.host is not None:
-                found = registered.host.address_for(connection.listener.name, connection.arrived_at[0])
+            elif registered.broker is not None:
+                found = registered.broker.address_for(connection.listener.name, connection.arrived_at[0])
                 if found is not None:
                     addresses[registered.node_id] = found
         return addresses
@@ -174,7 +174,7 @@ class Server:
         """
         if connection.listener.advertised is not None:
             return connection.listener.advertised
-        mapped = self.broker.config.kmini_mapped_listeners.get(connection.listener.name)
+        mapped = self.broker.config.current.kmini_mapped_listeners.get(connection.listener.name)
         if mapped and self._port_mapping.was_passed_by(connection.peer[0], connection.arrived_at[0]):
             return mapped
         return connection.arrived_at
@@ -186,7 +186,7 @@ class Server:
     def _watch_idle(self) -> None:
         """Close connections that were idle for `connections.max.idle.ms`. Runs four times in that time, so a connection
         is closed late by a quarter of it at most."""
-        max_idle_ms = self.broker.config.connections_max_idle_ms
+        max_idle_ms = self.broker.config.current.connections_max_idle_ms
         if max_idle_ms < 0:
             return
         now_ms = self.broker.clock.liveness_ms()

@@ -21,10 +21,12 @@ from ...protocol.topics import TopicPartition
 from ...storage.config_key import MAX_LONG
 from ...storage.indexes.transaction_index import AbortedTransaction
 from ..api.error_mapping import kafka_error
+from ..metrics import Metrics
 from ..purgatory import Operation
 from ..scheduler import Turn
+from ..settings.replica_selectors import RACK_AWARE
 from .partition import NO_EPOCH, Partition
-from .replica_selection import LEADER, RACK_AWARE, preferred_replica
+from .replica_selection import LEADER, preferred_replica
 
 if TYPE_CHECKING:
     from ..security.fetch_access import FetchAccess
@@ -295,3 +297,16 @@ def is_enough(answers: Iterable[Answer], min_bytes: int) -> bool:
             return True
         size += len(answer.records)
     return size >= min_bytes
+
+
+def count_fetched(metrics: Metrics, wanted: Iterable[Wanted], answers: Iterable[Answer]) -> None:
+    """Count the partitions that a request has read: as traffic of consumers, or of followers."""
+    for one, answer in zip(wanted, answers):  # noqa: B905 (they are of the same length, and this is the hot path)
+        if not answer.error_code and one.topic_partition is not None:
+            topic = one.topic_partition.topic
+            counted = metrics.topics.get(topic) or metrics.new_topic(topic)
+            counted.fetch_requests += 1
+            if one.reader.is_follower:
+                metrics.replication_bytes_out += len(answer.records)
+            else:
+                counted.bytes_out += len(answer.records)

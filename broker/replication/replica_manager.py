@@ -9,11 +9,19 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Protocol
 
-from ...protocol.errors import KafkaStorageError, NotLeaderOrFollower, UnknownTopicId, UnknownTopicOrPartition
+from ...protocol.errors import (
+    InconsistentTopicId,
+    KafkaError,
+    KafkaStorageError,
+    NotLeaderOrFollower,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
 from ...protocol.topics import TopicPartition
+from ...protocol.uuids import ZERO_UUID, format_uuid
 from ...storage import retention
 from ...storage.log import PartitionLog
 from ...storage.log_config import LogConfig
@@ -57,7 +65,6 @@ class ReplicaManager:
         logs: LogManager,
         maintenance: LogMaintenance,
         cleaner: LogCleaner,
-        fetcher_manager: FetcherManager,
         purgatory: Purgatory,
         metrics: Metrics,
     ) -> None:
@@ -69,7 +76,7 @@ class ReplicaManager:
         self.logs = logs
         self.purgatory = purgatory
         self.metrics = metrics
-        self.fetcher_manager = fetcher_manager
+        self.fetcher_manager = FetcherManager(config, clock, controller, peers, cleaner, maintenance, metrics)
         self.partitions: dict[TopicPartition, Partition] = {}
         """The partitions that this broker leads."""
         self.offsets_changed = maintenance.offsets_changed
@@ -145,10 +152,15 @@ class ReplicaManager:
 
     def host(self, topic_partition: TopicPartition, topic_id: bytes, config: LogConfig, state: PartitionState) -> None:
         """Hold a replica of a partition, as its leader or as a follower: open its log, creating it if it is missing.
-        Raises KafkaStorageError."""
+        Raises KafkaStorageError, and InconsistentTopicId for a folder of another topic of that name."""
         partition_log = self.logs.get(topic_partition)
         if partition_log is None:
             partition_log = self.logs.create(topic_partition, topic_id, config)
+        elif partition_log.topic_id == ZERO_UUID:
+            self.logs.assign_topic_id(topic_partition, topic_id)
+        elif partition_log.topic_id != topic_id:
+            other = format_uuid(partition_log.topic_id)
+            raise InconsistentTopicId(f"its folder belongs to another topic of that name, {other}")
         self._serve(partition_log, state)
         self._maintenance.paused_tasks.end()  # it may hold what expires
         self.purgatory.check(topic_partition.topic)
@@ -190,6 +202,34 @@ class ReplicaManager:
         else:
             self.logs.remove_half_made(topic_partition)
         self.purgatory.check(topic_partition)
+
+    def confirm_deletion(self, topic_ids: Collection[bytes]) -> None:
+        """Tell the controller that the broker has no folder of these deleted topics any more, once that is on the disk.
+        Where the disk refuses, the next start tries again."""
+        if topic_ids:
+            try:
+                self.logs.sync_names()
+                self.controller.gone_from(self.node_id, topic_ids)
+            except KafkaError as error:
+                log.error("deleted topics are remembered until the next start: %s", error.message)
+
+    # --- settings
+
+    def update_topic_config(self, topic: Topic) -> None:
+        """Give the logs of a topic its settings as they are now."""
+        config = log_config(topic, self.config.current.log_config)
+        for number in range(len(topic.partitions)):
+            partition_log = self.logs.get(TopicPartition(topic.name, number))
+            if partition_log is not None:
+                partition_log.config = config
+                if not config.is_compacted:
+                    self._cleaner.abort(partition_log.topic_partition)
+        self.settings_changed()
+
+    def settings_changed(self) -> None:
+        """The tasks that skip their runs, and the cleaner, may have something to do sooner than before."""
+        self._maintenance.paused_tasks.end()
+        self._cleaner.ask()
 
     # --- partitions that are led here
 

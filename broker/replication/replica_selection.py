@@ -11,10 +11,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .partition import Partition, PartitionHost
 
-RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-LEADER_ONLY = "org.apache.kafka.common.replica.LeaderSelector"
-"""The selectors of Kafka's own, by their names there; the second one is as if there were none."""
-
 LEADER = -1
 """In place of a follower's number: read on here."""
 

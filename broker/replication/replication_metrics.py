@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from ..controller.controller import NO_LEADER
-
-if TYPE_CHECKING:
-    from ..broker import Broker
-    from ..controller.topology import PartitionState
+from ..controller.topology import NO_LEADER, PartitionState
+from .replica_manager import ReplicaManager
 
 
 class Reading(NamedTuple):
@@ -21,19 +18,19 @@ class Reading(NamedTuple):
     labels: dict[str, str] = {}  # noqa: RUF012 (nobody changes it)
 
 
-def replication_readings(broker: Broker) -> Iterator[Reading]:
+def replication_readings(manager: ReplicaManager) -> Iterator[Reading]:
     """What the broker tells of replication."""
-    yield from _as_controller(broker)
-    yield from _as_leader(broker)
-    yield from _as_follower(broker)
+    yield from _as_controller(manager)
+    yield from _as_leader(manager)
+    yield from _as_follower(manager)
 
 
-def _as_controller(broker: Broker) -> Iterator[Reading]:
-    controller = broker.controller
+def _as_controller(manager: ReplicaManager) -> Iterator[Reading]:
+    controller = manager.controller
     partitions = [state for topic in controller.topics.values() for state in topic.partitions]
     live = len(controller.brokers)
     for name, about, value in (
-        ("ActiveControllerCount", "Whether it is the controller.", controller.controller_id == broker.config.node_id),
+        ("ActiveControllerCount", "Whether it is the controller.", controller.controller_id == manager.node_id),
         ("ActiveBrokerCount", "Brokers that are live.", live),
         ("FencedBrokerCount", "Brokers that are not.", max(len(controller.node_ids) - live, 0)),
         ("OfflinePartitionsCount", "Partitions without a leader.", sum(one.leader == NO_LEADER for one in partitions)),
@@ -46,11 +43,15 @@ def _as_controller(broker: Broker) -> Iterator[Reading]:
         yield Reading(f"kafka.controller:type=KafkaController,name={name}", about, value)
 
 
-def _as_leader(broker: Broker) -> Iterator[Reading]:
-    led = list(broker.partitions.values())
-    metrics = broker.metrics
+def _as_leader(manager: ReplicaManager) -> Iterator[Reading]:
+    led = list(manager.partitions.values())
+    metrics = manager.metrics
     for name, about, value in (
-        ("PartitionCount", "Partitions of this broker.", len(led) + len(broker.fetcher_manager.followed)),
+        (
+            "PartitionCount",
+            "Partitions of this broker.",
+            len(led) + len(manager.fetcher_manager.followed),
+        ),
         ("LeaderCount", "Partitions it leads.", len(led)),
         (
             "UnderReplicatedPartitions",
@@ -80,10 +81,10 @@ def _missing(state: PartitionState) -> int:
     return sum(node_id not in state.adding for node_id in state.replicas) - len(state.isr)
 
 
-def _as_follower(broker: Broker) -> Iterator[Reading]:
+def _as_follower(manager: ReplicaManager) -> Iterator[Reading]:
     yield Reading(
         "kafka.server:type=ReplicaFetcherManager,name=MaxLag",
         "Committed records that it lacks of the partition it is furthest behind with, as its leader told last.",
-        max((followed.lag for followed in broker.fetcher_manager.followed.values()), default=0),
+        max((followed.lag for followed in manager.fetcher_manager.followed.values()), default=0),
         {"clientId": "Replica"},
     )

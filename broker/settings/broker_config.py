@@ -48,9 +48,9 @@ from ..network.listeners import (
     Endpoint,
     check_listeners,
 )
-from ..replication.replica_selection import LEADER_ONLY, RACK_AWARE
 from ..security.security_settings import check_security, is_listener_setting
 from .ignored_keys import is_ignored
+from .replica_selectors import LEADER_ONLY, RACK_AWARE
 
 log = logging.getLogger("kmini.config")
 

@@ -38,7 +38,7 @@ from ...protocol.topics import CONSUMER_OFFSETS, TopicPartition
 from ...storage.producers.producer_state import Origin
 from ...storage.validation import ValidatedRecords
 from ..api.error_mapping import kafka_error
-from ..appending import settled
+from ..appending import until_replicated
 from ..coordinators.coordinator_topic import AppendedBatch, Producer
 from ..network.peer_log import PeerLog
 from ..scheduler import Turn, run_now
@@ -116,9 +116,10 @@ class MarkerWriter:
                 codes[topic_partition] = NONE
             except Exception as error:
                 codes[topic_partition] = kafka_error(error, f"the marker for {topic_partition}").code
+        timeout_ms = replica_manager.config.current.request_timeout_ms
         for partition, offset in appended:
             try:
-                await settled(replica_manager, partition, offset, replica_manager.config.current.request_timeout_ms)
+                await until_replicated(replica_manager, partition, offset, timeout_ms)
             except Exception as error:
                 failure = kafka_error(error, f"the marker for {partition.topic_partition}")
                 codes[partition.topic_partition] = failure.code

@@ -37,7 +37,7 @@ def _lines(broker: Broker) -> Iterator[str]:
     if listener.sasl is not None:
         asks += " --command-config client.properties"
     program = _program()
-    if not broker.config.auto_create_topics_enable:
+    if not broker.config.current.auto_create_topics_enable:
         yield f"to create a topic: {program} topic create {TOPIC} {asks}"
     yield f"to produce: echo hello | {program} produce {TOPIC} {asks}"
     yield f"to consume: {program} consume {TOPIC} {asks}"

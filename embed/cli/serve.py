@@ -207,7 +207,7 @@ async def _serve(
             for listener in broker.server.listeners:
                 click.echo(listener.address)
         for broker in served.brokers:
-            environment.say_ready(broker.config.node_id)
+            environment.say_ready(broker.node_id)
         if not environment.is_read:
             show_first_steps(served.brokers[0])
         if port_file is not None:
@@ -265,7 +265,7 @@ def _create_missing(broker: Broker, topics: list[NewTopic]) -> None:
             partitions = "1 partition" if len(known.partitions) == 1 else f"{len(known.partitions)} partitions"
             notice(f"topic {topic.name} exists with {partitions} and stays so")
         elif topic.cleanup_policy:
-            policy = known.configs.get("cleanup.policy") or broker.config.text_of("log.cleanup.policy") or ""
+            policy = known.configs.get("cleanup.policy") or broker.config.current.text_of("log.cleanup.policy") or ""
             if set(policy.split(",")) != set(topic.cleanup_policy.split(",")):
                 notice(f"topic {topic.name} exists with cleanup.policy={policy} and stays so")
 

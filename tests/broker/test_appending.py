@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kmini import Broker, Cluster
-from kmini.broker.appending import settled, validate_and_append
+from kmini.broker.appending import until_replicated
 from kmini.broker.broker import Broker as Core
 from kmini.broker.purgatory import Unattended
 from kmini.broker.replication.partition import Partition
@@ -39,7 +39,7 @@ def test_a_batch_that_is_repeated_is_written_and_counted_once() -> None:
         core, led = led_by(broker)
         for expected in (False, True):
             repeated = batch(producer_id=7, producer_epoch=0, base_sequence=0)
-            appended = run(broker, validate_and_append(core, led, repeated, Unattended()))
+            appended = run(broker, core.services.appender.validate_and_append(led, repeated, Unattended()))
             assert (appended.first_offset, appended.is_duplicate) == (0, expected)
         assert led.log.log_end_offset == 1
         assert 'messagesin_total{topic="orders"} 1.0' in broker.metrics_text()
@@ -54,7 +54,8 @@ def test_what_may_change_is_checked_again_after_validation_in_a_thread(size: int
 
     with Broker(topics=["orders"], config={"message.max.bytes": 10_000_000}) as broker:
         core, led = led_by(broker)
-        run(broker, validate_and_append(core, led, batch(size, codec=codec), Unattended(), check_again))
+        append = core.services.appender.validate_and_append
+        run(broker, append(led, batch(size, codec=codec), Unattended(), check_again))
         assert led.log.log_end_offset == size
     assert asked == [True] * is_asked
 
@@ -65,11 +66,11 @@ def test_a_batch_that_is_refused_leaves_no_trace() -> None:
         damaged = batch()
         damaged[-50:] = bytes(50)
         with pytest.raises(CorruptMessage):
-            run(broker, validate_and_append(core, led, damaged, Unattended()))
+            run(broker, core.services.appender.validate_and_append(led, damaged, Unattended()))
         assert (led.log.log_end_offset, broker.records("orders", isolation="all")) == (0, [])
         control = batch(producer_id=7, producer_epoch=0, transactional=True, control=True)
         with pytest.raises(InvalidRecord):
-            run(broker, validate_and_append(core, led, control, Unattended()))
+            run(broker, core.services.appender.validate_and_append(led, control, Unattended()))
         assert led.log.log_end_offset == 0
 
 
@@ -81,8 +82,8 @@ def test_an_append_is_settled_when_the_replicas_in_sync_have_it() -> None:
         core, led = led_by(cluster)
 
         async def append(timeout_ms: int) -> int:
-            appended = await validate_and_append(core, led, batch(), Unattended())
-            await settled(core.replica_manager, led, appended.last_offset, timeout_ms)
+            appended = await core.services.appender.validate_and_append(led, batch(), Unattended())
+            await until_replicated(core.replica_manager, led, appended.last_offset, timeout_ms)
             return led.log.high_watermark
 
         assert run(cluster, append(30_000)) == 1
@@ -99,8 +100,8 @@ def test_a_wait_for_replicas_ends_with_an_error_when_the_partition_goes() -> Non
         cluster.hold(3 - cluster.leader("orders"))
 
         async def append_and_delete() -> None:
-            appended = await validate_and_append(core, led, batch(), Unattended())
-            waiting = asyncio.ensure_future(settled(core.replica_manager, led, appended.last_offset, 60_000))
+            appended = await core.services.appender.validate_and_append(led, batch(), Unattended())
+            waiting = asyncio.ensure_future(until_replicated(core.replica_manager, led, appended.last_offset, 60_000))
             await asyncio.sleep(0)  # let it wait
             await cluster._operations.delete_topic("orders")
             await waiting

@@ -180,7 +180,7 @@ class Nemesis:
         if node_id is None:
             return ""
         self._held.add(node_id)
-        await self._cluster.brokers[node_id].fetcher_manager.hold()
+        await self._cluster.brokers[node_id].replica_manager.fetcher_manager.hold()
         return f"hold the fetches of {node_id}"
 
     async def _release(self) -> str:
@@ -188,7 +188,7 @@ class Nemesis:
         if node_id is None:
             return ""
         self._held.discard(node_id)
-        self._cluster.brokers[node_id].fetcher_manager.release()
+        self._cluster.brokers[node_id].replica_manager.fetcher_manager.release()
         return f"release {node_id}"
 
     def _partition(self) -> TopicPartition:
@@ -223,13 +223,13 @@ class Nemesis:
         heir = self._one(heirs)
         if heir is None or state.leader not in self._sound() or len(self._sound()) < 3:
             return ""
-        replication = self._cluster.brokers[heir].fetcher_manager
+        replication = self._cluster.brokers[heir].replica_manager.fetcher_manager
         await replication.hold()
         await asyncio.sleep(0.03)
         is_killed = self.random.random() < 0.5
         if is_killed:
             for other in heirs - {heir}:  # nobody else can lead
-                await self._cluster.brokers[other].fetcher_manager.hold()
+                await self._cluster.brokers[other].replica_manager.fetcher_manager.hold()
             await asyncio.sleep(0.03)
             self._gone(state.leader)
             await self._cluster.kill(state.leader)
@@ -238,7 +238,7 @@ class Nemesis:
                 self._cluster.move_leader(partition, heir)
         await asyncio.sleep(0.01)
         for node_id in heirs - self._held:
-            self._cluster.brokers[node_id].fetcher_manager.release()
+            self._cluster.brokers[node_id].replica_manager.fetcher_manager.release()
         return f"{heir} stands still and leads {partition}{', for the leader dies' if is_killed else ''}"
 
     async def _lag(self) -> str:

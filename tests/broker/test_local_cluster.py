@@ -69,9 +69,9 @@ async def test_the_records_survive_the_leader_and_the_old_leader_comes_back_in_s
     create(cluster)
     async with client(cluster) as ours:
         await ours.produce("t", 0, [record(b"before")])
-        dead = leader(cluster).config.node_id
+        dead = leader(cluster).node_id
         await cluster.kill(dead)
-        assert leader(cluster).config.node_id != dead
+        assert leader(cluster).node_id != dead
         assert isr(cluster) == {1, 2, 3} - {dead}
         await ours.produce("t", 0, [record(b"without it")])
         await cluster.restart(dead)
@@ -84,7 +84,7 @@ async def test_the_records_survive_the_leader_and_the_old_leader_comes_back_in_s
 
 async def test_who_was_alone_in_sync_leads_again_when_it_comes_back(cluster: LocalCluster) -> None:
     create(cluster)
-    last = leader(cluster).config.node_id
+    last = leader(cluster).node_id
     for node_id in {1, 2, 3} - {last}:
         await cluster.kill(node_id)
     assert isr(cluster) == {last}
@@ -103,7 +103,7 @@ async def test_who_was_alone_in_sync_leads_again_when_it_comes_back(cluster: Loc
 async def test_a_log_that_parted_is_cut_back_to_its_leader(clusters: Clusters) -> None:
     cluster = await clusters.start(2, SETTINGS, unclean_leader_election_enable="true")
     topics.create(cluster.brokers[1], "t", replication_factor=2)
-    first = leader(cluster).config.node_id
+    first = leader(cluster).node_id
     second = 3 - first
     async with client(cluster) as ours:
         await ours.produce("t", 0, [record(b"common")])
@@ -113,7 +113,7 @@ async def test_a_log_that_parted_is_cut_back_to_its_leader(clusters: Clusters) -
         await ours.produce("t", 0, [record(b"lost too")])
     await cluster.kill(first)
     await cluster.restart(second)
-    assert leader(cluster).config.node_id == second
+    assert leader(cluster).node_id == second
     async with Client(leader(cluster).address) as ours:
         await ours.produce("t", 0, [record(b"kept")])
     await cluster.restart(first)
@@ -154,7 +154,7 @@ async def test_a_broker_that_is_stopped_hands_over_first(cluster: LocalCluster) 
     create(cluster)
     async with client(cluster) as ours:
         await ours.produce("t", 0, [record(b"1")])
-        stopped = leader(cluster).config.node_id
+        stopped = leader(cluster).node_id
         await cluster.stop_broker(stopped)
         await ours.produce("t", 0, [record(b"2")])
         with pytest.raises(KafkaError):
@@ -162,7 +162,7 @@ async def test_a_broker_that_is_stopped_hands_over_first(cluster: LocalCluster) 
         await cluster.restart(stopped)
         await until_async(lambda: stopped in isr(cluster))
         elections.elect(cluster.controller, T0, stopped)
-        assert leader(cluster).config.node_id == stopped
+        assert leader(cluster).node_id == stopped
         await ours.produce("t", 0, [record(b"3")])
         assert ends(cluster) == [3, 3, 3]
 
@@ -190,7 +190,7 @@ async def test_a_reassignment_that_cannot_end_is_called_off(cluster: LocalCluste
     before = cluster.state(T0)
     (old,) = before.replicas
     new = min({1, 2, 3} - {old})
-    await cluster.brokers[new].fetcher_manager.hold()
+    await cluster.brokers[new].replica_manager.fetcher_manager.hold()
     reassign(cluster.controller, T0, [new])
     assert (cluster.state(T0).adding, cluster.state(T0).removing) == ((new,), (old,))
     reassign(cluster.controller, T0, None)
@@ -214,7 +214,7 @@ async def test_a_leader_that_is_cut_off_is_replaced_and_what_only_it_has_is_give
 ) -> None:
     cluster, clock = await start()
     create(cluster)
-    old = leader(cluster).config.node_id
+    old = leader(cluster).node_id
     async with client(cluster) as ours:
         await ours.produce("t", 0, [record(b"common")])
     await cluster.cut_off(old)
@@ -223,7 +223,7 @@ async def test_a_leader_that_is_cut_off_is_replaced_and_what_only_it_has_is_give
         with pytest.raises(RequestTimedOut):
             await ours.produce("t", 0, [record(b"on no other")], timeout_ms=200)
     await clock.advance(9_000, liveness=True)
-    assert leader(cluster).config.node_id != old
+    assert leader(cluster).node_id != old
     async with Client(leader(cluster).address) as ours:
         await ours.produce("t", 0, [record(b"after")])
     cluster.reconnect(old)
@@ -238,7 +238,7 @@ async def test_a_broker_that_pauses_for_less_than_its_session_goes_on_as_if_noth
 ) -> None:
     cluster, clock = await start()
     create(cluster)
-    paused = leader(cluster).config.node_id
+    paused = leader(cluster).node_id
     before = cluster.state(T0)
     await cluster.pause(paused)
     async with Client(cluster.brokers[paused].address) as ours:
@@ -256,10 +256,10 @@ async def test_a_follower_that_lags_for_too_long_leaves_the_isr_and_returns_when
 ) -> None:
     cluster, clock = await start(replica_lag_time_max_ms=1_000)
     create(cluster)
-    late, other = sorted({1, 2, 3} - {leader(cluster).config.node_id})
+    late, other = sorted({1, 2, 3} - {leader(cluster).node_id})
     async with client(cluster) as ours:
         await ours.produce("t", 0, [record(b"1")])
-        await cluster.brokers[late].fetcher_manager.hold()
+        await cluster.brokers[late].replica_manager.fetcher_manager.hold()
         writing = asyncio.ensure_future(ours.produce("t", 0, [record(b"2")]))
         await until_async(lambda: sorted(ends(cluster)) == [1, 2, 2])
         replica = leader(cluster).partitions[T0].replicas.get(other)
@@ -269,5 +269,5 @@ async def test_a_follower_that_lags_for_too_long_leaves_the_isr_and_returns_when
         await clock.advance(1_500, liveness=True)
         await writing
         assert isr(cluster) == {1, 2, 3} - {late}
-        cluster.brokers[late].fetcher_manager.release()
+        cluster.brokers[late].replica_manager.fetcher_manager.release()
         await until_async(lambda: isr(cluster) == {1, 2, 3})

@@ -15,10 +15,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from kmini.broker.broker import Broker
 from kmini.broker.clock import MovableClock
 from kmini.broker.controller import topics
+from kmini.broker.controller.config_changes import set_topic_configs
 from kmini.broker.controller.controller import PartitionState
-from kmini.broker.metrics import metrics_text
+from kmini.broker.metrics_text import metrics_text
 from kmini.broker.settings.broker_config import BrokerConfig
-from kmini.broker.settings.config_changes import set_topic_configs
 from kmini.protocol.errors import KafkaStorageError
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.batch_records import decode_records
@@ -78,7 +78,7 @@ async def test_compact_leaves_the_newest_record_of_every_key(start: Any) -> None
     (report,) = await broker.cleaner.compact(P)
     assert keys(broker) == ["b", "a"]
     assert (report.records_read, report.records_kept) == (3, 2)
-    assert (Path(broker.log_dir) / "cleaner-offset-checkpoint").read_text() == "0\n1\nprofiles 0 3\n"
+    assert (Path(broker.logs.directory) / "cleaner-offset-checkpoint").read_text() == "0\n1\nprofiles 0 3\n"
 
 
 async def test_a_rolled_segment_is_cleaned_after_a_back_off(start: Any) -> None:
@@ -203,7 +203,7 @@ def clean_up(broker: Broker) -> asyncio.Future[None]:
 
 
 def files(broker: Broker, suffix: str) -> list[str]:
-    return [path.name for path in Path(broker.log_dir).rglob(f"*{suffix}")]
+    return [path.name for path in Path(broker.logs.directory).rglob(f"*{suffix}")]
 
 
 async def test_a_pass_over_a_topic_that_is_deleted_is_aborted(start: Any, held: HeldPass) -> None:
@@ -249,7 +249,7 @@ async def test_a_pass_over_a_topic_that_is_no_longer_compacted_is_aborted(start:
     await held.begun()
     topic = broker.controller.topic("t")
     assert topic is not None
-    set_topic_configs(broker, topic, {"cleanup.policy": "delete"})
+    set_topic_configs(broker.controller, topic, {"cleanup.policy": "delete"})
     assert broker.cleaner.schedule.states[partition] is State.ABORTED
     held.may_go_on.set()
     await looking
@@ -276,7 +276,7 @@ async def test_truncation_waits_for_the_pass_to_end_and_lowers_the_checkpoint(st
     await truncating
     assert (broker.partitions[P].log.log_end_offset, keys(broker)) == (1, ["a"])
     assert broker.cleaner.schedule.checkpoint.get(P) == 0
-    assert (Path(broker.log_dir) / "cleaner-offset-checkpoint").read_text() == "0\n1\nprofiles 0 0\n"
+    assert (Path(broker.logs.directory) / "cleaner-offset-checkpoint").read_text() == "0\n1\nprofiles 0 0\n"
     assert broker.cleaner.schedule.states[P] is State.IDLE
 
 
@@ -372,7 +372,7 @@ async def test_a_checkpoint_that_cannot_be_right_is_corrected_on_the_disk_at_onc
     put(broker, ("a", "1"))
     broker.cleaner.schedule.checkpoint.set(P, 7)
     await broker.cleaner.look()
-    assert (Path(broker.log_dir) / "cleaner-offset-checkpoint").read_text() == "0\n1\nprofiles 0 0\n"
+    assert (Path(broker.logs.directory) / "cleaner-offset-checkpoint").read_text() == "0\n1\nprofiles 0 0\n"
 
 
 async def test_a_look_that_fails_is_followed_by_another(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -425,7 +425,7 @@ async def test_what_is_uncleanable_is_told_by_log_directory(start: Any) -> None:
     broker = await start()
     text = metrics_text(broker)
     for name in ("partitions_count", "bytes"):
-        assert f'kafka_log_logcleanermanager_uncleanable_{name}{{logDirectory="{broker.log_dir}"}} 0.0' in text
+        assert f'kafka_log_logcleanermanager_uncleanable_{name}{{logDirectory="{broker.logs.directory}"}} 0.0' in text
 
 
 async def test_the_last_pass_of_each_thread_is_told(start: Any) -> None:

@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from kmini.broker.broker import Broker
 from kmini.broker.clock import MovableClock
 from kmini.broker.controller import topics
-from kmini.broker.metrics import metrics_text
+from kmini.broker.metrics_text import metrics_text
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.protocol.records.batch import BatchHeader, build_batch, iter_batches
 from kmini.protocol.records.batch_records import decode_records

@@ -13,7 +13,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from kmini.broker.broker import Broker
 from kmini.broker.controller import topics
 from kmini.broker.coordinators.coordinator_topic import NO_PRODUCER
-from kmini.broker.metrics import Metrics, metrics_text, name_of
+from kmini.broker.metrics import Metrics
+from kmini.broker.metrics_text import metrics_text, name_of
+from kmini.broker.replication.delayed_fetch import count_fetched
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
@@ -68,7 +70,7 @@ async def test_traffic_is_told_per_topic_and_for_the_broker(broker: Broker) -> N
     broker.metrics.produced("a", 3, 300)
     broker.metrics.produced("a", 1, 100)
     broker.metrics.produced("b", 10, 50)
-    broker.metrics.fetched(*read("a", 7))
+    count_fetched(broker.metrics, *read("a", 7))
     told = samples(broker)
     prefix = "kafka_server_brokertopicmetrics_"
     assert told[prefix + "messagesin_total", (("topic", "a"),)] == 4
@@ -80,7 +82,7 @@ async def test_traffic_is_told_per_topic_and_for_the_broker(broker: Broker) -> N
 
 
 async def test_a_read_that_failed_is_not_traffic(broker: Broker) -> None:
-    broker.metrics.fetched(*read("a", 0, error_code=1))
+    count_fetched(broker.metrics, *read("a", 0, error_code=1))
     assert broker.metrics.topics == {}
 
 

@@ -92,7 +92,7 @@ async def test_a_deleted_topic_never_comes_back_with_its_folders() -> None:
         filesystem = MemoryFileSystem()
         broker = await start(filesystem)
         topics.create(broker, "gone", partitions=2)
-        filesystem.sync_directory(broker.log_dir)  # as a flush of any log does
+        filesystem.sync_directory(broker.logs.directory)  # as a flush of any log does
         topics.delete(broker, "gone")
         left = filesystem.crash(seed)
         await broker.kill()

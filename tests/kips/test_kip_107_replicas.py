@@ -59,7 +59,7 @@ async def test_one_request_goes_to_each_leader_and_names_what_it_leads_and_how_l
         async def note(request: Any, context: Any) -> Any:
             (topic,) = request.topics
             asked = {one.partition_index for one in topic.partitions}
-            got.append((context.broker.config.node_id, asked, request.timeout_ms))
+            got.append((context.broker.node_id, asked, request.timeout_ms))
             return await handler.function(request, context)
 
         monkeypatch.setitem(handlers, DeleteRecordsRequest.api_key, handler._replace(function=note))

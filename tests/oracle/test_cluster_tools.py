@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kmini import Cluster
-from kmini.broker.replication.replica_selection import RACK_AWARE
+from kmini.broker.settings.replica_selectors import RACK_AWARE
 from support.java_peer import Finished, RunTool
 from support.until import until
 

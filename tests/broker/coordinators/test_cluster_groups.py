@@ -68,7 +68,7 @@ async def test_an_assignment_is_answered_and_shown_when_the_replicas_have_it(sta
     assert (await world.described())[0] == "CompletingRebalance"
     world.release()
     assert (await synced).assignment == b"all"
-    await world.cluster.kill(world.leader.config.node_id)
+    await world.cluster.kill(world.leader.node_id)
     assert await world.described() == ("Stable", 1)
     (group,) = (await world.ask(DescribeGroupsRequest(groups=["g"]), 5)).groups
     assert group.members[0].member_assignment == b"all"
@@ -90,7 +90,7 @@ async def test_an_assignment_whose_coordinator_moves_reaches_no_member(start: St
     joined = await world.ask(joining(), 3)
     await world.hold()
     synced = await world.appended(syncing(joined.member_id, joined.generation_id), 3)
-    world.cluster.move_leader(OFFSETS, world.followers[0].config.node_id)
+    world.cluster.move_leader(OFFSETS, world.followers[0].node_id)
     assert error_name((await synced).error_code) == "NOT_COORDINATOR"
 
 
@@ -144,11 +144,11 @@ async def test_a_new_coordinator_answers_nothing_that_may_be_lost_again(start: S
     member_id = await world.stable_member()
     first, behind = world.leader, world.followers[1]
     log = world.followers[0].logs.logs[OFFSETS]
-    await behind.fetcher_manager.hold()
+    await behind.replica_manager.fetcher_manager.hold()
     answer = await world.appended(commit_of(member_id, 2))
     await until_async(lambda: log.log_end_offset == first.partitions[OFFSETS].log.log_end_offset)
-    await world.followers[0].fetcher_manager.hold()
-    world.cluster.move_leader(OFFSETS, world.followers[0].config.node_id)
+    await world.followers[0].replica_manager.fetcher_manager.hold()
+    world.cluster.move_leader(OFFSETS, world.followers[0].node_id)
     assert code(await answer) == "NOT_COORDINATOR"
     loading = "COORDINATOR_LOAD_IN_PROGRESS"
     assert await world.committed() == loading

@@ -39,9 +39,9 @@ async def test_committed_offsets_survive_failovers_of_the_coordinator(start: Sta
     async with Client(",".join(broker.address for broker in cluster.brokers.values())) as ours:
         for offset in range(3):
             await ours.commit_offsets("g", {partition: offset})
-            first = world.leader.config.node_id
+            first = world.leader.node_id
             await cluster.kill(first)
-            assert world.leader.config.node_id != first
+            assert world.leader.node_id != first
             assert (await ours.committed_offsets("g"))[partition].offset == offset
             await cluster.restart(first)
     assert cluster.controller.topics[CONSUMER_OFFSETS].replication_factor == 3
@@ -78,7 +78,7 @@ async def test_a_commit_that_times_out_shows_once_the_replicas_have_it(start: St
 
 async def test_a_commit_that_cannot_be_appended_leaves_no_trace(start: Start) -> None:
     world: Coordinators = await start(min_insync_replicas=2)
-    await world.cluster.kill(world.followers[0].config.node_id)
+    await world.cluster.kill(world.followers[0].node_id)
     assert code(await world.ask(commit(1))) == "COORDINATOR_NOT_AVAILABLE"
     assert world.leader.groups.groups == {}
     assert world.leader.partitions[OFFSETS].log.log_end_offset == 0
@@ -94,7 +94,7 @@ async def test_a_commit_whose_coordinator_moves_fails_and_leaves_no_trace(start:
     old = world.leader
     await world.hold()
     answer = await world.appended(commit(2))
-    world.cluster.move_leader(OFFSETS, world.followers[0].config.node_id)
+    world.cluster.move_leader(OFFSETS, world.followers[0].node_id)
     assert code(await answer) == "NOT_COORDINATOR"
     assert old.groups.groups == {}
     world.release()

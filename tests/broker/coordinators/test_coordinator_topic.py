@@ -56,7 +56,7 @@ def test_a_name_that_no_record_has_room_for_is_not_hashed() -> None:
 
 async def test_the_topic_is_created_when_a_coordinator_is_looked_up(start_broker: StartBroker) -> None:
     broker = await start_broker(offsets_topic_num_partitions=5, offsets_topic_segment_bytes=1 << 20)
-    assert broker.groups.store.coordinator_of("g") == broker.config.node_id
+    assert broker.groups.store.coordinator_of("g") == broker.node_id
     topic = broker.controller.topics[CONSUMER_OFFSETS]
     assert len(topic.partitions) == 5
     assert topic.configs == {

@@ -30,7 +30,7 @@ async def test_other_work_goes_on_between_the_slices(
 ) -> None:
     append_offsets(partition, range(20 * RECORDS_A_STEP))
     monkeypatch.setattr(loading, "SLICE_S", 0.0)
-    broker.loading.ask(broker.groups.load(partition))
+    broker.coordination.loading.ask(broker.groups.load(partition))
     turns = 0
     while broker.groups.store.topic.is_loading(0):
         await asyncio.sleep(0)

@@ -20,7 +20,7 @@ REPLICATED = cast(AppendedBatch, SimpleNamespace(is_replicated=True))
 
 @pytest.fixture
 def offsets(broker: Broker) -> TransactionalOffsets:
-    return broker.transactional_offsets
+    return broker.coordination.transactional_offsets
 
 
 async def commit(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kmini.broker.broker import Broker
-from kmini.broker.settings import client_quotas
+from kmini.broker.controller import client_quotas
 from kmini.protocol.errors import NONE, InvalidRequest, PolicyViolation
 from kmini.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from support.broker.quota_requests import RATE, Entity, alter, describe, set_quotas, told

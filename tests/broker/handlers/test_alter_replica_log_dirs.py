@@ -33,7 +33,7 @@ def told(response) -> dict[tuple[str, int], int]:
 @pytest.fixture
 async def here(broker: Broker) -> str:
     topics.create(broker, "t", partitions=2)
-    return broker.log_dir
+    return broker.logs.directory
 
 
 @pytest.mark.parametrize("version", range(3))

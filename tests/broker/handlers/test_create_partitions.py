@@ -12,7 +12,7 @@ import pytest
 
 from kmini.broker.broker import Broker
 from kmini.broker.controller import topic_plans, topics
-from kmini.broker.settings.config_changes import set_topic_configs
+from kmini.broker.controller.config_changes import set_topic_configs
 from kmini.protocol.errors import (
     NONE,
     InvalidPartitions,
@@ -167,7 +167,7 @@ async def test_where_the_disk_refuses_there_are_no_more_partitions_than_before(
     broker: Broker, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topics.create(broker, "t")
-    make_directory = broker.filesystem.make_directory
+    make_directory = broker.logs.filesystem.make_directory
 
     def refuse_the_third(path: str) -> None:
         if path.endswith("t-2"):
@@ -175,7 +175,7 @@ async def test_where_the_disk_refuses_there_are_no_more_partitions_than_before(
         make_directory(path)
 
     with monkeypatch.context() as patch:
-        patch.setattr(broker.filesystem, "make_directory", refuse_the_third)
+        patch.setattr(broker.logs.filesystem, "make_directory", refuse_the_third)
         assert await outcomes(ask, broker, grow(wish("t", 4))) == {"t": KafkaStorageError.code}
     assert partition_count(broker, "t") == 1
     assert set(broker.partitions) == {TopicPartition("t", 0)}
@@ -185,7 +185,7 @@ async def test_where_the_disk_refuses_there_are_no_more_partitions_than_before(
 async def test_settings_changed_meanwhile_are_those_of_all_partitions_at_the_end(broker: Broker, ask: Ask) -> None:
     topics.create(broker, "t")
     growing = await half_grown(ask, broker)
-    set_topic_configs(broker, broker.controller.topics["t"], {"retention.ms": "9"})
+    set_topic_configs(broker.controller, broker.controller.topics["t"], {"retention.ms": "9"})
     assert await growing == {"t": NONE}
     assert {partition.log.config.retention_ms for partition in broker.partitions.values()} == {9}
 

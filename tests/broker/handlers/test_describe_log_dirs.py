@@ -30,7 +30,7 @@ async def filled(broker: Broker) -> Broker:
 
 
 def size_on_disk(broker: Broker, partition: str) -> int:
-    return os.path.getsize(os.path.join(broker.log_dir, partition, f"{0:020}.log"))
+    return os.path.getsize(os.path.join(broker.logs.directory, partition, f"{0:020}.log"))
 
 
 def sizes(result) -> dict[tuple[str, int], int]:
@@ -41,7 +41,7 @@ def sizes(result) -> dict[tuple[str, int], int]:
 async def test_every_version_tells_the_size_of_every_log(filled: Broker, ask, version: int) -> None:
     answer = await ask(filled, DescribeLogDirsRequest(topics=None), version)
     (result,) = answer.results
-    assert (answer.error_code, result.error_code, result.log_dir) == (0, 0, filled.log_dir)
+    assert (answer.error_code, result.error_code, result.log_dir) == (0, 0, filled.logs.directory)
     assert sizes(result) == {("t", 0): 0, ("t", 1): size_on_disk(filled, "t-1"), ("other", 0): 0}
     assert {(p.offset_lag, p.is_future_key) for topic in result.topics for p in topic.partitions} == {(0, False)}
     assert not result.is_cordoned
@@ -49,7 +49,7 @@ async def test_every_version_tells_the_size_of_every_log(filled: Broker, ask, ve
 
 async def test_from_version_4_on_the_volume_is_told(filled: Broker, ask) -> None:
     (result,) = (await ask(filled, DescribeLogDirsRequest(topics=[]), 4)).results
-    assert result.total_bytes == shutil.disk_usage(filled.log_dir).total
+    assert result.total_bytes == shutil.disk_usage(filled.logs.directory).total
     assert 0 <= result.usable_bytes <= result.total_bytes
     (result,) = (await ask(filled, DescribeLogDirsRequest(topics=[]), 3)).results
     assert (result.total_bytes, result.usable_bytes) == (-1, -1)
@@ -78,6 +78,6 @@ async def test_a_disk_that_does_not_tell_its_size_hides_no_logs(filled: Broker, 
     def fail(path: str) -> tuple[int, int]:
         raise OSError("no such volume")
 
-    monkeypatch.setattr(filled.filesystem, "space", fail)
+    monkeypatch.setattr(filled.logs.filesystem, "space", fail)
     (result,) = (await ask(filled, DescribeLogDirsRequest(topics=None))).results
     assert (result.total_bytes, result.usable_bytes, len(result.topics)) == (-1, -1, 2)

@@ -242,15 +242,13 @@ class Cache:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.clock = MovableClock()
-        self.sessions = FetchSessions(broker, 3, self.clock)
+        self.sessions = FetchSessions(broker.replica_manager, 3, self.clock)
 
     def create(self, partitions: int, *, follower: bool = False) -> int | None:
         reader = Reader(False, False, 1 if follower else -1)
         topic = FetchRequest.Topic(topic="t", partitions=[])
-        wanted = [
-            Wanted(self.broker, topic, Asked(partition=p, fetch_offset=0, partition_max_bytes=1), reader)
-            for p in range(partitions)
-        ]
+        asked = [Asked(partition=p, fetch_offset=0, partition_max_bytes=1) for p in range(partitions)]
+        wanted = [Wanted(self.broker.replica_manager, topic, each, reader) for each in asked]
         session = self.sessions.create(wanted, reader)
         return None if session is None else session.id
 

@@ -32,7 +32,7 @@ Ask = Callable[..., Awaitable[Any]]
 async def test_one_group_is_coordinated_here(broker: Broker, ask: Ask, version: int) -> None:
     answer = await ask(broker, FindCoordinatorRequest(key="group"), version)
     assert answer.error_code == 0
-    assert (answer.node_id, answer.host, answer.port) == (broker.config.node_id, "client-side.example", 19092)
+    assert (answer.node_id, answer.host, answer.port) == (broker.node_id, "client-side.example", 19092)
 
 
 @pytest.mark.parametrize("version", range(4, 7))
@@ -41,7 +41,7 @@ async def test_many_groups_are_answered_one_by_one(broker: Broker, ask: Ask, ver
     answers = (await ask(broker, request, version)).coordinators
     assert [answer.key for answer in answers] == ["a", "", "c"]
     assert {(answer.error_code, answer.node_id, answer.host, answer.port) for answer in answers} == {
-        (0, broker.config.node_id, "client-side.example", 19092)
+        (0, broker.node_id, "client-side.example", 19092)
     }
 
 
@@ -70,7 +70,7 @@ async def test_a_transactional_id_is_coordinated_here_too(broker: Broker, ask: A
     request = FindCoordinatorRequest(key="a", coordinator_keys=["a"], key_type=TRANSACTION)
     answer = await ask(broker, request, version)
     (found,) = answer.coordinators or [answer]
-    assert (found.error_code, found.node_id, found.port) == (0, broker.config.node_id, 19092)
+    assert (found.error_code, found.node_id, found.port) == (0, broker.node_id, 19092)
     assert broker.controller.topic(TRANSACTION_STATE) is not None
     assert broker.controller.topic(CONSUMER_OFFSETS) is None
 

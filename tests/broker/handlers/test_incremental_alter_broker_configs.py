@@ -10,7 +10,7 @@ import pytest
 
 from kmini.broker.broker import Broker
 from kmini.broker.controller import topics
-from kmini.broker.settings.config_changes import MAX_CHANGES, MAX_UNKNOWN_KEYS
+from kmini.broker.controller.config_changes import MAX_CHANGES, MAX_UNKNOWN_KEYS
 from kmini.protocol.errors import (
     NONE,
     InvalidConfig,
@@ -83,8 +83,8 @@ async def test_settings_of_the_broker_itself_are_in_force(broker: Broker, ask: A
     settings = [("max.connections", SET, "3"), ("max.connections.per.ip.overrides", SET, "127.0.0.1:2,[::1]:4")]
     settings += [("producer.id.expiration.ms", SET, "5000")]
     assert await alter(ask, broker, change(BROKER, "1", *settings)) == [NONE]
-    assert broker.config.max_connections == 3
-    assert broker.config.max_connections_per_ip_overrides == {"127.0.0.1": 2, "::1": 4}
+    assert broker.config.current.max_connections == 3
+    assert broker.config.current.max_connections_per_ip_overrides == {"127.0.0.1": 2, "::1": 4}
     topics.create(broker, "later")
     for name in ("t", "later"):
         assert broker.leader_of(TopicPartition(name, 0)).log.producers.expiration_ms == 5000
@@ -149,7 +149,7 @@ async def test_two_layers_that_contradict_each_other_are_refused(broker: Broker,
 async def test_threads_double_and_halve_step_by_step(broker: Broker, ask: Ask) -> None:
     for count in (16, 32, 16, 8, 4):
         assert await alter(ask, broker, change(BROKER, "1", ("num.io.threads", SET, str(count)))) == [NONE]
-    assert broker.config.num_io_threads == 4
+    assert broker.config.current.num_io_threads == 4
 
 
 @pytest.mark.parametrize("name", ["", "1"])
@@ -180,7 +180,7 @@ async def test_a_stored_setting_that_cannot_be_any_more_does_not_stop_the_start(
     broker.controller.set_broker_configs("", {"log.retention.ms": "soon", "log.retention.bytes": "9"})
     await broker.stop()
     again = await start_broker()
-    assert again.config.log_config == LogConfig(retention_bytes=9)
+    assert again.config.current.log_config == LogConfig(retention_bytes=9)
     assert "log.retention.ms=soon: must be a whole number" in caplog.text
 
 
@@ -191,7 +191,7 @@ async def test_stored_settings_that_contradict_the_given_ones_do_not_stop_the_st
     broker.controller.set_broker_configs("", {"log.cleaner.max.compaction.lag.ms": "5"})
     await broker.stop()
     again = await start_broker(log_cleaner_min_compaction_lag_ms=7)
-    assert again.config.log_config.min_compaction_lag_ms == 7
+    assert again.config.current.log_config.min_compaction_lag_ms == 7
     assert "are left out" in caplog.text
 
 

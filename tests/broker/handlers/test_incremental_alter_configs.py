@@ -10,9 +10,9 @@ import pytest
 
 from kmini.broker.broker import Broker
 from kmini.broker.controller import topics
+from kmini.broker.controller.config_changes import MAX_VALUE_LENGTH
 from kmini.broker.controller.database import ControllerDatabase
 from kmini.broker.security.resources import ResourceType
-from kmini.broker.settings.config_changes import MAX_VALUE_LENGTH
 from kmini.protocol.errors import (
     NONE,
     InvalidConfig,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kmini.broker.broker import Broker
-from kmini.broker.metrics import metrics_text
+from kmini.broker.metrics_text import metrics_text
 from kmini.protocol.messages.list_groups import ListGroupsRequest
 from support.broker.groups_in_each_state import broker_with_groups
 

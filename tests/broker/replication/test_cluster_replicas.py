@@ -78,7 +78,7 @@ async def test_a_replica_whose_few_records_are_all_deleted_takes_the_batch_that_
 ) -> None:
     """What it has parted from its leader's log, and nobody can tell any more: the leader has deleted it."""
     away = min({1, 2, 3} - {cluster.state(T0).leader})
-    await cluster.brokers[away].fetcher_manager.hold()
+    await cluster.brokers[away].replica_manager.fetcher_manager.hold()
     for offset in range(3):
         batch = build_batch([Record(0, 0, None, b"lost")], base_offset=offset, leader_epoch=0)
         cluster.brokers[away].logs.logs[T0].append_as_follower(bytes(batch), now_ms=0)
@@ -119,7 +119,7 @@ async def test_a_follower_is_read_on_while_the_leader_moves(cluster: LocalCluste
         await ours.produce("t", 0, [record(b"value")])
     old = cluster.state(T0).leader
     follower, new = sorted({1, 2, 3} - {old})
-    await cluster.brokers[follower].fetcher_manager.hold()
+    await cluster.brokers[follower].replica_manager.fetcher_manager.hold()
     cluster.move_leader(T0, new)
     assert await fetch_code(cluster.brokers[follower], 0) == 0
     assert await fetch_code(cluster.brokers[old], 0) == 0
@@ -129,7 +129,7 @@ async def test_nothing_is_appended_for_a_leader_that_is_none_any_more(cluster: L
     """A request may have found its partition before it waited for something else."""
     old = leader(cluster)
     partition = old.partitions[T0]
-    cluster.move_leader(T0, min({1, 2, 3} - {old.config.node_id}))
+    cluster.move_leader(T0, min({1, 2, 3} - {old.node_id}))
     batch = ValidatedRecords.of(build_batch([Record(0, 0, None, b"value")]))
     with pytest.raises(NotLeaderOrFollower):
         partition.append(batch, 0)
@@ -140,7 +140,7 @@ async def test_a_follower_is_in_sync_only_with_all_that_the_leader_was_elected_w
     """A new leader may hold records above the high watermark that were acknowledged; a replica without them must not be
     elected after it."""
     for broker in cluster.brokers.values():
-        await broker.fetcher_manager.hold()
+        await broker.replica_manager.fetcher_manager.hold()
     old = cluster.state(T0).leader
     new, behind = sorted({1, 2, 3} - {old})
     for offset in range(2):
@@ -184,9 +184,9 @@ async def test_a_leader_that_is_cut_off_does_not_delete_as_if_it_were_the_last_r
         for _ in range(3):
             await ours.produce("t", 0, [record(b"value")])
     await until_async(lambda: old.logs.logs[T0].high_watermark == 3)
-    await cluster.cut_off(old.config.node_id)
-    cluster._fence(old.config.node_id)  # its session is over
-    for node_id in {1, 2, 3} - {old.config.node_id}:
+    await cluster.cut_off(old.node_id)
+    cluster._fence(old.node_id)  # its session is over
+    for node_id in {1, 2, 3} - {old.node_id}:
         await cluster.kill(node_id)
     partition = old.partitions[T0]
     partition.delete_records(2, without_checkpoint)

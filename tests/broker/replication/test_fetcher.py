@@ -31,8 +31,8 @@ async def test_it_ends_wherever_it_is_when_it_is_stopped(cluster: LocalCluster, 
     for _ in range(turns):
         await asyncio.sleep(0)
     for broker in cluster.brokers.values():
-        await asyncio.wait_for(broker.fetcher_manager.hold(), 30)
-        assert not broker.fetcher_manager._fetchers
+        await asyncio.wait_for(broker.replica_manager.fetcher_manager.hold(), 30)
+        assert not broker.replica_manager.fetcher_manager._fetchers
 
 
 async def test_it_ends_although_the_end_comes_with_the_connection(
@@ -40,7 +40,7 @@ async def test_it_ends_although_the_end_comes_with_the_connection(
 ) -> None:
     """`asyncio.wait_for` of Python 3.11 forgets a cancellation that comes when what it waits for is done."""
     follower = next(broker for node_id, broker in cluster.brokers.items() if node_id != cluster.state(T0).leader)
-    (fetcher,) = follower.fetcher_manager._fetchers.values()
+    (fetcher,) = follower.replica_manager.fetcher_manager._fetchers.values()
     began = asyncio.Event()
     open_connection = Connection.open
 
@@ -69,7 +69,7 @@ async def test_it_ends_although_the_end_comes_with_the_connection(
 async def test_a_change_that_is_none_for_a_follower_leaves_it_alone(cluster: LocalCluster) -> None:
     followers = [broker for node_id, broker in cluster.brokers.items() if node_id != cluster.state(T0).leader]
     staying, leaving = followers
-    followed = staying.fetcher_manager.followed[T0]
-    await cluster.kill(leaving.config.node_id)
-    assert leaving.config.node_id not in cluster.state(T0).isr
-    assert staying.fetcher_manager.followed[T0] is followed
+    followed = staying.replica_manager.fetcher_manager.followed[T0]
+    await cluster.kill(leaving.node_id)
+    assert leaving.node_id not in cluster.state(T0).isr
+    assert staying.replica_manager.fetcher_manager.followed[T0] is followed

@@ -15,8 +15,9 @@ from kmini import Cluster as Embedded
 from kmini.broker.broker import Broker
 from kmini.broker.controller import topics
 from kmini.broker.local_cluster import LocalCluster
-from kmini.broker.replication.replica_selection import LEADER, RACK_AWARE
+from kmini.broker.replication.replica_selection import LEADER
 from kmini.broker.settings.broker_config import ConfigError
+from kmini.broker.settings.replica_selectors import RACK_AWARE
 from kmini.client import Address, Client, Connection, parse_addresses
 from kmini.client.produce import record
 from kmini.protocol.errors import (
@@ -129,7 +130,7 @@ async def test_without_a_selector_the_leader_serves_everybody(clusters: Clusters
 
 async def test_a_replica_without_the_offset_is_not_named(cluster: LocalCluster) -> None:
     await produce(cluster, b"1")
-    await cluster.brokers[2].fetcher_manager.hold()
+    await cluster.brokers[2].replica_manager.fetcher_manager.hold()
     await produce(cluster, b"2", acks=1)
     await until_async(lambda: cluster.replica_offsets(T0)[3].log_end_offset == 2)
     assert (await send(cluster.brokers[1], fetch(1, rack="b"), 12)).preferred_read_replica == 2
@@ -172,7 +173,7 @@ async def test_a_session_is_told_again_as_long_as_it_asks_the_leader(cluster: Lo
 async def test_a_follower_serves_consumers_up_to_its_high_watermark(cluster: LocalCluster) -> None:
     await produce(cluster, b"1", b"2")
     await until_async(lambda: high_watermark(cluster, 2) == 2)
-    await cluster.brokers[3].fetcher_manager.hold()
+    await cluster.brokers[3].replica_manager.fetcher_manager.hold()
     await produce(cluster, b"3", acks=1)  # which is on one follower, and not committed
     await until_async(lambda: cluster.replica_offsets(T0)[2].log_end_offset == 3)
     answer = await send(cluster.brokers[2], fetch(0, rack="b"), 12)

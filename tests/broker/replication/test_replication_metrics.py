@@ -9,7 +9,7 @@ from kmini.broker.clock import MovableClock
 from kmini.broker.controller import topics
 from kmini.broker.controller.reassignments import reassign
 from kmini.broker.local_cluster import LocalCluster
-from kmini.broker.metrics import metrics_text
+from kmini.broker.metrics_text import metrics_text
 from kmini.client import Client
 from kmini.client.produce import record
 from kmini.protocol.messages.fetch import FetchResponse
@@ -83,7 +83,7 @@ async def test_changes_of_who_is_in_sync_are_counted_by_the_leader(cluster: Loca
     late = next(node_id for node_id in NODES if node_id != leader)
     async with Client(cluster.brokers[leader].address) as client:
         await client.produce("t", 0, [record(b"1")])
-        await cluster.brokers[late].fetcher_manager.hold()
+        await cluster.brokers[late].replica_manager.fetcher_manager.hold()
         await client.produce("t", 0, [record(b"2")], acks=1)
     other = ({*NODES} - {leader, late}).pop()
     await until_async(lambda: cluster.replica_offsets(T0)[other].log_end_offset == 2)
@@ -92,7 +92,7 @@ async def test_changes_of_who_is_in_sync_are_counted_by_the_leader(cluster: Loca
     await until_async(lambda: cluster.state(T0).isr != NODES and late not in cluster.state(T0).isr)
     shrinks = told(cluster, leader, "IsrShrinks_total")
     assert shrinks >= 1
-    cluster.brokers[late].fetcher_manager.release()
+    cluster.brokers[late].replica_manager.fetcher_manager.release()
     await until_async(lambda: {*cluster.state(T0).isr} == {*NODES})
     assert told(cluster, leader, "IsrExpands_total") == told(cluster, leader, "IsrShrinks_total")
     assert told(cluster, late, "IsrExpands_total") == 0
@@ -111,7 +111,7 @@ async def test_replicas_that_are_added_are_not_missing_and_the_reassignment_is_t
     partition = TopicPartition("u", 0)
     old = cluster.state(partition).leader
     new = next(node_id for node_id in NODES if node_id != old)
-    await cluster.brokers[new].fetcher_manager.hold()
+    await cluster.brokers[new].replica_manager.fetcher_manager.hold()
     reassign(cluster.controller, partition, [new])
     assert told(cluster, old, "ReassigningPartitions") == 1
     assert told(cluster, old, "UnderReplicatedPartitions") == 0
@@ -136,8 +136,9 @@ async def test_what_followers_fetch_is_told_apart_from_what_consumers_do(cluster
 async def test_a_follower_tells_how_far_behind_it_is(cluster: LocalCluster) -> None:
     leader = cluster.state(T0).leader
     broker = cluster.brokers[next(node_id for node_id in NODES if node_id != leader)]
-    fetcher, followed = broker.fetcher_manager._fetchers[leader], broker.fetcher_manager.followed[T0]
-    assert told(cluster, broker.config.node_id, "MaxLag") == 0
+    manager = broker.replica_manager.fetcher_manager
+    fetcher, followed = manager._fetchers[leader], manager.followed[T0]
+    assert told(cluster, broker.node_id, "MaxLag") == 0
     answer = FetchResponse.Topic.Partition(partition_index=0, high_watermark=7, log_start_offset=0, records=b"")
     await fetcher._follow(followed, answer, [])
-    assert told(cluster, broker.config.node_id, "MaxLag") == 7
+    assert told(cluster, broker.node_id, "MaxLag") == 7

@@ -48,12 +48,12 @@ async def followers_that_lag_for_so_long_leave_the_isr(start: StartCluster, ask:
     late = three.followers[0]
     await three.append()
     await until_async(lambda: three.end(late) == 1)
-    await late.fetcher_manager.hold()
+    await late.replica_manager.fetcher_manager.hold()
     await three.append()
     await three.clock.advance(30_000, liveness=True)
-    assert late.config.node_id in three.cluster.state(T0).isr
+    assert late.node_id in three.cluster.state(T0).isr
     await three.clock.advance(100_000, liveness=True)
-    await until_async(lambda: late.config.node_id not in three.cluster.state(T0).isr)
+    await until_async(lambda: late.node_id not in three.cluster.state(T0).isr)
 
 
 @cluster_claim("broker.session.timeout.ms")
@@ -121,15 +121,15 @@ async def batches_a_fetch(three: Three, partitions: int, appends: int) -> list[i
         await take(self, *arguments)
 
     (late, other) = three.followers
-    await other.fetcher_manager.hold()
-    await late.fetcher_manager.hold()
+    await other.replica_manager.fetcher_manager.hold()
+    await late.replica_manager.fetcher_manager.hold()
     for number in range(partitions):
         for _ in range(appends):
             await three.append(number=number)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(PartitionLog, "append_as_follower", counting)
         patch.setattr(Fetcher, "_take", beginning)
-        late.fetcher_manager.release()
+        late.replica_manager.fetcher_manager.release()
         logs = [late.logs.logs[TopicPartition("t", number)] for number in range(partitions)]
         await until_async(lambda: [log.log_end_offset for log in logs] == [appends] * partitions)
     return [count for count in brought if count]
@@ -167,7 +167,7 @@ async def coordinators_wait_so_long_for_replicas(start: StartCluster, ask: Ask) 
     found = await ask(three.cluster.brokers[1], FindCoordinatorRequest(key="mine", key_type=1), 3)
     coordinator = three.cluster.brokers[found.node_id]
     for broker in three.cluster.brokers.values():
-        await broker.fetcher_manager.hold()
+        await broker.replica_manager.fetcher_manager.hold()
     request = InitProducerIdRequest(transactional_id="mine", transaction_timeout_ms=60_000)
     waiting = asyncio.ensure_future(ask(coordinator, request, 4))
     await until_async(lambda: len(coordinator.purgatory) > 0)

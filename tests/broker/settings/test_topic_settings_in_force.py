@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import pytest
 
@@ -253,7 +254,7 @@ async def a_replica_that_lacks_records_leads_when_no_other_can(bench: Bench) -> 
     controller = bench.broker.controller
     alone = controller.topics["t"].partitions[0]._replace(replicas=(1, 2), isr=(2,), leader=NO_LEADER)
     controller.change_partitions({(controller.topics["t"].id, 0): alone})
-    elections.settle(controller, bench.broker.is_unclean_election_allowed)
+    elections.settle(controller, partial(topics.is_unclean_election_allowed, bench.broker.config))
     assert controller.topics["t"].partitions[0].leader == NO_LEADER
     await bench.set("unclean.leader.election.enable", "true")
     assert (controller.topics["t"].partitions[0].leader, controller.topics["t"].partitions[0].isr) == (1, (1,))

@@ -49,7 +49,7 @@ class Coordinators:
         for name in (CONSUMER_OFFSETS, TRANSACTION_STATE):
             topics.create_missing(broker, name)
         topics.create(broker, "t", partitions=3)
-        self.cluster.move_leader(TopicPartition(TRANSACTION_STATE, 0), self.leader.config.node_id)
+        self.cluster.move_leader(TopicPartition(TRANSACTION_STATE, 0), self.leader.node_id)
 
     async def end(self) -> None:
         await asyncio.gather(*self._waiting, return_exceptions=True)
@@ -60,17 +60,15 @@ class Coordinators:
 
     @property
     def followers(self) -> list[Broker]:
-        return [
-            self.cluster.brokers[one] for one in self.cluster.state(OFFSETS).isr if one != self.leader.config.node_id
-        ]
+        return [self.cluster.brokers[one] for one in self.cluster.state(OFFSETS).isr if one != self.leader.node_id]
 
     async def hold(self) -> None:
         for follower in self.followers:
-            await follower.fetcher_manager.hold()
+            await follower.replica_manager.fetcher_manager.hold()
 
     def release(self) -> None:
         for broker in self.cluster.brokers.values():
-            broker.fetcher_manager.release()
+            broker.replica_manager.fetcher_manager.release()
 
     async def ask(self, request: Any, version: int | None = None) -> Any:
         """The coordinator's answer, in a version that names topics by name. A connection serves one request after the

@@ -9,9 +9,9 @@ import pytest
 
 from kmini.broker.broker import Broker
 from kmini.broker.clock import MovableClock
+from kmini.broker.controller.config_changes import Alteration, Change, alter
 from kmini.broker.local_cluster import LocalCluster
 from kmini.broker.replication.partition import Partition
-from kmini.broker.settings.config_changes import Alteration, Change, alter
 from kmini.protocol.errors import (
     KafkaError,
 )
@@ -78,7 +78,8 @@ class Bench:
             alteration = Alteration(BROKER, "", [Change(LogConfig.KEYS[key].broker_keys[0], SET, str(value))])
         else:
             alteration = Alteration(TOPIC, "t", [Change(key, SET, str(value))])
-        assert await alter(self.broker, [alteration], replaces=False, validate_only=False) == [None]
+        controller = self.broker.controller
+        assert await alter(self.broker, controller, [alteration], replaces=False, validate_only=False) == [None]
 
     def append(
         self, *, key: bytes | None = b"key", value: bytes | None = b"value", timestamp: int | None = None
@@ -129,4 +130,4 @@ class Three:
 
     def fetcher(self, broker: Broker) -> Any:
         """How a follower follows the leader."""
-        return broker.fetcher_manager._fetchers[self.leader]
+        return broker.replica_manager.fetcher_manager._fetchers[self.leader]

@@ -53,7 +53,7 @@ class Bank:
     async def restart(self) -> None:
         """Stop, and start again over the same directory, at the same time."""
         await self.broker.stop()
-        self.broker = await Broker.start(self.broker.config, self.broker.data_dir, clock=self.clock)
+        self.broker = await Broker.start(self.broker.config.current, self.broker.data_dir, clock=self.clock)
         await self.a_few_turns()
 
     async def a_few_turns(self) -> None:

@@ -18,7 +18,8 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 from ...protocol.errors import (
     InvalidConfig,
@@ -30,20 +31,17 @@ from ...protocol.errors import (
 )
 from ...protocol.messages.describe_configs import BROKER, BROKER_LOGGER, TOPIC
 from ...protocol.messages.incremental_alter_configs import APPEND, DELETE, SET, SUBTRACT
-from ...protocol.topics import TopicPartition, validate_topic_name
+from ...protocol.topics import validate_topic_name
 from ...storage.config_key import LIST, READ_ONLY, ConfigKey, shorten, split_list
 from ...storage.log_config import LogConfig, topic_key
-from ..controller import elections
-from ..controller.topics import live, log_config
-from ..controller.topology import NO_LEADER
 from ..scheduler import Turn
-from . import log_levels
-from .broker_config import ALIASES, BROKER_KEYS, BrokerConfig
-from .ignored_keys import PER_LISTENER, can_be_changed, is_ignored
-
-if TYPE_CHECKING:
-    from ..broker import Broker
-    from ..controller.controller import Controller, Topic
+from ..settings import log_levels
+from ..settings.broker_config import ALIASES, BROKER_KEYS, BrokerConfig
+from ..settings.ignored_keys import PER_LISTENER, can_be_changed, is_ignored
+from . import elections
+from .controller import Controller
+from .topics import is_unclean_election_allowed, live
+from .topology import NO_LEADER, BrokerHandle, Topic
 
 log = logging.getLogger("kmini.config")
 
@@ -85,14 +83,19 @@ class Alteration(NamedTuple):
 
 
 async def alter(
-    broker: Broker, alterations: Sequence[Alteration], *, replaces: bool, validate_only: bool
+    broker: BrokerHandle,
+    controller: Controller,
+    alterations: Sequence[Alteration],
+    *,
+    replaces: bool,
+    validate_only: bool,
 ) -> list[KafkaError | None]:
     """Change each resource, or say why not, in the order of `alterations`.
 
     With `replaces`, settings that are not mentioned go back to their defaults.
     """
     times_named = Counter((alteration.resource_type, alteration.resource_name) for alteration in alterations)
-    defaults = {host: host.config.log_config for host in live(broker)}
+    defaults = [(each, each.config.current.log_config) for each in live(controller)]
     outcomes: list[KafkaError | None] = []
     turn = Turn()
     for alteration in alterations:
@@ -101,30 +104,31 @@ async def alter(
         try:
             if times_named[alteration[:2]] > 1:
                 raise InvalidRequest("the resource stands in the request more than once")
-            _alter(broker, alteration, replaces=replaces, validate_only=validate_only)
+            _alter(broker, controller, alteration, replaces=replaces, validate_only=validate_only)
         except KafkaError as error:
             outcomes.append(error.with_traceback(None))  # which would keep every frame until the answer
         else:
             outcomes.append(None)
-    for host, before in defaults.items():
-        if host.config.log_config is not before:
-            await _put_defaults_in_force(host)
+    for each, before in defaults:
+        if each.config.current.log_config is not before:
+            await _put_defaults_in_force(each, controller)
     if not validate_only:
-        _elect_unclean(broker)
+        _elect_unclean(broker, controller)
     return outcomes
 
 
-def _elect_unclean(broker: Broker) -> None:
-    """What nobody leads gets a leader where unclean elections are allowed now."""
-    controller = broker.controller
+def _elect_unclean(broker: BrokerHandle, controller: Controller) -> None:
+    """Elect leaders for the partitions without one, where unclean elections are allowed now."""
     if any(state.leader == NO_LEADER for topic in controller.topics.values() for state in topic.partitions):
         try:
-            elections.settle(controller, broker.is_unclean_election_allowed)
+            elections.settle(controller, partial(is_unclean_election_allowed, broker.config))
         except KafkaStorageError as error:  # the next broker that comes or goes tries again
             log.error("partitions without a leader stay so: %s", error.message)
 
 
-def _alter(broker: Broker, alteration: Alteration, *, replaces: bool, validate_only: bool) -> None:
+def _alter(
+    broker: BrokerHandle, controller: Controller, alteration: Alteration, *, replaces: bool, validate_only: bool
+) -> None:
     """Change one resource. Nothing else runs between looking at what it is and changing it."""
     resource_type, name, changes = alteration
     if len(changes) > MAX_CHANGES:
@@ -135,11 +139,11 @@ def _alter(broker: Broker, alteration: Alteration, *, replaces: bool, validate_o
         if change.value is None and change.operation != DELETE:
             raise InvalidRequest(f"a setting cannot be null: {shorten(change.name)}")
     if resource_type == TOPIC:
-        _alter_topic(broker, name, changes, replaces=replaces, validate_only=validate_only)
+        _alter_topic(broker, controller, name, changes, replaces=replaces, validate_only=validate_only)
     elif resource_type == BROKER:
-        _alter_broker(broker, name, changes, replaces=replaces, validate_only=validate_only)
+        _alter_broker(broker, controller, name, changes, replaces=replaces, validate_only=validate_only)
     elif resource_type == BROKER_LOGGER and not replaces:
-        _alter_loggers(broker, name, changes, validate_only=validate_only)
+        _alter_loggers(broker.node_id, name, changes, validate_only=validate_only)
     else:
         raise InvalidRequest(f"resource type {resource_type} has no settings here that can be changed")
 
@@ -147,49 +151,49 @@ def _alter(broker: Broker, alteration: Alteration, *, replaces: bool, validate_o
 # --- topics
 
 
-def _alter_topic(broker: Broker, name: str, changes: Sequence[Change], *, replaces: bool, validate_only: bool) -> None:
-    topic = broker.controller.topic(name)
+def _alter_topic(
+    broker: BrokerHandle,
+    controller: Controller,
+    name: str,
+    changes: Sequence[Change],
+    *,
+    replaces: bool,
+    validate_only: bool,
+) -> None:
+    topic = controller.topic(name)
     before = {} if topic is None or replaces else topic.configs
     configs = _changed(before, changes, topic_key)
     if not name:
         raise InvalidRequest("what holds for all topics are the settings of brokers")
     validate_topic_name(name)
-    LogConfig.parse(configs, broker.config.log_config)
+    LogConfig.parse(configs, broker.config.current.log_config)
     if topic is None:
         raise UnknownTopicOrPartition(f"there is no topic {name}")
     if not validate_only:
-        set_topic_configs(broker, topic, configs)
+        set_topic_configs(controller, topic, configs)
 
 
-def set_topic_configs(broker: Broker, topic: Topic, configs: Mapping[str, str]) -> None:
+def set_topic_configs(controller: Controller, topic: Topic, configs: Mapping[str, str]) -> None:
     """Replace a topic's settings by others that were checked. Raises KafkaStorageError; then nothing has changed."""
-    broker.controller.set_topic_configs(topic, configs)
-    for host in live(broker):
-        _put_in_force(host, topic.name)
+    controller.set_topic_configs(topic, configs)
+    for broker in live(controller):
+        _put_in_force(broker, controller, topic.name)
 
 
-async def _put_defaults_in_force(broker: Broker) -> None:
+async def _put_defaults_in_force(broker: BrokerHandle, controller: Controller) -> None:
     """The broker's defaults have changed: give every log its settings again."""
     turn = Turn()
-    for name in list(broker.controller.topics):
+    for name in list(controller.topics):
         if turn.is_over:
             await turn.next()
-        _put_in_force(broker, name)
+        _put_in_force(broker, controller, name)
 
 
-def _put_in_force(broker: Broker, name: str) -> None:
-    """Give the logs of a topic, if it is still there, its settings as they are now."""
-    topic = broker.controller.topic(name)
-    if topic is None:
-        return
-    config = log_config(topic, broker.config.log_config)
-    for number in range(len(topic.partitions)):
-        partition_log = broker.logs.get(TopicPartition(name, number))
-        if partition_log is not None:
-            partition_log.config = config
-            if not config.is_compacted:
-                broker.cleaner.abort(partition_log.topic_partition)
-    broker.settings_changed()
+def _put_in_force(broker: BrokerHandle, controller: Controller, name: str) -> None:
+    """Give the logs of a topic its settings as they are now, unless it was deleted meanwhile."""
+    topic = controller.topic(name)
+    if topic is not None:
+        broker.replica_manager.update_topic_config(topic)
 
 
 def _changed(
@@ -229,33 +233,42 @@ def _changed_list(name: str, operation: int, value: str, present: str | None, li
 # --- brokers
 
 
-def check_is_this_broker(name: str, broker: Broker) -> None:
+def check_is_this_broker(name: str, node_id: int) -> None:
     """Raise InvalidRequest unless `name` is this broker's number."""
-    if name != str(broker.config.node_id):
-        raise InvalidRequest(f"this is broker {broker.config.node_id}; only its settings can be told and changed here")
+    if name != str(node_id):
+        raise InvalidRequest(f"this is broker {node_id}; only its settings can be told and changed here")
 
 
-def _alter_broker(broker: Broker, name: str, changes: Sequence[Change], *, replaces: bool, validate_only: bool) -> None:
+def _alter_broker(
+    broker: BrokerHandle,
+    controller: Controller,
+    name: str,
+    changes: Sequence[Change],
+    *,
+    replaces: bool,
+    validate_only: bool,
+) -> None:
     """Change the settings of this broker or, with an empty name, those of all brokers."""
     if name:
-        check_is_this_broker(name, broker)
-    controller = broker.controller
+        check_is_this_broker(name, broker.node_id)
     configs = _changed({} if replaces else controller.broker_configs(name), changes, BROKER_KEYS.get)
     _check_names(configs)
-    this = str(broker.config.node_id)
+    present = broker.config.current
     try:
-        config = broker.config.with_dynamic(
-            controller.broker_configs("") if name else configs, configs if name else controller.broker_configs(this)
+        config = present.with_dynamic(
+            controller.broker_configs("") if name else configs,
+            configs if name else controller.broker_configs(str(broker.node_id)),
         )
     except ValueError as error:
         raise InvalidRequest(str(error)) from None
-    _check_thread_counts(config, broker.config)
+    _check_thread_counts(config, present)
     if not validate_only:
         controller.set_broker_configs(name, configs)
-        for host in [broker] if name else live(broker):
-            host.dynamic_config.current = config if host is broker else stored_config(host.config, controller)
-            host.logs.set_producer_id_expiration_ms(host.config.producer_id_expiration_ms)
-            host.settings_changed()
+        broker.update_config(config)
+        if not name:
+            for other in live(controller):
+                if other is not broker:
+                    other.update_config(stored_config(other.config.current, controller))
 
 
 def _check_names(configs: Mapping[str, str]) -> None:
@@ -303,7 +316,7 @@ def stored_config(config: BrokerConfig, controller: Controller) -> BrokerConfig:
                 log.error("a setting that was made while the broker ran is left out: %s", error)
         layers.append(usable)
     try:
-        return config.with_dynamic(*layers) if any(layers) else config
+        return config.with_dynamic(*layers) if any(layers) or config.static is not None else config
     except ValueError as error:
         log.error("the settings that were made while the broker ran are left out: %s", error)
         return config
@@ -312,8 +325,8 @@ def stored_config(config: BrokerConfig, controller: Controller) -> BrokerConfig:
 # --- loggers
 
 
-def _alter_loggers(broker: Broker, name: str, changes: Sequence[Change], *, validate_only: bool) -> None:
-    check_is_this_broker(name, broker)
+def _alter_loggers(node_id: int, name: str, changes: Sequence[Change], *, validate_only: bool) -> None:
+    check_is_this_broker(name, node_id)
     levels = log_levels.levels()
     for logger, operation, level in changes:
         if operation not in (SET, DELETE):

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from ...protocol.errors import InvalidRequest, PolicyViolation
 from ...protocol.messages.describe_client_quotas import ENTITY_TYPES
-
-if TYPE_CHECKING:
-    from ..controller.controller import Controller
+from .controller import Controller
 
 Entity = Mapping[str, str | None]
 """What a quota is for: names by entity type, None for the default of the type. Not empty."""

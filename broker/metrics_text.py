@@ -1,0 +1,315 @@
+"""The metrics of a broker in Prometheus' text format.
+
+Names are Kafka's, by rule. The metric `kafka.log:type=LogCleaner,name=max-compaction-delay-secs` is the sample
+`kafka_log_logcleaner_max_compaction_delay_secs`: domain, type and name in lower case, everything that is no letter or
+digit an underscore; further properties (`topic=`, `partition=`, `request=`) become labels. A rate, `...PerSec`, becomes
+the counter under it, `..._total`. As in Kafka, what is counted per topic is also told without one, for the broker.
+"""
+
+import re
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from ..protocol.api_keys import API_NAMES
+from .groups.group_states import GroupState
+from .metrics import Metrics, RequestMetrics
+from .network.socket_server import Server
+from .services import Services
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
+
+
+class MeasuredBroker(Protocol):
+    """A broker whose metrics are rendered."""
+
+    services: Services
+    server: Server
+
+
+def metrics_text(broker: MeasuredBroker) -> str:
+    """All metrics of a broker in Prometheus' text format. To be called on its loop."""
+    from prometheus_client.exposition import generate_latest  # here, because its import costs more than a start
+
+    return generate_latest(_Snapshot(broker)).decode()
+
+
+class _Snapshot:
+    """What prometheus_client renders: an object that can be collected."""
+
+    def __init__(self, broker: MeasuredBroker) -> None:
+        self._services, self._server = broker.services, broker.server
+
+    def collect(self) -> "Iterator[Metric]":
+        from .replication.replication_metrics import replication_readings  # nobody needs it before
+
+        yield from _traffic(self._services.metrics)
+        yield from _requests(self._services.metrics)
+        yield from _logs(self._services)
+        yield from _cleaner(self._services)
+        yield from _groups(self._services)
+        yield from _transactions(self._services)
+        yield from _broker_state(self._services, self._server)
+        for reading in replication_readings(self._services.replica_manager):
+            yield _metric(reading.mbean, reading.about, [_Sample(reading.value, reading.labels)])
+
+
+class _Sample(NamedTuple):
+    value: float
+    labels: dict[str, str]
+    suffix: str = ""
+
+
+def name_of(mbean: str) -> str:
+    """The Prometheus name of a metric of Kafka's, given as `domain:type=...,name=...`, by the rule above."""
+    domain, _, properties = mbean.partition(":")
+    parts = [domain, *(item.partition("=")[2] for item in properties.split(","))]
+    name = re.sub("[^a-z0-9]", "_", "_".join(parts).lower())
+    return f"{name.removesuffix('persec')}_total" if name.endswith("persec") else name
+
+
+def _metric(mbean: str, about: str, samples: Iterable[_Sample], kind: str = "") -> "Metric":
+    """A family of samples; its kind follows from the name unless given."""
+    from prometheus_client import Metric
+
+    name = name_of(mbean)
+    kind = kind or ("counter" if name.endswith("_total") else "gauge")
+    metric = Metric(name.removesuffix("_total"), about, kind)
+    for sample in samples:
+        metric.add_sample(name + sample.suffix, sample.labels, sample.value)
+    return metric
+
+
+_TRAFFIC = (
+    ("MessagesInPerSec", "messages_in", "Records appended."),
+    ("BytesInPerSec", "bytes_in", "Bytes of batches received from producers, as sent."),
+    ("BytesOutPerSec", "bytes_out", "Bytes of batches sent to consumers."),
+    ("TotalProduceRequestsPerSec", "produce_requests", "Appends to partitions."),
+    ("TotalFetchRequestsPerSec", "fetch_requests", "Reads of partitions."),
+)
+
+
+def _traffic(metrics: Metrics) -> "Iterator[Metric]":
+    total = metrics.total()
+    for name, attribute, about in _TRAFFIC:
+        samples = [_Sample(getattr(total, attribute), {})]
+        samples += [_Sample(getattr(counted, attribute), {"topic": topic}) for topic, counted in metrics.topics.items()]
+        yield _metric(f"kafka.server:type=BrokerTopicMetrics,name={name}", about, samples)
+
+
+def _requests(metrics: Metrics) -> "Iterator[Metric]":
+    by_name = {API_NAMES.get(api_key, str(api_key)): counted for api_key, counted in metrics.requests.items()}
+    yield _metric(
+        "kafka.network:type=RequestMetrics,name=RequestsPerSec",
+        "Requests answered.",
+        [_Sample(counted.count, {"request": name}) for name, counted in by_name.items()],
+    )
+    yield _metric(
+        "kafka.network:type=RequestMetrics,name=ErrorsPerSec",
+        "Requests that were answered with an error as a whole.",
+        [
+            _Sample(count, {"request": name, "error": error})
+            for name, counted in by_name.items()
+            for error, count in counted.errors.items()
+        ],
+    )
+    yield _metric(
+        "kafka.network:type=RequestMetrics,name=TotalTimeMs",
+        "Milliseconds from a request to its answer, waiting included.",
+        [sample for name, counted in by_name.items() for sample in _histogram(name, counted)],
+        kind="histogram",
+    )
+
+
+def _histogram(name: str, counted: RequestMetrics) -> Iterator[_Sample]:
+    below = 0
+    for bucket, count in enumerate(counted.buckets[:-1]):
+        below += count
+        yield _Sample(below, {"request": name, "le": repr(2**bucket / 1000)}, "_bucket")
+    yield _Sample(counted.count, {"request": name, "le": "+Inf"}, "_bucket")
+    yield _Sample(counted.count, {"request": name}, "_count")
+    yield _Sample(counted.seconds * 1000, {"request": name}, "_sum")
+
+
+def _logs(services: Services) -> "Iterator[Metric]":
+    logs = [
+        (log, {"topic": name, "partition": str(number)}) for (name, number), log in sorted(services.logs.logs.items())
+    ]
+    for name, about, values in (
+        ("Size", "Bytes of the log's segments.", [log.size_bytes for log, _ in logs]),
+        ("LogStartOffset", "The first offset that readers may have.", [log.log_start_offset for log, _ in logs]),
+        ("LogEndOffset", "The offset of the next record.", [log.log_end_offset for log, _ in logs]),
+        ("NumLogSegments", "Segments of the log.", [len(log.segments) for log, _ in logs]),
+    ):
+        yield _metric(f"kafka.log:type=Log,name={name}", about, map(_Sample, values, (labels for _, labels in logs)))
+
+
+def _cleaner(services: Services) -> "Iterator[Metric]":
+    """As they are now; in Apache Kafka most are as the cleaner found them when it last looked."""
+    yield from _cleaner_passes(services)
+    yield from _cleaner_manager(services)
+
+
+def _cleaner_passes(services: Services) -> "Iterator[Metric]":
+    cleaner = services.cleaner
+    passes, standing = cleaner.schedule.last_passes, cleaner.standing()
+    for name, about, value in (
+        (
+            "max-compaction-delay-secs",
+            "For how long the record that waits longest has waited for compaction beyond max.compaction.lag.ms.",
+            standing.max_compaction_delay_secs,
+        ),
+        (
+            "max-buffer-utilization-percent",
+            "How full the map of keys was, in the last pass of each thread.",
+            passes.max_buffer_utilization_percent,
+        ),
+        (
+            "cleaner-recopy-percent",
+            "Of the bytes that these passes have read, those they wrote again.",
+            passes.recopy_percent,
+        ),
+        (
+            "max-clean-time-secs",
+            "How long the longest of them took.",
+            passes.max_clean_time_secs,
+        ),
+        (
+            "DeadThreadCount",
+            "Threads of the cleaner that an error has ended; they begin again with its next look.",
+            cleaner.dead_threads,
+        ),
+    ):
+        yield _metric(f"kafka.log:type=LogCleaner,name={name}", about, [_Sample(value, {})])
+
+
+def _cleaner_manager(services: Services) -> "Iterator[Metric]":
+    cleaner = services.cleaner
+    standing = cleaner.standing()
+    directory = {"logDirectory": services.logs.directory}
+    for name, about, value, labels in (
+        (
+            "max-dirty-percent",
+            "The share of the dirtiest log that is not cleaned.",
+            standing.max_dirty_percent,
+            {},
+        ),
+        (
+            "uncleanable-partitions-count",
+            "Partitions whose cleaning has failed; they are left alone until the broker starts again.",
+            standing.uncleanable_partitions,
+            directory,
+        ),
+        (
+            "uncleanable-bytes",
+            "Bytes of them that could be cleaned.",
+            standing.uncleanable_bytes,
+            directory,
+        ),
+        (
+            "time-since-last-run-ms",
+            "Since the cleaner last looked for something to clean: when something had changed, or fell due.",
+            services.clock.now_ms() - cleaner.last_look_ms,
+            {},
+        ),
+    ):
+        yield _metric(f"kafka.log:type=LogCleanerManager,name={name}", about, [_Sample(value, labels)])
+
+
+_GROUPS = (
+    (GroupState.PREPARING_REBALANCE, "Groups whose members are joining."),
+    (GroupState.COMPLETING_REBALANCE, "Groups that wait for their leader's assignment."),
+    (GroupState.STABLE, "Groups whose members have their assignment."),
+    (GroupState.DEAD, "Groups that are being removed."),
+    (GroupState.EMPTY, "Groups without members."),
+)
+
+
+def _groups(services: Services) -> "Iterator[Metric]":
+    groups = services.groups.groups.values()
+    states = Counter(group.state for group in groups)
+    manager = "kafka.coordinator.group:type=GroupMetadataManager"
+    yield _metric(f"{manager},name=NumGroups", "Groups that this broker coordinates.", [_Sample(len(groups), {})])
+    for state, about in _GROUPS:
+        yield _metric(f"{manager},name=NumGroups{state.value}", about, [_Sample(states[state], {})])
+    offsets = sum(len(group.offsets) for group in groups)
+    yield _metric(f"{manager},name=NumOffsets", "Committed offsets of these groups.", [_Sample(offsets, {})])
+    yield _metric(
+        "kafka.server:type=group-coordinator-metrics,name=group-completed-rebalance-count",
+        "Generations that got their assignment.",
+        [_Sample(services.groups.completed_rebalances, {})],
+    )
+
+
+_LATE_BY_MS = 300_000
+"""A transaction in a log is late so long after the longest time-out there may be: nobody is going to end it."""
+
+
+def _transactions(services: Services) -> "Iterator[Metric]":
+    now_ms, liveness_ms = services.clock.now_ms(), services.clock.liveness_ms()
+    late_before_ms = now_ms - services.config.current.transaction_max_timeout_ms - _LATE_BY_MS
+    late = sum(log.producers.has_transaction_since(late_before_ms) for log in services.logs.logs.values())
+    began = [transaction.began_ms for transaction in services.transactions.open_transactions()]
+    for mbean, about, value in (
+        ("kafka.server:type=ReplicaManager,name=PartitionsWithLateTransactionsCount", "Some hang.", late),
+        (
+            "kafka.coordinator.transaction:type=TransactionMarkerChannelManager,name=UnknownDestinationQueueSize",
+            "Decided transactions whose markers wait.",
+            len(services.transactions.markers),
+        ),
+        (
+            "kmini:type=transactions,name=transactional_ids",
+            "Coordinated here.",
+            len(services.transactions.transactions),
+        ),
+        ("kmini:type=transactions,name=open", "Begun, and neither committed nor aborted.", len(began)),
+        (
+            "kmini:type=transactions,name=oldest_open_seconds",
+            "How long the oldest of them has been open.",
+            (liveness_ms - min(began, default=liveness_ms)) / 1000,
+        ),
+    ):
+        yield _metric(mbean, about, [_Sample(value, {})])
+
+
+def _broker_state(services: Services, server: Server) -> "Iterator[Metric]":
+    topics = services.controller.topics.values()
+    partitions = [state for topic in topics for state in topic.partitions]
+    for mbean, about, value in (
+        ("kafka.controller:type=KafkaController,name=GlobalTopicCount", "Topics of the cluster.", len(topics)),
+        ("kafka.controller:type=KafkaController,name=GlobalPartitionCount", "Their partitions.", len(partitions)),
+        (
+            "kafka.server:type=DelayedOperationPurgatory,name=PurgatorySize",
+            "Requests that wait for something.",
+            len(services.purgatory),
+        ),
+        (
+            "kafka.server:type=FetchSessionCache,name=NumIncrementalFetchSessions",
+            "Fetch sessions.",
+            len(services.fetch_sessions),
+        ),
+        (
+            "kafka.server:type=FetchSessionCache,name=NumIncrementalFetchPartitionsCached",
+            "Partitions that they remember.",
+            services.fetch_sessions.partition_count,
+        ),
+        (
+            "kafka.server:type=FetchSessionCache,name=IncrementalFetchSessionEvictionsPerSec",
+            "Sessions pushed out for others.",
+            services.fetch_sessions.evictions,
+        ),
+        (
+            "kmini:name=uptime_seconds",
+            "Seconds since the broker was made.",
+            time.monotonic() - services.metrics.started,
+        ),
+    ):
+        yield _metric(mbean, about, [_Sample(value, {})])
+    yield _metric("kafka.server:type=socket-server-metrics,name=connection-count", "Connections.", _connections(server))
+
+
+def _connections(server: Server) -> Sequence[_Sample]:
+    names = [connection.listener.name for connection in server.connections]
+    return [_Sample(names.count(listener.name), {"listener": listener.name}) for listener in server.listeners]
