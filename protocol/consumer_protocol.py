@@ -1,9 +1,8 @@
-"""What consumers tell each other through the classic group protocol, in the bytes of JoinGroup and SyncGroup.
+"""The consumer protocol: subscriptions and assignments, in the bytes of JoinGroup and SyncGroup.
 
-The coordinator passes these bytes on unread. Whoever does want to read them (which topics a member subscribes to, which
-partitions it has) uses `read_subscription`, `read_assignment` and `subscribed_topics`. A version in front says how to
-read on; of a newer version than ours the part that we know is read, as Kafka does, because versions only ever add at
-the end.
+Consumers exchange them through the classic group protocol, and the coordinator does not read them. `read_subscription`,
+`read_assignment` and `subscribed_topics` say which topics a member subscribes to and which partitions it has. The bytes
+begin with a version. Newer versions only add fields at the end, so their known part is read, as Kafka does.
 """
 
 from .errors import MalformedMessage
@@ -11,13 +10,14 @@ from .primitives import Array, Int32, NullableBytes, NullableString, String
 from .schema import Message, Struct, field
 
 PROTOCOL_TYPE = "consumer"
-"""The protocol type of the groups whose members speak so."""
+"""The protocol type of groups of consumers."""
 
 VERSION_BYTES = 2
+"""Bytes of the version in front of a subscription or assignment."""
 
 
 class ConsumerProtocolSubscription(Message, versions="0-3"):
-    """What a member wants; the metadata of each of its protocols in JoinGroup.
+    """The subscription of a member: the metadata of each of its protocols in JoinGroup.
 
     - v1: owned_partitions, for cooperative assignors (KIP-429). v2: generation_id (KIP-792). v3: rack_id (KIP-881).
     """
@@ -30,25 +30,25 @@ class ConsumerProtocolSubscription(Message, versions="0-3"):
 
     topics: Array[String]
     user_data: NullableBytes = None
-    """The assignor's own."""
+    """Bytes for the assignor."""
     owned_partitions: Array[TopicPartitions] = field(since=1, default=[])
     generation_id: Int32 = field(since=2, default=-1)
-    """In which it came to own them."""
+    """The generation in which the member got these partitions."""
     rack_id: NullableString = field(since=3, default=None)
 
 
 class SubscribedTopics(Message, versions="0"):
-    """What a subscription of any version begins with."""
+    """The start of a subscription of any version."""
 
     ignores_trailing_bytes = True
     memory_per_byte = 64
-    """The coordinator reads what it has taken and stored already, be it tens of thousands of topics."""
+    """The coordinator has accepted and stored these bytes already, even with tens of thousands of topics."""
 
     topics: Array[String]
 
 
 class ConsumerProtocolAssignment(Message, versions="0-3"):
-    """What a member gets. All versions look the same: v1, v2 and v3 keep step with the subscription."""
+    """The assignment of a member. All versions have the same fields: they keep step with the subscription."""
 
     ignores_trailing_bytes = True
 
@@ -58,27 +58,27 @@ class ConsumerProtocolAssignment(Message, versions="0-3"):
 
     assigned_partitions: Array[TopicPartitions] = field(default=[])
     user_data: NullableBytes = None
-    """The assignor's own."""
+    """Bytes for the assignor."""
 
 
 def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
-    """Raises MalformedMessage if it is none."""
+    """The subscription in these bytes. Raises MalformedMessage if they are none."""
     version = _version(metadata, ConsumerProtocolSubscription.max_version)
     return ConsumerProtocolSubscription.decode(metadata[VERSION_BYTES:], version)
 
 
 def subscribed_topics(metadata: bytes) -> set[str]:
-    """The topics of a subscription, whatever version it says it has; the rest of it may be damaged.
+    """The topics of a subscription of any version; the rest of it may be damaged.
 
-    Raises MalformedMessage if it is none; nobody has to keep to this protocol.
+    Raises MalformedMessage for other bytes, which a member may send: the coordinator does not check them.
     """
     return set(SubscribedTopics.decode(metadata[VERSION_BYTES:], 0).topics)
 
 
 def read_assignment(assignment: bytes) -> ConsumerProtocolAssignment:
-    """No bytes at all, which is what a member without partitions may have got, are an empty assignment.
+    """The assignment in these bytes. No bytes are an empty one, which a member without partitions may get.
 
-    Raises MalformedMessage if it is none.
+    Raises MalformedMessage if they are none.
     """
     if not assignment:
         return ConsumerProtocolAssignment()

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from .schema import Field, Message, Struct, Type
 
 SMALL_MESSAGE_MEMORY = 512 * 1024
-"""What any message may take, however small it came. (Topics with short names and nothing else said of them take twenty
-times their bytes: an honest client may well create a thousand.)"""
+"""Bytes of memory that a message of any size may take. (Topics with short names and no other fields take twenty times
+their bytes on the wire, and an honest client may create a thousand.)"""
 
 MAX_OBJECTS_PER_BYTE = 256 * 1024
-"""Times `memory_per_byte`: what the objects of a message may take at most, contents of strings and bytes aside. That is
-enough for ten thousand partitions, and keeps other connections waiting for some tens of milliseconds at the worst."""
+"""Times `memory_per_byte`: bytes that the objects of a message may take at most, without the contents of strings and
+bytes. That is enough for ten thousand partitions, and delays other connections by some tens of milliseconds at most."""
 
 TAG_CHARGE = 64
-"""Nothing is kept of an unknown tag; the charge is for the time that it takes to skip it."""
+"""Bytes charged for an unknown tag. It is not kept; the charge stands for the time to skip it."""
 
 
 class DecoderSource(FunctionSource):
@@ -218,7 +218,7 @@ class DecoderSource(FunctionSource):
 
 
 def memory_budget(size: int, memory_per_byte: int) -> int:
-    """What the objects of a message of `size` bytes may take, contents of strings and bytes not counted."""
+    """Bytes that the objects of a message of `size` bytes may take, without the contents of strings and bytes."""
     budget = max(SMALL_MESSAGE_MEMORY, size * memory_per_byte) - size
     return min(budget, memory_per_byte * MAX_OBJECTS_PER_BYTE)
 
@@ -230,7 +230,7 @@ def _long_length(data: bytes | memoryview, position: int) -> tuple[int, int]:
 
 
 def _memory_of(type_: Type, version: int) -> int:
-    """What a value takes at least, whatever it holds."""
+    """Bytes that a value takes at least."""
     if type_.struct is not None:
         return _memory_of_struct(type_.struct, version)
     assert type_.wire is not None

@@ -1,7 +1,7 @@
-"""Says which value of a message could not be encoded.
+"""Finds the value of a message that could not be encoded.
 
-The encoders do not check: they write, and what does not fit fails somewhere below. Only then is the message walked,
-field by field, to find out where.
+The encoders do not check values: a wrong one fails in the call that writes it. Only then `explain` walks the message
+field by field to find it.
 """
 
 from __future__ import annotations

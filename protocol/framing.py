@@ -1,30 +1,30 @@
 """Bytes to requests, responses to bytes: one connection, without its socket.
 
-On the wire every message is a frame: its size as an int32, a header, a body. The shell around a `ServerConnection`
-moves bytes; all that there is to know about frames is here:
+On the wire every message is a frame: its size as an int32, a header, a body. The caller of a `ServerConnection` moves
+bytes; this module knows all about frames:
 
-    buffer = connection.get_buffer()            a place for what the socket has
-    connection.buffer_updated(count)            so much has come
+    buffer = connection.get_buffer()            free space for bytes of the socket
+    connection.buffer_updated(count)            the number of bytes that arrived in it
     while (frame := connection.next_frame()) is not NEED_DATA:
-        ...                                     frame.header says what is asked, frame.body holds it
+        ...                                     frame.header names the API, frame.body is the request
         for buffer in connection.response(frame.header.correlation_id, ...):
-            ...                                 to be sent
+            ...                                 send it
         frame.release()
 
 Theory of operation
 -------------------
-Frames are read in place. All of a connection's input lies in one buffer, in the order of arrival:
+Frames are read in place. All input of a connection is in one buffer, in the order of arrival:
 
-    | consumed | the frame handed out | complete frames | begin of a frame | free |
+    | consumed | the frame handed out | complete frames | start of a frame | free |
                                       ^ start                              ^ end
 
-One frame is out at a time, as Kafka serves one request of a connection after the other. Its body is a view of these
-bytes, and they stay where they are until it is released: record batches go from here to the log without being copied.
-Where bytes must move to make room while a frame is out, they move to another buffer, and the frame keeps the old one.
+One frame is handed out at a time, as Kafka serves the requests of a connection one by one. The body of the frame is a
+view of the buffer, and its bytes stay in place until the frame is released: record batches reach the log without a
+copy. If bytes must move to make room meanwhile, they move to another buffer, and the frame keeps the old one.
 
-A size is a claim, not a fact. A frame's size is checked as soon as its four bytes are there, and reserves nothing: the
-buffer doubles as bytes arrive, and ends at most one read behind the frame. So an announcement costs its sender as much
-as it costs us, and an idle connection holds nothing above what its last requests needed.
+A frame's size is a claim. It is checked as soon as its four bytes have arrived, and it reserves nothing: the buffer
+doubles as bytes arrive, and ends at most one read behind the frame. A large size therefore costs the peer as much as it
+costs the broker, and an idle connection holds no more memory than its last requests needed.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ from .primitives import Buffer
 from .schema import Request, Response
 
 READ_BYTES = 16 * 1024
-"""The size of a fresh buffer: an ordinary request, or a read's worth of a large one."""
+"""Bytes of a new buffer, and of one read of a large frame."""
 
 SCARCE_BYTES = 4 * 1024
-"""With less free space than this it pays to move what is there to the front."""
+"""Bytes of free space below which pending bytes move to the front of the buffer."""
 
 KEPT_BYTES = 1024 * 1024 + 2 * READ_BYTES
-"""A buffer up to this size is kept for the next request; a larger one is dropped as soon as it is empty. Producers send
-up to 1 MiB if they are not told otherwise."""
+"""Bytes up to which a connection keeps its buffer for the next request; it drops a larger one as soon as that is empty.
+Producers send up to 1 MiB by default."""
 
 SMALL_FRAMES_BEFORE_SHRINKING = 32
-"""Consecutive frames of less than a quarter of the buffer after which a smaller one will do."""
+"""Consecutive frames of less than a quarter of the buffer after which the connection takes a smaller one."""
 
 COPIED_BYTES = 8 * 1024
-"""Parts of a response below this size are joined; larger ones are sent from where they are."""
+"""Bytes below which parts of a response are joined; larger parts are sent without a copy."""
 
 _SIZE = struct.Struct(">i")
 
@@ -71,13 +71,13 @@ class _NeedData(Enum):
 
 
 NEED_DATA: Final[Literal[_NeedData.NEED_DATA]] = _NeedData.NEED_DATA
-"""Instead of a frame: what has arrived so far is not a whole one."""
+"""Returned in place of a frame until a whole one has arrived."""
 
 
 class FrameReader:
-    """Bytes in, frames out: what both ends of a connection have in common.
+    """Makes frames of bytes, at both ends of a connection.
 
-    Between `get_buffer` and `buffer_updated` nothing else may be called.
+    No other method may be called between `get_buffer` and `buffer_updated`.
     """
 
     def __init__(self, max_frame_bytes: int) -> None:
@@ -85,36 +85,36 @@ class FrameReader:
         self._buffer = bytearray()
         self._view = memoryview(self._buffer)
         self._start = 0
-        """Where the first frame begins that was not handed out yet."""
+        """Where the first frame begins that is not handed out yet."""
         self._end = 0
-        """Where the bytes end that have arrived."""
+        """Where the bytes that have arrived end."""
         self._is_held = False
-        """Whether a frame is handed out…"""
+        """Whether a frame is handed out."""
         self._is_held_here = False
-        """…and lies in the present buffer."""
+        """Whether a frame is handed out that is in the present buffer."""
         self._small_frames = 0
 
     def allow(self, max_frame_bytes: int) -> None:
-        """Let frames be so large from now on: those of a peer that has said who it is."""
+        """Allow frames of `max_frame_bytes` from now on: the peer has authenticated."""
         self._max_frame_bytes = max_frame_bytes
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes that have arrived and are not part of a frame handed out: what a peer has sent ahead."""
+        """Bytes that the peer has sent ahead: they have arrived and are in no frame handed out."""
         return self._end - self._start
 
     def get_buffer(self) -> memoryview:
-        """Free space for what arrives next; never empty, and good until `buffer_updated`."""
+        """Free space for the next bytes; never empty, valid until `buffer_updated`."""
         if len(self._buffer) - self._end < SCARCE_BYTES:
             self._make_room()
         return self._view[self._end :]
 
     def buffer_updated(self, count: int) -> None:
-        """The first `count` bytes of the free space are filled."""
+        """Note that the first `count` bytes of the free space are filled."""
         self._end += count
 
     def _copy(self, data: Buffer) -> None:
-        """`get_buffer` and `buffer_updated` in one, for input that is in another buffer already."""
+        """Take bytes that are in another buffer, in place of `get_buffer` and `buffer_updated`."""
         rest = memoryview(data)
         while rest:
             free = self.get_buffer()
@@ -124,12 +124,12 @@ class FrameReader:
             rest = rest[count:]
 
     def trim(self) -> None:
-        """Give the memory back: for the shell to call when nothing has come for a while."""
+        """Free the buffer if it is empty: the caller does so when a connection is idle."""
         if self._start == self._end and not self._is_held_here:
             self._use(bytearray())
 
     def _next_content(self) -> memoryview | None:
-        """Hand out the next frame without its size, if it is complete. It is checked however little of it is there."""
+        """Hand out the next frame without its size, if it is complete. An incomplete one has its size checked."""
         if self._is_held:
             raise RuntimeError("the last frame was not released")
         start, end = self._start, self._end
@@ -150,7 +150,7 @@ class FrameReader:
         return self._view[begin:stop]
 
     def _release(self) -> None:
-        """The frame handed out is done with: its bytes may be overwritten."""
+        """Take the frame back: its bytes may be overwritten."""
         self._is_held = self._is_held_here = False
         if self._start < self._end:
             return
@@ -160,11 +160,11 @@ class FrameReader:
             self._use(bytearray())
 
     def _make_room(self) -> None:
-        """See to it that there is free space: by moving what is pending to the front, or to a larger buffer."""
+        """Make free space: move the pending bytes to the front of the buffer, or to a larger one."""
         pending = self._end - self._start
         capacity = self._capacity_for(pending)
         if self._is_held_here or capacity > len(self._buffer):
-            if self._end == len(self._buffer):  # scarce is enough, if moving is dear
+            if self._end == len(self._buffer):  # a copy to a larger buffer waits until no space is left
                 larger = bytearray(capacity)
                 larger[:pending] = self._view[self._start : self._end]
                 self._use(larger)
@@ -174,16 +174,16 @@ class FrameReader:
             self._start, self._end = 0, pending
 
     def _capacity_for(self, pending: int) -> int:
-        """How large a buffer the pending bytes deserve: twice as large, but at most one read behind the frame."""
+        """Bytes of a buffer for the pending bytes: twice as many, but at most one read behind the frame."""
         if pending < _SIZE.size:
             return READ_BYTES
         frame: int = _SIZE.size + _SIZE.unpack_from(self._buffer, self._start)[0]
         if not pending < frame <= _SIZE.size + self._max_frame_bytes:
-            return pending + READ_BYTES  # whole frames are pending, or what cannot be one
+            return pending + READ_BYTES  # whole frames are pending, or a size that no frame has
         return max(READ_BYTES, min(2 * pending, frame + READ_BYTES))
 
     def _use(self, buffer: bytearray) -> None:
-        """Leave the present buffer, which lives on for as long as somebody has a view of it."""
+        """Replace the buffer; the old one lives as long as a view of it."""
         self._buffer, self._view = buffer, memoryview(buffer)
         self._start = self._end = 0
         self._is_held_here = False
@@ -191,10 +191,10 @@ class FrameReader:
 
 
 class Frame:
-    """A request as it came: its header, and the bytes of its body.
+    """A request as it arrived: its header, and the bytes of its body.
 
-    `body` is writable, and belongs to whoever holds the frame until `release`: from then on the connection overwrites
-    it. Releasing twice does no harm.
+    `body` is writable and belongs to the holder of the frame until `release`; then the connection overwrites it. A
+    second release has no effect.
     """
 
     __slots__ = ("_reader", "body", "header")
@@ -205,21 +205,21 @@ class Frame:
         self._reader: FrameReader | None = reader
 
     def release(self) -> None:
-        """Be done with the request: the next one may be asked for."""
+        """Give the body back; `next_frame` may be called again."""
         if self._reader is not None:
             self._reader._release()
             self._reader = None
 
 
 class ServerConnection(FrameReader):
-    """The broker's end: requests come in, responses go out."""
+    """The broker's end of a connection: it reads requests and writes responses."""
 
     def next_frame(self) -> Frame | Literal[_NeedData.NEED_DATA]:
         """The next request, or NEED_DATA. The one before must have been released.
 
-        MalformedMessage means that the peer does not speak the protocol, FrameTooLarge that it says too much at once:
-        there is nothing to answer, and no way to find the next request. A request that we do not serve is handed out
-        like any other, as far as its header can be understood.
+        Raises MalformedMessage if the peer does not speak the protocol, and FrameTooLarge if its frame is too large.
+        After either no next request can be found, so the caller closes the connection. A request of an unknown API or
+        version is handed out like any other, with as much of its header as could be read.
         """
         content = self._next_content()
         if content is None:
@@ -231,7 +231,7 @@ class ServerConnection(FrameReader):
         return Frame(header, content[position:], self)
 
     def next_token(self) -> bytes | Literal[_NeedData.NEED_DATA]:
-        """The next frame as bare bytes, without a header: what SASL sends after a SaslHandshake of version 0."""
+        """The next frame without a header, or NEED_DATA: what SASL sends after a SaslHandshake of version 0."""
         content = self._next_content()
         if content is None:
             return NEED_DATA
@@ -240,16 +240,16 @@ class ServerConnection(FrameReader):
         return token
 
     def receive_data(self, data: Buffer) -> None:
-        """`get_buffer` and `buffer_updated` in one, for input that is in another buffer already."""
+        """Take bytes that are in another buffer, in place of `get_buffer` and `buffer_updated`."""
         self._copy(data)
 
     def response(self, correlation_id: int, header_version: int, parts: Iterable[Buffer]) -> list[Buffer]:
-        """A response as buffers to be sent in this order; large parts are passed on, not copied."""
+        """A response as buffers to send in this order; large parts are not copied."""
         return frame_of(encode_response_header(correlation_id, header_version), parts)
 
 
 class ClientConnection(FrameReader):
-    """The client's end: requests go out, responses come in, in the same order."""
+    """The client's end of a connection: responses arrive in the order of the requests."""
 
     def __init__(self, client_id: str | None, *, max_frame_bytes: int) -> None:
         super().__init__(max_frame_bytes)
@@ -259,7 +259,7 @@ class ClientConnection(FrameReader):
         """Correlation id, class and version of the responses that are due."""
 
     def request(self, request: Request, version: int, *, expects_answer: bool = True) -> list[Buffer]:
-        """A request as buffers to be sent in this order. Produce with acks 0 is the one that expects no answer."""
+        """A request as buffers to send in this order. Only Produce with acks 0 expects no answer."""
         correlation_id = self._next_correlation_id
         header = RequestHeader(request.api_key, version, correlation_id, self._client_id)
         buffers = frame_of(header.encode(request.header_version(version)), request.encode(version))
@@ -269,9 +269,9 @@ class ClientConnection(FrameReader):
         return buffers
 
     def receive_data(self, data: Buffer) -> Iterator[Response]:
-        """The responses that `data` completes, one for each request in turn. What they hold is the caller's to keep.
+        """The responses that `data` completes, in the order of the requests. They stay valid.
 
-        MalformedMessage means that the peer is no broker, or answers what was not asked.
+        Raises MalformedMessage if the peer is no broker, or answers another request than the next one.
         """
         self._copy(data)
         while (content := self._next_content()) is not None:
@@ -291,7 +291,7 @@ class ClientConnection(FrameReader):
 
 
 def frame_of(header: Buffer, parts: Iterable[Buffer]) -> list[Buffer]:
-    """Size, header and parts as few buffers."""
+    """The size, the header and the parts of a frame, in few buffers."""
     joined = bytearray(_SIZE.size)
     joined += header
     buffers: list[Buffer] = [joined]
@@ -313,10 +313,10 @@ _FLEXIBLE_FROM = {api_key: request.flexible_from for api_key, request in REQUEST
 
 
 def _beginning_of_header(content: memoryview, error: MalformedMessage) -> RequestHeader:
-    """What can be said of a request whose header cannot be read to its end.
+    """The start of a request's header that cannot be read to its end.
 
-    That is `error` if we know the version of the request. Otherwise the beginning will do: an ApiVersions request of
-    any version must be answered (KIP-511), and of others the log can say what came.
+    Raises `error` if the broker serves the version of the request. For other versions the start is enough: ApiVersions
+    is answered in any version (KIP-511), and the log names the other requests.
     """
     header = read_header_start(content)
     request = REQUESTS.get(header.api_key)

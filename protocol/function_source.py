@@ -16,7 +16,7 @@ MAX_LINE = 110
 
 
 class FunctionSource:
-    """Its lines, the names that it uses, and the run of fixed-size values that still waits to become one line."""
+    """The lines of a function, the names that it uses, and the run of fixed-size values that will become one line."""
 
     def __init__(self, cls: type[Message], version: int, verb: str, parameter: str, variables: Sequence[str]) -> None:
         self.version = version
@@ -24,9 +24,9 @@ class FunctionSource:
         self.name = f"{verb}_{cls.__name__}_v{version}"
         self.namespace: dict[str, Any] = {"MalformedMessage": MalformedMessage}
         self.run: list[str] = []
-        """Expressions of neighbouring values…"""
+        """Expressions of neighbouring values of fixed size."""
         self.codes = ""
-        """…and their letters for `struct`."""
+        """The letters of these values for `struct`."""
         self._lines = [f"def {self.name}({parameter}):"]
         self._depth = 1
         self._loops = 0
@@ -75,7 +75,7 @@ class FunctionSource:
         self.line(closing)
 
     def variable(self, wish: str) -> str:
-        """A name that nothing else has here; `wish` if possible."""
+        """A new name; `wish` if that is free."""
         name, n = wish, 1
         while name in self._variables or name in self.namespace:
             n += 1
@@ -100,7 +100,7 @@ class FunctionSource:
 
 
 def holds_records(cls: type[Struct], version: int) -> bool:
-    """Whether the struct has record batches somewhere, in this version."""
+    """Whether the struct, or one inside it, has record batches in this version."""
     for field in cls.__fields__:
         held = field.type.element or field.type
         if not field.exists_in(version):
@@ -114,5 +114,5 @@ def holds_records(cls: type[Struct], version: int) -> bool:
 
 
 def singular(name: str) -> str:
-    """What to call one of `name`."""
+    """The singular of a plural `name`."""
     return name[:-1] if name.endswith("s") else f"{name}_item"

@@ -1,9 +1,9 @@
-"""The records of `__cluster_metadata`: what a cluster of Apache Kafka in KRaft mode agrees on (KIP-500, KIP-631).
+"""The records of `__cluster_metadata`, the log of an Apache Kafka cluster in KRaft mode (KIP-500, KIP-631).
 
-They are no requests: they stand in Kafka's metadata log and in its snapshots, each as the value of a record, behind a
-frame that says which it is. Here are those that a cluster begins with. All are flexible from version 0 on.
+Each is the value of a record in Kafka's metadata log and its snapshots, behind a frame that says which type it is. This
+module has those that a new cluster begins with. All are flexible from version 0 on.
 
-And the control records of the quorum itself, which have no frame: what they are stands in their key (`ControlType`).
+The control records of the quorum have no frame: their key says their type (`ControlType`).
 """
 
 from typing import ClassVar
@@ -30,13 +30,14 @@ from .primitives import (
 from .schema import Message, Struct, field
 
 FRAME_VERSION = 1
+"""The only version of the frame."""
 
 
 class MetadataRecord(Message):
     """A record of the metadata log. `class XRecord(MetadataRecord, record_type=2, versions="0")`."""
 
     record_type: ClassVar[int]
-    """Kafka's number of it."""
+    """Kafka's number of the type."""
 
     def __init_subclass__(cls, record_type: int, versions: str) -> None:
         super().__init_subclass__(versions, flexible="0+")
@@ -50,7 +51,7 @@ class MetadataRecord(Message):
 
 
 class RegisterBrokerRecord(MetadataRecord, record_type=0, versions="0-4"):
-    """A broker has told the controller of itself.
+    """A broker has registered with the controller.
 
     - v1: controlled shutdown (KIP-841). v2: migration from ZooKeeper (KIP-866). v3: log directories (KIP-858).
       v4: those that take no new partitions (KIP-1066).
@@ -70,28 +71,28 @@ class RegisterBrokerRecord(MetadataRecord, record_type=0, versions="0-4"):
     broker_id: Int32
     is_migrating_zk_broker: Boolean = field(since=2, default=False)
     incarnation_id: Uuid
-    """Another one each time that the broker starts."""
+    """A new id for each start of the broker."""
     broker_epoch: Int64
-    """Of the registration: where it stands in the log."""
+    """The offset of the registration in the log."""
     end_points: Array[Endpoint]
     features: Array[Feature]
     rack: NullableString = None
     fenced: Boolean = True
-    """Whether clients are not told of it."""
+    """Whether the broker is fenced: metadata for clients leaves it out."""
     in_controlled_shutdown: Boolean = field(since=1, default=False)
     log_dirs: Array[Uuid] = field(since=3, default=[], tag=0)
     cordoned_log_dirs: NullableArray[Uuid] = field(since=4, default=None, tag=1)
 
 
 class TopicRecord(MetadataRecord, record_type=2, versions="0"):
-    """A topic. Before the partitions of it."""
+    """A topic. It comes before its partitions."""
 
     name: String
     topic_id: Uuid
 
 
 class PartitionRecord(MetadataRecord, record_type=3, versions="0-2"):
-    """A partition, with those who hold it.
+    """A partition and its replicas.
 
     - v1: the directories of the replicas (KIP-858). v2: eligible leader replicas (KIP-966).
     """
@@ -104,9 +105,9 @@ class PartitionRecord(MetadataRecord, record_type=3, versions="0-2"):
     removing_replicas: Array[Int32] = field(default=[])
     adding_replicas: Array[Int32] = field(default=[])
     leader: Int32
-    """-1: none."""
+    """-1 without a leader."""
     leader_recovery_state: Int8 = field(default=0, tag=0)
-    """1 after an unclean election, until the leader has looked through its log."""
+    """1 after an unclean election, until the leader has recovered its log."""
     leader_epoch: Int32
     partition_epoch: Int32
     directories: Array[Uuid] = field(since=1, default=[])
@@ -119,20 +120,20 @@ class ConfigRecord(MetadataRecord, record_type=4, versions="0"):
     """A setting of a resource."""
 
     resource_type: Int8
-    """As in DescribeConfigs."""
+    """The number of the type in DescribeConfigs."""
     resource_name: String
     """A topic; a node id, or empty for all brokers."""
     name: String
     value: NullableString
-    """Null takes the setting away."""
+    """Null removes the setting."""
 
 
 class UserScramCredentialRecord(MetadataRecord, record_type=11, versions="0"):
-    """What is kept of a user's password (KIP-900)."""
+    """The SCRAM credential of a user (KIP-900)."""
 
     name: String
     mechanism: Int8
-    """As in AlterUserScramCredentials."""
+    """The number of the mechanism in AlterUserScramCredentials."""
     salt: Bytes
     stored_key: Bytes
     server_key: Bytes
@@ -152,7 +153,7 @@ class ClientQuotaRecord(MetadataRecord, record_type=14, versions="0"):
     class Entity(Struct):
         entity_type: String
         entity_name: NullableString
-        """Null: the default of the type."""
+        """Null is the default of the type."""
 
     entity: Array[Entity]
     key: String
@@ -161,12 +162,12 @@ class ClientQuotaRecord(MetadataRecord, record_type=14, versions="0"):
 
 
 class ProducerIdsRecord(MetadataRecord, record_type=15, versions="0"):
-    """A broker was given a block of producer ids (KIP-730)."""
+    """A broker got a block of producer ids (KIP-730)."""
 
     broker_id: Int32
     broker_epoch: Int64
     next_producer_id: Int64
-    """The first one that nobody was given."""
+    """The first producer id that no broker has got."""
 
 
 class AccessControlEntryRecord(MetadataRecord, record_type=18, versions="0"):
@@ -196,12 +197,12 @@ METADATA_RECORDS: dict[int, type[MetadataRecord]] = {
         AccessControlEntryRecord,
     )
 }
-"""By type."""
+"""Record classes by record type."""
 
 
 def decode_framed(value: Buffer) -> MetadataRecord:
-    """The record in a value. MalformedMessage for fields that are not right, ValueError for a frame, type or version
-    that is not known."""
+    """The record in a value. Raises MalformedMessage for malformed fields, ValueError for an unknown frame, type or
+    version."""
     data = memoryview(value)
     try:
         frame_version, position = read_unsigned_varint(data, 0)
@@ -219,24 +220,24 @@ class SnapshotHeader(Message, versions="0", flexible="0+"):
 
     version: Int16 = 0
     last_contained_log_timestamp_ms: Timestamp = 0
-    """Of the last record that the snapshot stands for."""
+    """The timestamp of the last record that the snapshot replaces."""
 
 
 class SnapshotFooter(Message, versions="0", flexible="0+"):
-    """Ends a snapshot: one without it is not whole."""
+    """Ends a snapshot. A snapshot without it is incomplete."""
 
     version: Int16 = 0
 
 
 class KRaftVersion(Message, versions="0", flexible="0+"):
-    """The level of `kraft.version`: with 1 the voters stand in the log and can change (KIP-853)."""
+    """The level of `kraft.version`: with 1 the log names the voters, and they can change (KIP-853)."""
 
     version: Int16 = 0
     kraft_version: Int16
 
 
 class KRaftVoters(Message, versions="0", flexible="0+"):
-    """Who elects the controller, where `kraft.version` is 1."""
+    """The voters that elect the controller; with `kraft.version` 1."""
 
     class Voter(Struct):
         class Endpoint(Struct):

@@ -1,4 +1,4 @@
-"""The types a field can have: what they are in Python and what they are on the wire.
+"""The types that a field can have, in Python and on the wire.
 
 A type is written as an annotation (`offset: Int64`): type checkers see the Python type, the schema finds the wire type
 beside it. Numbers are big-endian. A length is an int16 (strings) or int32, -1 for null; in the flexible versions of a
@@ -14,20 +14,20 @@ from .errors import MalformedMessage
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 MAX_UNKNOWN_TAGS = 64
-"""In one struct; so the count of a section of tagged fields is always a single byte."""
+"""Unknown tags that a struct may have; the count of its tagged fields is then always a single byte."""
 
 
 class WireType(NamedTuple):
-    """How a value stands on the wire, and what decoding it may cost."""
+    """The encoding of a type, and the memory that decoding a value may take."""
 
     name: str
     code: str
     """The `struct` letter of the value or, if its size is not fixed, of its length in versions not flexible."""
     size: int
-    """How many bytes `code` stands for."""
+    """Bytes of `code`."""
     memory: int
-    """What the decoded object takes at most, in bytes as `sys.getsizeof` counts; without the contents of sized types,
-    which take one byte each or are charged for while decoding. 0 for what Python holds one copy of."""
+    """Bytes of the decoded object at most, as `sys.getsizeof` counts, without the contents of sized types: they take
+    one byte each, or decoding charges for them. 0 for objects of which Python has one copy."""
     is_fixed: bool
     is_nullable: bool = False
 

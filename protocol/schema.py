@@ -41,12 +41,12 @@ REQUIRED: Any = object()
 
 
 class Type(NamedTuple):
-    """What an annotation says about a field's values. Either `wire` or `struct` is set."""
+    """The type of a field's values, as its annotation says. Either `wire` or `struct` is set."""
 
     wire: WireType | None
     struct: type[Struct] | None
     element: Type | None
-    """What an array holds."""
+    """The type of an array's elements."""
     is_nullable: bool
 
 
@@ -184,9 +184,9 @@ class Message(Struct):
     flexible_from: ClassVar[int]
     """The first flexible version; above every version if there is none."""
     ignores_trailing_bytes: ClassVar[bool] = False
-    """Whether bytes behind the last field are left alone, instead of being a mistake."""
+    """Whether decoding ignores bytes behind the last field; otherwise they are an error."""
     memory_per_byte: ClassVar[int] = 16
-    """How many times its bytes a decoded message may take, if it is not small."""
+    """Bytes of memory that a decoded message may take for each of its bytes, if it is not small."""
 
     _decoders: ClassVar[dict[int, Callable[[Buffer], Any]]]
     _encoders: ClassVar[dict[int, Callable[[Any], list[Buffer]]]]
@@ -254,7 +254,7 @@ class Message(Struct):
 
 
 class Request(Message):
-    """What a client asks for. `class XRequest(Request, api_key=…, versions="0-2", flexible="2+")`."""
+    """A request of a client. `class XRequest(Request, api_key=…, versions="0-2", flexible="2+")`."""
 
     ignores_trailing_bytes = True
     """As Apache Kafka: librdkafka 2.16 sends three bytes too many with a Metadata v13 for all topics."""
@@ -277,13 +277,13 @@ class Request(Message):
 
 
 class Response(Message):
-    """The answer, in the version of its request. `class XResponse(Response, to=XRequest)`."""
+    """The response to a request, in its version. `class XResponse(Response, to=XRequest)`."""
 
     api_key: ClassVar[int]
     name: ClassVar[str]
     request: ClassVar[type[Request]]
     memory_per_byte = 64
-    """More than for a request: how much is answered follows from what we asked."""
+    """More than for a request: the client knows what it asked for."""
 
     def __init_subclass__(cls, to: type[Request] | None = None) -> None:
         super().__init_subclass__()

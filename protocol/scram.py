@@ -1,12 +1,12 @@
-"""SCRAM, the messages and the arithmetic (RFC 5802, RFC 7677): what broker and client have in common.
+"""SCRAM, its messages and its arithmetic (RFC 5802, RFC 7677), for broker and client.
 
     client   n,,n=alice,r=<nonce>                          client first
     server   r=<nonce><more>,s=<salt>,i=4096               server first
     client   c=biws,r=<nonce><more>,p=<proof>              client final
     server   v=<signature>                                 server final
 
-Neither side learns the password from this, and the server need not know it: it keeps a stored key, from which a proof
-can be checked but not made, and a server key, with which it proves that it knows the user.
+The messages do not reveal the password, and the server need not know it: it keeps a stored key, which checks a proof
+but cannot make one, and a server key, with which it proves that it knows the user.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import secrets
 from typing import NamedTuple
 
 MAX_NONCE_LENGTH = 256
-"""Of one side. Clients send some 30 characters."""
+"""Characters of the nonce of one side at most. Clients send some 30."""
 
 
 class ScramError(Exception):
-    """A message that does not follow the RFC. The text never holds anything secret."""
+    """A message that does not follow the RFC. The text holds no secret."""
 
 
 class Mechanism(NamedTuple):
@@ -32,7 +32,7 @@ class Mechanism(NamedTuple):
 
     name: str
     wire_code: int
-    """Its number in the requests that manage credentials (KIP-554)."""
+    """The number of the mechanism in the requests that manage credentials (KIP-554)."""
     hash_name: str
     min_iterations: int = 4096
     max_iterations: int = 16_384
@@ -50,7 +50,7 @@ MECHANISMS_BY_CODE = {mechanism.wire_code: mechanism for mechanism in MECHANISMS
 
 
 class ScramCredential(NamedTuple):
-    """What a server keeps of a password."""
+    """The credential of a user, as the server keeps it in place of the password."""
 
     salt: bytes
     iterations: int
@@ -62,34 +62,34 @@ class ScramCredential(NamedTuple):
 
 
 def new_nonce() -> str:
-    """A nonce that nobody can guess, of characters that a message may hold."""
+    """A random nonce of characters that a message may hold."""
     return secrets.token_urlsafe(24)
 
 
 def salted_password(mechanism: Mechanism, password: str, salt: bytes, iterations: int) -> bytes:
-    """The slow step (milliseconds, without the interpreter's lock): keep it off the event loop.
+    """Hash the password: the slow step, milliseconds without the interpreter's lock, which belongs off the event loop.
 
-    The bytes of the password count as they are, as for Kafka and its clients; SASLprep would make them interchangeable.
+    The password is not normalized by SASLprep, as in Kafka and its clients.
     """
     return hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
 
 
 def credential_of(mechanism: Mechanism, salted: bytes, salt: bytes, iterations: int) -> ScramCredential:
-    """What to keep of a salted password."""
+    """The credential of a salted password."""
     client_key = _hmac(mechanism, salted, b"Client Key")
     stored_key = hashlib.new(mechanism.hash_name, client_key).digest()
     return ScramCredential(salt, iterations, stored_key, _hmac(mechanism, salted, b"Server Key"))
 
 
 def client_proof(mechanism: Mechanism, salted: bytes, auth_message: bytes) -> bytes:
-    """What shows that the client knows the password."""
+    """The proof that the client knows the password."""
     client_key = _hmac(mechanism, salted, b"Client Key")
     stored_key = hashlib.new(mechanism.hash_name, client_key).digest()
     return _xor(client_key, _hmac(mechanism, stored_key, auth_message))
 
 
 def proof_is_right(mechanism: Mechanism, credential: ScramCredential, proof: bytes, auth_message: bytes) -> bool:
-    """Whether `proof` was made with the password; takes as long for a wrong one as for the right one."""
+    """Whether `proof` was made with the password. The time does not depend on the answer."""
     if len(proof) != mechanism.size:
         return False
     client_key = _xor(proof, _hmac(mechanism, credential.stored_key, auth_message))
@@ -97,12 +97,12 @@ def proof_is_right(mechanism: Mechanism, credential: ScramCredential, proof: byt
 
 
 def server_signature(mechanism: Mechanism, credential: ScramCredential, auth_message: bytes) -> bytes:
-    """What shows that the server knows the user."""
+    """The proof that the server knows the user."""
     return _hmac(mechanism, credential.server_key, auth_message)
 
 
 def server_key(mechanism: Mechanism, salted: bytes) -> bytes:
-    """What a client checks the server's signature with."""
+    """The key with which a client checks the server's signature."""
     return _hmac(mechanism, salted, b"Server Key")
 
 
@@ -158,7 +158,7 @@ _SERVER_FINAL = re.compile(rf"(?:v=({_BASE64})|e=([^\x00,]+)){_EXTENSIONS}")
 
 
 def client_first(username: str, nonce: str) -> ClientFirst:
-    """The first message of a client that acts for nobody but itself."""
+    """The first message of a client without an authorization id: it acts for its own user."""
     bare = f"n={_escaped(username)},r={nonce}"
     return ClientFirst("n,,", "", username, nonce, bare, "")
 
@@ -203,7 +203,7 @@ def server_final(signed: bytes) -> bytes:
 
 
 def parse_server_final(data: bytes) -> bytes:
-    """The server's signature. Raises ScramError, also where the server says an error instead."""
+    """The server's signature. Raises ScramError, also for an error in its place."""
     match = _match(_SERVER_FINAL, data, "server's final")
     if match[1] is None:
         raise ScramError("the server refused the proof")
@@ -211,7 +211,7 @@ def parse_server_final(data: bytes) -> bytes:
 
 
 def auth_message(client_first_bare: str, server_first_message: str, client_final_without_proof: str) -> bytes:
-    """What both sides sign."""
+    """The bytes that both sides sign."""
     return f"{client_first_bare},{server_first_message},{client_final_without_proof}".encode()
 
 

@@ -7,12 +7,13 @@ from typing import NamedTuple
 from .errors import InvalidTopic
 
 MAX_TOPIC_NAME_LENGTH = 249
-"""So that `<topic>-<partition>` with every suffix that Kafka adds still is a file name of at most 255 bytes."""
+"""Characters of a topic name at most: `<topic>-<partition>` with any suffix of Kafka fits a file name of 255 bytes."""
 
 CONSUMER_OFFSETS = "__consumer_offsets"
-"""What groups are and what they have committed."""
+"""The topic in which coordinators keep groups and committed offsets."""
 
 TRANSACTION_STATE = "__transaction_state"
+"""The topic in which coordinators keep transactions."""
 
 INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, "__share_group_state"})
 """Topics in which the broker keeps state of its own."""
@@ -21,7 +22,7 @@ _LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 
 
 class TopicPartition(NamedTuple):
-    """One partition of a topic; equal to the plain tuple, so that either can be the key of a mapping."""
+    """One partition of a topic. It equals the plain tuple, so either can be the key of a mapping."""
 
     topic: str
     partition: int
@@ -31,9 +32,9 @@ class TopicPartition(NamedTuple):
 
 
 def validate_topic_name(name: str) -> None:
-    """Raise InvalidTopic, saying which rule `name` breaks, unless a topic may be called so.
+    """Raise InvalidTopic, with the rule that it breaks, for a name that no topic may have.
 
-    The rule is also what makes a topic's name safe as a part of a file name.
+    A name that keeps the rules is also safe as a part of a file name.
     """
     if not name:
         raise InvalidTopic("the topic name is empty")
@@ -46,5 +47,5 @@ def validate_topic_name(name: str) -> None:
 
 
 def is_internal(name: str) -> bool:
-    """Whether the topic is the broker's own: clients may read it, and neither write to it nor delete from it."""
+    """Whether clients may only read the topic: the broker alone writes to it and deletes from it."""
     return name in INTERNAL_TOPICS

@@ -89,7 +89,7 @@ _LEADER_EPOCH = struct.Struct(">i")
 
 
 def batch_size(buffer: Buffer, position: int = 0) -> int:
-    """The size, in bytes, that the batch at `position` claims; struct.error if the buffer ends before it says so."""
+    """Bytes of the batch at `position`, as it claims; struct.error if the buffer ends before the length."""
     return int(_LENGTH.unpack_from(buffer, position + LENGTH_AT)[0]) + LOG_OVERHEAD
 
 
@@ -104,7 +104,7 @@ def records_of(buffer: Buffer, position: int, header: BatchHeader) -> memoryview
 
 
 def iter_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of every whole batch; a batch that is not all there is the end, and no error.
+    """Position and header of every whole batch; an incomplete batch is the end, and no error.
 
     Raises CorruptMessage for a size that no batch can have, and for an unknown magic.
     Messages of magic 0 and 1 are met as well: `old_formats.messages.read_message_header` says what their headers are.
@@ -135,9 +135,9 @@ def iter_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def end_offset_of(buffer: Buffer) -> int:
-    """The offset behind the last batch that begins in `buffer`, which holds at least the header of one of magic 2.
+    """The offset behind the last batch that begins in `buffer`, which holds at least one header of magic 2.
 
-    The last one may be cut off. Looks at nothing but sizes, so that it costs little.
+    The last batch may be cut off. Only sizes are read, so the call is cheap.
     """
     position, size = 0, len(buffer)
     last = position
@@ -148,27 +148,27 @@ def end_offset_of(buffer: Buffer) -> int:
 
 
 def _message_reader() -> Callable[[Buffer, int], BatchHeader]:
-    """What reads the headers of messages. Old clients and logs are rare, so few processes need it."""
+    """The function that reads headers of messages; imported late, because few processes meet old clients or logs."""
     from .old_formats.messages import read_message_header
 
     return read_message_header
 
 
 def is_crc_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
-    """Whether the checksum of the batch at `position` is that of its bytes, all of which must be there."""
+    """Whether the checksum of the batch at `position` is right. The batch must be whole."""
     if header.magic < MAGIC:
         return crc32(memoryview(buffer)[position + MAGIC_AT : position + header.size]) == header.crc
     return crc32c(memoryview(buffer)[position + CHECKED_FROM : position + header.size]) == header.crc
 
 
 def assign_offsets(buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
-    """Write what a leader decides into the batch at `position`."""
+    """Write the base offset and the leader epoch, which the leader assigns, into the batch at `position`."""
     _BASE_OFFSET.pack_into(buffer, position, base_offset)
     _LEADER_EPOCH.pack_into(buffer, position + LEADER_EPOCH_AT, leader_epoch)
 
 
 def rewrite_header(buffer: bytearray | memoryview, position: int, header: BatchHeader) -> BatchHeader:
-    """Replace the header at `position` by `header`; return it with the checksum that was made anew."""
+    """Replace the header at `position` by `header` with a new checksum; return that header."""
     return header._replace(crc=_write_header(buffer, position, header))
 
 

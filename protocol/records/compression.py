@@ -1,8 +1,7 @@
-"""The four codecs, and how far what they read is believed: not at all.
+"""The four codecs, with limits on what their input may decompress to.
 
-What a header claims about sizes reserves nothing. Decompression goes chunk by chunk, so that a batch can be checked
-without ever being held, and it ends where a limit is passed. All of this may run in any thread; the libraries let the
-others run meanwhile.
+Sizes in headers reserve no memory. Decompression goes chunk by chunk, so a check of a batch never holds it as a whole,
+and ends at a limit. All functions may run in any thread; the libraries release the interpreter's lock.
 
 | codec  | written                              | read                                       |
 |--------|--------------------------------------|--------------------------------------------|
@@ -11,7 +10,7 @@ others run meanwhile.
 | lz4    | one frame, independent 64 KiB blocks | one frame of any kind                      |
 | zstd   | one frame                            | one frame                                  |
 
-What follows the end of a member or frame is refused: nothing stored could say what it is.
+Bytes behind the end of a member or frame are refused.
 """
 
 from __future__ import annotations
@@ -39,21 +38,21 @@ class Codec(IntEnum):
 
 
 DEFAULT_LEVELS = {Codec.GZIP: -1, Codec.LZ4: 9, Codec.ZSTD: 3}
-"""Kafka's. Snappy has no levels."""
+"""Kafka's default levels. Snappy has none."""
 
 _LZ4_FAST = 0
-"""What Kafka takes level 9 of lz4, its default, for: the fast compressor, which has no levels. The others, lower ones
-too, are those of the thorough one, which is four times as slow."""
+"""The level of lz4 that Kafka's default, 9, stands for: the fast compressor, which has no levels. All other levels,
+lower ones too, are those of the thorough compressor, which takes four times as long."""
 
 CHUNK_BYTES = 64 * 1024
-"""Decompressed bytes at a time."""
+"""Decompressed bytes of a chunk at most."""
 
 _SLICE_BYTES = 16 * 1024
-"""Compressed bytes at a time: some libraries copy, chunk by chunk, all that they have not come to yet."""
+"""Compressed bytes given to a library at a time: some copy all the rest of their input with every chunk."""
 
 _HELD_BYTES = 32 * 1024 * 1024
-"""The most that a codec may make us hold at once: in a block of snappy, or in the window of a zstd frame that asks for
-an extraordinary one. Such a frame reserves its window, but only what it decompresses takes memory."""
+"""Bytes that a codec may hold at once: in a block of snappy, or in the window of a zstd frame with an extraordinary
+one. Such a frame reserves its window, but only decompressed bytes take memory."""
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
@@ -61,18 +60,18 @@ _XERIAL_BLOCK = 32 * 1024
 _BLOCK_SIZE = struct.Struct(">i")
 
 _SNAPPY_RATIO = 22
-"""Its best copy makes 64 bytes of 3. A block that claims to become more is no snappy."""
+"""Bytes that a byte of snappy can become at most: its best copy makes 64 bytes of 3."""
 
 _ZSTD_MAX_WINDOW_LOG = 27
 _ZSTD_ORDINARY_WINDOW = 8 * 1024 * 1024
-"""That of levels up to 19."""
+"""Bytes of the window of levels up to 19."""
 
 
 # Writing
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
-    """`data` as the codec stores it; `level` None is Kafka's default. Raises ValueError for an unknown codec."""
+    """Compress `data`; a `level` of None is Kafka's default. Raises ValueError for an unknown codec."""
     if codec == Codec.LZ4:
         import lz4.frame
 
@@ -82,7 +81,7 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
 
 
 def compress_chunks(codec: int, chunks: Iterable[Buffer], level: int | None = None) -> Iterator[Buffer]:
-    """Like `compress`, piece by piece: pieces of what is stored, from pieces of what it is made of."""
+    """Compress pieces to pieces, as `compress` does at once."""
     codec = Codec(codec)
     if codec is Codec.NONE:
         return iter(chunks)
@@ -110,7 +109,7 @@ def _lz4_settings(level: int | None) -> dict[str, Any]:
 
 
 class _Lz4Compressor:
-    """An lz4 compressor that begins its frame by itself, as the other codecs' do."""
+    """An lz4 compressor that begins its frame by itself, as those of the other codecs do."""
 
     def __init__(self, compressor: Any) -> None:
         self._compressor = compressor
@@ -148,7 +147,7 @@ def _xerial_blocks(chunks: Iterable[Buffer]) -> Iterator[bytes]:
 
 
 def decompress(codec: int, data: Buffer, limit: int) -> Buffer:
-    """All of `data`, decompressed; `data` itself where it was not compressed. Raises as `decompress_chunks` does."""
+    """Decompress all of `data`; uncompressed data is returned itself. Raises as `decompress_chunks` does."""
     if codec == Codec.NONE:
         return data
     whole = bytearray()
@@ -158,7 +157,7 @@ def decompress(codec: int, data: Buffer, limit: int) -> Buffer:
 
 
 class BlockCodec:
-    """For one thread that meets one small batch after the other: what a library can use again is kept."""
+    """Compresses and decompresses small batches one by one, in one thread; it reuses what a library allows."""
 
     def __init__(self, limit: int) -> None:
         """`limit`: as with `decompress_chunks`."""
@@ -182,21 +181,21 @@ class BlockCodec:
 
 
 def decompress_at_once(codec: int, data: Buffer, limit: int) -> bytes | None:
-    """`data`, decompressed, where that is little and nothing is odd about it; None where `decompress_chunks` has to be
-    asked. For those who meet one small batch after the other."""
+    """Decompress a small batch in one call; None if `decompress_chunks` has to do it. For callers with many small
+    batches."""
     if codec not in (Codec.LZ4, Codec.ZSTD) or len(data) > _SLICE_BYTES:
         return None
     decompressor = _lz4_decompressor() if codec == Codec.LZ4 else _zstd_decompressor()
     try:
         whole: bytes = decompressor.decompress(data, max_length=CHUNK_BYTES)
-    except Exception:  # every library has its own
+    except Exception:  # each library has exceptions of its own
         return None
     is_all = decompressor.eof and not decompressor.unused_data
     return whole if is_all and 0 < len(whole) <= limit else None
 
 
 def decompress_chunks(codec: int, data: Buffer, limit: int) -> Iterator[Buffer]:
-    """`data`, decompressed, some ten KiB at a time; one piece where it was not compressed.
+    """Decompress `data`, some ten KiB at a time; uncompressed data is one piece.
 
     Raises InvalidRecord instead of passing `limit` bytes in all, and CorruptMessage for what the codec cannot read.
     """
@@ -218,7 +217,7 @@ def decompress_chunks(codec: int, data: Buffer, limit: int) -> Iterator[Buffer]:
             yield chunk
     except (CorruptMessage, InvalidRecord, MemoryError):
         raise
-    except Exception as error:  # every library has its own
+    except Exception as error:  # each library has exceptions of its own
         raise CorruptMessage(f"the records are no {codec.name.lower()} data: {error}") from error
 
 
@@ -271,7 +270,7 @@ def _slices(data: memoryview) -> Iterator[memoryview]:
 
 
 def _require_end(decompressor: Any, name: str) -> None:
-    """Raise CorruptMessage unless a decompressor has met the end of its data, and nothing behind it."""
+    """Raise CorruptMessage unless a decompressor has met the end of its data, without bytes behind it."""
     if not decompressor.eof:
         raise CorruptMessage(f"the {name} data ends early")
     if decompressor.unused_data:
@@ -288,7 +287,7 @@ def _zstd() -> Any:
 
 
 def _zstd_window(frame: memoryview) -> int:
-    """How far back a zstd frame may refer (RFC 8878, 3.1.1.1); 0 if that cannot be read."""
+    """Bytes of the window of a zstd frame (RFC 8878, 3.1.1.1); 0 if it cannot be read."""
     try:
         descriptor = frame[4]
         if not descriptor & 0x20:
@@ -302,7 +301,7 @@ def _zstd_window(frame: memoryview) -> int:
 
 
 def _snappy_chunks(data: memoryview, limit: int) -> Iterator[Buffer]:
-    """Block by block, as a block cannot be had in pieces; none of them is larger than `limit`."""
+    """Decompress block by block, because a block has no pieces; each has at most `limit` bytes."""
     limit = min(limit, _HELD_BYTES)
     if data[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
         yield _raw_snappy(data, limit)

@@ -1,4 +1,4 @@
-"""Control batches: the markers that end transactions (KIP-98). Each takes an offset; consumers never see one."""
+"""Control batches: the markers that end transactions (KIP-98). Each has an offset; consumers skip it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .record import Record
 
 
 class ControlType(IntEnum):
-    """What a control record says. Others than the first two stand in Kafka's metadata log only."""
+    """The type of a control record. All but the first two are in Kafka's metadata log only."""
 
     ABORT = 0
     COMMIT = 1
@@ -26,7 +26,7 @@ class ControlType(IntEnum):
 
 
 class EndTransactionMarker(NamedTuple):
-    """How a transaction ended, and which coordinator says so."""
+    """The outcome of a transaction, and the epoch of the coordinator that wrote it."""
 
     is_abort: bool
     coordinator_epoch: int
@@ -60,7 +60,7 @@ def build_end_transaction_marker(
 
 
 def control_type(key: bytes | None) -> int:
-    """The type in a control record's key; it may be one we do not know. Raises InvalidRecord."""
+    """The type in a control record's key, which may be unknown. Raises InvalidRecord for a key without one."""
     if key is None or len(key) < _KEY.size:
         raise InvalidRecord("the key of a control record has at least 4 bytes")
     version, kind = _KEY.unpack_from(key)
@@ -70,9 +70,9 @@ def control_type(key: bytes | None) -> int:
 
 
 def parse_end_transaction_marker(batch: Buffer) -> EndTransactionMarker | None:
-    """The marker that a control batch holds; None for one of another type, or one that compaction has emptied.
+    """The marker in a control batch; None for another type, or for a batch that compaction has emptied.
 
-    Raises InvalidRecord for what is neither.
+    Raises InvalidRecord for a malformed marker.
     """
     header = read_header(batch)
     if header.record_count == 0:

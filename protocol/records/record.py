@@ -1,4 +1,4 @@
-"""What a record is, and how large one may be. `batch_records` checks, finds and decodes the records of a batch.
+"""Records, and the limits of their size. `batch_records` checks, finds and decodes the records of a batch.
 
 A `limit` (`max.decompressed.message.bytes`) bounds one record of a compressed batch. The batch as a whole may have
 `BATCH_FACTOR` times as much, which bounds the time that a few bytes can cost.
@@ -43,7 +43,7 @@ class Record(NamedTuple):
 
 
 class RecordFacts(NamedTuple):
-    """What a check of the records of a batch finds. Timestamps are the records' own, with log append time too."""
+    """The findings of a check of a batch's records. Timestamps are the records' own, with log append time too."""
 
     record_count: int
     null_keys: int

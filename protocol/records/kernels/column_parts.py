@@ -18,7 +18,7 @@ NOTES = (
     "leader_epoch",
     "magic",
 )
-"""What is noted of a batch, 8 bytes each."""
+"""The notes of a batch, 8 bytes each."""
 
 BIT = 0
 """The width of a part that has a bit an entry."""
@@ -33,11 +33,11 @@ class Part(NamedTuple):
     width: int
     """Bytes an entry; BIT for a bit."""
     per: str
-    """What it has an entry for: a "row", a "header", a "byte" of data, or a "note" of each row's batch."""
+    """The thing that has an entry: a "row", a "header", a "byte" of data, or a "note" of each row's batch."""
     group: str
     """Parts of one group are given together."""
     is_ends: bool = False
-    """Whether it has one entry more, the first of them 0: each entry behind it is where an element ends."""
+    """Whether there is one entry more: the first is 0, and each other one is where an element ends."""
 
     def least_bytes(self, rows: int, headers: int) -> int:
         """Bytes of the buffer for so many rows and headers; 0 for a part that has an entry for every byte of data."""

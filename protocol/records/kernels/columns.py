@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""The kernel of those who read whole logs: records into columns, laid out as Apache Arrow lays them out.
+"""The kernel of readers of whole logs: records into columns, laid out as Apache Arrow lays them out.
 
 A scan of segments loads it. Compiled it takes some 50 ns for a record of 200 bytes, most of it for checksum and copy.
 
@@ -191,7 +191,10 @@ class RecordColumns:
         }
 
     def needed(self) -> dict:
-        """What the record needs for which there was no room: bytes of each binary column, and a number of headers."""
+        """The room that the record needs that did not fit: bytes of each binary column, and a number of headers.
+
+        Valid while `is_full`.
+        """
         return {
             "key": self.refused.key_length,
             "value": self.refused.value_length,
@@ -435,6 +438,6 @@ def _is_in_line(
     next_offset: cython.longlong,
     last_offset: cython.longlong,
 ) -> cython.bint:
-    """Whether a batch that does not begin with the next offset may nevertheless have its own, as far as the one that is
-    `following` shows it: no checksum covers offsets."""
+    """Whether the offsets of a batch behind a gap are plausible: no checksum covers them, but the batch that is
+    `following` must begin behind them."""
     return last_offset - next_offset <= WIDEST_GAP and end - following >= 8 and int64_at(data, following) > last_offset

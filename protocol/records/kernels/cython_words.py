@@ -1,10 +1,10 @@
 """The words of the module `cython` that the kernels use, for kernels that run interpreted.
 
-The kernels are written in Cython's pure-Python mode. Compiled, they need no such module; interpreted, they `import
-cython`, and `load_kernel` gives them this module in its place. So Cython is needed to build kmini and never to run it.
+The kernels import this module under the name `cython`. In the file that Cython compiles, setup.py imports Cython's own
+module in its place. So kmini needs Cython when it is built and never when it runs.
 
-In the interpreter every word is without effect: a declaration is the value it declares, a decorator gives back the
-function, a type is only named.
+Interpreted, no word has an effect: a declaration is the value it declares, a decorator returns the function, a type is
+a name.
 """
 
 from __future__ import annotations

@@ -183,7 +183,7 @@ def _find(
 def _is(
     data: Bytes, start: cython.Py_ssize_t, size: cython.Py_ssize_t, marker: Bytes, marker_size: cython.Py_ssize_t
 ) -> cython.bint:
-    """Whether the bytes are the marker; never where it has a size of -1."""
+    """Whether the bytes are the marker; a marker of size -1 equals none."""
     if size != marker_size:
         return False
     if cython.compiled:

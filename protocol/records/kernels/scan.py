@@ -41,7 +41,7 @@ RecordScan = cython.struct(
     name_bytes=cython.longlong,
     content_bytes=cython.longlong,
 )
-"""What a scan finds. `…_at` and `end` are positions; the length of a null is negative.
+"""The findings of a scan. `…_at` and `end` are positions; the length of a null is negative.
 
 `error` is 0, or why the record is none: a key of `layout.REASONS`. The header count is between `count_at` and
 `headers_at`. `name_…` and `content_…` are of the last header, name and value; `name_bytes` and `content_bytes` of all.

@@ -41,13 +41,13 @@ from .siphash import sip_hash_128
 
 __all__ = ["NOTE", "REASONS", "KeyTable", "Sieve", "checksum", "rewrite", "sip_hash_128"]
 
-# What becomes of a record.
+# The verdict on a record.
 KEPT = cython.declare(cython.uchar, 0)
 SUPERSEDED = cython.declare(cython.uchar, 1)
 EXPIRED = cython.declare(cython.uchar, 2)
 KEYLESS = cython.declare(cython.uchar, 3)
 
-# What becomes of a batch.
+# The fate of a batch.
 CALLER_DECIDES = cython.declare(cython.int, 0)
 GOES = cython.declare(cython.int, 1)
 STAYS = cython.declare(cython.int, 2)
@@ -96,7 +96,7 @@ class Sieve:
     keeps_tombstones: cython.bint
     verdicts: cython.uchar[::1]
     scratch: object
-    """What is left of a decompressed batch: a bytearray."""
+    """A bytearray for the records that stay of a decompressed batch."""
     new_superseded: cython.longlong
     new_expired: cython.longlong
     new_keyless: cython.longlong
@@ -204,7 +204,7 @@ class Sieve:
     def _judge(
         self, data: Bytes, position: cython.Py_ssize_t, batch: SimpleBatch, precious: cython.longlong[::1]
     ) -> cython.int:
-        """What becomes of the batch at `position`. At an error the caller decides, too."""
+        """The fate of the batch at `position`; CALLER_DECIDES at an error, too."""
         last: cython.longlong = int64_at(data, position) + int32_at(data, position + LAST_OFFSET_DELTA_AT)
         base_timestamp: cython.longlong = int64_at(data, position + BASE_TIMESTAMP_AT)
         horizon: cython.longlong = base_timestamp if data[position + ATTRIBUTES_AT] & DELETE_HORIZON else -1

@@ -17,23 +17,23 @@ from ..compression import Buffer, Codec
 from .messages import build_messages, build_wrapper
 
 MAX_RECORDS = 1 << 20
-"""In one batch: that many take some seconds…"""
+"""Records of one batch at most; so many take some seconds."""
 _ENOUGH_RECORDS = 1 << 17
-"""…and behind so many no other batch is begun."""
+"""Records behind which no other batch is converted."""
 _MAX_RECORD_BYTES = 8 * 1024 * 1024
-"""Of a record that was compressed; it is held several times over on its way."""
+"""Bytes of a record of a compressed batch at most; the conversion holds several copies of it."""
 
 _BEYOND_OFFSETS = 1 << 62
 _CUT_OFF = b"\xff" * 8 + HEADER_SIZE.to_bytes(4, "big")
-"""The beginning of a message, as Apache Kafka fills up answers that became shorter than was announced."""
+"""The start of a message; Apache Kafka fills answers with it that became shorter than their announced size."""
 
 
 class Converted(NamedTuple):
-    """Messages, and how far they go."""
+    """Converted messages, and the offset behind them."""
 
     records: bytes
     next_offset: int
-    """Behind the last batch that was converted whole, or left out because it holds nothing for this reader."""
+    """The offset behind the last batch that was converted whole, or has no records for this client."""
 
 
 def down_convert(
@@ -70,8 +70,8 @@ def down_convert(
 
 
 def sign_of_a_larger_batch(max_bytes: int) -> bytes:
-    """What tells a reader that the next batch has more than `max_bytes`: the beginning of one. Whoever finds nothing
-    else asks for more, or gives up, and does not wait for ever. (From Fetch version 3 on the batch is sent whole.)"""
+    """The start of a batch, which tells a client that the next one has more than `max_bytes`. The client asks for more
+    bytes, or gives up, and does not wait for ever. (From Fetch version 3 on the batch is sent whole.)"""
     return _CUT_OFF[:max_bytes] if max_bytes > 0 else b""
 
 

@@ -1,7 +1,7 @@
 """The header of lz4 frames in messages of magic 0, where it has a checksum that is wrong.
 
 Kafka took the checksum over the frame's magic number too, and compared it so. Since KIP-57 that is put right in magic
-1; in magic 0 the wrong one is still written, because old readers insist on it, and none is looked at.
+1. In magic 0 writers still write the wrong checksum, because old readers insist on it, and readers ignore it.
 """
 
 from __future__ import annotations

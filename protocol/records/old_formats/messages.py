@@ -1,4 +1,4 @@
-"""Messages of magic 0 and 1: what there was before record batches. Old clients send them, old logs hold them.
+"""Messages of magic 0 and 1, the formats before record batches. Old clients send them, old logs hold them.
 
 | at   | size  | field      | |
 |------|------:|------------|-|
@@ -48,7 +48,7 @@ SMALLEST = (14, 22)
 """Bytes behind the overhead of the smallest message of magic 0, and of magic 1."""
 
 UNKNOWN_COUNT = -1
-"""How many messages are in a wrapper, before one has looked."""
+"""The record count in the header of a wrapper: its messages are not counted before they are read."""
 
 MAX_MESSAGES = 1 << 17
 """In one wrapper; beyond is InvalidRecord. It bounds the time that a few bytes can cost: these loops are not compiled.
@@ -62,7 +62,7 @@ _CRC = struct.Struct(">I")
 _CHECKED_FROM = 16
 _TIMESTAMP_AT = 18
 _ATTRIBUTES = (CODEC_MASK, CODEC_MASK | LOG_APPEND_TIME)
-"""Those that mean something, by magic."""
+"""The attributes in use, by magic."""
 
 
 def read_message_header(buffer: Buffer, position: int = 0) -> BatchHeader:
@@ -122,7 +122,7 @@ def messages_as_sent(
 
 
 def first_offset_in(header: BatchHeader, last_in_wrapper: int) -> int:
-    """What to add to offsets as they are in a wrapper, given the last of these. Raises InvalidRecord."""
+    """The number to add to the offsets in a wrapper, given the last of them. Raises InvalidRecord."""
     if header.magic == 0 or not header.codec or header.base_offset == 0:
         return 0
     if header.base_offset < last_in_wrapper:
@@ -152,7 +152,7 @@ def decode_message(buffer: Buffer, position: int, header: BatchHeader, *, limit:
 
 
 def check_message(buffer: Buffer, position: int, header: BatchHeader, *, limit: int) -> RecordFacts:
-    """What `batch_records.check_records` finds out, for a message. Raises as `iter_messages` does."""
+    """The facts of `batch_records.check_records` for a message. Raises as `iter_messages` does."""
     count = null_keys = last = 0
     is_sequential = True
     oldest = newest = newest_delta = -1
@@ -172,7 +172,7 @@ def check_message(buffer: Buffer, position: int, header: BatchHeader, *, limit: 
 def first_message_since(
     buffer: Buffer, position: int, header: BatchHeader, timestamp: int, offset: int, *, limit: int
 ) -> tuple[int, int] | None:
-    """What `batch_records.first_record_since` finds, in a message. Raises as `iter_messages` does."""
+    """The result of `batch_records.first_record_since` for a message. Raises as `iter_messages` does."""
     if header.max_timestamp < timestamp:
         return None
     for messages in iter_messages(buffer, position, header, limit=limit):
