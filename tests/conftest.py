@@ -1,4 +1,4 @@
-"""What every part of the test suite shares: the two servers, the JVM, and where tests may run beside each other."""
+"""Fixtures that every part of the test suite shares, and which tests run in the same worker."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ NOT_OUR_LEAKS = (
 
 
 def pytest_configure() -> None:
-    """What whoever runs the tests has in their environment for brokers of their own says nothing to these ones."""
+    """Drop settings for brokers from the environment: they are for other brokers than those of the tests."""
     for name in [name for name in os.environ if name.startswith(("KAFKA_", "KMINI_BENCH_"))]:
         del os.environ[name]
 

@@ -1,4 +1,4 @@
-"""Consume, transform, produce by three instances, in transactions: each input is answered by one output, whoever dies
+"""Consume, transform, produce by three instances, in transactions: each input is answered by one output, whatever dies
 in the middle of it."""
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Instance:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             self._heard = time.monotonic()
-            with contextlib.suppress(ValueError):  # half a line of somebody who was killed
+            with contextlib.suppress(ValueError):  # half a line of a process that was killed
                 what, *rest = json.loads(line)
                 self.said[f"ends: {rest[0]}" if what == "ends" else what] += 1
                 if what == "pauses":
@@ -110,7 +110,7 @@ class Instance:
 
 
 class Service:
-    """All instances, and whoever sees to it that they run."""
+    """All instances, and the supervisor that starts them again."""
 
     def __init__(self, server: ServerProcess, client: str, directory: Path) -> None:
         self.deaths: Counter[str] = Counter()
@@ -121,8 +121,8 @@ class Service:
         ]
 
     def wait(self, seconds: float) -> None:
-        """Meanwhile start again who has ended, and who is stuck: the latter as the liveness probe of an orchestrator
-        does.
+        """Meanwhile start instances again that have ended, and, as the liveness probe of an orchestrator does, those
+        that are stuck.
 
         It happens to confluent-kafka, in one run of three: after the broker's death, send_offsets_to_transaction of
         librdkafka 2.16 never returns, whatever time it was given, because it waits for a handle of the group's
@@ -234,7 +234,7 @@ def committed_inputs(server: ServerProcess) -> int:
 
 
 def wait_until_nothing_is_open(server: ServerProcess) -> None:
-    """Until the last transaction of the last one who was killed has timed out."""
+    """Return when the last transaction of the last instance that was killed has timed out."""
     wire = Wire(server.host, server.port)
     try:
         until(

@@ -304,7 +304,7 @@ def test_a_group_goes_on_where_it_was_and_misses_nothing(name: str, cluster: Clu
     finally:
         member.end()
     assert {*member.values} == orders.values
-    cluster.kill(cluster.coordinator("readers"))  # what was committed is known to whoever coordinates next
+    cluster.kill(cluster.coordinator("readers"))  # the next coordinator knows what was committed
     last = orders.write("last")
     successor = MEMBERS[name](cluster.bootstrap_servers)
     try:

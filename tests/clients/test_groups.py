@@ -1,5 +1,5 @@
 """Groups of three members, with each client: members join, leave, crash and come back, and no record is lost. None is
-handled twice where a member commits before it handles, or where nobody crashes."""
+handled twice where a member commits before it handles, or where none crashes."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class Scene:
             self._produced[partition] += 10
 
     def wait_until_shared(self, *members: GroupMember) -> None:
-        """Return when these members, and nobody else, own all partitions, each of them some."""
+        """Return when these members, and no others, own all partitions, each of them some."""
         self.wait(
             lambda: (
                 sorted(partition for member in members for partition in member.owned) == [*range(PARTITIONS)]
@@ -161,7 +161,7 @@ class Scene:
         self.wait(lambda: {*self.handled()} == self.places())
 
     def wait_until_committed(self) -> None:
-        """Return when nothing is left that a member has handled and a crash would give to somebody once more."""
+        """Return when nothing is left that a member has handled and a crash would give to another member once more."""
         request = fetch_offsets("readers", [("orders", [*range(PARTITIONS)])], 7)
         self.wait(
             lambda: (
@@ -241,7 +241,7 @@ def test_members_come_go_and_crash_and_no_record_is_lost(new_scene: Callable[...
     scene.produce()
     scene.wait_until_handled()
     refused = [note for member in scene.members for note in member.notes]
-    assert len(scene.handled()) == len(scene.places()) or refused, "nobody has crashed, and no commit came too late"
+    assert len(scene.handled()) == len(scene.places()) or refused, "no member has crashed, and no commit came too late"
     scene.produce()
     second.crash()
     scene.produce()

@@ -70,7 +70,7 @@ class History:
             self.aborted.update(self._open.pop(number))
 
     def end_all(self) -> None:
-        """The last to begin first; then somebody commits the last record of all."""
+        """The last to begin first; then another producer commits the last record of all."""
         for number in [*self._open][::-1]:
             self.end(number)
         self.write(0)

@@ -1,4 +1,4 @@
-"""Real clients at a real port that asks who they are: PLAIN and SCRAM, and what they say of a refusal."""
+"""Real clients at a real port that asks for authentication: PLAIN and SCRAM, and what they say of a refusal."""
 
 from __future__ import annotations
 

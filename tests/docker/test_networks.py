@@ -1,4 +1,4 @@
-"""Who is told which address, in networks like those that Docker makes."""
+"""Which client is told which address, in networks like those that Docker makes."""
 
 from __future__ import annotations
 

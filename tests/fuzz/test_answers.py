@@ -74,7 +74,7 @@ def test_requests_are_taken_from_half_frames_byte_by_byte(broker: Broker) -> Non
 
 
 def test_a_flood_of_small_requests_is_answered_one_by_one(broker: Broker) -> None:
-    """More at once than is kept in memory; nobody else waits for the end of it."""
+    """More at once than is kept in memory; no other client waits for the end of it."""
     flood = b"".join(frame(18, 0, correlation_id) for correlation_id in range(60_000))
     with Wire(broker.bootstrap_servers) as wire, Wire(broker.bootstrap_servers) as other:
         wire.socket.setblocking(False)

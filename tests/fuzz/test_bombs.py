@@ -1,4 +1,4 @@
-"""Batches that are small and decompress to very much: three at once take little memory and hold nobody up.
+"""Batches that are small and decompress to very much: three at once take little memory and hold no other client up.
 
 Measured with three of each kind on the two cores of a small machine: at most 65 MiB (for snappy, whose blocks are not
 to be had in pieces; otherwise below 10, or 32 where a zstd frame refers far back), the loop held for 19 ms, and the p99
@@ -72,7 +72,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="
 
 
 class Cost(NamedTuple):
-    """What a round of bombs cost everybody else."""
+    """What a round of bombs cost the other clients."""
 
     bytes: int
     hold_ms: float

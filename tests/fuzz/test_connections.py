@@ -30,7 +30,7 @@ from support.fuzz.connections import (
 from support.fuzz.mutations import request_frame
 from support.until import until
 
-# --- who leaves, who stays, who is too many
+# --- connections that leave, stay, or are too many
 
 
 def test_dropped_connections_leave_nothing_behind(broker: Broker) -> None:
@@ -52,7 +52,7 @@ def test_dropped_connections_leave_nothing_behind(broker: Broker) -> None:
 def test_a_connection_is_missed_although_others_had_to_have_their_turn(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was not read while others were served is read while the request waits: else nobody would know."""
+    """What was not read while others were served is read while the request waits: else its end would be missed."""
     monkeypatch.setattr("kmini.broker.scheduler._TURN_S", 0)
     for _ in range(5):
         with connect(broker) as connection:
@@ -158,7 +158,7 @@ def test_idle_connections_are_closed_and_others_are_not(start: Callable[..., Bro
 
 
 def test_a_connection_that_waits_longer_than_it_may_be_idle_is_closed(start: Callable[..., Broker]) -> None:
-    """As in Kafka: whether anybody is still there who waits for the answer cannot be known."""
+    """As in Kafka: the broker cannot know whether a client still waits for the answer."""
     broker = start(connections_max_idle_ms=TEN_MINUTES_MS)
     with Wire(broker.bootstrap_servers) as wire:
         wire.send(waiting_fetch(), 12)

@@ -124,7 +124,7 @@ def test_slow_connections_cost_little_each(watched_broker: Start, rounds: Callab
 
 
 def test_connections_do_not_take_the_descriptors_that_files_need() -> None:
-    """Four times as many connections as the process may have descriptors; who is there already notices nothing."""
+    """Four times as many connections as the process may have descriptors; earlier connections notice nothing."""
     broker = WatchedBroker({}, open_files=256)
     peers = []
     try:
@@ -148,7 +148,7 @@ def test_connections_do_not_take_the_descriptors_that_files_need() -> None:
 
 
 def test_unread_answers_cost_one_answer(watched_broker: Start) -> None:
-    """3,000 fetches of 4 MiB, pipelined, and nobody reads: 12 GB if they were all answered."""
+    """3,000 fetches of 4 MiB, pipelined, and never read: 12 GB if they were all answered."""
     broker = watched_broker()
     fetch = have_four_mebibytes(broker)
     before = warm(broker)
@@ -176,7 +176,7 @@ def test_unread_answers_cost_one_answer(watched_broker: Start) -> None:
         assert broker.peak_bytes() - before <= 24 * MIB
         peer.settimeout(20)
         received = 0
-        while received < 10 * 4 * MIB:  # whoever begins to read is served on
+        while received < 10 * 4 * MIB:  # a client that begins to read is served on
             received += len(peer.recv(MIB))
         report = client.report()
     print(f"{(broker.peak_bytes() - before) / MIB:.1f} MiB, p99 {report.p99_ms:.0f} ms")

@@ -1,7 +1,7 @@
 """Mutated requests of every API and version, hostile frames and garbage against a broker in a process of its own.
 
-Every connection gets its answers, in order, or is closed; the broker stays alive, holds nothing of those who are gone,
-and serves somebody who does nothing wrong meanwhile.
+Every connection gets its answers, in order, or is closed; the broker stays alive, holds nothing of clients that are
+gone, and serves a client that does nothing wrong meanwhile.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""KIP-107, "API Authorization": who may delete records, over real sockets, by users with passwords.
+"""KIP-107, "API Authorization": which users may delete records, over real sockets, with passwords.
 
 The matrix of all requests and rights is compared with Apache Kafka in tests/oracle/test_acls.py.
 """
@@ -34,7 +34,7 @@ CONFIG = {
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    """`orders` with ten records, and rules that make `cleaner` and `reader` somebody."""
+    """`orders` with ten records, and the rules of the users `cleaner` and `reader`."""
     with Broker(config=CONFIG, topics={"orders": 1, "invoices": 1}) as broker:
         for topic in ("orders", "invoices"):
             for _ in range(10):

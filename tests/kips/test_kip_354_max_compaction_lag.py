@@ -1,6 +1,6 @@
 """KIP-354: a test for each sentence of the proposal that asks something of a broker.
 
-What is kept here beyond Apache Kafka: the active segment rolls, and the log is looked at, though nobody writes; and
+What is kept here beyond Apache Kafka: the active segment rolls, and the log is looked at, though no client writes; and
 what is past the bound goes first.
 """
 
@@ -178,7 +178,7 @@ def test_it_can_be_changed_while_the_broker_runs(broker: Broker, wire: Wire) -> 
 
 
 def test_the_active_segment_rolls_when_its_first_record_is_older_than_the_bound(bounded: CompactedTopic) -> None:
-    """As in Apache Kafka, when somebody appends; a segment with one record too old is not appended to."""
+    """As in Apache Kafka, at an append; a segment with one record too old is not appended to."""
     now_ms = bounded.broker.clock.now_ms()
     bounded.put(("a", "1"), timestamp_ms=now_ms - DAY_MS - 60_000)
     bounded.put(("b", "1"), timestamp_ms=now_ms)

@@ -1,7 +1,7 @@
 """KIP-534: a test for each sentence of the proposal that asks something of a broker.
 
-What is kept here beyond Apache Kafka: a delete horizon that has passed is reason enough to clean a log, though nobody
-writes to it any more.
+What is kept here beyond Apache Kafka: a delete horizon that has passed is reason enough to clean a log, though no
+client writes to it any more.
 """
 
 from __future__ import annotations

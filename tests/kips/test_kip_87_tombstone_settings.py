@@ -110,7 +110,7 @@ class TestCompatibility:
 
 
 class TestAHeaderThatSaysNo:
-    """`false` must not delete anything, nor be taken for a flag by those who look for the header alone."""
+    """`false` must not delete anything, nor be taken for a flag by clients that look for the header alone."""
 
     @pytest.mark.parametrize("text", [b"false", b"False", b"FALSE", b"0", b"\0"])
     def test_is_refused_with_the_index_of_its_record(

@@ -1,4 +1,4 @@
-"""The six use cases of KIP-87, with each Python client: what a delete can say, and who gets to read it."""
+"""The six use cases of KIP-87, with each Python client: what a delete can say, and which clients read it."""
 
 from __future__ import annotations
 

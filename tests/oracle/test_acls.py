@@ -242,7 +242,7 @@ def upsertion(**changed: Any) -> m.AlterUserScramCredentialsRequest.Upsertion:
 
 def managed() -> Iterator[tuple[str, Any]]:
     """Requests in their order. Left out: rules with ANY or MATCH in them, which Kafka answers with
-    UNKNOWN_SERVER_ERROR, and a user of whom one credential is good and one is bad, which Kafka takes for a doubled one.
+    UNKNOWN_SERVER_ERROR, and a user with a good and a bad credential, which Kafka takes for a doubled one.
     """
     Deletion = m.AlterUserScramCredentialsRequest.Deletion
     for name, upsertions, deletions in (

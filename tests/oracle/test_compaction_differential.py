@@ -162,7 +162,7 @@ def test_the_same_survives(outcome: Outcome, seed: int) -> None:
         mine = [
             batch
             for batch in mine
-            # On purpose: what says where a group ended stays, for whoever recovers the log.
+            # On purpose: what says where a group ended stays, for the recovery of the log.
             if batch.records or batch.header.base_offset in known or batch.header.last_offset not in ours.group_ends
         ]
         assert [*map(comparable, mine)] == [*map(comparable, kept)], f"round {cleaning.number}"

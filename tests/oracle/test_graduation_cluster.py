@@ -18,7 +18,7 @@ GROUP = "billing"
 
 
 def records(partition: int, since: int = 0) -> list[Sent]:
-    """Some that say who they are, and take room."""
+    """Records that name themselves, and take room."""
     now = time.time_ns() // 1_000_000
     return [
         Sent(now, None, f"{partition}:{number}:".encode().ljust(3_000, b"."), ()) for number in range(since, RECORDS)

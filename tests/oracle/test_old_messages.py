@@ -194,7 +194,7 @@ def test_kafkas_validator_makes_the_same_batches_and_finds_the_same_errors(tmp_p
 
 
 def comparable(batch: bytes, first_offset: int) -> tuple[object, ...]:
-    """What of a batch does not depend on who assigned its offset, and which library compressed it."""
+    """What of a batch depends neither on the server that assigned its offset nor on the library that compressed it."""
     if not batch:
         return ()
     ((_, header),) = iter_batches(batch)

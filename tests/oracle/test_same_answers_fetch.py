@@ -136,7 +136,7 @@ def test_sessions_that_do_not_exist(same_answers: SameAnswers) -> None:
 
 @pytest.mark.parametrize("version", [7, 11, 12, 14])
 def test_sessions(same_answers: SameAnswers, version: int) -> None:
-    """Who is told what, when partitions are added, forgotten, moved on in, wrong, or have got records."""
+    """What each session is told when partitions are added, forgotten, moved on in, wrong, or have got records."""
 
     def script(transcript: Transcript) -> None:
         topic = transcript.create(partitions=3)

@@ -128,7 +128,7 @@ def test_requests_to_no_group(same_answers: SameAnswers) -> None:
 
 
 def test_a_group_of_three(same_answers: SameAnswers) -> None:
-    """Everybody is told the same in each generation: who leads, what all want, what is whose."""
+    """Each member is told the same in each generation: the leader, the wishes of all, and the shares."""
 
     def script(transcript: Transcript) -> None:
         with cast_of(transcript) as cast:

@@ -16,7 +16,7 @@ LATEST = -1
 
 
 def note_log(transcript: Transcript, what: str, topic: str) -> None:
-    """The batches of partition 0 with who wrote them, what a read_committed reader gets, and where both end."""
+    """The batches of partition 0 with their producers, what a read_committed reader gets, and where both end."""
     answer = transcript.ask_quietly(fetch(topic, 0), 11)
     records = MemoryRecords(bytes(answer.responses[0].partitions[0].records))
     batches = []

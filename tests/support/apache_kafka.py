@@ -68,7 +68,7 @@ def java_command(*options: str) -> list[str]:
 
 
 def free_port() -> int:
-    """A port that nobody listens on. Not one of those that the system gives to connections that go out: one of these
+    """A port without a listener. Not one of those that the system gives to connections that go out: one of these
     would have it before Java has started."""
     while True:
         port = 15_000 + secrets.randbelow(15_000)  # `random` may be seeded, alike in all workers

@@ -41,7 +41,7 @@ def tell(*what: object) -> None:
 @contextmanager
 def handling(records: list[Place], *, commit_first: bool) -> Iterator[None]:
     """Handle records before or after the commit, which is what is done inside. One that the group refuses leaves the
-    records to somebody else."""
+    records to another member."""
     if not commit_first:
         _handle(records)
     try:

@@ -170,7 +170,7 @@ class Cast:
         return response
 
     def is_waiting(self, name: str) -> bool:
-        """Whether there is no answer for `name` yet, a moment after the server has answered somebody else."""
+        """Whether there is no answer for `name` yet, a moment after the server has answered another member."""
         import select
 
         self._wire("script").ask(heartbeat(self.group, "nobody", 0), 0)

@@ -79,7 +79,7 @@ class Replicas:
     def close(self) -> None:
         self._open.close()
 
-    # --- who
+    # --- leader and followers
 
     @property
     def leader(self) -> int:

@@ -1,4 +1,4 @@
-"""A Kafka-speaking server as a child process, whoever made it.
+"""A Kafka-speaking server of any make as a child process.
 
 The one thing asked of a launch command: its first line on stdout is the address. Ready means that it answers there.
 """

@@ -56,8 +56,8 @@ class TransactionalProducer:
         return {"transactional_id": self.name, "producer_id": self.producer_id, "producer_epoch": self.epoch}
 
     def _load(self) -> None:
-        """Wait until the coordinator has what there was of this id, and somebody else has the producer id 0, which is
-        noted as it is."""
+        """Wait until the coordinator has what there was of this id, and another producer has the producer id 0, which
+        is noted as it is."""
 
         def is_loaded() -> bool:
             (state,) = self.transcript.ask_quietly(describe(self.name), 0).transaction_states

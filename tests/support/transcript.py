@@ -18,7 +18,7 @@ OF_THE_SERVER = {
     *("throttle_time_ms", "host", "port", "cluster_id", "controller_id", "rack", "configs", "node_endpoints"),
     *("log_dir", "total_bytes", "usable_bytes"),
 }
-"""Fields that say who answers, not what."""
+"""Fields that depend on the server, not on the answer."""
 
 SENTENCES = {"error_message", "batch_index_error_message"}
 """Each server has its own words, and its own mind about when to use them."""
@@ -34,7 +34,7 @@ TIMES = {"log_append_time_ms", "last_fetch_timestamp", "last_caught_up_timestamp
 
 COORDINATOR_LOAD_IN_PROGRESS = 14
 UNKNOWN_SERVER_ERROR = -1
-"""An exception nobody thought of, inside Apache Kafka: any error of ours says more."""
+"""An unexpected exception inside Apache Kafka: any error of ours says more."""
 
 
 class Transcript:

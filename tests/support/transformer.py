@@ -5,8 +5,8 @@ line on stdout is a JSON list: ["starts"], ["ready"], then after each step ["ass
 ["transformed", count], and at last ["ends", reason]. No step takes longer than its calls are given.
 
 It ends whenever a call fails, and now and then by itself, mostly in the middle of a transaction. It never retries:
-whoever runs it starts it again, under the same number. Now and then it says ["pauses"] in the middle of a transaction,
-and stops as if by SIGSTOP. Whoever runs it sends SIGCONT when the group has given its partitions to others: it is a
+its supervisor starts it again, under the same number. Now and then it says ["pauses"] in the middle of a transaction,
+and stops as if by SIGSTOP. The supervisor sends SIGCONT when the group has given its partitions to others: it is a
 zombie then, and does not know. SIGUSR1 makes it say on stderr what its threads are doing.
 """
 
@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, NoReturn
 
 CALL_S = 5
-"""What every call that waits for the broker is given; whoever is silent for much longer is stuck."""
+"""What every call that waits for the broker is given; an instance that is silent for much longer is stuck."""
 TRANSACTION_MS = 10_000
 SESSION_MS = 2_000
 HEARTBEAT_MS = 300
@@ -108,7 +108,7 @@ class Consumed:
 
     def _revoked(self, consumer: Any, _: Any) -> None:
         consumer.unassign()
-        self._messages.clear()  # whoever gets the partitions reads them again
+        self._messages.clear()  # the next owner of the partitions reads them again
 
     def take(self, count: int) -> list[Any]:
         """At most so many messages."""
@@ -170,7 +170,7 @@ class PartitionProducers:
     """The producers of aiokafka, one for each partition that the group has given to this instance.
 
     aiokafka does not tell the group's generation with its offsets. As before KIP-447, a transactional id therefore
-    belongs to a partition of the inputs, and who is given the partition fences whoever had it, before it asks how far
+    belongs to a partition of the inputs, and the new owner of a partition fences the one before, and then asks how far
     that one got.
     """
 
@@ -194,7 +194,7 @@ class PartitionProducers:
         self._producers: dict[Any, Any] = {}
         self._following: dict[Any, int] = {}
         self.rebalancing = asyncio.Lock()
-        """Held by whoever uses the producers: the group rebalances beside us, not when we ask for records."""
+        """Held while the producers are used: the group rebalances beside us, not when we ask for records."""
         self.listener = Listener()
 
     async def _drop(self) -> None:

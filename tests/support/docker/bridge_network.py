@@ -1,4 +1,4 @@
-"""A broker in a network like that of a container, with a published port: prints who is told which address, as JSON.
+"""A broker in a network like that of a container, with a published port: prints the address that each client is told.
 
 To be run as root in a network namespace of its own (`unshare -n`). A namespace stands for a container, a bridge for
 Docker's, and a proxy from the host's loopback to the container for a published port, as Docker has one.

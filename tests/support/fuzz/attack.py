@@ -14,7 +14,7 @@ from support.fuzz.watched_broker import WatchedBroker
 AT_ONCE = 40
 REQUESTS_EACH = 10
 HEADER_BYTES = 12
-"""Size, API key, version and correlation id: if these are changed nobody knows which answer is to which request."""
+"""Size, API key, version and correlation id: if these change, answers cannot be matched with requests."""
 FOREVER_MS = 1 << 32
 """Longer than any request can ask to be kept waiting."""
 

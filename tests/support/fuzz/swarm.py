@@ -53,7 +53,7 @@ class Stranger:
 
 
 def until_done(strangers: Sequence[Stranger], *, on_silence: Callable[[], object], timeout_s: float = 30.0) -> int:
-    """Let everybody send and read until each got the last answer, was closed, or left; how many have not, in the end.
+    """Let all send and read until each got the last answer, was closed, or left; how many have not, in the end.
 
     `on_silence` is called when nothing has moved for a while: some requests ask to be kept waiting.
     """

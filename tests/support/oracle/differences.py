@@ -121,7 +121,7 @@ DIFFERENCES = (
     ),
     Difference(
         *("FindCoordinator", "the state of a share group*", "error_code", "INVALID_REQUEST", "..."),
-        "share groups (KIP-932) are not served, and nobody should ask again and again",
+        "share groups (KIP-932) are not served, and clients should not ask again and again",
     ),
     Difference("DescribeConfigs", "client metrics*", "error_code", "INVALID_REQUEST", "NONE", _NO_SUCH_RESOURCE),
     Difference("DescribeConfigs", "a group's settings*", "error_code", "INVALID_REQUEST", "NONE", _NO_SUCH_RESOURCE),
@@ -143,8 +143,8 @@ CLEANER = (
     Behaviour(
         "the active segment of a compacted log, older than `segment.ms` or `max.compaction.lag.ms`",
         "rolls",
-        "rolls when somebody appends",
-        "else the bound of KIP-354 does not hold where nobody writes any more",
+        "rolls at the next append",
+        "else the bound of KIP-354 does not hold where no client writes any more",
         "kips/test_kip_354_max_compaction_lag.py::test_the_active_segment_of_an_idle_topic_rolls_too",
     ),
     Behaviour(
@@ -209,7 +209,7 @@ CLEANER = (
         "the base timestamp of a batch that has lost its first record, and has no horizon",
         "stays",
         "becomes that of the first record that is left",
-        "nobody is told it, and the records need not be written anew",
+        "no client is told it, and the records need not be written anew",
         "oracle/test_compaction_differential.py::"
         "test_the_base_timestamp_of_what_has_lost_its_first_record_stays_here_only",
     ),

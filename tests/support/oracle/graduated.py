@@ -56,7 +56,7 @@ STOCK = {
 
 
 def free_ports(count: int) -> list[int]:
-    """Neighbours that nobody listens at."""
+    """Neighbours without a listener."""
     for _ in range(100):
         with ExitStack() as held:
             first = apache_kafka.free_port()

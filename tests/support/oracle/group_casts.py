@@ -39,7 +39,7 @@ def settled(cast: Cast, *names: str, protocol: tuple[str, str] = ("consumer", "r
     for name in others:
         cast.begin(join(cast.group, instance=instance[name], **wishes), 5 if instance[name] else 3, name=name)
         while not cast.is_waiting(name):
-            raise AssertionError("nobody waits for the others")
+            raise AssertionError("no member waits for the others")
     if others:
         cast.begin(join(cast.group, cast.ids[first], instance=instance[first], **wishes), name=first)
         generation = cast.end("", name=first, quietly=True).generation_id

@@ -28,7 +28,7 @@ from support.broker.chaos.world import Violation, World
 
 T = TypeVar("T")
 PATIENCE_MS = 1_500
-"""A client waits so long for an answer before it turns to somebody else."""
+"""Milliseconds that a client waits for an answer before it turns to another broker."""
 GIVE_UP_S = 60
 """Nothing takes longer than that, with so much that is repaired again and again."""
 
@@ -92,11 +92,11 @@ class Actor:
             await asyncio.sleep(0.005 + self.random.random() * 0.02)
 
     def leader(self, partition: TopicPartition) -> int:
-        """Who was the leader when there was last an error. Raises NotLeaderOrFollower."""
+        """The leader as of the last error. Raises NotLeaderOrFollower."""
         if partition not in self._leaders:
             leader = self.world.cluster.state(partition).leader
             if leader < 0:
-                raise NotLeaderOrFollower("nobody leads it")
+                raise NotLeaderOrFollower("it has no leader")
             self._leaders[partition] = leader
         return self._leaders[partition]
 
@@ -107,7 +107,7 @@ class Actor:
         try:
             return self.leader(TopicPartition(topic, partition_for(key, count)))
         except NotLeaderOrFollower as error:
-            raise CoordinatorNotAvailable("nobody leads its partition") from error
+            raise CoordinatorNotAvailable("its partition has no leader") from error
 
     async def produce(self, partition: TopicPartition, batch: bytes, transactional_id: str | None = None) -> int:
         """The base offset. Raises what the broker answers."""

@@ -72,9 +72,9 @@ class Producer(Actor):
         self.world.acknowledged(self.name, partition, base, values)
 
     async def _init(self) -> int:
-        anybody = self.random.choice([*self.world.cluster.brokers] or [1])
+        any_broker = self.random.choice([*self.world.cluster.brokers] or [1])
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
-        response = await self.ask(anybody, request)
+        response = await self.ask(any_broker, request)
         check(response.error_code)
         return int(response.producer_id)
 

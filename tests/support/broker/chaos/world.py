@@ -70,7 +70,7 @@ class Promises:
     def delivered(self, partition: TopicPartition, offset: int, value: bytes) -> None:
         """A reader was given this. Raises Violation."""
         if value not in self.sent[partition]:
-            raise Violation(f"{partition} offset {offset}: {value!r}, which nobody sent")
+            raise Violation(f"{partition} offset {offset}: {value!r}, which no producer sent")
         for what, known in (("acknowledged", self.acknowledged), ("read", self.seen)):
             before = known[partition].get(offset, value)
             if before != value:
@@ -79,7 +79,7 @@ class Promises:
 
 
 class World:
-    """A cluster in trouble, who uses it, and what they were promised."""
+    """A cluster in trouble, the clients that use it, and what they were promised."""
 
     def __init__(self, seed: int, cluster: LocalCluster, partitions: int) -> None:
         self.seed = seed
