@@ -59,12 +59,12 @@ async def expire(coordinator: CleanedCoordinator, now_ms: int, retention_ms: int
 
 
 async def _expire(coordinator: CleanedCoordinator, group: Group, now_ms: int, retention_ms: int, turn: Turn) -> None:
-    gone = dict(expired(group, now_ms, retention_ms))
-    if len(gone) == len(group.offsets) and group.state is EMPTY and not group.offsets.has_pending:
-        log.info("group %r is deleted, with %d expired offsets", group.group_id, len(gone))
+    removed = dict(expired(group, now_ms, retention_ms))
+    if len(removed) == len(group.offsets) and group.state is EMPTY and not group.offsets.has_pending:
+        log.info("group %r is deleted, with %d expired offsets", group.group_id, len(removed))
         await coordinator.delete(group.group_id)
     else:
-        await _remove(coordinator, group, gone, turn)
+        await _remove(coordinator, group, removed, turn)
     if turn.is_over:
         await turn.next()
 
@@ -123,7 +123,7 @@ async def forget_topics(coordinator: CleanedCoordinator, topic_ids: Mapping[str,
         if not coordinator.keeps(group):
             continue
         by_topic = group.offsets.by_topic
-        gone: dict[TopicPartition, CommittedOffset | None] = {
+        removed: dict[TopicPartition, CommittedOffset | None] = {
             TopicPartition(name, partition): committed
             for name, topic_id in topic_ids.items()
             for partition, committed in by_topic.get(name, {}).items()
@@ -131,9 +131,9 @@ async def forget_topics(coordinator: CleanedCoordinator, topic_ids: Mapping[str,
         }
         for topic_partition in group.offsets.pending_partitions():
             if topic_partition.topic in topic_ids:
-                gone.setdefault(topic_partition, None)
+                removed.setdefault(topic_partition, None)
         try:
-            await _remove(coordinator, group, gone, turn)
+            await _remove(coordinator, group, removed, turn)
         except KafkaError as error:
             if coordinator.keeps(group):
                 log.error("offsets of deleted topics stay in group %r until they expire: %s", group.group_id, error)
@@ -142,12 +142,12 @@ async def forget_topics(coordinator: CleanedCoordinator, topic_ids: Mapping[str,
 
 
 async def _remove(
-    coordinator: CleanedCoordinator, group: Group, gone: Mapping[TopicPartition, CommittedOffset | None], turn: Turn
+    coordinator: CleanedCoordinator, group: Group, removed: Mapping[TopicPartition, CommittedOffset | None], turn: Turn
 ) -> None:
     """Write tombstones, in as many batches as they need, except for offsets that were committed again meanwhile. The
     value None stands for an offset that was only pending."""
     changes = coordinator.store.changes(group.group_id)
-    for topic_partition, committed in gone.items():
+    for topic_partition, committed in removed.items():
         if changes.is_full:
             await coordinator.store.write_offsets(changes, group.offsets)
             changes = coordinator.store.changes(group.group_id)

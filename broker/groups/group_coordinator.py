@@ -112,14 +112,14 @@ class GroupCoordinator:
         """Unload all groups, or those of one partition, which this broker no longer leads. The returned steps free
         their memory."""
         self.store.topic.forget(number)
-        gone = self.groups.pop(number)
-        for shard in gone:
+        unloaded = self.groups.pop(number)
+        for shard in unloaded:
             for group in shard.values():
                 if group.is_alive:
                     self._rebalancer.mark_dead(group, NotCoordinator)
                 else:
                     group.state = DEAD  # most of a million groups only hold offsets
-        return _discard(gone)
+        return _discard(unloaded)
 
     async def stop(self) -> None:
         """Unload all groups, and wait for the writes in progress."""

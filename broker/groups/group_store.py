@@ -197,7 +197,7 @@ class GroupStore:
 
     async def replicated(self, group_id: str) -> None:
         """Wait until every in-sync replica has all that was written of the group. Raises what `write_group` does."""
-        await self.topic.replicated(group_id, timeout_ms=self._timeout_ms)
+        await self.topic.replicated(group_id, timeout_ms=self._replica_manager.config.current.offsets_commit_timeout_ms)
 
     async def write_pending(self, changes: OffsetChanges, producer: Producer, applied: Applied) -> None:
         """Append changes as part of a producer's transaction; `applied` is called once they are appended. Raises what
@@ -212,11 +212,8 @@ class GroupStore:
         applied: Applied | None,
         producer: Producer = NO_PRODUCER,
     ) -> None:
-        await self.topic.append(group_id, records, timeout_ms=self._timeout_ms, producer=producer, applied=applied)
-
-    @property
-    def _timeout_ms(self) -> int:
-        return self._replica_manager.config.current.offsets_commit_timeout_ms
+        timeout_ms = self._replica_manager.config.current.offsets_commit_timeout_ms
+        await self.topic.append(group_id, records, timeout_ms=timeout_ms, producer=producer, applied=applied)
 
     @property
     def max_metadata_characters(self) -> int:

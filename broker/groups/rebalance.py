@@ -230,7 +230,7 @@ class Rebalancer:
         if generation_id == group.generation_id and group.state in (COMPLETING, STABLE) and group.awaited_syncs:
             for member_id in [*group.awaited_syncs]:
                 self.remove(group, member_id)
-            self.prepare_rebalance(group, "members did not ask for their assignment")
+            self.prepare_rebalance(group, "members did not send SyncGroup in time")
 
     def assign(self, group: Group, assignments: Mapping[str, bytes]) -> None:
         """Store the leader's assignment, then answer every member with its own; a member without one gets empty

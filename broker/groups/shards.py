@@ -49,5 +49,5 @@ class Shards(Mapping[str, Group]):
         """Remove and return the groups of one partition, or of all."""
         if number is not None:
             return [self._shards.pop(number)] if number in self._shards else []
-        gone, self._shards = [*self._shards.values()], {}
-        return gone
+        removed, self._shards = [*self._shards.values()], {}
+        return removed
