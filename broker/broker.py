@@ -110,7 +110,7 @@ class Broker:
             marker_writer=self.marker_writer,
             authorizer=authorizer_of(config, controller.acls),
         )
-        self.server = Server(self, HANDLERS)
+        self.server = Server(self.services, HANDLERS)
 
     # --- life
 

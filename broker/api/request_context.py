@@ -6,7 +6,6 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from ..broker import Broker
     from ..network.listeners import Listener
     from ..purgatory import Operation
     from ..security.fetch_access import FetchAccess
@@ -39,20 +38,21 @@ class RequestConnection(Protocol):
     @property
     def is_closing(self) -> bool: ...
 
+    def advertised(self) -> dict[int, tuple[str, int]]: ...
+
     def close_after_answer(self) -> None: ...
 
 
 class Context:
     """The circumstances of one request."""
 
-    __slots__ = ("broker", "client_id", "connection", "services", "version")
+    __slots__ = ("client_id", "connection", "services", "version")
 
     access: FetchAccess | None = None
     """The partitions that a fetch may read; None for all."""
 
-    def __init__(self, broker: Broker, connection: RequestConnection, version: int, client_id: str | None) -> None:
-        self.broker = broker
-        self.services: Services = broker.services
+    def __init__(self, services: Services, connection: RequestConnection, version: int, client_id: str | None) -> None:
+        self.services = services
         """The parts of the broker that serves the request."""
         self.connection = connection
         self.version = version
@@ -61,14 +61,14 @@ class Context:
 
     def advertised(self) -> dict[int, tuple[str, int]]:
         """Host and port of each live broker that this client can reach, by node id."""
-        return self.broker.server.addresses_for(self.connection)
+        return self.connection.advertised()
 
     async def wait(self, operation: Operation, *, timeout_ms: int) -> bool:
         """Wait in the purgatory; the wait ends with the connection. True if `operation` completed, False if time ran
         out."""
         if self.connection.is_closing:
             raise asyncio.CancelledError
-        return await self.broker.purgatory.wait(operation, timeout_ms=timeout_ms, waiter=self.connection)
+        return await self.services.purgatory.wait(operation, timeout_ms=timeout_ms, waiter=self.connection)
 
     async def answer(self, future: asyncio.Future[T]) -> T:
         """Wait for an answer that another client's request completes. The wait ends with the connection: `future` is

@@ -70,7 +70,7 @@ def _answer(
         if times_named > 1 or len(changes) < len(entry.ops):
             raise InvalidRequest("the entity, or one of its quotas, is named twice")
         check_entity(entity)
-        change_quotas(context.broker.controller, entity, changes, validate_only=validate_only)
+        change_quotas(context.services.controller, entity, changes, validate_only=validate_only)
     except Exception as failure:
         error = kafka_error(failure, "a change of client quotas")
         answer.error_code, answer.error_message = error.code, error.message

@@ -48,7 +48,7 @@ async def alter_replica_log_dirs(request: AlterReplicaLogDirsRequest, context: C
         try:
             if path != log_dir:
                 raise LogDirNotFound(f"{path} is no log directory of this broker")
-            context.broker.leader_of(topic_partition)
+            context.services.replica_manager.leader_of(topic_partition)
         except KafkaError as error:
             error_code = error.code
         answers.setdefault(topic_partition.topic, []).append(

@@ -31,7 +31,7 @@ def refused(topic: CreatePartitionsRequest.Topic, code: int) -> CreatePartitions
 )
 async def create_partitions(request: CreatePartitionsRequest, context: Context) -> CreatePartitionsResponse:
     """Add partitions to each topic; each has its own outcome."""
-    broker = context.broker
+    services = context.services
     times_named = Counter(wish.name for wish in request.topics)
     room = topic_plans.MAX_NEW_PARTITIONS
     outcomes: dict[str, KafkaError | None] = {}
@@ -42,14 +42,14 @@ async def create_partitions(request: CreatePartitionsRequest, context: Context) 
         try:
             if times_named[wish.name] > 1:
                 raise InvalidRequest(f"{wish.name} stands in the request {times_named[wish.name]} times")
-            topic = broker.controller.topic(wish.name)
+            topic = services.controller.topic(wish.name)
             if topic is None:
                 raise UnknownTopicOrPartition("there is no topic of this name")
             assignment = None if wish.assignments is None else [assigned.broker_ids for assigned in wish.assignments]
-            new = topic_plans.plan_partitions(broker, topic, wish.count, assignment, room)
+            new = topic_plans.plan_partitions(services, topic, wish.count, assignment, room)
             room -= len(new)
             if not request.validate_only:
-                await topics.add_partitions(broker, topic, new)
+                await topics.add_partitions(services, topic, new)
             outcomes[wish.name] = None
         except KafkaError as error:
             outcomes[wish.name] = error

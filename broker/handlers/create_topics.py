@@ -65,7 +65,7 @@ async def create_topics(request: CreateTopicsRequest, context: Context) -> Creat
     planned = [outcome for outcome in outcomes.values() if isinstance(outcome, Topic)]
     if not request.validate_only:
         try:
-            for topic in await topics.create_all(context.broker, planned):
+            for topic in await topics.create_all(context.services, planned):
                 outcomes[topic.name] = TopicAlreadyExists("another request created it at the same time")
         except KafkaError as error:
             outcomes.update((topic.name, error) for topic in planned)
@@ -83,7 +83,7 @@ async def _plan_all(request: CreateTopicsRequest, context: Context) -> dict[str,
             continue
         try:
             topic = topic_plans.plan(
-                context.broker,
+                context.services,
                 wish.name,
                 partitions=wish.num_partitions,
                 replication_factor=wish.replication_factor,

@@ -73,10 +73,10 @@ async def delete_topics(request: DeleteTopicsRequest, context: Context) -> Delet
     """Find every topic, delete the found ones together, and answer for each."""
     wishes = _wishes(request, context.version)
     outcomes = await _find_all(wishes, context)
-    controller = context.broker.controller
+    controller = context.services.controller
     found = [topic for topic in outcomes.values() if isinstance(topic, Topic) and controller.topic_by_id(topic.id)]
     try:
-        await topics.delete_all(context.broker, found)
+        await topics.delete_all(context.services, found)
     except KafkaError as error:
         outcomes.update((wish, error) for wish, outcome in outcomes.items() if isinstance(outcome, Topic))
     return DeleteTopicsResponse(responses=[_answer(wish, outcome) for wish, outcome in outcomes.items()])
@@ -90,8 +90,8 @@ def _wishes(request: DeleteTopicsRequest, version: int) -> list[Wish]:
 
 async def _find_all(wishes: list[Wish], context: Context) -> dict[Wish, Topic | KafkaError]:
     """By what the request names, the topic or the reason not to delete it."""
-    controller = context.broker.controller
-    if not context.broker.config.current.delete_topic_enable:
+    controller = context.services.controller
+    if not context.services.config.current.delete_topic_enable:
         error = TopicDeletionDisabled if context.version >= DELETION_DISABLED_SINCE else InvalidRequest
         return {wish: error("delete.topic.enable is false") for wish in wishes}
     times = Counter(wishes)

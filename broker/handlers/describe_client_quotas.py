@@ -41,7 +41,7 @@ async def describe_client_quotas(
         return DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
     entries = []
     turn = Turn()
-    for entity, quotas in stored_quotas(context.broker.controller):
+    for entity, quotas in stored_quotas(context.services.controller):
         if turn.is_over:
             await turn.next()
         if request.strict and len(entity) != len(request.components):

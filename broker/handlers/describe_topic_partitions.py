@@ -39,7 +39,7 @@ async def guard(call: Call) -> Any:
         request.topics, denied = call.split(describe, request.topics, lambda topic: topic.name)
     else:
         turn = Turn()
-        for name in sorted(call.context.broker.controller.topics):
+        for name in sorted(call.context.services.controller.topics):
             if turn.is_over:
                 await turn.next()
             if call.may(describe, name, tells=False) and (request.cursor is None or name >= request.cursor.topic_name):
@@ -59,7 +59,7 @@ async def describe_topic_partitions(
     request: DescribeTopicPartitionsRequest, context: Context
 ) -> DescribeTopicPartitionsResponse:
     """Describe the topics asked for, or all, from the cursor on."""
-    controller, cursor = context.broker.controller, request.cursor
+    controller, cursor = context.services.controller, request.cursor
     names = sorted({topic.name for topic in request.topics} or controller.topics)
     first = 0
     if cursor is not None:
@@ -68,7 +68,7 @@ async def describe_topic_partitions(
         if cursor.partition_index < 0 or (request.topics and not is_there):
             return _refusal(request)
         first = cursor.partition_index if is_there else 0
-    limit = min(request.response_partition_limit, context.broker.config.current.max_request_partition_size_limit)
+    limit = min(request.response_partition_limit, context.services.config.current.max_request_partition_size_limit)
     return await _page(names, first, max(limit, 1), controller)
 
 

@@ -45,7 +45,7 @@ class GuardedContext(Context):
     __slots__ = ("access",)
 
     def __init__(self, context: Context, access: FetchAccess) -> None:
-        super().__init__(context.broker, context.connection, context.version, context.client_id)
+        super().__init__(context.services, context.connection, context.version, context.client_id)
         self.access = access
 
 
@@ -73,13 +73,13 @@ async def fetch(request: FetchRequest, context: Context) -> FetchResponse:
         from .old_fetch import fetch_messages  # old clients are rare
 
         return await fetch_messages(request, context)
-    sessions = context.broker.fetch_sessions
+    sessions = context.services.fetch_sessions
     reader = Reader.of(
         request,
         names_topics_by_id=context.version >= TOPIC_IDS_SINCE,
         access=context.access,
         may_read_followers=context.version >= FOLLOWERS_SINCE,
-        rack=request.rack_id if context.broker.config.current.replica_selector_class == RACK_AWARE else "",
+        rack=request.rack_id if context.services.config.current.replica_selector_class == RACK_AWARE else "",
     )
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         if request.session_id != NO_SESSION:
@@ -108,7 +108,7 @@ async def _fetch_all(request: FetchRequest, reader: Reader, context: Context) ->
     if context.version < STORAGE_ERROR_SINCE:
         hide_storage_errors(result)
     if request.session_epoch == INITIAL_EPOCH:
-        session = context.broker.fetch_sessions.create(wanted, reader)
+        session = context.services.fetch_sessions.create(wanted, reader)
         if session is not None:
             session.remember(wanted, answers)
             result.session_id = session.id
@@ -126,7 +126,7 @@ async def _fetch_news(session: FetchSession, request: FetchRequest, context: Con
         await context.wait(delayed, timeout_ms=request.max_wait_ms)
         wanted = session.to_read()
         answers = await read_all(wanted, limit)
-    context.broker.fetch_sessions.check_accepted(session, request.session_epoch)
+    context.services.fetch_sessions.check_accepted(session, request.session_epoch)
     count_fetched(context.services.metrics, wanted, answers)
     result = response(*session.news(wanted, answers))
     result.session_id = session.id
@@ -134,7 +134,7 @@ async def _fetch_news(session: FetchSession, request: FetchRequest, context: Con
 
 
 def _max_bytes(request: FetchRequest, context: Context) -> int:
-    limit: int = context.broker.config.current.fetch_max_bytes
+    limit: int = context.services.config.current.fetch_max_bytes
     return min(request.max_bytes, limit)
 
 

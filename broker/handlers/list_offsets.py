@@ -99,7 +99,7 @@ async def _answer(
             raise InvalidRequest(f"{topic_partition} is asked for twice")
         if asked.timestamp < 0 and context.version < SINCE_VERSION.get(asked.timestamp, 1 << 15):
             raise UnsupportedVersion(f"timestamp {asked.timestamp} has no meaning in version {context.version}")
-        partition = context.broker.leader_of(topic_partition)
+        partition = context.services.replica_manager.leader_of(topic_partition)
         partition.check_leader_epoch(asked.current_leader_epoch)
         timestamp, offset, leader_epoch = await look_up(partition, asked.timestamp, request, context)
     except Exception as error:

@@ -64,13 +64,13 @@ def _take_out_refused(call: Call) -> list[MetadataResponse.Topic]:
     """Take the topics out of the request that the client may not describe, or would create and may not; return their
     part of the answer."""
     describe, create_any, create = call.permissions
-    request, broker = call.request, call.context.broker
+    request, services = call.request, call.context.services
     request.topics, denied = call.split(describe, request.topics, lambda topic: call.topic_name(topic, topic.name))
     refused = [
         MetadataResponse.Topic(error_code=describe.code, name=topic.name, topic_id=topic.topic_id) for topic in denied
     ]
-    if request.allow_auto_topic_creation and broker.config.current.auto_create_topics_enable:
-        missing = {topic.name for topic in request.topics if topic.name and not broker.controller.topic(topic.name)}
+    if request.allow_auto_topic_creation and services.config.current.auto_create_topics_enable:
+        missing = {topic.name for topic in request.topics if topic.name and not services.controller.topic(topic.name)}
         if missing and not call.may(create_any, tells=False):
             uncreatable = {name for name in missing if not call.may(create, name)}
             request.topics = [topic for topic in request.topics if topic.name not in uncreatable]
@@ -91,7 +91,7 @@ async def metadata(request: MetadataRequest, context: Context) -> MetadataRespon
     """Describe the cluster and the topics asked for; create missing topics where that is allowed."""
     asked = request.topics
     if asked is None or (context.version == 0 and not asked):
-        answers = await _describe(list(context.broker.controller.topics.values()), request, context)
+        answers = await _describe(list(context.services.controller.topics.values()), request, context)
     elif any(_is_malformed(topic, context.version) for topic in asked):
         return _refusal(asked)
     elif ids := [topic.topic_id for topic in asked if topic.topic_id != ZERO_UUID]:
@@ -120,7 +120,7 @@ def _refusal(asked: Sequence[MetadataRequest.Topic]) -> MetadataResponse:
 
 async def _by_id(ids: list[bytes], request: MetadataRequest, context: Context) -> list[MetadataResponse.Topic]:
     """Topics by id. If a request gives any topic by id, names are ignored, as in Kafka."""
-    found = {topic_id: context.broker.controller.topic_by_id(topic_id) for topic_id in ids}
+    found = {topic_id: context.services.controller.topic_by_id(topic_id) for topic_id in ids}
     answers = await _describe([topic for topic in found.values() if topic], request, context)
     return answers + [
         MetadataResponse.Topic(error_code=UnknownTopicId.code, name=None, topic_id=topic_id)
@@ -130,18 +130,18 @@ async def _by_id(ids: list[bytes], request: MetadataRequest, context: Context) -
 
 
 async def _by_name(names: list[str], request: MetadataRequest, context: Context) -> list[MetadataResponse.Topic]:
-    broker = context.broker
+    services = context.services
     unique = list(dict.fromkeys(names))
     errors: dict[str, int] = {}
     turn = Turn()
     for name in unique:
         if turn.is_over:
             await turn.next()
-        if broker.controller.topic(name) is None:
+        if services.controller.topic(name) is None:
             errors[name] = why_missing(name)
-    if request.allow_auto_topic_creation and broker.config.current.auto_create_topics_enable:
+    if request.allow_auto_topic_creation and services.config.current.auto_create_topics_enable:
         await _create([name for name, code in errors.items() if code == UnknownTopicOrPartition.code], context)
-    found = [topic for name in unique if (topic := broker.controller.topic(name))]
+    found = [topic for name in unique if (topic := services.controller.topic(name))]
     answers = await _describe(found, request, context)
     for topic in found:
         errors.pop(topic.name, None)
@@ -150,12 +150,12 @@ async def _by_name(names: list[str], request: MetadataRequest, context: Context)
 
 async def _create(names: list[str], context: Context) -> None:
     """Create the topics that can be created. The others stay unknown, as in Kafka; the log has the reason."""
-    broker = context.broker
+    services = context.services
     planned: list[Topic] = []
     room = topic_plans.MAX_NEW_PARTITIONS
     for turn, name in enumerate(names, 1):
         try:
-            topic = topic_plans.plan_missing(broker, name, room=room)
+            topic = topic_plans.plan_missing(services, name, room=room)
         except KafkaError as error:
             peer_log.warning("topic %s cannot be created automatically: %s", name, error.message)
         else:
@@ -164,13 +164,13 @@ async def _create(names: list[str], context: Context) -> None:
         if turn % _TOPICS_A_TURN == 0:
             await asyncio.sleep(0)
     try:
-        await topics.create_all(broker, planned)
+        await topics.create_all(services, planned)
     except KafkaError as error:
         peer_log.warning("%d topics cannot be created automatically: %s", len(planned), error.message)
 
 
 async def _describe(found: Sequence[Topic], request: MetadataRequest, context: Context) -> list[MetadataResponse.Topic]:
-    controller = context.broker.controller
+    controller = context.services.controller
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED_FOR
     answers = []
     for turn, topic in enumerate(found, 1):
@@ -192,7 +192,7 @@ async def _describe(found: Sequence[Topic], request: MetadataRequest, context: C
 
 
 def _response(answers: list[MetadataResponse.Topic], request: MetadataRequest, context: Context) -> MetadataResponse:
-    controller = context.broker.controller
+    controller = context.services.controller
     addresses = context.advertised()
     return MetadataResponse(
         brokers=[

@@ -45,7 +45,7 @@ async def fetch_messages(request: FetchRequest, context: Context) -> FetchRespon
 
 async def _read_all(wanted: list[Wanted], request: FetchRequest, context: Context) -> list[Answer]:
     """Read the partitions in the order of the request, within its limits."""
-    left = max(min(request.max_bytes, context.broker.config.current.fetch_max_bytes), 0)
+    left = max(min(request.max_bytes, context.services.config.current.fetch_max_bytes), 0)
     whole_first_batch = context.version >= FIRST_BATCH_WHOLE_SINCE
     turn = Turn()
     answers = []
@@ -91,13 +91,12 @@ def _read_some(one: Wanted, left: int, whole_first_batch: bool) -> Answer:
 async def _convert(batches: bytes | memoryview, offset: int, context: Context, has_flag: bool) -> Converted:
     """Convert batches; in a thread where it may take long, one after the other. These readers know tombstones by null
     values: where the topic has the flag, explicit tombstones (KIP-87) get one."""
-    broker = context.broker
     magic = int(context.version >= MAGIC_1_SINCE)
 
     def work(limit: int) -> Converted:
         return down_convert(batches, magic, offset, limit=limit, without_flagged_values=has_flag)
 
-    limit = broker.config.current.kmini_max_decompressed_message_bytes
+    limit = context.services.config.current.kmini_max_decompressed_message_bytes
     if len(batches) > _CHEAP_BYTES or any(header.codec for _, header in iter_batches(batches)):
         return await context.services.long_work.run(work, limit, context.connection)
     return work(limit)

@@ -129,7 +129,7 @@ async def produce(request: ProduceRequest, context: Context) -> ProduceResponse 
         return _refuse_all(request, error)
     outcomes = []
     turn = Turn()
-    purgatory = context.broker.purgatory
+    purgatory = context.services.purgatory
     released = purgatory.released
     for topic in request.topic_data:
         for partition in topic.partition_data:
@@ -176,22 +176,22 @@ async def _append(
     context: Context,
 ) -> Outcome:
     """Check, validate and append the records of one partition, in Apache Kafka's order of checks."""
-    broker = context.broker
+    replica_manager = context.services.replica_manager
     partition = None
     try:
-        name = broker.topic_name(topic.topic_id) if context.version >= TOPIC_IDS_SINCE else topic.name
+        name = replica_manager.topic_name(topic.topic_id) if context.version >= TOPIC_IDS_SINCE else topic.name
         topic_partition = TopicPartition(name, data.index)
-        broker.check_partition_exists(topic_partition)
+        replica_manager.check_partition_exists(topic_partition)
         records = _check_batch(data.records, context.version) if context.version >= BATCHES_SINCE else None
         if acks not in (0, 1, ALL_IN_SYNC):
             raise InvalidRequiredAcks(f"acks is {acks}; it may be 0, 1 or -1")
         if is_internal(name) and context.client_id != ADMIN_CLIENT_ID:
             raise InvalidTopic(f"{name} is internal: only the broker writes to it")
-        leader = broker.leader_of(topic_partition)
+        leader = replica_manager.leader_of(topic_partition)
         if transaction is not None and (records is None or not is_transactional(records)):
             transaction = None
         if transaction is not None:
-            await transaction.check(broker, leader, context.version)
+            await transaction.check(context.services.transactions, leader, context.version)
         partition = leader
         if acks == ALL_IN_SYNC:
             partition.check_min_isr()
@@ -199,7 +199,10 @@ async def _append(
             from .old_produce import append_messages  # old clients are rare
 
             return Outcome(partition, await append_messages(partition, data.records, context))
-        check_again = None if transaction is None else partial(transaction.check, broker, partition, context.version)
+        check_again = None
+        if transaction is not None:
+            transactions = context.services.transactions
+            check_again = partial(transaction.check, transactions, partition, context.version)
         connection, appender = context.connection, context.services.appender
         return Outcome(partition, await appender.validate_and_append(partition, records, connection, check_again))
     except Exception as error:
@@ -231,7 +234,7 @@ class DelayedProduce(Operation):
     even if a replica leaves the ISR later."""
 
     def __init__(self, outcomes: list[Outcome], context: Context) -> None:
-        self._broker = context.broker
+        self._replica_manager = context.services.replica_manager
         self._outcomes = outcomes
         self._pending = [number for number, outcome in enumerate(outcomes) if outcome.appended is not None]
 
@@ -247,7 +250,7 @@ class DelayedProduce(Operation):
             partition, appended = outcome.partition, outcome.appended
             if partition is None or appended is None:
                 continue
-            if not self._broker.is_led_here(partition):
+            if not self._replica_manager.is_led_here(partition):
                 self._fail(number, NotLeaderOrFollower("leadership moved while the append waited"))
             elif partition.log.high_watermark <= appended.last_offset:
                 pending.append(number)

@@ -12,8 +12,8 @@ from ..coordinators.coordinator_topic import Producer
 from ..transactions import verification
 
 if TYPE_CHECKING:
-    from ..broker import Broker
     from ..replication.partition import Partition
+    from ..transactions.transaction_coordinator import TransactionCoordinator
 
 ABORTABLE_SINCE = 11
 JOINS_SINCE = 12
@@ -25,12 +25,12 @@ class Transaction(NamedTuple):
     transactional_id: str
     producer: Producer
 
-    async def check(self, broker: Broker, partition: Partition, version: int) -> None:
+    async def check(self, transactions: TransactionCoordinator, partition: Partition, version: int) -> None:
         """Raise unless the partition takes part in the transaction. From JOINS_SINCE on the partition joins it."""
         if version >= JOINS_SINCE:
-            await verification.add_partition(broker.transactions, *self, partition)
+            await verification.add_partition(transactions, *self, partition)
         else:
-            verification.verify(broker.transactions, *self, partition, knows_abortable=version >= ABORTABLE_SINCE)
+            verification.verify(transactions, *self, partition, knows_abortable=version >= ABORTABLE_SINCE)
 
 
 def transaction_of(request: ProduceRequest) -> Transaction | None:

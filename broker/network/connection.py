@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ...protocol.messages.headers import RequestHeader
     from ...protocol.schema import Response
     from ..api.registry import Handler
-    from ..broker import Broker
+    from ..services import Services
     from .client_hints import ClientHints, RedirectWatch
     from .listeners import Listener
 
@@ -42,7 +42,7 @@ _PIPELINED_BYTES = 256 * 1024
 class AcceptingServer(Protocol):
     """The server that accepted a connection, as the connection uses it."""
 
-    broker: Broker
+    services: Services
     handlers: dict[int, Handler]
     hints: ClientHints
     max_request_bytes: int
@@ -79,19 +79,19 @@ class Connection(asyncio.BufferedProtocol):
         self._framing = ServerConnection(
             server.max_request_bytes if listener.sasl is None else listener.sasl.max_receive_bytes
         )
-        self._dispatcher = Dispatcher(self, server.broker, server.handlers, server.hints)
+        self._dispatcher = Dispatcher(self, server.services, server.handlers, server.hints)
         self.sasl: SaslSession | None = None
         """Its authentication; None at a listener without."""
         self._gate: AuthenticationGate | None = None
         """Decides which requests are admitted; None once all are."""
         if listener.sasl is not None:
-            broker = server.broker
+            services = server.services
             self.sasl = SaslSession(
                 listener.sasl,
                 self,
-                times=broker.config.current,
-                clock=broker.clock,
-                scram_credentials=broker.controller.scram_credentials,
+                times=services.config.current,
+                clock=services.clock,
+                scram_credentials=services.controller.scram_credentials,
             )
             self._gate = AuthenticationGate(self.sasl, self, self._framing, self._dispatcher)
         self._loop = asyncio.get_running_loop()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ...protocol.messages.headers import RequestHeader
     from ...protocol.schema import Request, Response
     from ..api.registry import Handler
-    from ..broker import Broker
+    from ..services import Services
     from .client_hints import ClientHints, RedirectWatch
 
 log = logging.getLogger("kmini.connection")
@@ -49,10 +49,10 @@ class Dispatcher:
     """Runs the handlers of one connection's requests, one after the other."""
 
     def __init__(
-        self, connection: DispatchingConnection, broker: Broker, handlers: Mapping[int, Handler], hints: ClientHints
+        self, connection: DispatchingConnection, services: Services, handlers: Mapping[int, Handler], hints: ClientHints
     ) -> None:
         self._connection = connection
-        self._broker = broker
+        self._services = services
         self._handlers = handlers
         self._hints = hints
         self._logged: LoggedRequest | None = None
@@ -77,7 +77,7 @@ class Dispatcher:
             connection.redirect_watch.request(header)
         if _request_log.isEnabledFor(logging.DEBUG):
             self._logged = self._log_line(header, request)
-        context = Context(self._broker, connection, header.api_version, header.client_id)
+        context = Context(self._services, connection, header.api_version, header.client_id)
         coroutine: Coroutine[Any, Any, Response | None] = handler.function(request, context)  # type: ignore[assignment]
         try:
             awaited = coroutine.send(None)
@@ -132,7 +132,7 @@ class Dispatcher:
                 self._drop(frame, "the answer cannot be sent")
                 return
         frame.release()
-        self._broker.metrics.request(header.api_key, time.perf_counter() - started)
+        self._services.metrics.request(header.api_key, time.perf_counter() - started)
         if self._logged is not None:
             self._logged.answered(response)
             self._logged = None
@@ -177,7 +177,7 @@ class Dispatcher:
         if response is None:
             self._drop(frame, error)
             return
-        self._broker.metrics.failed(handler.request.api_key, error.kafka_name)
+        self._services.metrics.failed(handler.request.api_key, error.kafka_name)
         self._finish(frame, handler, started, response)
 
     def _drop(self, frame: Frame, reason: object) -> None:
@@ -192,7 +192,7 @@ class Dispatcher:
         return LoggedRequest(header, connection.peer, connection.principal, request, self._topic_name)
 
     def _topic_name(self, topic_id: bytes) -> str | None:
-        topic = self._broker.controller.topic_by_id(topic_id)
+        topic = self._services.controller.topic_by_id(topic_id)
         return None if topic is None else topic.name
 
     def _log_closed(self, frame: Frame, reason: object) -> None:

@@ -19,7 +19,7 @@ from .listeners import Listener
 from .port_mapping import PortMapping, read_routes
 
 if TYPE_CHECKING:
-    from ..broker import Broker
+    from ..services import Services
 
 log = logging.getLogger("kmini.server")
 
@@ -42,30 +42,28 @@ class ArrivedConnection(Protocol):
 class Server:
     """Accepts connections and holds them to the limits of the configuration."""
 
-    def __init__(self, broker: "Broker", handlers: dict[int, Handler]) -> None:
-        self.broker = broker
-        self.authorizer = broker.services.authorizer
-        """Decides which operations clients may do; None where clients may do all."""
-        self.handlers = served(handlers, broker.services.release)
-        if self.authorizer is not None:
-            self.handlers = guarded(self.handlers, self.authorizer)
-        self.max_request_bytes: int = broker.config.current.socket_request_max_bytes
+    def __init__(self, services: "Services", handlers: dict[int, Handler]) -> None:
+        self.services = services
+        self.handlers = served(handlers, services.release)
+        if services.authorizer is not None:
+            self.handlers = guarded(self.handlers, services.authorizer)
+        self.max_request_bytes: int = services.config.current.socket_request_max_bytes
         self.listeners: list[Listener] = []
         self._is_closed = False
         self.is_suspended = False
         """Whether arriving requests wait, as in a process that was stopped with SIGSTOP."""
         self.connections: set[Connection] = set()
-        self._port_mapping = read_routes() if broker.config.current.kmini_mapped_listeners else PortMapping("")
+        self._port_mapping = read_routes() if services.config.current.kmini_mapped_listeners else PortMapping("")
         self._per_host: Counter[str] = Counter()
         self._servers: list[asyncio.AbstractServer] = []
         self._most_connections = descriptors_for_connections()
         self._idle_timer: Timer | None = None
-        self.hints = ClientHints(broker.clock, self.address_for)
+        self.hints = ClientHints(services.clock, self.address_for)
 
     async def start(self) -> None:
         """Open the listeners; an open port means that the broker is ready. Raises PortTaken."""
         loop = asyncio.get_running_loop()
-        config = self.broker.config.current
+        config = self.services.config.current
         opened = []
         try:
             for name, host, port in config.listeners:
@@ -138,7 +136,7 @@ class Server:
         self._per_host[host] += 1
         if self._is_closed:
             return "it was accepted just when the listener closed"
-        config = self.broker.config.current
+        config = self.services.config.current
         if len(self.connections) > config.max_connections:
             return f"max.connections is {config.max_connections}"
         if len(self.connections) > self._most_connections:
@@ -157,9 +155,9 @@ class Server:
 
     def addresses_for(self, connection: ArrivedConnection) -> dict[int, tuple[str, int]]:
         """The host and port of each live broker for this client, by node id: of the listener of the same name."""
-        broker, addresses = self.broker, {}
-        for registered in broker.controller.brokers:
-            if registered.node_id == broker.node_id:
+        services, addresses = self.services, {}
+        for registered in services.controller.brokers:
+            if registered.node_id == services.node_id:
                 addresses[registered.node_id] = self.address_for(connection)
             elif registered.broker is not None:
                 found = registered.broker.address_for(connection.listener.name, connection.arrived_at[0])
@@ -174,7 +172,7 @@ class Server:
         """
         if connection.listener.advertised is not None:
             return connection.listener.advertised
-        mapped = self.broker.config.current.kmini_mapped_listeners.get(connection.listener.name)
+        mapped = self.services.config.current.kmini_mapped_listeners.get(connection.listener.name)
         if mapped and self._port_mapping.was_passed_by(connection.peer[0], connection.arrived_at[0]):
             return mapped
         return connection.arrived_at
@@ -186,10 +184,10 @@ class Server:
     def _watch_idle(self) -> None:
         """Close connections that were idle for `connections.max.idle.ms`. Runs four times in that time, so a connection
         is closed late by a quarter of it at most."""
-        max_idle_ms = self.broker.config.current.connections_max_idle_ms
+        max_idle_ms = self.services.config.current.connections_max_idle_ms
         if max_idle_ms < 0:
             return
-        now_ms = self.broker.clock.liveness_ms()
+        now_ms = self.services.clock.liveness_ms()
         for connection in list(self.connections):
             is_worked_on = connection.in_service is not None and connection.waiting is None
             if connection.was_active or is_worked_on:
@@ -199,7 +197,7 @@ class Server:
                 connection.abort()  # its client has read nothing that was written to it, either
             else:
                 connection.trim()
-        self._idle_timer = self.broker.clock.call_later(max(max_idle_ms // 4, 100), self._watch_idle, liveness=True)
+        self._idle_timer = self.services.clock.call_later(max(max_idle_ms // 4, 100), self._watch_idle, liveness=True)
 
 
 def _set_buffers(listening: socket.socket, send_bytes: int, receive_bytes: int) -> None:

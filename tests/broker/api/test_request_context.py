@@ -24,8 +24,7 @@ class Never(Operation):
 def context_of(*, is_closing: bool = False) -> Context:
     connection: Any = SimpleNamespace(is_closing=is_closing, waiting=None)
     services: Any = SimpleNamespace(purgatory=None)
-    broker: Any = SimpleNamespace(services=services, purgatory=None)
-    return Context(broker, connection, 0, None)
+    return Context(services, connection, 0, None)
 
 
 async def test_an_answer_that_is_there_is_returned_without_a_wait() -> None:

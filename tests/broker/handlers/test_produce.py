@@ -275,7 +275,7 @@ async def test_an_append_that_all_in_sync_replicas_have_succeeds_even_if_one_lea
 
 
 async def test_acks_0_is_not_answered_and_an_error_closes_the_connection(broker: Broker, topic: str) -> None:
-    context = Context(broker, None, 9, "test")  # type: ignore[arg-type]
+    context = Context(broker.services, None, 9, "test")  # type: ignore[arg-type]
     assert await handler(request(bytearray(batch()), acks=0), context) is None
     assert log_end(broker) == 1
     with pytest.raises(CloseConnection, match="UNKNOWN_TOPIC_OR_PARTITION"):

@@ -91,9 +91,9 @@ class Desk:
             return await answer()
 
         api = SimpleNamespace(request=MetadataRequest, function=handler, min_version=1, max_version=9)
-        broker: Any = SimpleNamespace(metrics=self.metrics, services=None)
+        services: Any = SimpleNamespace(metrics=self.metrics)
         handlers: Any = {MetadataRequest.api_key: api}
-        self.dispatcher = Dispatcher(cast(Any, self.peer), broker, handlers, cast(Any, self.hints))
+        self.dispatcher = Dispatcher(cast(Any, self.peer), services, handlers, cast(Any, self.hints))
 
     def ask(self, version: int = 9, api_key: int = MetadataRequest.api_key, body: bytes | None = None) -> None:
         request = MetadataRequest(topics=[])

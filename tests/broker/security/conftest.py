@@ -42,9 +42,10 @@ def ask_as() -> Callable[..., Awaitable[Any]]:
             waiting=None,
             is_closing=False,
         )
+        connection.advertised = lambda: broker.server.addresses_for(connection)  # type: ignore[arg-type]
         sent = type(request).decode(bytearray(b"".join(request.encode(version))), version)
         try:
-            answer = await handler.function(sent, Context(broker, connection, version, "test"))  # type: ignore[arg-type]
+            answer = await handler.function(sent, Context(broker.services, connection, version, "test"))  # type: ignore[arg-type]
         except CloseConnection:
             return None
         except KafkaError as error:

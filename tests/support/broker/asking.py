@@ -26,9 +26,10 @@ async def ask_handler(broker: Broker, request: Request, version: int | None = No
         waiting=None,
         is_closing=False,
     )
+    connection.advertised = lambda: broker.server.addresses_for(connection)  # type: ignore[arg-type]
     sent = type(request).decode(bytearray(b"".join(request.encode(version))), version)
     try:
-        answer = await handler.function(sent, Context(broker, connection, version, "test"))  # type: ignore[arg-type]
+        answer = await handler.function(sent, Context(broker.services, connection, version, "test"))  # type: ignore[arg-type]
         assert answer is not None
     except KafkaError as error:
         answer = handler.request.response(error_code=error.code)
