@@ -1,4 +1,8 @@
-"""What the generated encoders and decoders do, beyond being those of Kafka (tests/protocol/messages)."""
+"""What the generated encoders and decoders do, beyond being those of Kafka (tests/protocol/messages).
+
+They are the functions of `kmini.protocol.decoder_source` and `kmini.protocol.encoder_source`, built on
+`kmini.protocol.function_source`; `kmini.protocol.explain` names a value that does not fit.
+"""
 
 import pytest
 
