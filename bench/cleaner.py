@@ -134,7 +134,7 @@ def clean(directory: Path, limits: Limits = LIMITS) -> tuple[PassReport, Figures
     log.update_high_watermark(log.log_end_offset)
     schedule = Schedule(CleanerCheckpoint(filesystem, str(directory.parent)), backoff_ms=0)
     job = schedule.pick_this(ANY, log, now_ms())
-    assert job is not None, schedule.failures()
+    assert job is not None, schedule.uncleanable()
     work = CleaningWork(job, now_ms(), limits, Throttle(1e300), lambda: False)
     began = time.thread_time()
     work.run(lambda group: swap_in(log, group))

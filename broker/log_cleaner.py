@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..storage.cleaner.cleanable_log import Limits
     from ..storage.cleaner.cleaned_segment import CleanedGroup
     from ..storage.cleaner.schedule import Job, Schedule
-    from ..storage.cleaner.stats import PassReport, Standing
+    from ..storage.cleaner.stats import CleanerGauges, PassReport
     from ..storage.cleaner.throttle import Throttle
 
 T = TypeVar("T")
@@ -202,7 +202,7 @@ class LogCleaner:
             job = self.schedule.pick_this(partition, partition_log, self._clock.now_ms())
             report = None if job is None else await self._clean(job)
             if job is None or report is None:
-                reason = self.schedule.failures().get(partition, "its cleaning was stopped")
+                reason = self.schedule.uncleanable().get(partition, "its cleaning was stopped")
                 raise KafkaStorageError(f"{partition} was not compacted: {reason}")
             reports.append(report)
             if report.end_offset >= job.range.end_offset:
@@ -262,9 +262,9 @@ class LogCleaner:
 
     # Seen from outside
 
-    def standing(self) -> Standing:
+    def gauges(self) -> CleanerGauges:
         """How it stands with all compacted logs now."""
-        return self.schedule.standing(self._logs.logs, self._clock.now_ms())
+        return self.schedule.gauges(self._logs.logs, self._clock.now_ms())
 
     # Cleaning
 

@@ -154,7 +154,7 @@ def _cleaner(services: Services) -> "Iterator[Metric]":
 
 def _cleaner_passes(services: Services) -> "Iterator[Metric]":
     cleaner = services.cleaner
-    passes, standing = cleaner.schedule.last_passes, cleaner.standing()
+    passes, standing = cleaner.schedule.last_passes, cleaner.gauges()
     for name, about, value in (
         (
             "max-compaction-delay-secs",
@@ -187,7 +187,7 @@ def _cleaner_passes(services: Services) -> "Iterator[Metric]":
 
 def _cleaner_manager(services: Services) -> "Iterator[Metric]":
     cleaner = services.cleaner
-    standing = cleaner.standing()
+    standing = cleaner.gauges()
     directory = {"logDirectory": services.logs.directory}
     for name, about, value, labels in (
         (

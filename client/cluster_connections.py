@@ -25,11 +25,11 @@ from .errors import Disconnected, NoBrokerAnswers, check, error_of
 
 T = TypeVar("T")
 
-UNKNOWN_TOPIC_PATIENCE_MS = 500
+UNKNOWN_TOPIC_RETRY_MS = 500
 """Milliseconds for which an unknown topic is looked up again: brokers learn of a new topic at different times."""
-CREATION_PATIENCE_MS = 5_000
+CREATION_RETRY_MS = 5_000
 """The same if the request may create the topic: the broker answers before the topic exists."""
-TELL_AFTER_MS = 2_000
+REPORT_AFTER_MS = 2_000
 """Milliseconds for which an address fails or stays silent before `on_unreachable` is called; the client still tries."""
 
 
@@ -56,7 +56,7 @@ class _Opening(NamedTuple):
 class ClusterConnections:
     """Connections to the brokers of a cluster, from bootstrap addresses on. For one event loop; ends with `close`.
 
-    `on_unreachable` gets a sentence, once for each address, when a broker cannot be reached for TELL_AFTER_MS.
+    `on_unreachable` gets a sentence, once for each address, when a broker cannot be reached for REPORT_AFTER_MS.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class ClusterConnections:
         """Addresses from a broker that are not bootstrap addresses."""
         self._failing_since: dict[Address, float] = {}
         """Monotonic seconds of the first failure to connect, by address; success removes the entry."""
-        self._told: set[Address] = set()
+        self._reported: set[Address] = set()
         """Addresses for which `on_unreachable` was called."""
         self.brokers: dict[int, Address] = {}
         """The live brokers by node id, as of the last metadata."""
@@ -146,7 +146,7 @@ class ClusterConnections:
         connection, connecting = opening
         address = connection.address
         timer = asyncio.get_running_loop().call_later(
-            TELL_AFTER_MS / 1000, lambda: self._tell_of(address, connection.silence)
+            REPORT_AFTER_MS / 1000, lambda: self._report_unreachable(address, connection.silence)
         )
         try:
             await asyncio.wait([connecting], timeout=deadline.remaining_ms / 1000)
@@ -158,16 +158,16 @@ class ClusterConnections:
             if address not in self._advertised:
                 raise
             message = f"{error.message}; is that broker down, or its advertised.listeners wrong?"
-            if (time.monotonic() - failing_since) * 1000 >= TELL_AFTER_MS:
-                self._tell_of(address, message)
+            if (time.monotonic() - failing_since) * 1000 >= REPORT_AFTER_MS:
+                self._report_unreachable(address, message)
             raise type(error)(message) from error
         finally:
             timer.cancel()
         self._failing_since.pop(address, None)
 
-    def _tell_of(self, address: Address, message: str) -> None:
-        if self._on_unreachable is not None and address not in self._told:
-            self._told.add(address)
+    def _report_unreachable(self, address: Address, message: str) -> None:
+        if self._on_unreachable is not None and address not in self._reported:
+            self._reported.add(address)
             self._on_unreachable(message)
 
     def _address_of(self, node_id: int) -> Address:
@@ -227,8 +227,8 @@ class ClusterConnections:
         by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
         errors: dict[TopicPartition, KafkaError] = {}
         backoff = Backoff(deadline)
-        patience = Deadline(UNKNOWN_TOPIC_PATIENCE_MS)
-        creation_patience = Deadline(CREATION_PATIENCE_MS) if create_missing else patience
+        retry = Deadline(UNKNOWN_TOPIC_RETRY_MS)
+        creation_retry = Deadline(CREATION_RETRY_MS) if create_missing else retry
         wanted = list(partitions)
         while True:
             obstacles = await self._obstacles(wanted, deadline, create_missing)
@@ -242,7 +242,7 @@ class ClusterConnections:
                     obstacles[partition] = LeaderNotAvailable(f"{partition} has no leader at the moment")
             wanted = []
             for partition, obstacle in obstacles.items():
-                lookup = patience if partition.topic in self._topic_ids else creation_patience
+                lookup = retry if partition.topic in self._topic_ids else creation_retry
                 is_unknown = isinstance(obstacle, UnknownTopicOrPartition) and lookup.has_passed
                 if obstacle.retriable and not is_unknown:
                     wanted.append(partition)

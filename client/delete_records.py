@@ -14,7 +14,7 @@ from .connection import Connection
 from .deadline import LONGEST_PAUSE_MS, Deadline
 from .errors import Disconnected, NoBrokerAnswers, error_of
 
-_TELLS_EARLIER_MS = 100
+_ANSWER_EARLIER_MS = 100
 """Milliseconds before the client's deadline at which a leader must answer, so that the outcomes of its other partitions
 arrive in time."""
 
@@ -83,7 +83,7 @@ async def _ask(connection: Connection, offsets: Mapping[TopicPartition, int], de
         topic.partitions.append(DeleteRecordsRequest.Topic.Partition(partition_index=index, offset=offset))
     remaining_ms = deadline.remaining_ms
     request = DeleteRecordsRequest(
-        topics=list(topics.values()), timeout_ms=max(0, remaining_ms - min(_TELLS_EARLIER_MS, remaining_ms // 10))
+        topics=list(topics.values()), timeout_ms=max(0, remaining_ms - min(_ANSWER_EARLIER_MS, remaining_ms // 10))
     )
     response: DeleteRecordsResponse = await connection.send(request, timeout_ms=remaining_ms)
     answers = {

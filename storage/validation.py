@@ -134,9 +134,9 @@ def validate(
     rebuilt.
     """
     header = _only_batch(records, config)
-    facts = check_records(records, 0, header, limit=max_decompressed_bytes)
+    checked = check_records(records, 0, header, limit=max_decompressed_bytes)
     is_stamped_here = config.message_timestamp_type == "LogAppendTime"
-    if not _is_fine(header, facts, config, now_ms):
+    if not _is_fine(header, checked, config, now_ms):
         errors = _record_errors(records, header, config, now_ms, max_decompressed_bytes)
         raise refusal(list(islice(errors, MAX_NAMED_RECORDS)))
 
@@ -145,21 +145,21 @@ def validate(
         attributes |= LOG_APPEND_TIME
         max_timestamp = log_append_time_ms = now_ms
     else:
-        max_timestamp = header.max_timestamp if header.is_log_append_time else facts.max_timestamp
+        max_timestamp = header.max_timestamp if header.is_log_append_time else checked.max_timestamp
         log_append_time_ms = NO_TIMESTAMP
     codec = stored_codec(config, header.codec)
-    must_be_rebuilt = codec != header.codec or not facts.is_sequential
+    must_be_rebuilt = codec != header.codec or not checked.is_sequential
     if config.kmini_tombstone_flag_enable:
         from .tombstone_flag import must_be_flagged  # few topics have it
 
         must_be_rebuilt |= must_be_flagged(records, header, config, max_decompressed_bytes)
     if must_be_rebuilt:
-        if not facts.is_sequential and codec == header.codec == Codec.NONE:
+        if not checked.is_sequential and codec == header.codec == Codec.NONE:
             raise InvalidRecord(
                 "the offset deltas of the records are not 0, 1, 2, …: offsets would come twice or be skipped"
             )
         stored = header._replace(attributes=attributes & ~CODEC_MASK | codec, max_timestamp=max_timestamp)
-        records, header = _rebuild(records, header, stored, facts, config, max_decompressed_bytes)
+        records, header = _rebuild(records, header, stored, checked, config, max_decompressed_bytes)
     elif attributes != header.attributes or max_timestamp != header.max_timestamp:
         header = rewrite_header(records, 0, header._replace(attributes=attributes, max_timestamp=max_timestamp))
     if len(records) > header.size:
@@ -224,16 +224,18 @@ def _first_header(records: Buffer) -> BatchHeader:
     return first[1]
 
 
-def _is_fine(header: BatchHeader, facts: RecordFacts, config: LogConfig, now_ms: int) -> bool:
+def _is_fine(header: BatchHeader, checked: RecordFacts, config: LogConfig, now_ms: int) -> bool:
     """Whether no record of the batch has to be refused."""
-    if facts.null_keys and config.is_compacted:
+    if checked.null_keys and config.is_compacted:
         return False
     if header.is_log_append_time:
         return _is_claim_fine(header, config, now_ms)
     if config.message_timestamp_type == "LogAppendTime":
         return True
     earliest, latest = accepted_timestamps(config, now_ms)
-    return facts.max_timestamp <= latest and (facts.min_timestamp == NO_TIMESTAMP or facts.min_timestamp >= earliest)
+    return checked.max_timestamp <= latest and (
+        checked.min_timestamp == NO_TIMESTAMP or checked.min_timestamp >= earliest
+    )
 
 
 def _is_claim_fine(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
@@ -266,7 +268,7 @@ def _record_errors(
 
 
 def _rebuild(
-    records: Buffer, header: BatchHeader, stored: BatchHeader, facts: RecordFacts, config: LogConfig, limit: int
+    records: Buffer, header: BatchHeader, stored: BatchHeader, checked: RecordFacts, config: LogConfig, limit: int
 ) -> tuple[bytearray, BatchHeader]:
     """Return the batch with the codec of the header `stored`, and offset deltas 0, 1, 2, …
 
@@ -274,7 +276,7 @@ def _rebuild(
     """
     from ..protocol.records.tombstones import cleared_pieces, flagged_pieces
 
-    if facts.is_sequential and not header.is_log_append_time:
+    if checked.is_sequential and not header.is_log_append_time:
         pieces_of = flagged_pieces if config.kmini_tombstone_flag_enable else cleared_pieces
         return _stored(pieces_of(records, 0, header, limit), stored, config)
     if header.record_count > _MAX_RENUMBERED:

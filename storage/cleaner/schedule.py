@@ -33,7 +33,7 @@ from .cleanable_log import CleanableLog
 from .cleaner_checkpoint import CleanerCheckpoint
 from .cleaning_states import CleaningStates
 from .dirtiness import Dirtiness, assess, capture, first_timestamp, next_roll_ms
-from .stats import NO_HORIZON, LastPasses, PassReport, Standing
+from .stats import NO_HORIZON, CleanerGauges, LastPasses, PassReport
 
 logger = logging.getLogger("kmini.storage.cleaner")
 
@@ -222,11 +222,11 @@ class Schedule:
 
     # Metrics and time
 
-    def failures(self) -> dict[TopicPartition, str]:
+    def uncleanable(self) -> dict[TopicPartition, str]:
         """Uncleanable partitions, with the reason."""
         return {partition: memory.failure for partition, memory in self._memories.items() if memory.failure}
 
-    def standing(self, logs: Mapping[TopicPartition, PartitionLog], now_ms: int) -> Standing:
+    def gauges(self, logs: Mapping[TopicPartition, PartitionLog], now_ms: int) -> CleanerGauges:
         """Measure all compacted logs, including those that are paused, being cleaned or uncleanable."""
         delay_ms, dirtiest, uncleanable, uncleanable_bytes = 0, 0.0, 0, 0
         for partition, log in self._compacted(logs):
@@ -236,7 +236,7 @@ class Schedule:
             if self._memory(partition).failure:
                 uncleanable += 1
                 uncleanable_bytes += log.size_bytes if dirtiness is None else dirtiness.cleanable_bytes
-        return Standing(delay_ms / 1000, 100 * dirtiest, uncleanable, uncleanable_bytes)
+        return CleanerGauges(delay_ms / 1000, 100 * dirtiest, uncleanable, uncleanable_bytes)
 
     def next_due_ms(self, logs: Mapping[TopicPartition, PartitionLog], now_ms: int) -> int | None:
         """Return when time alone next gives the cleaner something to do: a roll, a bound, a minimum lag, a horizon;

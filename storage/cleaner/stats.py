@@ -112,7 +112,7 @@ class LastPasses:
         return max((report.seconds for report in self._reports), default=0.0)
 
 
-class Standing(NamedTuple):
+class CleanerGauges(NamedTuple):
     """Kafka's gauges over all compacted logs, at one time."""
 
     max_compaction_delay_secs: float

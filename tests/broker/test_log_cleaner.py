@@ -128,7 +128,7 @@ async def test_a_topic_that_is_deleted_meanwhile_is_no_failure(start: Any) -> No
     broker.partitions[P].log.roll(broker.clock.now_ms())
     broker.replica_manager.drop(P)
     await broker.cleaner.look()
-    assert broker.cleaner.schedule.failures() == {}
+    assert broker.cleaner.schedule.uncleanable() == {}
 
 
 async def test_a_damaged_log_is_said_to_be(start: Any) -> None:
@@ -216,7 +216,7 @@ async def test_a_pass_over_a_topic_that_is_deleted_is_aborted(start: Any, held: 
     assert states[P] is State.ABORTED
     held.may_go_on.set()
     await looking
-    assert (states[P], broker.cleaner.schedule.failures()) == (State.IDLE, {})
+    assert (states[P], broker.cleaner.schedule.uncleanable()) == (State.IDLE, {})
 
 
 async def test_a_topic_of_the_same_name_is_cleaned_when_the_pass_over_the_old_one_has_ended(
@@ -326,7 +326,7 @@ async def test_what_is_damaged_so_that_its_age_cannot_be_told_costs_its_partitio
     broker.replica_manager.roll(broker.partitions[P])
     broker.partitions[P].log.segments.oldest.log.write_at(16, b"\x09")
     await broker.cleaner.look()
-    assert P in broker.cleaner.schedule.failures()
+    assert P in broker.cleaner.schedule.uncleanable()
     await broker.clock.advance(WEEK_MS)
     told = gauges(broker)
     assert (told["uncleanable_partitions_count"], told["deadthreadcount"]) == (1, 0)
@@ -341,7 +341,7 @@ async def test_a_damaged_horizon_after_a_start_makes_its_partition_uncleanable(s
     broker.cleaner.schedule.checkpoint.set(P, 1)
     broker.partitions[P].log.segments.oldest.log.write_at(8, b"\xff")
     await broker.cleaner.look()
-    assert "position 0" in broker.cleaner.schedule.failures()[P]
+    assert "position 0" in broker.cleaner.schedule.uncleanable()[P]
 
 
 async def test_a_map_without_room_for_a_key_is_an_error_that_names_the_setting(tmp_path: Path) -> None:

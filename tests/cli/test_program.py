@@ -195,7 +195,7 @@ def test_a_wrong_advertised_listener_is_told_with_the_broker_that_names_it(run) 
 
 
 def test_a_wrong_advertised_listener_is_told_while_the_command_still_tries(run, monkeypatch) -> None:
-    monkeypatch.setattr("kmini.client.cluster_connections.TELL_AFTER_MS", 1)
+    monkeypatch.setattr("kmini.client.cluster_connections.REPORT_AFTER_MS", 1)
     with Broker(config={"advertised.listeners": "PLAINTEXT://127.0.0.1:1"}, topics={"t": 1}) as broker:
         result = run("consume", "t", "-b", broker.bootstrap_servers, "--timeout-ms", 1_000)
         address = broker.bootstrap_servers

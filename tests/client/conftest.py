@@ -1,4 +1,4 @@
-"""Brokers that do what a test says, on loopback sockets."""
+"""Scripted brokers on loopback sockets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Answer = Callable[[Any], "Response | Awaitable[Response | None] | None"]
 
 
 def silence(_: Request) -> None:
-    """What a broker answers that was told nothing."""
+    """The answer of a broker to an API without a script: none."""
 
 
 class HangUp(Exception):
@@ -94,7 +94,7 @@ class ScriptedBroker:
 
 
 class ScriptedCluster:
-    """Brokers 1 to n that agree on who leads what. `leaders` may be changed while they run."""
+    """Brokers 1 to n with the same metadata. `leaders` may change while they run."""
 
     def __init__(self, brokers: list[ScriptedBroker]) -> None:
         self.brokers = {broker.node_id: broker for broker in brokers}
@@ -112,7 +112,7 @@ class ScriptedCluster:
         return [broker.address for broker in self.brokers.values()]
 
     def lead(self, topic: str, *leaders: int) -> None:
-        """Make a topic whose partitions 0, 1, … these brokers lead; -1 is nobody."""
+        """Make a topic whose partitions 0, 1, … these brokers lead; -1 for no leader."""
         self.topic_ids[topic] = topic.encode().ljust(16, b"-")
         self.leaders.update({TopicPartition(topic, index): leader for index, leader in enumerate(leaders)})
 
@@ -148,7 +148,7 @@ class ScriptedCluster:
 
 
 def api_versions(**other: tuple[int, int]) -> ApiVersionsResponse:
-    """That a broker serves everything we have; `other` names APIs with the versions it serves of them instead."""
+    """The answer of a broker that serves every API; `other` has the versions of single APIs."""
     ranges = {request.name: (request.min_version, request.max_version) for request in REQUESTS.values()} | other
     keys = {request.name: key for key, request in REQUESTS.items()}
     return ApiVersionsResponse(
@@ -161,7 +161,7 @@ def api_versions(**other: tuple[int, int]) -> ApiVersionsResponse:
 
 @pytest.fixture
 async def start_broker() -> AsyncIterator[Callable[..., Awaitable[ScriptedBroker]]]:
-    """A maker of scripted brokers, numbered from 1."""
+    """Start a scripted broker; the first one has number 1."""
     started: list[ScriptedBroker] = []
     numbers = itertools.count(1)
 
@@ -196,7 +196,7 @@ async def client(cluster: ScriptedCluster) -> AsyncIterator[Client]:
 
 @pytest.fixture
 async def connect() -> AsyncIterator[Callable[..., Awaitable[Connection]]]:
-    """`Connection.open`; what it opened is closed with the test."""
+    """`Connection.open`; the test's end closes the connections."""
     opened: list[Connection] = []
 
     async def open_(*args: Any, **kwargs: Any) -> Connection:
@@ -211,5 +211,5 @@ async def connect() -> AsyncIterator[Callable[..., Awaitable[Connection]]]:
 
 @pytest.fixture
 def serves() -> Callable[..., ApiVersionsResponse]:
-    """What a broker says of the versions it serves."""
+    """The answer of a broker to ApiVersions."""
     return api_versions

@@ -81,7 +81,7 @@ async def test_when_the_leader_moves_the_new_one_is_found_and_asked(cluster, cli
     assert len(old.asked(ListOffsetsRequest)) == len(new.asked(ListOffsetsRequest)) == 1
 
 
-async def test_a_leader_that_is_forgotten_while_others_are_looked_up_is_looked_up_too(cluster, client) -> None:
+async def test_a_leader_that_is_dropped_while_others_are_looked_up_is_looked_up_too(cluster, client) -> None:
     cluster.lead("known", 1)
     cluster.lead("new", 2)
     known, new = TopicPartition("known", 0), TopicPartition("new", 0)
@@ -130,30 +130,30 @@ async def test_a_partition_without_a_leader_is_waited_for(cluster, client) -> No
     assert await asked == {("t", 0): 7}
 
 
-async def test_a_partition_that_gets_no_leader_in_time_says_so(cluster) -> None:
+async def test_a_partition_without_a_leader_by_the_deadline_is_an_error(cluster) -> None:
     cluster.lead("t", -1)
     async with Client(cluster.bootstrap, timeout_ms=800) as client:
         with pytest.raises(LeaderNotAvailable, match="t-0 has no leader"):
             await client.beginning([("t", 0)])
 
 
-async def test_an_unknown_topic_is_doubted_for_a_moment_only(cluster, monkeypatch) -> None:
-    monkeypatch.setattr("kmini.client.cluster_connections.UNKNOWN_TOPIC_PATIENCE_MS", 300)
+async def test_an_unknown_topic_is_looked_up_again_for_a_moment_only(cluster, monkeypatch) -> None:
+    monkeypatch.setattr("kmini.client.cluster_connections.UNKNOWN_TOPIC_RETRY_MS", 300)
     async with Client(cluster.bootstrap, timeout_ms=3_600_000) as client:
         with pytest.raises(UnknownTopicOrPartition, match="there is no topic nowhere"):
             await client.beginning([("nowhere", 0)])
     assert cluster.metadata_asked > 1
 
 
-async def test_an_unknown_partition_is_told_with_the_number_there_are(cluster, client, monkeypatch) -> None:
-    monkeypatch.setattr("kmini.client.cluster_connections.UNKNOWN_TOPIC_PATIENCE_MS", 300)
+async def test_an_unknown_partition_is_an_error_with_the_number_of_partitions(cluster, client, monkeypatch) -> None:
+    monkeypatch.setattr("kmini.client.cluster_connections.UNKNOWN_TOPIC_RETRY_MS", 300)
     cluster.lead("t", 1, 1)
     with pytest.raises(UnknownTopicOrPartition, match="t has no partition 7, it has 2 of them"):
         await client.beginning([("t", 7)])
 
 
 async def test_a_topic_that_asking_makes_is_waited_for_longer(cluster, client, monkeypatch) -> None:
-    monkeypatch.setattr("kmini.client.cluster_connections.UNKNOWN_TOPIC_PATIENCE_MS", 0)
+    monkeypatch.setattr("kmini.client.cluster_connections.UNKNOWN_TOPIC_RETRY_MS", 0)
     asked = asyncio.ensure_future(client.partitions("new", create_missing=True))
     await until_async(lambda: cluster.metadata_asked >= 2)
     cluster.lead("new", 1, 2)
@@ -162,8 +162,8 @@ async def test_a_topic_that_asking_makes_is_waited_for_longer(cluster, client, m
         await client.cluster.leader_of(TopicPartition("new", 2), Deadline(60_000), create_missing=True)
 
 
-async def test_a_topic_that_nobody_makes_is_given_up(cluster, client, monkeypatch) -> None:
-    monkeypatch.setattr("kmini.client.cluster_connections.CREATION_PATIENCE_MS", 300)
+async def test_a_topic_that_is_not_created_is_an_error(cluster, client, monkeypatch) -> None:
+    monkeypatch.setattr("kmini.client.cluster_connections.CREATION_RETRY_MS", 300)
     with pytest.raises(UnknownTopicOrPartition, match="there is no topic nowhere"):
         await client.partitions("nowhere", create_missing=True)
 
@@ -236,10 +236,10 @@ async def test_a_broker_that_stays_silent_when_asked_is_named_with_the_broker_th
             await client.beginning([("t", 0)])
 
 
-async def test_a_broker_that_is_unreachable_for_long_is_told_of_once_while_the_client_tries(
+async def test_a_broker_that_is_unreachable_for_long_is_reported_once_while_the_client_tries(
     cluster, monkeypatch
 ) -> None:
-    monkeypatch.setattr("kmini.client.cluster_connections.TELL_AFTER_MS", 1)
+    monkeypatch.setattr("kmini.client.cluster_connections.REPORT_AFTER_MS", 1)
     cluster.lead("t", 2)
     await cluster[2].stop()
     told: list[str] = []

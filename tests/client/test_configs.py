@@ -1,4 +1,4 @@
-"""Configurations from the side of who asks: whom, and what an answer means."""
+"""Settings in the client: the broker that gets each request, and the meaning of answers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def describes(code: int = 0, *configs: DescribeConfigsResponse.Config):
     )
 
 
-async def test_values_are_told_by_name_with_their_source(cluster, client) -> None:
+async def test_values_come_by_name_with_their_source(cluster, client) -> None:
     Config = DescribeConfigsResponse.Config
     cluster[1].answers[DescribeConfigsRequest] = describes(
         0,
@@ -69,7 +69,7 @@ async def test_values_are_told_by_name_with_their_source(cluster, client) -> Non
     ]
 
 
-async def test_a_topic_that_is_not_there_is_told_at_once(cluster, client) -> None:
+async def test_a_missing_topic_is_an_error_at_once(cluster, client) -> None:
     cluster[1].answers[DescribeConfigsRequest] = describes(UnknownTopicOrPartition.code)
     with pytest.raises(UnknownTopicOrPartition, match="there is no topic t"):
         await client.describe_configs(TOPIC)
@@ -91,7 +91,7 @@ async def test_the_default_of_all_brokers_is_the_controllers(cluster, client) ->
     assert (request.resources[0].resource_name, request.validate_only) == ("", True)
 
 
-async def test_a_broker_that_is_not_there_is_told_at_once(cluster, client) -> None:
+async def test_a_missing_broker_is_an_error_at_once(cluster, client) -> None:
     with pytest.raises(BrokerNotAvailable, match="there is no broker 7"):
         await client.describe_configs(ConfigResource.broker(7))
     assert cluster.metadata_asked == 1

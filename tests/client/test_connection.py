@@ -182,7 +182,7 @@ async def test_a_server_that_is_no_kafka_broker_is_named_by_its_first_bytes(conn
     assert isinstance(raised.value, NotAKafkaBroker) is bool(answer)
 
 
-async def test_a_server_that_stays_silent_is_said_to_accept_connections(connect) -> None:
+async def test_a_silent_server_is_described_as_accepting_connections(connect) -> None:
     accepted = asyncio.Event()
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -203,7 +203,7 @@ async def test_an_unreachable_broker_is_named_with_the_reason(broker, connect) -
         await connect(broker.address)
 
 
-async def test_a_broker_that_accepts_and_says_nothing_is_given_up(broker, connect) -> None:
+async def test_a_broker_that_accepts_and_stays_silent_times_out(broker, connect) -> None:
     broker.answers[ApiVersionsRequest] = lambda _: None
     with pytest.raises(Disconnected, match="does not answer"):
         await connect(broker.address, ConnectionSettings(connect_timeout_ms=20))

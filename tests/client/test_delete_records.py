@@ -78,7 +78,7 @@ async def test_the_leaders_are_looked_up_afresh_with_one_question(cluster, clien
     assert cluster.metadata_asked == before + 1
 
 
-async def test_the_leader_is_told_how_long_it_may_wait(cluster, client) -> None:
+async def test_the_request_has_the_time_that_the_leader_may_wait(cluster, client) -> None:
     cluster.lead("a", 1)
     cluster[1].answers[DeleteRecordsRequest] = deletes()
     await client.delete_records_before({("a", 0): 1}, timeout_ms=60_000)
@@ -158,7 +158,7 @@ async def test_a_leader_that_is_never_reached_has_timed_out(cluster, client) -> 
 
 
 async def test_unknown_partitions_do_not_hinder_the_others(cluster, client, monkeypatch) -> None:
-    monkeypatch.setattr("kmini.client.cluster_connections.UNKNOWN_TOPIC_PATIENCE_MS", 300)
+    monkeypatch.setattr("kmini.client.cluster_connections.UNKNOWN_TOPIC_RETRY_MS", 300)
     cluster.lead("a", 1)
     cluster[1].answers[DeleteRecordsRequest] = deletes()
     results = await client.delete_records_before({("a", 0): 5, ("a", 1): 5, ("b", 0): 5}, timeout_ms=20_000)
@@ -193,7 +193,7 @@ async def test_other_requests_do_not_wait_behind_a_deletion(cluster, client) -> 
     deletion.cancel()
 
 
-async def test_a_cluster_that_says_nothing_has_timed_out(broker) -> None:
+async def test_a_cluster_that_does_not_answer_has_timed_out(broker) -> None:
     broker.answers[ApiVersionsRequest] = lambda _: None
     async with Client([broker.address]) as client:
         results = await client.delete_records_before({("a", 0): 5}, timeout_ms=50)

@@ -1,4 +1,4 @@
-"""Groups from the side of who asks: the coordinator is found, believed and looked for again."""
+"""Groups in the client: the coordinator is found, cached and looked up again."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ Group = DescribeGroupsResponse.Group
 
 @pytest.fixture
 def coordinate(cluster) -> Callable[..., list[int]]:
-    """Make the brokers name these as coordinators, one after the other, the last for ever; who was named so far."""
+    """Make the brokers name these coordinators, one after the other, the last one from then on; return the named
+    ones."""
 
     def make(*node_ids: int) -> list[int]:
         left, named = list(node_ids), []
@@ -84,7 +85,7 @@ async def test_a_coordinator_is_looked_up_once(cluster, client, coordinate) -> N
     assert named == [2]
 
 
-async def test_what_an_old_broker_says_of_the_coordinator_is_understood(cluster, client, coordinate, serves) -> None:
+async def test_the_answer_of_an_old_broker_names_the_coordinator(cluster, client, coordinate, serves) -> None:
     for broker in cluster.brokers.values():
         broker.answers[ApiVersionsRequest] = lambda _: serves(FindCoordinator=(0, 0))
     coordinate(3)
@@ -92,7 +93,7 @@ async def test_what_an_old_broker_says_of_the_coordinator_is_understood(cluster,
     assert (await client.describe_group("g")).state == "Stable"
 
 
-async def test_while_there_is_no_coordinator_it_is_asked_for_again(cluster, client, coordinate) -> None:
+async def test_a_missing_coordinator_is_looked_up_again(cluster, client, coordinate) -> None:
     named = coordinate(-1, -1, 2)
     cluster[2].answers[DescribeGroupsRequest] = describes()
     await client.describe_group("g")
@@ -100,9 +101,7 @@ async def test_while_there_is_no_coordinator_it_is_asked_for_again(cluster, clie
 
 
 @pytest.mark.parametrize("error", [NotCoordinator, CoordinatorNotAvailable, CoordinatorLoadInProgress])
-async def test_a_broker_that_is_not_the_coordinator_any_more_is_not_believed(
-    cluster, client, coordinate, error
-) -> None:
+async def test_after_not_coordinator_the_coordinator_is_looked_up_again(cluster, client, coordinate, error) -> None:
     coordinate(1, 3)
     cluster[1].answers[DescribeGroupsRequest] = refuses(error)
     cluster[3].answers[DescribeGroupsRequest] = describes()
@@ -132,7 +131,7 @@ async def test_a_group_that_is_not_there_is_an_error_in_every_version(cluster, c
         await client.describe_group("g")
 
 
-async def test_members_are_told_with_what_they_read(cluster, client, coordinate) -> None:
+async def test_members_come_with_their_assignments(cluster, client, coordinate) -> None:
     TopicPartitions = ConsumerProtocolAssignment.TopicPartitions
     assignment = ConsumerProtocolAssignment(assigned_partitions=[TopicPartitions(topic="t", partitions=[2, 0])])
     encoded = b"\0\1" + b"".join(assignment.encode(1))
@@ -254,7 +253,7 @@ async def test_a_group_with_members_takes_no_offsets_from_outside(cluster, clien
     assert isinstance(outcomes[("t", 0)], UnknownMemberId)
 
 
-async def test_offsets_are_forgotten_by_partition_or_for_the_whole_group_not(cluster, client, coordinate) -> None:
+async def test_offsets_are_deleted_by_partition_unless_the_whole_group_is_refused(cluster, client, coordinate) -> None:
     coordinate(1)
     Topic = OffsetDeleteResponse.Topic
     codes = {0: 0, 1: GroupSubscribedToTopic.code}

@@ -82,7 +82,7 @@ async def test_a_silent_leader_is_a_time_out(cluster, client) -> None:
     assert len(cluster[1].asked(ProduceRequest)) == 1
 
 
-async def test_refused_records_are_told(cluster, client) -> None:
+async def test_refused_records_are_named(cluster, client) -> None:
     cluster.lead("t", 1)
     errors = [Partition.RecordError(batch_index=1, batch_index_error_message="no key")]
     cluster[1].answers[ProduceRequest] = acknowledge(

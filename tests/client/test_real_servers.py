@@ -70,7 +70,7 @@ async def go_through_everything(bootstrap_servers: str, topic: str) -> None:
 
 
 async def go_through_groups_and_settings(bootstrap_servers: str, topic: str) -> None:
-    """What the client can ask about groups that nobody is in, and about configurations."""
+    """Run every operation on groups without members, and on settings."""
     group = f"readers-of-{topic}"
     async with Client(bootstrap_servers) as client:
         assert await client.create_topics({topic: NewTopic(2, 1)}) == {topic: None}
@@ -86,9 +86,9 @@ async def go_through_groups_and_settings(bootstrap_servers: str, topic: str) -> 
         assert (described.state, described.protocol_type, described.members) == ("Empty", "", ())
         assert await client.delete_offsets(group, [(topic, 0)]) == {(topic, 0): None}
         assert set(await client.committed_offsets(group)) == {(topic, 1)}
-        outcomes = await client.delete_groups([group, "nobody"])
+        outcomes = await client.delete_groups([group, "missing"])
         assert outcomes[group] is None
-        assert isinstance(outcomes["nobody"], GroupIdNotFound)
+        assert isinstance(outcomes["missing"], GroupIdNotFound)
         with pytest.raises(GroupIdNotFound):
             await client.describe_group(group)
 

@@ -36,7 +36,7 @@ async def test_topics_are_created_and_deleted_at_the_controller(cluster, client)
     assert await client.delete_topics(["a"]) == {"a": None}
 
 
-async def test_a_broker_that_is_no_longer_the_controller_is_not_believed(cluster, client) -> None:
+async def test_after_not_controller_the_controller_is_looked_up_again(cluster, client) -> None:
     codes = [NotController.code, 0]
     cluster[1].answers[CreateTopicsRequest] = lambda request: CreateTopicsResponse(
         topics=[CreateTopicsResponse.Topic(name="a", error_code=codes.pop(0))]

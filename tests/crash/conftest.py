@@ -1,8 +1,8 @@
-"""A machine that runs our storage, makes promises to clients, and breaks down at the n-th file operation.
+"""A machine that runs the storage of a broker, acknowledges requests, and fails at the n-th file operation.
 
-A test tells a story: a function that produces, deletes, checkpoints. `survive` tells it again and again, each time with
-the next file operation going wrong, until there is none left that could; after every breakdown the machine starts
-again, and what clients were promised must hold.
+A test has a story: a function that produces, deletes, writes checkpoints. `survive` runs the story for n = 1, 2, … with
+a fault at the n-th file operation, until the story has fewer than n. After every fault the machine restarts, and every
+promise to its clients must hold.
 """
 
 from __future__ import annotations
@@ -37,23 +37,24 @@ ORDERS = TopicPartition("orders", 0)
 
 @dataclass
 class Promises:
-    """What the clients of one partition know, or might have reason to expect."""
+    """The acknowledgements that the clients of one partition have, and the requests without an answer."""
 
     sent: list[str] = field(default_factory=list)
-    """Every value that a producer ever sent, in order."""
+    """Every value that the producer has sent, in order."""
     acknowledged: dict[int, str] = field(default_factory=dict)
-    """Offset -> value, of what was acknowledged."""
+    """Offset -> value of every acknowledged record."""
     unanswered: tuple[int, str] | None = None
-    """Sequence and value of a batch that was refused or never answered: its producer will send it again."""
+    """Sequence and value of a batch that was refused or not answered: its producer sends it again."""
     next_sequence: int = 0
     log_start_offset: int = 0
-    """The largest that a DeleteRecords was answered with."""
+    """The largest log start offset that DeleteRecords was answered with."""
     retained_from: int = 0
-    """The largest log start offset there was: what lies below may be gone."""
+    """The largest log start offset so far: records below it may be gone."""
 
 
 class Machine:
-    """One broker's storage, driven as the broker drives it. Operations that the disk refuses are not acknowledged."""
+    """The storage of one broker, driven as the broker drives it. A request that the disk refuses is not
+    acknowledged."""
 
     def __init__(self, **config: Any) -> None:
         self.config = LogConfig(**{"flush_messages": 1, "segment_bytes": 300, "index_interval_bytes": 100, **config})
@@ -74,14 +75,14 @@ class Machine:
         )
 
     def log(self, topic_partition: TopicPartition = ORDERS) -> PartitionLog:
-        """Its log, made if it is not there: the controller remembers that it should be."""
+        """Return the log of a partition. A missing one is created, because the controller knows the partition."""
         found = self.manager.get(topic_partition)
         return found or self.manager.create(topic_partition, bytes(range(16)), self.config)
 
-    # What clients ask for
+    # Requests of clients
 
     def produce(self, *values: str, topic_partition: TopicPartition = ORDERS) -> None:
-        """An idempotent producer sends a batch for each value; one that is refused again before the next."""
+        """Send a batch for each value as an idempotent producer; send a refused batch again before the next one."""
         promises = self.promises[topic_partition]
         for value in values:
             if promises.unanswered is None or self._send(topic_partition, *promises.unanswered):
@@ -109,8 +110,8 @@ class Machine:
         return promises.unanswered is None
 
     def delete_records(self, offset: int, topic_partition: TopicPartition = ORDERS) -> None:
-        """DeleteRecords: answered once the files are gone, after the new log start offset is in its checkpoint. The
-        order is storage/deletion.py's own."""
+        """Delete records in the order of storage/deletion.py, as the broker does; the answer comes after the last
+        step."""
         promises = self.promises[topic_partition]
 
         def after_checkpoint(delete_files: Callable[[], object]) -> None:
@@ -124,7 +125,7 @@ class Machine:
             promises.log_start_offset = max(promises.log_start_offset, log.log_start_offset)
         self.run_background()
 
-    # What happens by itself
+    # Periodic tasks
 
     def run_background(self) -> None:
         for work in self.manager.take_background_work():
@@ -133,7 +134,7 @@ class Machine:
                 work.finish()
 
     def pass_time(self, ms: int) -> None:
-        """Retention runs, and files that wait to be removed are."""
+        """Move the clock, apply retention, and remove the files that are due."""
         self.now_ms += ms
         self.manager.apply_retention(self.now_ms)
         for name, log in self.manager.logs.items():
@@ -148,7 +149,7 @@ class Machine:
             self.manager.write_log_start_offsets(self.manager.log_start_offsets())
 
     def restart(self) -> None:
-        """A clean shutdown, as far as the disk allows, and a start; a second one if the disk failed in the first."""
+        """Shut down cleanly, as far as the disk allows, and start; start again if the disk failed."""
         with refusals_allowed():
             self.manager.close()
         try:
@@ -156,10 +157,10 @@ class Machine:
         except OSError:
             self.start()
 
-    # What must hold
+    # The promises
 
     def check(self) -> None:
-        """Every promise, first as it stands, then after producers have sent again what was not answered."""
+        """Check every promise, first as it is, then after producers have sent unanswered batches again."""
         for topic_partition, promises in list(self.promises.items()):
             log = self.log(topic_partition)
             log.update_high_watermark(log.log_end_offset)
@@ -195,14 +196,14 @@ class Machine:
 
 @contextlib.contextmanager
 def refusals_allowed() -> Iterator[None]:
-    """The disk may refuse: the client is told so, and promised nothing."""
+    """Ignore an error of the disk: the client gets it as the answer, and no acknowledgement."""
     with contextlib.suppress(KafkaStorageError, OSError):
         yield
 
 
 @dataclass
 class Outage:
-    """A way for the n-th file operation to go wrong, and what the machine finds when it starts again."""
+    """A fault at the n-th file operation, and the file system that the machine finds when it restarts."""
 
     name: str
     arm: Callable[[int], Faults]
@@ -256,8 +257,8 @@ def outage(request: pytest.FixtureRequest) -> Outage:
 
 @pytest.fixture
 def survive_from(outage: Outage) -> Callable[[Callable[[], Any], Callable[[Any], None]], int]:
-    """Tell a story, to a machine that `begin` makes, with every file operation going wrong in turn, and check what is
-    left; how often it went wrong. The machine has a `filesystem`, and can `start` and `check`."""
+    """Run a story on a machine that `begin` makes, with a fault at every file operation in turn, and check the
+    promises; return the number of runs. The machine has a `filesystem`, `start` and `check`."""
 
     def run(begin: Callable[[], Any], story: Callable[[Any], None]) -> int:
         for n in range(1, 2_000):
@@ -270,17 +271,17 @@ def survive_from(outage: Outage) -> Callable[[Callable[[], Any], Callable[[Any],
                 machine.start()
                 machine.check()
             except Exception as error:
-                raise AssertionError(f"after operation {n} ({faults.last}) went wrong: {error}") from error
+                raise AssertionError(f"after a fault at operation {n} ({faults.last}): {error}") from error
             if not faults.is_spent:
                 return n
-        raise AssertionError("the story never ends")
+        raise AssertionError("the story does not end")
 
     return run
 
 
 @pytest.fixture
 def survive(survive_from: Callable[..., int]) -> Callable[..., int]:
-    """`survive_from` for the storage of one broker that runs, after a story that nothing disturbs."""
+    """`survive_from` for the storage of one running broker. The story `before` runs without faults."""
 
     def run(story: Story, *, before: Story | None = None, **config: Any) -> int:
         def begin() -> Machine:

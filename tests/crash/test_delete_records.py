@@ -1,4 +1,4 @@
-"""A log start offset that DeleteRecords has answered never goes back, and deletes nothing above it (KIP-107)."""
+"""A log start offset in an answer of DeleteRecords never goes back, and no record above it is lost (KIP-107)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_deleting_everything_leaves_an_empty_log_at_its_end(survive: Survive) ->
     survive(story, before=five_segments)
 
 
-def test_the_periodic_checkpoint_does_not_undo_it(survive: Survive) -> None:
+def test_the_periodic_checkpoint_does_not_undo_a_deletion(survive: Survive) -> None:
     def story(machine: Machine) -> None:
         machine.delete_records(4)
         machine.write_checkpoints()
@@ -43,7 +43,7 @@ def test_the_periodic_checkpoint_does_not_undo_it(survive: Survive) -> None:
     survive(story, before=five_segments)
 
 
-def test_nor_does_a_clean_shutdown(survive: Survive) -> None:
+def test_a_clean_shutdown_does_not_undo_it(survive: Survive) -> None:
     def story(machine: Machine) -> None:
         machine.delete_records(5)
         machine.restart()

@@ -1,4 +1,4 @@
-"""Retention removes what is old, whatever happens meanwhile, and nothing else."""
+"""Retention deletes old records and no others, whatever fails meanwhile."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ async def crash_at(n: int, outage: Any) -> bool:
     return faults.is_spent
 
 
-async def test_a_broker_has_after_every_crash_the_topics_that_it_told_of(outage: Any) -> None:
+async def test_a_broker_has_after_every_crash_the_topics_that_it_answered_for(outage: Any) -> None:
     n = 1
     while await crash_at(n, outage):
         n += 1

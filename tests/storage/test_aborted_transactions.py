@@ -140,7 +140,7 @@ def test_readers_get_what_was_committed_and_nothing_else(transactions: Transacti
 
 
 @pytest.mark.parametrize("max_bytes", [1, 400, 1_500])
-def test_readers_are_told_of_exactly_the_transactions_that_lie_over_what_they_read(
+def test_a_read_names_exactly_the_aborted_transactions_among_its_records(
     transactions: Transactions, max_bytes: int
 ) -> None:
     log = transactions.bench.log

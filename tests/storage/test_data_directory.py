@@ -144,7 +144,7 @@ def test_log_directories_of_other_brokers_only_are_refused(filesystem: MemoryFil
     prepare_data_directory(filesystem, PATH, (1, 3))
 
 
-def test_a_file_in_the_place_of_a_directory_is_told(filesystem: MemoryFileSystem) -> None:
+def test_a_file_in_the_place_of_a_directory_is_named(filesystem: MemoryFileSystem) -> None:
     write(filesystem, "broker-1")
     for path in (f"{PATH}/broker-1", PATH):
         with pytest.raises(NotADirectoryError, match="it is a file, and a directory was expected") as caught:

@@ -107,7 +107,7 @@ def test_retention_raises_the_log_start_offset_before_it_takes_the_files(
     assert starts == [4]
 
 
-def test_a_log_that_cannot_roll_keeps_its_files_and_says_so(make_bench: MakeBench) -> None:
+def test_a_log_that_cannot_roll_keeps_its_files_and_raises(make_bench: MakeBench) -> None:
     bench = make_bench(retention_ms=-1)
     bench.append("0", "1")
     bench.filesystem.faults = Faults(fail_at=1, operations=CHANGES)

@@ -71,7 +71,7 @@ def test_other_names_are_no_partition_directories(name: str) -> None:
     assert parse_partition_directory(name) is None
 
 
-def test_a_log_to_be_deleted_says_so_in_its_name() -> None:
+def test_the_name_of_a_log_to_be_deleted_is_marked() -> None:
     topic_partition = TopicPartition("orders.eu", 3)
     name = deleted_partition_directory(topic_partition, UNIQUE)
     assert name == "orders.eu-3.000102030405060708090a0b0c0d0e0f-delete"

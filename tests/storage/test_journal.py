@@ -65,7 +65,7 @@ def test_a_full_disk_that_has_no_room_for_a_snapshot_still_takes_changes(
     assert reread(filesystem) == {("c",): 3}
 
 
-def test_after_a_failed_sync_nothing_is_told_before_a_new_file_is_whole(filesystem: MemoryFileSystem) -> None:
+def test_after_a_failed_sync_no_change_returns_before_a_new_file_is_whole(filesystem: MemoryFileSystem) -> None:
     journal = Journal.create(filesystem, PATH, {("kept",): 1})
     filesystem.faults = Faults(fail_at=1, fail_for_good=True, operations={"sync"})
     for number in range(3):
@@ -78,7 +78,9 @@ def test_after_a_failed_sync_nothing_is_told_before_a_new_file_is_whole(filesyst
         assert reread(filesystem.crash(seed)) == {("kept",): 1, ("taken",): 1}
 
 
-def test_after_a_rename_that_was_not_synced_the_next_change_is_not_told_too_early(filesystem: MemoryFileSystem) -> None:
+def test_after_a_rename_that_was_not_synced_the_next_change_does_not_return_too_early(
+    filesystem: MemoryFileSystem,
+) -> None:
     journal = Journal.create(filesystem, PATH, {("a",): LARGE})
     filesystem.faults = Faults(fail_at=1, operations={"sync_directory"})
     journal.change({("b",): 2 * LARGE})  # the snapshot that is due then is not

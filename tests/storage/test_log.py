@@ -1,4 +1,4 @@
-"""PartitionLog: appending, reading, the offsets and who may move them."""
+"""PartitionLog: appending, reading, and the offsets and what moves them."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ class TestReading:
         bench.append("b")
         assert len(bench.log.read(0, 1, limit_offset=2)) == batch_size("a" * 500)
 
-    def test_unless_that_is_not_wanted_then_there_is_nothing_of_it(self, bench: Bench) -> None:
+    def test_without_min_one_batch_a_first_batch_that_does_not_fit_is_left_out(self, bench: Bench) -> None:
         bench.append("a" * 500)
         assert bench.log.read(0, 10, limit_offset=1, min_one_batch=False) == b""
         assert bench.log.read(0, 0, limit_offset=1, min_one_batch=False) == b""
@@ -374,7 +374,7 @@ class TestTruncating:
         assert bench.log.leader_epochs.entries == ((1, 0),)
         assert bench.values() == ["a"]
 
-    def test_leader_epochs_that_began_in_what_is_gone_are_forgotten(self, bench: Bench) -> None:
+    def test_leader_epochs_that_began_in_truncated_records_are_removed(self, bench: Bench) -> None:
         """Else the replica would tell a leader of an epoch that its log no longer holds."""
         bench.append("a", leader_epoch=1)
         bench.append("b", leader_epoch=1)

@@ -61,7 +61,7 @@ def test_every_default_is_what_its_own_text_parses_to() -> None:
         assert line.parse(line.text(line.default) or "") == line.default, line
 
 
-def test_every_key_says_what_it_means_in_sentences() -> None:
+def test_every_key_is_described_in_sentences() -> None:
     for line in LogConfig.KEYS.values():
         assert line.doc.endswith("."), line
         assert line.doc[0].isupper(), line

@@ -131,7 +131,7 @@ class TestOpening:
 
 
 class TestCreating:
-    def test_the_directory_says_of_which_topic_it_is(self, host: Host) -> None:
+    def test_partition_metadata_has_the_topic_id(self, host: Host) -> None:
         log = host.open().create(A0, ID, LogConfig())
         assert log.topic_id == ID
         assert host.read("a-0/partition.metadata") == f"version: 0\ntopic_id: {format_uuid(ID)}".encode()
@@ -170,7 +170,7 @@ class TestCreating:
         manager.assign_topic_id(A0, ID)
         assert host.reopen().logs[A0].topic_id == ID
 
-    def test_or_it_is_removed_at_once(self, host: Host) -> None:
+    def test_a_half_made_one_is_removed_at_once_on_request(self, host: Host) -> None:
         manager = host.open()
         manager.create(A0, ID, LogConfig())
         manager.remove(A0)
@@ -267,7 +267,7 @@ class TestCheckpoints:
         again = host.reopen().logs[A0]
         assert (again.log_start_offset, again.log_end_offset) == (0, 1)
 
-    def test_nor_does_it_from_a_write_that_was_under_way(self, host: Host) -> None:
+    def test_a_topic_made_again_does_not_inherit_it_from_a_write_under_way(self, host: Host) -> None:
         manager = host.open()
         log = manager.create(A0, ID, LogConfig())
         append(log)

@@ -70,7 +70,7 @@ def test_a_missing_or_empty_file_has_no_entries(filesystem: MemoryFileSystem) ->
         (bytes(20), "line 1"),
     ],
 )
-def test_half_a_checkpoint_is_never_believed(filesystem: MemoryFileSystem, text: bytes, reason: str) -> None:
+def test_half_a_checkpoint_is_refused(filesystem: MemoryFileSystem, text: bytes, reason: str) -> None:
     write_atomically(filesystem, "c", text)
     with pytest.raises(CorruptCheckpoint, match=reason):
         read_offsets(filesystem, "c")

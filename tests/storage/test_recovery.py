@@ -156,7 +156,7 @@ class TestAfterAKill:
         assert bench.append("29", **PRODUCER, base_sequence=29).is_duplicate
         assert bench.append("30", **PRODUCER, base_sequence=30).first_offset == 30
 
-    def test_and_again_after_the_next(self, make_bench: Callable[..., Bench]) -> None:
+    def test_every_record_is_there_after_a_second_kill(self, make_bench: Callable[..., Bench]) -> None:
         bench = make_bench(segment_bytes=300)
         written = []
         for round_number in range(5):
@@ -167,7 +167,9 @@ class TestAfterAKill:
         assert bench.values() == written
 
     @pytest.mark.parametrize("size", [1, 30, 60, 61, 66])
-    def test_a_torn_batch_is_cut_off_and_said(self, bench: Bench, size: int, caplog: pytest.LogCaptureFixture) -> None:
+    def test_a_torn_batch_is_cut_off_and_logged(
+        self, bench: Bench, size: int, caplog: pytest.LogCaptureFixture
+    ) -> None:
         bench.append("a")
         torn = build_batch([Record(1, 1, None, b"b")], base_offset=1)[:size]
         bench.log.segments.active.log.append(torn)
@@ -213,7 +215,7 @@ class TestAfterAKill:
         bench.reopen(recovery_point=3)
         assert bench.values() == ["0", "1", "2"]
 
-    def test_a_recovery_point_beyond_the_log_is_not_believed(self, make_bench: Callable[..., Bench]) -> None:
+    def test_a_recovery_point_beyond_the_log_is_ignored(self, make_bench: Callable[..., Bench]) -> None:
         bench = make_bench(segment_bytes=200)
         for number in range(8):
             bench.append(f"{number}")

@@ -24,12 +24,14 @@ class TestWaitingForBytes:
         assert bench.log.bytes_between(2, 2) == 0
         assert bench.log.bytes_between(3, 3) == 0
 
-    def test_a_limit_in_a_later_segment_is_more_than_anyone_waits_for(self, bench: Bench) -> None:
+    def test_a_limit_in_a_later_segment_satisfies_any_min_bytes(self, bench: Bench) -> None:
         bench.fill(segments=1)
         bench.append("c")
         assert bench.log.bytes_between(0, 3) == ANOTHER_SEGMENT
 
-    def test_a_limit_at_the_end_of_a_sealed_segment_is_not(self, bench: Bench, batch_size: Callable[..., int]) -> None:
+    def test_a_limit_at_the_end_of_a_sealed_segment_is_counted(
+        self, bench: Bench, batch_size: Callable[..., int]
+    ) -> None:
         bench.append("a")
         bench.log.roll(bench.now_ms)
         bench.append("b")

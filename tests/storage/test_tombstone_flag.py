@@ -210,7 +210,7 @@ class TestRefusals:
             )
         assert [number for number, _ in caught.value.record_errors] == [1]
 
-    def test_a_header_that_says_no_is_refused_also_with_the_bit(self) -> None:
+    def test_a_negative_header_is_refused_with_the_bit_too(self) -> None:
         with pytest.raises(InvalidRecord, match="says no"):
             checked(batch([BOTH._replace(headers=((NAME, b"false"),))]))
 

@@ -206,7 +206,7 @@ class TestRecords:
         error = refusal(built, message_timestamp_before_max_ms=100)
         assert [index for index, _ in error.record_errors] == [1]
 
-    def test_nobody_looks_for_the_wrong_timestamp_behind_very_many_missing_ones(
+    def test_a_wrong_timestamp_behind_very_many_missing_ones_is_not_searched_for(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("kmini.storage.validation._MAX_SUSPECTS", 3)

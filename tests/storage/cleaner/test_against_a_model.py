@@ -70,7 +70,7 @@ class Model:
 
     @property
     def table(self) -> dict[bytes | None, bytes]:
-        """What a reader who reads committed records, and all of them, believes in the end."""
+        """The state after reading all committed records."""
         found = {record.key: record for batch in self.batches for record in batch.records if not batch.is_aborted}
         return {key: record.value for key, record in found.items() if record.value is not None and not deletes(record)}
 
@@ -137,7 +137,8 @@ class History:
         return self.model.batches[-1]
 
     def flagged(self, batch: bytearray, records: list[Record]) -> tuple[bytearray, list[Record]]:
-        """What a producer's batch becomes: null values get the header, whoever has that the bit."""
+        """The stored form of a producer's batch: null values get the header, and records with the header get the
+        bit."""
         assign_offsets(batch, 0, 0, -1)
         validated = validate(batch, self.bench.config, self.bench.now_ms)
         return bytearray(validated.records), [

@@ -217,7 +217,7 @@ class TestTombstones:
         bench.clean()
         assert bench.pairs() == [(0, "a", None)]
 
-    def test_and_go_once_a_younger_part_of_the_log_is_clean(self, bench: Bench) -> None:
+    def test_tombstones_of_old_formats_go_once_a_younger_part_of_the_log_is_clean(self, bench: Bench) -> None:
         bench.filesystem.now_ms = 1_000
         bench.put(("z", "1"))
         bench.roll()
@@ -257,7 +257,9 @@ class TestProducers:
         bench.clean()
         assert [(h.base_offset, h.record_count) for h, _ in bench.batches()] == [(0, 1), (1, 0)]
 
-    def test_so_does_a_message_of_an_old_format(self, make_cleaning_bench: Callable[..., Bench]) -> None:
+    def test_the_last_message_of_an_old_format_in_a_group_stays_as_an_empty_batch(
+        self, make_cleaning_bench: Callable[..., Bench]
+    ) -> None:
         """As a batch without records. Apache Kafka gives such a log up."""
         bench = make_cleaning_bench(segment_bytes=120)
         bench.put(("a", "1"))

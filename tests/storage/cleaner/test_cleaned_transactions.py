@@ -56,7 +56,7 @@ class TestTransactions:
         bench.clean(roll=False)
         assert bench.pairs() == [(0, "a", "1")]
 
-    def test_one_that_was_aborted_in_the_clean_part_of_a_segment_says_nothing_of_later_ones(self, bench: Bench) -> None:
+    def test_an_abort_in_the_clean_part_of_a_segment_does_not_affect_later_transactions(self, bench: Bench) -> None:
         """Where a map was too small, or records were deleted, the dirty part begins within a segment, which is read
         from about there on."""
         bench.put(("a", "1"), ("b", "1"))

@@ -131,7 +131,7 @@ def test_as_many_resumes_as_pauses() -> None:
         states.resume(P)
 
 
-def test_who_pauses_a_busy_partition_waits_for_its_worker() -> None:
+def test_a_pause_of_a_busy_partition_waits_for_its_worker() -> None:
     states = enter("in progress")
     paused = []
     assert not states.pause(P, lambda: paused.append(states[P]))
@@ -150,7 +150,7 @@ def test_the_callback_of_a_pause_may_resume() -> None:
     assert states.is_idle(P)
 
 
-def test_a_worker_that_nobody_stopped_is_simply_done() -> None:
+def test_a_worker_that_was_not_stopped_leaves_its_partition_idle() -> None:
     states = enter("in progress")
     assert states.done(P)
     assert states.is_idle(P)
@@ -160,7 +160,7 @@ def test_an_idle_partition_is_paused_at_once() -> None:
     assert CleaningStates().pause(P)
 
 
-def test_pauses_of_partitions_that_are_gone_are_forgotten() -> None:
+def test_a_removed_log_takes_its_pauses_with_it() -> None:
     states = enter("paused twice")
     states.forget_all_but([P])
     assert states[P] is State.PAUSED

@@ -20,7 +20,7 @@ def test_no_more_memory_than_the_budget() -> None:
 
 
 @pytest.mark.parametrize("load_factor", [0.1, 0.5, 0.9, 1.0])
-def test_it_takes_as_many_keys_as_it_says(load_factor: float) -> None:
+def test_it_takes_as_many_keys_as_its_capacity(load_factor: float) -> None:
     keys = OffsetMap(100, budget_bytes=1 << 20, load_factor=load_factor)
     for offset in range(keys.capacity):
         assert keys.put(b"%d" % offset, offset)

@@ -25,7 +25,7 @@ def test_the_dirtiest_goes_first(logs: Logs) -> None:
     logs.add("all", dirty=3)
     logs.add("hardly", clean=5, dirty=1)
     assert [logs.picked(), logs.picked(), logs.picked()] == ["all", "half", None]
-    assert logs.schedule.standing(logs.logs, logs.now_ms).max_dirty_percent == pytest.approx(100 / 6)
+    assert logs.schedule.gauges(logs.logs, logs.now_ms).max_dirty_percent == pytest.approx(100 / 6)
 
 
 def test_exactly_the_minimum_ratio_is_not_enough(logs: Logs) -> None:
@@ -58,7 +58,7 @@ def test_the_delay_is_that_of_the_latest_log(logs: Logs) -> None:
     logs.now_ms = 5_000
     logs.add("x", dirty=1, timestamp=1_000, max_compaction_lag_ms=500)
     logs.add("y", dirty=1, timestamp=4_000, max_compaction_lag_ms=500)
-    assert logs.schedule.standing(logs.logs, logs.now_ms).max_compaction_delay_secs == 3.5
+    assert logs.schedule.gauges(logs.logs, logs.now_ms).max_compaction_delay_secs == 3.5
 
 
 def test_what_is_being_cleaned_or_paused_is_not_picked_again(logs: Logs) -> None:
@@ -117,8 +117,8 @@ def test_a_pass_that_fails_costs_its_log_and_no_other(logs: Logs) -> None:
     job = logs.pick()
     assert job is not None
     assert not logs.schedule.ended(job, None, ValueError("no batch at position 7"), logs.now_ms)
-    assert logs.schedule.failures() == {x: "no batch at position 7"}
-    standing = logs.schedule.standing(logs.logs, logs.now_ms)
+    assert logs.schedule.uncleanable() == {x: "no batch at position 7"}
+    standing = logs.schedule.gauges(logs.logs, logs.now_ms)
     assert (standing.uncleanable_partitions, standing.uncleanable_bytes) == (1, logs.logs[x].size_bytes)
     assert [logs.picked(), logs.picked()] == ["y", None]
     assert logs.schedule.pick_this(x, logs.logs[x], logs.now_ms) is None
@@ -129,8 +129,8 @@ def test_a_log_whose_files_cannot_be_looked_at_is_uncleanable(logs: Logs) -> Non
     logs.benches[x].log.segments.oldest.log.write_at(16, b"\x09")
     logs.add("y", dirty=1)
     assert logs.picked() == "y"
-    assert x in logs.schedule.failures()
-    assert logs.schedule.standing(logs.logs, logs.now_ms).uncleanable_bytes == logs.logs[x].size_bytes
+    assert x in logs.schedule.uncleanable()
+    assert logs.schedule.gauges(logs.logs, logs.now_ms).uncleanable_bytes == logs.logs[x].size_bytes
     assert logs.schedule.next_due_ms(logs.logs, logs.now_ms) is None
 
 
@@ -160,7 +160,7 @@ class TestHorizons:
         logs.now_ms += 1
         assert logs.picked() == "x"
 
-    def test_after_a_start_somebody_has_to_look_for_them(self, logs: Logs) -> None:
+    def test_after_a_start_a_log_is_to_be_scanned_for_horizons(self, logs: Logs) -> None:
         x = logs.add("x", clean=1)
         assert logs.schedule.without_horizon(logs.logs) == [x]
         assert logs.picked() is None
@@ -176,7 +176,7 @@ class TestHorizons:
 
 
 class TestWhatIsDueNext:
-    def test_nothing_is(self, logs: Logs) -> None:
+    def test_nothing_is_due_in_an_empty_schedule(self, logs: Logs) -> None:
         logs.add("x", dirty=1)
         assert logs.schedule.next_due_ms(logs.logs, logs.now_ms) is None
 

@@ -43,7 +43,7 @@ class TestDamage:
         assert bench.batches() == before
         assert bench.files(".cleaned") == []
 
-    def test_so_does_a_file_that_ends_within_a_batch(self, bench: Bench) -> None:
+    def test_a_file_that_ends_within_a_batch_ends_the_pass(self, bench: Bench) -> None:
         bench.put(("a", "1"))
         bench.roll()
         log = bench.log.segments.oldest.log
@@ -51,7 +51,7 @@ class TestDamage:
         with pytest.raises(CorruptMessage, match="position 0"):
             bench.clean()
 
-    def test_so_does_a_record_that_is_none(self, bench: Bench) -> None:
+    def test_bytes_that_are_no_record_end_the_pass(self, bench: Bench) -> None:
         batch = build_batch([Record(0, 1_000, b"a", b"1")])
         batch[61] = 0x7E
         bench.append(with_crc(batch))

@@ -69,7 +69,7 @@ def test_the_files_it_replaced_wait_to_be_deleted(dirty: Bench) -> None:
     assert not dirty.files(".deleted")
 
 
-def test_who_reads_a_segment_that_is_replaced_may_go_on(dirty: Bench) -> None:
+def test_readers_of_a_replaced_segment_go_on(dirty: Bench) -> None:
     reading = dirty.log.segments.oldest.batches()
     first = bytes(next(reading)[2])
     _work(dirty, _job(dirty)).run(lambda group: swap_in(dirty.log, group))
@@ -115,7 +115,7 @@ def test_a_log_that_changes_under_a_job_is_left_as_it_is(dirty: Bench, change: s
     assert dirty.pairs() == before
     assert _leftovers(dirty) == []
     dirty.schedule.ended(job, work.report, work.error, dirty.now_ms)
-    assert dirty.schedule.failures() == {}
+    assert dirty.schedule.uncleanable() == {}
 
 
 def test_a_disk_that_refuses_makes_the_log_uncleanable(dirty: Bench) -> None:
@@ -126,7 +126,7 @@ def test_a_disk_that_refuses_makes_the_log_uncleanable(dirty: Bench) -> None:
     dirty.filesystem.faults = Faults()
     assert isinstance(work.error, OSError)
     dirty.schedule.ended(job, work.report, work.error, dirty.now_ms)
-    assert P in dirty.schedule.failures()
+    assert P in dirty.schedule.uncleanable()
     assert dirty.put(("next", "1")).first_offset == 24
 
 

@@ -161,7 +161,7 @@ def test_an_open_file_follows_its_directory(filesystem: FileSystem, directory: s
     assert filesystem.read(directory + "/orders-01/a") == b"beside"
 
 
-def test_renaming_replaces_a_file_and_whoever_had_it_open_is_told(filesystem: FileSystem, directory: str) -> None:
+def test_renaming_replaces_a_file_and_its_open_handle_raises(filesystem: FileSystem, directory: str) -> None:
     make(filesystem, directory + "/new", b"new")
     old = filesystem.open(directory + "/old", create=True)
     old.append(b"old")
@@ -176,7 +176,7 @@ def test_renaming_replaces_a_file_and_whoever_had_it_open_is_told(filesystem: Fi
     assert filesystem.open(directory + "/old").read_at(0, 9) == b"new"
 
 
-def test_using_a_removed_file_says_so_even_if_its_name_is_taken_again(filesystem: FileSystem, directory: str) -> None:
+def test_using_a_removed_file_raises_even_if_its_name_is_taken_again(filesystem: FileSystem, directory: str) -> None:
     gone = filesystem.open(directory + "/a", create=True)
     gone.append(b"gone")
     filesystem.remove(directory + "/a")

@@ -212,7 +212,7 @@ class TestWhatIsRefused:
         assert refused(message_set(records, 1, Codec.GZIP), config) is InvalidTimestamp
         assert refused(message_set(records, 1), config) is InvalidRecord  # uncompressed, the first message counts
 
-    def test_the_message_says_how_many_and_some_why(self) -> None:
+    def test_the_message_has_the_number_of_refused_messages_and_some_reasons(self) -> None:
         data = message_set([Record(n, NOW_MS, None, b"v") for n in range(9)], 1, Codec.GZIP)
         with pytest.raises(InvalidRecord, match=r"9 messages refused: [^;]*key; [^;]*key; [^;]*key$"):
             validate_messages(data, COMPACTED, NOW_MS)

@@ -39,7 +39,7 @@ def marker(offset: int, *, is_abort: bool) -> bytearray:
     )
 
 
-def test_a_batch_without_a_producer_says_nothing(states: ProducerStates) -> None:
+def test_a_batch_without_a_producer_changes_no_producer(states: ProducerStates) -> None:
     batch = build_batch([Record(0, 1_000, None, b"v")])
     assert replay_batch(states, read_header(batch), batch) == []
     assert (len(states), states.end_offset) == (0, 1)
@@ -63,7 +63,7 @@ def test_an_abort_is_due_to_the_transaction_index(states: ProducerStates) -> Non
     assert (aborted.producer_id, aborted.first_offset, aborted.last_offset) == (7, 0, 1)
 
 
-def test_a_commit_is_not(states: ProducerStates) -> None:
+def test_a_commit_is_not_due_to_the_transaction_index(states: ProducerStates) -> None:
     for batch in (data_batch(0, transactional=True), marker(1, is_abort=False)):
         assert replay_batch(states, read_header(batch), batch) == []
     entry = states.get(7)

@@ -206,7 +206,7 @@ def test_without_a_good_snapshot_the_whole_log_is_to_be_replayed(filesystem: Mem
     assert (states.end_offset, states.last_snapshot_offset, len(states)) == (5, 5, 0)
 
 
-def test_a_snapshot_torn_by_a_power_loss_is_not_believed(filesystem: MemoryFileSystem, partition: Partition) -> None:
+def test_a_snapshot_torn_by_a_power_loss_is_refused(filesystem: MemoryFileSystem, partition: Partition) -> None:
     for producer_id in range(20):
         partition.append(0, producer_id=producer_id)
     partition.states.take_snapshot()
