@@ -58,8 +58,6 @@ NO_TEST_YET = {
     "broker/controller/topic_plans.py",
     "broker/controller/topology.py",
     "broker/coordination.py",
-    "broker/handlers/old_fetch.py",
-    "broker/handlers/old_list_offsets.py",
     "broker/housekeeping.py",
     "broker/log_maintenance.py",
     "broker/metrics_text.py",

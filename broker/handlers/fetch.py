@@ -70,7 +70,7 @@ async def guard(call: Call) -> Any:
 async def fetch(request: FetchRequest, context: Context) -> FetchResponse:
     """Answer a request that names all its partitions, or continue a session."""
     if context.version < BATCHES_SINCE:
-        from .old_fetch import fetch_messages  # old clients are rare
+        from .old_versions.old_fetch import fetch_messages  # old clients are rare
 
         return await fetch_messages(request, context)
     sessions = context.services.fetch_sessions

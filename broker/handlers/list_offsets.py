@@ -1,8 +1,9 @@
 """ListOffsets, versions 0 to 11: find the offset of a timestamp, or of the place that a negative timestamp names.
 
 The version decides which negative timestamps have a meaning; another one is UNSUPPORTED_VERSION for its partition.
-Version 0 is older than timestamps of records: it asks where segments begin (`old_list_offsets.py`). There is no tiered
-storage: a request for the local log is answered for the whole log, and a request for the remote log finds nothing.
+Version 0 is older than timestamps of records: it asks where segments begin (`old_versions/old_list_offsets.py`). There
+is no tiered storage: a request for the local log is answered for the whole log, and a request for the remote log finds
+nothing.
 """
 
 from collections import Counter
@@ -67,7 +68,7 @@ UNKNOWN = (-1, -1, -1)
 async def list_offsets(request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
     """Look every partition up; each has its own outcome. A partition that is named twice is refused, once."""
     if context.version < TIMESTAMPS_SINCE:
-        from .old_list_offsets import list_segment_starts  # old clients are rare
+        from .old_versions.old_list_offsets import list_segment_starts  # old clients are rare
 
         return await list_segment_starts(request, context)
     times_asked = Counter((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)

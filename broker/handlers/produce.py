@@ -2,8 +2,8 @@
 
 With acks=1 the answer comes after the append, with acks=-1 when the high watermark has passed it, and with acks=0
 never: an error closes the connection, because the client reads no answer. Each partition has its own outcome. Versions
-0 to 2 bring messages instead of batches (`old_produce.py`). From version 13 on the request gives topics by id
-(KIP-516).
+0 to 2 bring messages instead of batches (`old_versions/old_produce.py`). From version 13 on the request gives topics by
+id (KIP-516).
 """
 
 import asyncio
@@ -196,7 +196,7 @@ async def _append(
         if acks == ALL_IN_SYNC:
             partition.check_min_isr()
         if records is None:
-            from .old_produce import append_messages  # old clients are rare
+            from .old_versions.old_produce import append_messages  # old clients are rare
 
             return Outcome(partition, await append_messages(partition, data.records, context))
         check_again = None

@@ -6,15 +6,15 @@ named twice is answered twice. All this is as in Kafka 3.9, except that a negati
 instead of an unknown error.
 """
 
-from ...protocol.errors import NONE, InvalidRequest, UnsupportedVersion
-from ...protocol.messages.list_offsets import EARLIEST, LATEST, ListOffsetsRequest, ListOffsetsResponse
-from ...protocol.topics import TopicPartition
-from ...storage.config_key import MAX_LONG
-from ...storage.timestamp_search import segment_starts_before
-from ..api.error_mapping import kafka_error
-from ..api.request_context import Context
-from ..replication.partition import Partition
-from ..scheduler import Turn
+from ....protocol.errors import NONE, InvalidRequest, UnsupportedVersion
+from ....protocol.messages.list_offsets import EARLIEST, LATEST, ListOffsetsRequest, ListOffsetsResponse
+from ....protocol.topics import TopicPartition
+from ....storage.config_key import MAX_LONG
+from ....storage.timestamp_search import segment_starts_before
+from ...api.error_mapping import kafka_error
+from ...api.request_context import Context
+from ...replication.partition import Partition
+from ...scheduler import Turn
 
 CONSUMER = -1
 

@@ -10,15 +10,15 @@ Where the conversion leaves nothing, the broker reads on behind the transaction 
 for, the records after them.
 """
 
-from ...protocol.errors import NONE, UnsupportedCompressionType
-from ...protocol.messages.fetch import FetchRequest, FetchResponse
-from ...protocol.records.batch import iter_batches
-from ...protocol.records.old_formats.down_conversion import Converted, down_convert, sign_of_a_larger_batch
-from ..api.error_mapping import kafka_error
-from ..api.request_context import Context
-from ..replication.delayed_fetch import Answer, DelayedFetch, Reader, Wanted, count_fetched
-from ..scheduler import Turn
-from .fetch import hide_storage_errors, must_wait, resolve, response
+from ....protocol.errors import NONE, UnsupportedCompressionType
+from ....protocol.messages.fetch import FetchRequest, FetchResponse
+from ....protocol.records.batch import iter_batches
+from ....protocol.records.old_formats.down_conversion import Converted, down_convert, sign_of_a_larger_batch
+from ...api.error_mapping import kafka_error
+from ...api.request_context import Context
+from ...replication.delayed_fetch import Answer, DelayedFetch, Reader, Wanted, count_fetched
+from ...scheduler import Turn
+from ..fetch import hide_storage_errors, must_wait, resolve, response
 
 MAGIC_1_SINCE = 2
 FIRST_BATCH_WHOLE_SINCE = 3

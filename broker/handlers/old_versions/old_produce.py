@@ -5,15 +5,15 @@ batches too, as with every Kafka broker. A set without one whole message is no e
 is -1. `message_set_validation` has the rules for messages.
 """
 
-from ...protocol.errors import InvalidRecord
-from ...protocol.primitives import Buffer
-from ...protocol.records.batch import MAGIC
-from ...protocol.records.compression import Codec
-from ...storage.log import AppendInfo
-from ...storage.old_formats.message_set_validation import first_message, is_cheap, validate_messages
-from ...storage.validation import ValidatedRecords
-from ..api.request_context import Context
-from ..replication.partition import Partition
+from ....protocol.errors import InvalidRecord
+from ....protocol.primitives import Buffer
+from ....protocol.records.batch import MAGIC
+from ....protocol.records.compression import Codec
+from ....storage.log import AppendInfo
+from ....storage.old_formats.message_set_validation import first_message, is_cheap, validate_messages
+from ....storage.validation import ValidatedRecords
+from ...api.request_context import Context
+from ...replication.partition import Partition
 
 NOTHING_APPENDED = AppendInfo(-1, -1, -1)
 
