@@ -1,8 +1,8 @@
 """The settings of a topic's logs: one table, Kafka's names and defaults.
 
-`broker=` names the broker settings from which a topic takes its value when it has none of its own; the first that is
-set wins, so the finer unit does. `differs=` says why a line is not Kafka's, `no_effect=` why a value that is accepted
-changes nothing.
+`broker=` names the broker settings that give a topic without a value of its own one; the first that is set wins, so the
+finer unit comes first. `differs=` says why a line differs from Kafka's, `no_effect=` why an accepted value has no
+effect.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ THROTTLED = Rule(
 
 # fmt: off
 class LogConfig(Settings):
-    """What governs one log. `LogConfig()` is Kafka's defaults; `parse` reads a topic's own settings."""
+    """The settings of one log. `LogConfig()` has Kafka's defaults; `parse` reads a topic's own settings."""
 
     cleanup_policy: tuple[str, ...] = key(SET, ("delete",), each_of("delete", "compact"),
         "What becomes of old records: delete whole segments, compact (keep the last record of every key), or both.",
@@ -75,7 +75,7 @@ class LogConfig(Settings):
         broker="unclean.leader.election.enable")
 
     message_timestamp_type: str = key(STRING, "CreateTime", one_of("CreateTime", "LogAppendTime"),
-        "Whose clock records carry: the producer's or the broker's.",
+        "Whether records keep the timestamp of their producer (CreateTime) or get that of the broker (LogAppendTime).",
         broker="log.message.timestamp.type")
     message_timestamp_before_max_ms: int = key(LONG, MAX_LONG, at_least(0),
         "How far a producer's timestamp may lie behind the broker's clock.",
@@ -140,7 +140,7 @@ class LogConfig(Settings):
         " attributes. Each brings the other, and a null value both (KIP-87).")
     kmini_tombstone_null_refuse: bool = key(BOOLEAN, False, ANY,
         "With kmini.tombstone.flag.enable: whether a null value that is not flagged is refused with INVALID_RECORD"
-        " instead of being flagged. Old producers, who cannot flag it, may still send one.")
+        " instead of being flagged. Message sets of magic 0 and 1, which have no flag, may still have null values.")
 
     remote_storage_enable: bool = key(BOOLEAN, False, exactly(False),
         "Tiered storage, which is not offered here.")
