@@ -27,10 +27,7 @@ TABLES = {
 
 LONG_MODULES: dict[str, int] = {}
 
-LONG_TESTS = {
-    "tests/broker/test_cluster_chaos.py": 473,
-    "tests/broker/test_log_cleaner.py": 469,
-}
+LONG_TESTS: dict[str, int] = {}
 
 LONG_FUNCTIONS: dict[str, int] = {}
 
@@ -42,7 +39,7 @@ SLEEPS = {
     "tests/support/until.py": "it waits for the conditions of all others",
     "tests/support/broker/chaos/actor.py": "clients act at random moments of a history",
     "tests/support/broker/chaos/record_actors.py": "clients act at random moments of a history",
-    "tests/broker/test_cluster_chaos.py": "trouble comes at random moments of a history, and lasts for some",
+    "tests/support/broker/chaos/nemesis.py": "trouble comes at random moments of a history, and lasts for some",
     "tests/broker/replication/test_fetcher.py": "a connection that takes forever, until it is cancelled",
     "tests/clients/test_exactly_once.py": "instances run for a time, and are watched meanwhile",
     "tests/clients/test_groups.py": "a process that failed writes its stack, before the test fails",

@@ -3,73 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from kmini.broker.broker import Broker
 from kmini.broker.clock import MovableClock
 from kmini.broker.controller import topics
 from kmini.broker.controller.config_changes import set_topic_configs
 from kmini.broker.controller.controller import PartitionState
-from kmini.broker.metrics_text import metrics_text
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.protocol.errors import KafkaStorageError
 from kmini.protocol.records.batch import build_batch
-from kmini.protocol.records.batch_records import decode_records
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.cleaner.cleaning_states import State
 from kmini.storage.cleaner.worker import CleaningWork
 from kmini.storage.log_config import LogConfig
 from kmini.storage.validation import ValidatedRecords
+from support.broker.compacting_brokers import COMPACTED, LED_BY_1, P, clean_up, compacting_brokers, gauges, keys, put
 
-P = TopicPartition("profiles", 0)
-COMPACTED = LogConfig(cleanup_policy=("compact",))
-LED_BY_1 = PartitionState((1,), (1,), 1)
 OTHER = TopicPartition("other", 0)
 WEEK_MS = 7 * 86_400_000
 StartBroker = Callable[..., Awaitable[Broker]]
 
 
 @pytest.fixture
-async def start(tmp_path: Path) -> Any:
+async def start(tmp_path: Path) -> AsyncIterator[Any]:
     """A maker of brokers with a clock that can be moved, and of one compacted topic."""
-    started: list[Broker] = []
-
-    async def make(**topic: Any) -> Broker:
-        config = BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0"})
-        broker = await Broker.start(config, str(tmp_path), clock=MovableClock())
-        started.append(broker)
-        broker.replica_manager.host(P, bytes(range(16)), LogConfig(cleanup_policy=("compact",), **topic), LED_BY_1)
-        return broker
-
-    yield make
-    for broker in started:
-        await broker.stop()
-
-
-def put(broker: Broker, *pairs: tuple[str, str | None]) -> None:
-    partition = broker.partitions[P]
-    for key, value in pairs:
-        record = Record(0, broker.clock.now_ms(), key.encode(), None if value is None else value.encode())
-        partition.append(ValidatedRecords.of(build_batch([record])), broker.clock.now_ms())
-
-
-def keys(broker: Broker) -> list[str]:
-    log = broker.partitions[P].log
-    return [
-        (record.key or b"").decode()
-        for segment in log.segments
-        for _, header, batch in segment.batches()
-        if header.record_count
-        for record in decode_records(batch, 0, header)
-    ]
+    async with compacting_brokers(tmp_path) as start:
+        yield start
 
 
 async def test_compact_leaves_the_newest_record_of_every_key(start: Any) -> None:
@@ -193,13 +159,6 @@ class HeldPass:
 
     async def begun(self) -> None:
         assert await asyncio.to_thread(self.has_begun.wait, 30)
-
-
-def clean_up(broker: Broker) -> asyncio.Future[None]:
-    """Three records of one key, sealed, and a look at them that goes on in the background."""
-    put(broker, ("a", "1"), ("a", "2"), ("a", "3"))
-    broker.partitions[P].log.roll(broker.clock.now_ms())
-    return asyncio.ensure_future(broker.cleaner.look())
 
 
 def files(broker: Broker, suffix: str) -> list[str]:
@@ -386,84 +345,3 @@ async def test_a_look_that_fails_is_followed_by_another(start: Any, monkeypatch:
         assert gauges(broker)["deadthreadcount"] == 1
     await broker.clock.advance(16_000)
     assert (gauges(broker)["deadthreadcount"], keys(broker)) == (0, ["a"])
-
-
-# --- what is told
-
-
-def gauges(broker: Broker) -> dict[str, float]:
-    """What is measured of the cleaner, by the last part of its name."""
-    prefix = re.compile("kafka_log_logcleaner(manager)?_")
-    return {
-        prefix.sub("", sample.name): sample.value
-        for family in text_string_to_metric_families(metrics_text(broker))
-        for sample in family.samples
-        if prefix.match(sample.name)
-    }
-
-
-async def test_a_broker_that_has_cleaned_nothing_says_so(start: Any) -> None:
-    broker = await start()
-    told = gauges(broker)
-    assert told.pop("time_since_last_run_ms") >= 0
-    assert told == dict.fromkeys(
-        (
-            "max_compaction_delay_secs",
-            "max_buffer_utilization_percent",
-            "cleaner_recopy_percent",
-            "max_clean_time_secs",
-            "deadthreadcount",
-            "max_dirty_percent",
-            "uncleanable_partitions_count",
-            "uncleanable_bytes",
-        ),
-        0,
-    )
-
-
-async def test_what_is_uncleanable_is_told_by_log_directory(start: Any) -> None:
-    broker = await start()
-    text = metrics_text(broker)
-    for name in ("partitions_count", "bytes"):
-        assert f'kafka_log_logcleanermanager_uncleanable_{name}{{logDirectory="{broker.logs.directory}"}} 0.0' in text
-
-
-async def test_the_last_pass_of_each_thread_is_told(start: Any) -> None:
-    broker = await start()
-    put(broker, *[(f"{number % 5}", "1") for number in range(10)])
-    (report,) = await broker.cleaner.compact(P)
-    told = gauges(broker)
-    assert told["cleaner_recopy_percent"] == 50 == 100 * report.bytes_written / report.bytes_read
-    assert told["max_buffer_utilization_percent"] == pytest.approx(100 * report.map_utilization)
-    assert 0 < told["max_buffer_utilization_percent"] < 100
-    assert told["max_clean_time_secs"] == report.seconds > 0
-    assert told["max_dirty_percent"] == 0
-
-
-async def test_how_dirty_the_dirtiest_log_is_is_told_as_it_is_now(start: Any) -> None:
-    broker = await start()
-    put(broker, ("a", "1"))
-    await broker.cleaner.compact(P)
-    put(broker, ("a", "2"))
-    broker.replica_manager.roll(broker.partitions[P])
-    assert gauges(broker)["max_dirty_percent"] == 50
-
-
-async def test_a_pause_that_holds_up_the_bound_shows(start: Any) -> None:
-    broker = await start(max_compaction_lag_ms=3_600_000)
-    put(broker, ("a", "1"), ("a", "2"))
-    async with broker.cleaner.paused(P):
-        await broker.clock.advance(2 * 3_600_000)
-        assert gauges(broker)["max_compaction_delay_secs"] == pytest.approx(3_600, abs=60)
-        assert keys(broker) == ["a", "a"]
-    await broker.clock.advance(20_000)
-    assert (gauges(broker)["max_compaction_delay_secs"], keys(broker)) == (0, ["a"])
-
-
-async def test_the_time_since_the_cleaner_looked_is_told(start: Any) -> None:
-    broker = await start()
-    await broker.clock.advance(3_600_000)
-    assert gauges(broker)["time_since_last_run_ms"] >= 3_500_000
-    put(broker, ("a", "1"))
-    await broker.clock.advance(15_100)
-    assert gauges(broker)["time_since_last_run_ms"] < 10_000

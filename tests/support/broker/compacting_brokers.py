@@ -1,0 +1,81 @@
+"""Brokers that compact one topic, on a clock that tests move."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from kmini.broker.broker import Broker
+from kmini.broker.clock import MovableClock
+from kmini.broker.controller.controller import PartitionState
+from kmini.broker.metrics_text import metrics_text
+from kmini.broker.settings.broker_config import BrokerConfig
+from kmini.protocol.records.batch import build_batch
+from kmini.protocol.records.batch_records import decode_records
+from kmini.protocol.records.record import Record
+from kmini.protocol.topics import TopicPartition
+from kmini.storage.log_config import LogConfig
+from kmini.storage.validation import ValidatedRecords
+
+P = TopicPartition("profiles", 0)
+COMPACTED = LogConfig(cleanup_policy=("compact",))
+LED_BY_1 = PartitionState((1,), (1,), 1)
+
+
+@asynccontextmanager
+async def compacting_brokers(directory: Path) -> AsyncIterator[Callable[..., Awaitable[Broker]]]:
+    """A maker of brokers with a clock that can be moved, and of one compacted topic."""
+    started: list[Broker] = []
+
+    async def make(**topic: Any) -> Broker:
+        config = BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0"})
+        broker = await Broker.start(config, str(directory), clock=MovableClock())
+        started.append(broker)
+        broker.replica_manager.host(P, bytes(range(16)), LogConfig(cleanup_policy=("compact",), **topic), LED_BY_1)
+        return broker
+
+    yield make
+    for broker in started:
+        await broker.stop()
+
+
+def put(broker: Broker, *pairs: tuple[str, str | None]) -> None:
+    partition = broker.partitions[P]
+    for key, value in pairs:
+        record = Record(0, broker.clock.now_ms(), key.encode(), None if value is None else value.encode())
+        partition.append(ValidatedRecords.of(build_batch([record])), broker.clock.now_ms())
+
+
+def keys(broker: Broker) -> list[str]:
+    log = broker.partitions[P].log
+    return [
+        (record.key or b"").decode()
+        for segment in log.segments
+        for _, header, batch in segment.batches()
+        if header.record_count
+        for record in decode_records(batch, 0, header)
+    ]
+
+
+def clean_up(broker: Broker) -> asyncio.Future[None]:
+    """Three records of one key, sealed, and a look at them that goes on in the background."""
+    put(broker, ("a", "1"), ("a", "2"), ("a", "3"))
+    broker.partitions[P].log.roll(broker.clock.now_ms())
+    return asyncio.ensure_future(broker.cleaner.look())
+
+
+def gauges(broker: Broker) -> dict[str, float]:
+    """What is measured of the cleaner, by the last part of its name."""
+    prefix = re.compile("kafka_log_logcleaner(manager)?_")
+    return {
+        prefix.sub("", sample.name): sample.value
+        for family in text_string_to_metric_families(metrics_text(broker))
+        for sample in family.samples
+        if prefix.match(sample.name)
+    }
