@@ -1,9 +1,9 @@
-"""What archive and replay take: records and MB (keys and values) a second, beside what they cannot be faster than.
+"""Measure archive and replay: records and MB (keys and values) a second, beside their upper bounds.
 
 Prints one line of JSON. `read` is Spark's Kafka source into nothing, and `produce` one idempotent confluent-kafka
 producer that is given records made beforehand: the first bounds an archive, the second a task of a replay. All of it
 takes turns for some rounds, and the best of each counts; the first round, in which the JVM compiles, does not. `again`
-is an archive run that finds nothing new. `gaps` is the archive of a topic of which every second record is gone: there
+is an archive run without new records. `gaps` is the archive of a topic that has lost every second record: there
 Spark asks for the ends of the log at every gap. `exact` are records of timestamp 0, which the driver writes one by one.
 `task_peak_mb` is the largest resident memory of a process that replays a partition.
 
@@ -25,7 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-sys.path.append(sys.path.pop(0))  # behind the standard library, of which profile.py here has a name
+sys.path.append(sys.path.pop(0))  # behind the standard library, whose `profile` this folder's profile.py would hide
 
 from confluent_kafka import Producer
 from peers import kmini_command
@@ -73,7 +73,7 @@ def produce(servers: str, topic: str, partition: int, count: int, value_bytes: i
 
 
 def peak_of(plan: Plan) -> float:
-    """MB that the process of one task has held at most, its interpreter included."""
+    """Peak memory of the process of one task in MB, its interpreter included."""
     context = multiprocessing.get_context("spawn")
     with context.Pool(1) as pool:
         return pool.apply(_peak_of, (plan,))

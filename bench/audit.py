@@ -1,9 +1,9 @@
-"""What an audit costs: records and bytes a second, and memory, in this process and on Spark.
+"""Measure an audit: records and bytes a second, and memory, in this process and on Spark.
 
 Makes a directory of a compacted topic, then audits it some times, in a process of its own each time, so that its peak
 memory is that of the audit. `local` is the loop on one core; `spark` is Spark with so many cores on this machine, with
-the time of the second of two audits in one session (the first one starts Python workers and lets Java compile). What
-the disk takes is not in it: the files have just been written.
+the time of the second of two audits in one session (the first one starts Python workers and lets Java compile). The
+time of the disk is not included: the files have just been written.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import threading
 from pathlib import Path
 from typing import NamedTuple
 
-sys.path.remove(str(Path(__file__).resolve().parent))  # its profile.py would stand before that of the standard library
+sys.path.remove(str(Path(__file__).resolve().parent))  # its profile.py would hide that of the standard library
 
 from kmini.pipeline.audit.audit_plan import Scope
 from kmini.pipeline.audit.local_audit import audit_directory
@@ -35,7 +35,7 @@ MIB = 1 << 20
 DAY_MS = 86_400_000
 NOW_MS = 1_800_000_000_000
 RECORDS_A_BATCH = 76
-"""Of 200 bytes each that makes about 16 KiB, the default `batch.size` of Kafka's producer."""
+"""Records of 200 bytes in a batch: about 16 KiB, the default `batch.size` of Kafka's producer."""
 POLICY = TopicPolicy(is_compacted=True, max_compaction_lag_ms=DAY_MS)
 
 
@@ -67,7 +67,7 @@ class Once(NamedTuple):
 
     report: AuditReport
     processor_seconds: float
-    """Of this process and all below it, Java's included."""
+    """Processor seconds of this process and all below it, Java's included."""
 
 
 def audit_here(path: str) -> Once:
@@ -107,7 +107,7 @@ def once(options: argparse.Namespace) -> None:
 
 
 def processor_seconds() -> float:
-    """Of this process and of all below it, also of those that have ended."""
+    """Processor seconds of this process and of all below it, ended ones included."""
     ticks = 0
     for pid in (os.getpid(), *descendants(os.getpid())):
         try:
@@ -160,7 +160,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def resident(pid: int, kind: str) -> float:
-    """In MiB: VmRSS, that of now, or VmHWM, the most so far; 0 for a process that has ended."""
+    """Memory in MiB: VmRSS, the current size, or VmHWM, the peak; 0 for a process that has ended."""
     with open(f"/proc/{pid}/status", encoding="ascii") as status:
         return next((int(line.split()[1]) for line in status if line.startswith(kind)), 0) / 1024
 

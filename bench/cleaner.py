@@ -3,8 +3,8 @@
 For each size and codec a log is made, with as many random keys as records. In each round Apache Kafka's cleaner and
 ours get a copy of the same files, one right after the other. A rate is MB (2^20 bytes) of log a second of a whole pass,
 as Kafka's own log line says it. The first round is not counted: Java compiles in it (it is what a broker's first pass
-is like, and stands beside the others on stderr). Both fsync what they write: on a disk slower than the cleaners, rates
-tell of the disk.
+is like, and stands beside the others on stderr). Both fsync what they write: on a disk slower than the cleaners, the
+rates are those of the disk.
 
 With KMINI_PURE=1 ours is interpreted: add `--alone --scale 0.01`.
 """
@@ -60,12 +60,12 @@ LIMITS = Limits()
 
 
 class Figures(NamedTuple):
-    """Of one pass."""
+    """The figures of one pass."""
 
     mb: float
     seconds: float
     kept: int
-    """Records that were left."""
+    """Records left in the log."""
     cpu_seconds: float = 0.0
 
     @property
@@ -128,7 +128,7 @@ def copied(log: Path, directory: Path) -> Path:
 
 
 def clean(directory: Path, limits: Limits = LIMITS) -> tuple[PassReport, Figures]:
-    """A pass of our cleaner over a log, as a broker has it done, but in this thread."""
+    """A pass of our cleaner over a log, as a broker runs it, but in this thread."""
     filesystem = OsFileSystem()
     log = load_log(environment(filesystem), str(directory), ANY, CONFIG, is_clean=True)
     log.update_high_watermark(log.log_end_offset)
@@ -173,7 +173,7 @@ class Kafka:
             (folder / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}\n", encoding="ascii")
         self._log = directory / "server.log"
         command = kafka_command(directory, self.SETTINGS, "--fast", "--adopt")
-        os.environ["JAVA_TOOL_OPTIONS"] = "-Dlog.level=INFO"  # at which the cleaner tells what it did
+        os.environ["JAVA_TOOL_OPTIONS"] = "-Dlog.level=INFO"  # the level at which the cleaner logs its passes
         try:
             self._server = ServerProcess(command, self._log)
         finally:
@@ -239,7 +239,7 @@ def rate(size: str, codec: str, options: argparse.Namespace) -> str:
 
 
 def cpu_seconds(found: list[Figures]) -> str:
-    """Of our thread, or of all of Java's."""
+    """Processor seconds of our thread, or of all of Java's."""
     return f"{statistics.median(f.cpu_seconds for f in found):.2f} ({min(f.cpu_seconds for f in found):.2f})"
 
 
@@ -256,7 +256,7 @@ def workplace(options: argparse.Namespace) -> Iterator[Path]:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What there is to say of the logs, here and in cleaner_costs.py."""
+    """Options about the logs, here and in cleaner_costs.py."""
     parser.add_argument("--rounds", type=int, default=3, help="rounds that count")
     parser.add_argument("--scale", type=float, default=1.0, help="so much of the records")
     parser.add_argument("--sizes", nargs="*", default=[*SIZES], choices=[*SIZES])

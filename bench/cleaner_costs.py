@@ -1,7 +1,7 @@
-"""What cleaning costs besides time: memory, the latency of those who produce meanwhile, and rest.
+"""Measure the costs of cleaning besides its time: memory, produce latency meanwhile, and idle time.
 
 memory    of a pass over many distinct keys
-produce   how long single records take to be acknowledged while a pass runs, beside while none does
+produce   time to acknowledge a single record, with and without a pass running
 idle      processor time of a broker with 1,000 compacted partitions, all of them clean
 """
 
@@ -32,7 +32,7 @@ from kmini.storage.cleaner.cleanable_log import Limits
 
 
 def memory(options: argparse.Namespace) -> None:
-    """The pass runs in a process of its own, whose memory before and at its peak the system tells."""
+    """The pass runs in a process of its own, whose memory before and at its peak the system reports."""
     with workplace(options) as place:
         log = place / "made"
         log.mkdir()
@@ -48,7 +48,7 @@ def memory(options: argparse.Namespace) -> None:
 
 def one_pass(options: argparse.Namespace) -> None:
     def resident(kind: str) -> float:
-        """In MiB: VmRSS, that of now, or VmHWM, the most so far."""
+        """Memory in MiB: VmRSS, the current size, or VmHWM, the peak."""
         with open("/proc/self/status", encoding="ascii") as status:
             return next(int(line.split()[1]) for line in status if line.startswith(kind)) / 1024
 
@@ -59,7 +59,7 @@ def one_pass(options: argparse.Namespace) -> None:
     print(json.dumps(said))
 
 
-# Beside those who produce
+# Beside producers
 
 QUIET_SECONDS = 1.5
 
@@ -76,7 +76,7 @@ PASSED = re.compile(
 
 
 def produce(options: argparse.Namespace) -> None:
-    """How long single records of 100 bytes take to be acknowledged, while a pass runs and while none does."""
+    """Time to acknowledge a single record of 100 bytes, with and without a pass running."""
     rounds = [f"compacted{number}" for number in range(options.rounds)]
     with workplace(options) as place:
         log, _ = made(place, options.sizes[0], options.codecs[0], options)
@@ -100,7 +100,7 @@ def produce(options: argparse.Namespace) -> None:
 
 
 class Busy(NamedTuple):
-    """Processor seconds that were used up to a moment."""
+    """Processor seconds used so far."""
 
     at: float
     by_all: float
@@ -109,7 +109,7 @@ class Busy(NamedTuple):
 
 class Round(NamedTuple):
     others: float
-    """The share of a core that was taken by processes that are not ours."""
+    """The share of a core that other processes took."""
     quiet: list[float]
     cleaning: list[float]
 
@@ -130,7 +130,7 @@ def within(produced: list[Sample], begin: float, ended: float) -> list[float]:
 
 
 def processor_seconds(server: ServerProcess) -> Busy:
-    """Of the machine (time that another one stole included), and of the server and ourselves."""
+    """Processor time of the machine (time stolen by other machines included), and of the server and this process."""
     with open("/proc/stat", encoding="ascii") as stat:
         user, nice, system, _idle, _wait, irq, soft_irq, stolen = map(int, stat.readline().split()[1:9])
     used = (user + nice + system + irq + soft_irq + stolen) / os.sysconf("SC_CLK_TCK")

@@ -1,7 +1,7 @@
 """Three brokers in one process beside one: prints one line of JSON.
 
 - `start`: from launching `kmini serve` to its first answer, for three brokers and for one; and `with Cluster()` in a
-  process that has started one before; milliseconds. `idle_mib`: what three brokers weigh after a second.
+  process that has started one before; milliseconds. `idle_mib`: memory of three brokers after a second.
 - `produce`: a 100-byte record, acks=all, to a topic with three replicas on three brokers, and with one on one broker;
   medians in microseconds and their ratio. The two take turns, so that both see the same machine.
 - `delete`: DeleteRecords of the record before, over three replicas; median and worst, milliseconds.
@@ -44,7 +44,7 @@ PRODUCE_VERSION, DELETE_VERSION, METADATA_VERSION, CREATE_VERSION = 8, 1, 8, 4
 
 
 class Address:
-    """A broker of several, as `Client` wants it."""
+    """The address of one of several brokers, for `Client`."""
 
     def __init__(self, host: str, port: int) -> None:
         self.host, self.port = host, port
@@ -73,7 +73,7 @@ def leader_of(answer: MetadataResponse) -> int:
 
 
 def client_of_leader(server: ServerProcess, replicas: int) -> Client:
-    """Make the topic, and connect to whoever leads it."""
+    """Make the topic, and connect to its leader."""
     first = Client(server)
     topic = CreateTopicsRequest.Topic(name=TOPIC, num_partitions=1, replication_factor=replicas)
     request = CreateTopicsRequest(topics=[topic], timeout_ms=30_000)

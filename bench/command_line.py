@@ -35,7 +35,7 @@ class Command(NamedTuple):
 
 
 class Timing(NamedTuple):
-    """What a run of a command took, in seconds."""
+    """The times of a run of a command, in seconds."""
 
     elapsed: float
     processor: float

@@ -1,6 +1,6 @@
-"""What a fetch over many idle partitions costs, with a session and without; prints one line of JSON.
+"""Measure a fetch over many idle partitions, with a session and without; prints one line of JSON.
 
-Each figure is the median time of a round trip that finds nothing and does not wait.
+Each figure is the median time of a round trip that returns no records and does not wait.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Two data directories are made: of 1 KB records in segments of 64 MiB, and of records each second of which is a flagged
 tombstone with a value, so that all of it has to be written anew. In each round the first is copied by `cp -r` with
-`sync` behind it, graduated, and graduated with --link; then the second is graduated. What graduate writes is on the
-disk when it ends, which is why `sync` counts for `cp`; that Python starts counts for graduate. A rate is MiB (2^20
+`sync` behind it, graduated, and graduated with --link; then the second is graduated. Graduate ends with its
+files on the disk, so `sync` counts for `cp`; the start of Python counts for graduate. A rate is MiB (2^20
 bytes) of batches a second, of the median round; memory is the largest that the process had.
 """
 

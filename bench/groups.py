@@ -1,4 +1,4 @@
-"""What consumer groups cost and how fast they are, beside Apache Kafka; prints one line of JSON a peer.
+"""Measure consumer groups beside Apache Kafka; prints one line of JSON a peer.
 
 stable     a second member joins a group of one: until both have their assignment, the first one hearing of it at once
 clients    the same with librdkafka, from subscribe() to the first assignment of a group of two consumers at once
@@ -50,7 +50,7 @@ def stable_ms(server: ServerProcess, repetitions: int) -> list[float]:
 
 
 def joined(wire: Wire, group: str) -> str:
-    """The member id of somebody who has joined an empty group and got the assignment."""
+    """Join an empty group, wait for the assignment, and return the member id."""
     member_id: str = wire.ask(join(group), 5).member_id
     wire.ask(join(group, member_id), 5)
     answer = wire.ask(sync(group, member_id, 1, {member_id: b"all"}), 3)
@@ -156,7 +156,7 @@ async def _form(server: ServerProcess, group: str) -> list[BeatingMember]:
     await asyncio.sleep(0.3)  # all of them are waiting by now; one that is late only means another round
     answers = [await first.ask(join(group, a, protocols=wishes), 3), *await asyncio.gather(*waiting)]
     generation = answers[0].generation_id
-    assert {answer.generation_id for answer in answers} == {generation}, "somebody was late"
+    assert {answer.generation_id for answer in answers} == {generation}, "a member was late"
     shares = {answer.member_id: b"share" for answer in answers}
     syncing = [
         asyncio.ensure_future(member.ask(sync(group, answer.member_id, generation, shares if not place else {}), 3))

@@ -2,7 +2,7 @@
 
     python bench/kernel.py [records]
 
-The checksum is the floor: a broker computes it for every batch, and no check of the records can be had for less.
+The checksum is the floor: a broker computes it for every batch, and every check of the records costs at least as much.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def main(count: int) -> None:
 
 
 def measure_flags(records: list[Record], floor: float, *, interpreted: bool) -> None:
-    """What the tombstone flag (KIP-87) costs: looking for it, and writing it where records have the header alone."""
+    """Measure the tombstone flag (KIP-87): looking for it, and writing it where records have the header alone."""
     module = load_kernel.load("flagging", interpreted=interpreted)
     if not interpreted and module.__file__.endswith(".py"):
         return

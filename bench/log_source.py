@@ -1,4 +1,4 @@
-"""What reading segment files in Spark costs (pipeline/log_source.py), beside a source that reads nothing.
+"""Measure reading segment files in Spark (pipeline/log_source.py), beside a source that reads no files.
 
 Makes segments of uncompressed records, reads them with one task and with two, and lets a *floor* have its turn in each
 round: a source that gives the same Arrow batches again and again out of memory, so that what it takes is Spark's own.
@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-sys.path.remove(str(Path(__file__).resolve().parent))  # its profile.py would stand before that of the standard library
+sys.path.remove(str(Path(__file__).resolve().parent))  # its profile.py would hide that of the standard library
 
 import pyarrow as pa
 from pyspark.sql import DataFrameReader, SparkSession
@@ -37,7 +37,7 @@ from kmini.protocol.records.compression import Codec
 from kmini.protocol.records.record import Record
 
 RECORDS_A_BATCH = 76
-"""Of 200 bytes each that makes about 16 KiB, the default `batch.size` of Kafka's producer."""
+"""Records of 200 bytes in a batch: about 16 KiB, the default `batch.size` of Kafka's producer."""
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -118,7 +118,7 @@ def ours() -> list[int]:
 
 
 def cpu_seconds() -> float:
-    """What this process and those below it have taken of the processors so far."""
+    """Processor seconds of this process and those below it so far."""
     total = 0
     for process in ours():
         try:
@@ -221,7 +221,7 @@ def main() -> None:
 
 
 def print_memory(root: Path, large: int) -> None:
-    """Of workers that have read nothing before."""
+    """The memory of fresh workers."""
     for mib in (64, large):
         make_segment(root / f"{mib}" / "memory-0", mib)
         spark = session(1)

@@ -133,7 +133,7 @@ COMPARISON = ("compare.py", "--rounds 5 kmini kafka", "--rounds 1 --bulk 20000 k
 
 
 def run(script: str, arguments: str) -> str:
-    """What a script prints to stdout. Ends this one where it fails: a table with holes is not written."""
+    """Return a script's stdout. Exits if the script fails, so that no incomplete table is written."""
     print(f"{script} {arguments}", file=sys.stderr, flush=True)
     command = [sys.executable, str(BENCH / script), *arguments.split()]
     finished = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
@@ -153,7 +153,7 @@ def figures_of(output: str) -> Figures:
 
 
 def machine() -> str:
-    """What the figures depend on, in one sentence."""
+    """The machine and its load, in one sentence."""
     kind = platform.processor() or platform.machine()
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     return f"{os.cpu_count()} cores ({kind}), {platform.system()}, Python {platform.python_version()}, load {load}"
@@ -176,7 +176,7 @@ def page(*, quick: bool) -> str:
 
 
 def placed(readme: str, text: str) -> str:
-    """README with this text where its tables are."""
+    """README with its tables replaced by this text."""
     before, _, rest = readme.partition(BEGIN)
     _, end, after = rest.partition(END)
     assert end, f"README.md has no lines {BEGIN!r} and {END!r}"

@@ -1,4 +1,4 @@
-"""Committed offsets: what a commit takes beside Apache Kafka, and what 100,000 of them cost at a restart.
+"""Measure commits of offsets beside Apache Kafka, and a restart with 100,000 of them.
 
 Prints one line of JSON. Commits are single requests for one partition, each sent when the one before was answered, in
 rounds that take turns. The restart is from the launch of the process to its first answer, after a clean shutdown and

@@ -36,7 +36,7 @@ START_TIMEOUT_S = 60
 TICKS_S = os.sysconf("SC_CLK_TCK")
 
 Figures = dict[str, float]
-"""What one commit took in one round, by what was measured: less is better."""
+"""The times of one commit in one round, by measurement: less is better."""
 
 
 def environment(checkout: Path) -> dict[str, str]:
@@ -50,7 +50,7 @@ def serve(checkout: Path, data_dir: Path) -> list[str]:
 
 
 def processor_s(pid: int) -> float:
-    """Seconds of processor time that a process has had."""
+    """Processor seconds of a process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS_S
 
@@ -128,7 +128,7 @@ def cleaner(checkout: Path) -> Figures:
 
 
 def in_turn(measure: Callable[[Path], Figures], old: Path, new: Path, pairs: int) -> dict[str, list[float]]:
-    """The ratios of new to old, by what was measured. One pair before the first is not counted."""
+    """The ratios of new to old, by measurement. One pair before the first is not counted."""
     ratios: dict[str, list[float]] = {}
     for number in range(pairs + 1):
         order = (old, new) if number % 2 else (new, old)

@@ -1,4 +1,4 @@
-"""What many partitions cost: creating them, starting with them, and keeping them idle; prints one line of JSON."""
+"""Measure many partitions: creating them, starting with them, and keeping them idle; prints one line of JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stage of a pipeline costs: on kmini beside Apache Kafka, and with purges beside without.
+"""Measure a stage of a pipeline: on kmini beside Apache Kafka, and with purges beside without.
 
 All in one Spark session, in turn, several rounds, of which the first is not counted (the JVM
 compiles in it); a cell is the median of the others.
@@ -29,7 +29,7 @@ from typing import Any
 
 import peers
 
-sys.path.remove(str(Path(__file__).resolve().parent))  # its profile.py would stand before that of the standard library
+sys.path.remove(str(Path(__file__).resolve().parent))  # its profile.py would hide that of the standard library
 
 from kmini.pipeline import Kafka, Pipeline, Stage, Topic
 from kmini.pipeline.admin import Admin
@@ -91,7 +91,7 @@ def drain(spark: Any, servers: str, number: int, options: argparse.Namespace) ->
 
 @contextmanager
 def stream_of(servers: str, topic: str, per_second: int, size: int) -> Iterator[None]:
-    """Records that keep coming."""
+    """Produce records without pause."""
     from confluent_kafka import Producer
 
     stop = threading.Event()

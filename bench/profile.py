@@ -1,4 +1,4 @@
-"""Where the time of one produce and of one fetch goes, layer by layer; prints a Markdown table for each.
+"""Break down the time of one produce and of one fetch, layer by layer; prints a Markdown table for each.
 
 A broker runs in this process, a raw socket asks it, and the functions at the border of a layer are timed in place.
 Each figure is the median over all requests, in microseconds of the broker's loop; timing costs each border a third of

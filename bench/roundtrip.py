@@ -1,4 +1,4 @@
-"""roundtrip.py HOST:PORT: what one client sees of a broker, with confluent-kafka; prints one line of JSON.
+"""roundtrip.py HOST:PORT: measure a broker from one client, with confluent-kafka; prints one line of JSON.
 
 ack    a single 100-byte record, from produce to its acknowledgement (acks=1, no lingering)
 e2e    a single 100-byte record, from produce until a waiting consumer has it

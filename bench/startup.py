@@ -1,6 +1,6 @@
-"""How long until a broker answers, and what it weighs idle; prints one line of JSON.
+"""Measure the time until a broker answers, and its memory when idle; prints one line of JSON.
 
-python   `python -c "import asyncio"` from its launch to its end: what this machine takes for a bare Python
+python   `python -c "import asyncio"` from its launch to its end: the time of a bare Python on this machine
 serve    from launching `kmini serve` to its first ApiVersions answer
 broker   `with Broker()` in a process that has started one before
 kafka    from launching Apache Kafka to its first answer, in a directory that was formatted before, where it is

@@ -80,7 +80,7 @@ class Peer:
             time.sleep(0.05)
 
     def empty(self) -> None:
-        """Begin a transaction that writes nothing, and commit it."""
+        """Begin a transaction without records, and commit it."""
         add = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id="bench",
             v3_and_below_producer_id=self._identity["producer_id"],
@@ -105,7 +105,7 @@ class Peer:
         self._producer.commit_transaction(TIMEOUT_S)
 
     def fill(self, records: int) -> None:
-        """Write what is to be scanned: transactions of 100 records, every tenth of them aborted."""
+        """Write the log to be scanned: transactions of 100 records, every tenth of them aborted."""
         for number in range(records // RECORDS):
             self._producer.begin_transaction()
             for _ in range(RECORDS):
@@ -218,7 +218,7 @@ def scan(peers: dict[str, Peer], options: argparse.Namespace) -> dict[str, Any]:
 
 
 def in_time(action: Callable[[int], int], level: int, expected: int) -> float:
-    """Seconds it takes to read at a level, which must give what is expected."""
+    """Seconds to read at an isolation level; asserts the expected number of records."""
     began = time.perf_counter()
     got = action(level)
     taken = time.perf_counter() - began

@@ -25,11 +25,11 @@ CONFIGS = {
 }
 HOURS = 72
 LAST_PASS = {0: 71, 1: 65, 2: 52, 3: 20}
-"""In which hour a partition was compacted for the last time. Before that it was every six hours."""
+"""The hour of a partition's last compaction. Before it, a compaction ran every six hours."""
 
 
 def run() -> AuditReport:
-    """What an audit finds."""
+    """The findings of an audit."""
     with Broker(config={"log.cleaner.enable": False}) as broker:
         broker.create_topic("profiles", configs=CONFIGS, partitions=len(LAST_PASS))
         for hour in range(HOURS):

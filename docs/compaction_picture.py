@@ -29,7 +29,7 @@ STEPS: list[tuple[str, list[tuple[str, str | None]], bool, str]] = [
     ("8h1m", [], False, "the horizon: a day after its first pass the tombstone goes; and a=2 with it"),
     ("16h1m", [], False, "the bound again: d=2 has been there for a day, and d=1 goes"),
 ]
-"""How far the clock is moved, what is written then, whether to roll before that, and what there is to see."""
+"""The move of the clock, the records written then, whether to roll before that, and the caption."""
 
 CELL, ROW, LEFT, TOP = 62, 74, 92, 64
 INK, PALE = "#1f2933", "#9aa5b1"
@@ -43,13 +43,13 @@ class Row(NamedTuple):
     hour: int
     about: str
     cells: dict[int, str]
-    """What is at which offset."""
+    """The record at each offset."""
     segments: list[tuple[int, int, str]]
-    """From which offset to which, and whether clean, dirty or active."""
+    """First and last offset of each part, and whether it is clean, dirty or active."""
 
 
 def run() -> list[Row]:
-    """What happened."""
+    """The event that this row shows."""
     rows, end = [], sum(len(records) for _, records, _, _ in STEPS)
     with Broker() as broker:
         broker.create_topic("letters", configs=CONFIGS)

@@ -1,6 +1,6 @@
 """The pages of docs/ that are read off the program's own tables: `make docs` writes them.
 
-A test compares what is committed with what this would write, so that a page cannot say what the program does not do.
+A test compares what is committed with what this would write, so that the pages agree with the program.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _needs(handler: Handler) -> str:
 
 
 def _first_sentence(module: ModuleType) -> str:
-    """`Name, versions 0 to 2: what it does.` without what the table has a column for."""
+    """`Name, versions 0 to 2: what it does.` without the columns of the table."""
     paragraph = " ".join((module.__doc__ or "").split("\n\n")[0].split())
     _, _, about = paragraph.partition(": ")
     about = about or paragraph
@@ -183,7 +183,7 @@ def _error(code: int) -> type[errors.KafkaError] | None:
 
 
 def metrics() -> str:
-    """Every family of metrics, with its labels, as a broker tells them that has something to tell."""
+    """Every family of metrics, with its labels, as a broker reports them once they have samples."""
     from prometheus_client.parser import text_string_to_metric_families
 
     rows = []
@@ -272,7 +272,7 @@ def _option(option: click.Option) -> tuple[str, str]:
 
 
 def _value(kind: click.ParamType) -> str:
-    """What stands for an option's value."""
+    """The placeholder of an option's value."""
     if isinstance(kind, click.Choice):
         return "|".join(map(str, kind.choices))
     return "N" if kind.name.startswith("integer") else kind.name.upper()
@@ -282,7 +282,7 @@ def _value(kind: click.ParamType) -> str:
 
 
 def differences() -> str:
-    """What is otherwise than in Apache Kafka, on purpose: from the oracle's list and the tables of settings."""
+    """The intended differences from Apache Kafka, from the oracle's list and the tables of settings."""
     keys = [*BROKER_KEYS.values(), *LogConfig.KEYS.values()]
     named = {line.name: line for line in keys if not isinstance(line, TopicDefault)}
     differing = [(f"`{line.name}`", f"{line.differs}.") for line in named.values() if line.differs]
@@ -409,7 +409,7 @@ def api() -> str:
 
 
 def _handle(cls: type) -> str:
-    """A class whose methods ask something of a broker."""
+    """A class whose methods call a broker."""
     name = cls.__name__
     rows = []
     for member in sorted(one for one in dir(cls) if not one.startswith("_")):

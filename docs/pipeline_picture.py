@@ -36,7 +36,7 @@ class Sample(NamedTuple):
 
     second: float
     written_mib: float
-    """What was written to it since the start, as its end offsets and the size of a record tell."""
+    """Bytes written to it since the start, computed from its end offsets and the size of a record."""
     on_disk_mib: float
 
 
@@ -79,7 +79,7 @@ def size_of(data: Path, topic: str) -> int:
 
 
 def run(spark: Any, *, is_purged: bool) -> list[Sample]:
-    """What there was on disk, once a second."""
+    """The size on disk, once a second."""
     from confluent_kafka import Consumer, TopicPartition
 
     samples = []
@@ -99,7 +99,7 @@ def run(spark: Any, *, is_purged: bool) -> list[Sample]:
                 directory=folder,
             )
             look = Consumer({"bootstrap.servers": kafka.servers, "group.id": "looks", "log_level": "2"})
-            with pipeline.start(spark=spark), records(kafka.servers):  # stages that end have nothing to do any more
+            with pipeline.start(spark=spark), records(kafka.servers):  # stages end when they have no more records
                 began = time.monotonic()
                 while (second := time.monotonic() - began) < SECONDS:
                     ends = [look.get_watermark_offsets(TopicPartition("between", n), timeout=30)[1] for n in range(2)]

@@ -1,7 +1,7 @@
 """Orders become invoices: the synchronous service, with confluent-kafka.
 
-The invoice, the status "billed" and the offset of the order are one transaction, so each order is billed exactly once,
-whatever dies when.
+The invoice, the status "billed" and the offset of the order are one transaction, so each order is billed exactly
+once, even if the service or a broker dies.
 """
 
 import json
@@ -12,11 +12,11 @@ TIMEOUT_S = 30
 
 
 class ChargeRefused(Exception):
-    """The bank does not pay."""
+    """The bank refuses the charge."""
 
 
 def charge(order: str, cents: int) -> None:
-    """Ask the bank: here it refuses what costs nothing."""
+    """Charge the bank account; this bank refuses amounts of zero."""
     if cents <= 0:
         raise ChargeRefused(f"order {order}: {cents} cents")
 

@@ -1,4 +1,4 @@
-"""What the tests of the shop share. kmini's pytest plugin brings `kafka_broker`: each test has a broker of its own."""
+"""Fixtures of the shop's tests. kmini's pytest plugin brings `kafka_broker`: each test has a broker of its own."""
 
 import json
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What has become of each order: a read model of the compacted topic `status`, with confluent-kafka."""
+"""The current status of each order: a read model of the compacted topic `status`, with confluent-kafka."""
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
@@ -18,11 +18,11 @@ def statuses(servers: str) -> dict[str, str]:
 
 
 def read(servers: str, topic: str):
-    """What a topic holds, from its beginning to its end, in the order of each partition."""
+    """All messages of a topic, from its beginning to its end, in the order of each partition."""
     consumer = Consumer(
         {
             "bootstrap.servers": servers,
-            "group.id": "unused",  # librdkafka wants one
+            "group.id": "unused",  # librdkafka requires one
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
             "fetch.wait.max.ms": 10,  # it does not wait for more records: it ends

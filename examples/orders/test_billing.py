@@ -1,4 +1,4 @@
-"""Exactly once: what is committed together, what an abort takes back, and what a service that hangs cannot do."""
+"""Exactly once: commits in one transaction, aborts, and the fencing of a service that hangs."""
 
 import json
 

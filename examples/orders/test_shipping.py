@@ -1,4 +1,4 @@
-"""At least once: groups that share work, commits, lag, and what a crash repeats.
+"""At least once: groups that share work, commits, lag, and repeats after a crash.
 
 `broker.records` and `broker.produce` wait for no client, so asynchronous tests call them as they are; what does wait
 has an awaitable form in `broker.aio`.

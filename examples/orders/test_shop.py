@@ -1,4 +1,4 @@
-"""The whole way of an order, and what becomes of it in time: retention, tombstones and compaction."""
+"""An order from end to end, and its data over time: retention, tombstones and compaction."""
 
 import asyncio
 

@@ -1,7 +1,7 @@
-"""Events of users, and wishes to be forgotten, for pipeline.py: `python generate.py [--seed 1] [--users 50]`.
+"""Events of users, and erasure requests, for pipeline.py: `python generate.py [--seed 1] [--users 50]`.
 
-The same seed gives the same records. Events are sent in the order of their time, all but a few, which are late by less
-than the pipeline waits. The last event is that of nobody, a day later: it tells the pipeline that the day is over.
+The same seed gives the same records. Events are sent in the order of their time, except a few, which are late by less
+than the pipeline waits. The last event has no user and comes a day later: it moves the watermark past all sessions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from datetime import datetime, timedelta, timezone
 START = datetime(2026, 1, 31, 8, tzinfo=timezone.utc)
 ACTIONS = ("open", "search", "look", "buy")
 LATE = timedelta(minutes=4)
-NOBODY = ""
+NO_USER = ""
 """The user of the last event."""
 
 Record = tuple[str, str, dict[str, str]]
@@ -40,12 +40,12 @@ def generate(seed: int, users: int, hours: float) -> list[Record]:
 
 
 def closing() -> Record:
-    """What ends the day: an event of nobody."""
-    return _record("events", NOBODY, START + timedelta(days=1))
+    """The event without a user that ends the day."""
+    return _record("events", NO_USER, START + timedelta(days=1))
 
 
 def _times(chance: random.Random, duration: timedelta) -> Iterator[datetime]:
-    """When a user does something: some minutes in a row, then nothing for hours."""
+    """The times of a user's events: some minutes in a row, then a pause of hours."""
     at = START + duration * chance.random() / 2
     while at < START + duration:
         for _ in range(chance.randint(1, 12)):
@@ -55,7 +55,7 @@ def _times(chance: random.Random, duration: timedelta) -> Iterator[datetime]:
 
 
 def _record(topic: str, user: str, at: datetime, **more: str) -> Record:
-    # Milliseconds are enough, and what every reader of JSON agrees on.
+    # Milliseconds are enough, and every reader of JSON agrees on them.
     return topic, user, {"user": user, **more, "at": at.isoformat(timespec="milliseconds")}
 
 

@@ -8,9 +8,9 @@ from pyspark.sql import functions as F
 from kmini.pipeline import Files, Pipeline, Stage, Topic
 
 SESSION_GAP = "30 minutes"
-"""A user who does nothing for so long has ended a session."""
+"""Inactivity of a user that ends a session."""
 LATEST = "10 minutes"
-"""So much later than others an event may arrive and still count."""
+"""The delay at which an event still counts."""
 
 EVENT = "user string, action string, at timestamp"
 SESSION = "session string, user string, began timestamp, ended timestamp, events bigint"
@@ -37,7 +37,7 @@ def sessionize(events: DataFrame) -> DataFrame:
         .groupBy(F.session_window("at", SESSION_GAP).alias("window"), "user")
         .agg(F.count("*").alias("events"))
         .select(
-            # The same session has the same name if it is written again: two sessions are told from one that came twice.
+            # The same session has the same name if it is written again: a repeated session is not counted twice.
             F.sha2(F.concat_ws(" ", "user", F.unix_millis("window.start")), 256).alias("session"),
             "user",
             F.col("window.start").alias("began"),
@@ -49,11 +49,11 @@ def sessionize(events: DataFrame) -> DataFrame:
 
 
 def profiles(sessions: DataFrame, erasures: DataFrame) -> DataFrame:
-    """What is known of each user, for a compacted topic: the last session, or a tombstone after a wish to be forgotten.
+    """The state of each user, for a compacted topic: the last session, or a tombstone after an erasure request.
 
-    The newest fact about a user wins. That makes no difference between a fact that came once and one that came twice,
-    nor between two orders of coming, so the state is exact although records between stages are delivered at least once.
-    And of a user who is erased nothing but the name and the time of the wish stays in the state.
+    The newest fact about a user wins. Repeated facts and facts in another order give the same state, so it is exact
+    although records between stages are delivered at least once. Of an erased user only the name and the time of the
+    request stay in the state.
     """
     known = sessions.select(value_as(SESSION)).select(
         F.col("it.user").alias("user"),
@@ -89,7 +89,7 @@ def profiles(sessions: DataFrame, erasures: DataFrame) -> DataFrame:
 
 
 def statistics(sessions: DataFrame) -> DataFrame:
-    """Sessions without their users, as Parquet; where each came from says which is which."""
+    """Sessions without their users, as Parquet; partition and offset identify each."""
     return sessions.select("partition", "offset", value_as(SESSION)).select(
         "partition", "offset", "it.session", "it.began", "it.ended", "it.events", F.to_date("it.began").alias("day")
     )
