@@ -5,24 +5,17 @@ A test compares what is committed with what this would write, so that the pages 
 
 from __future__ import annotations
 
-import ast
 import asyncio
-import builtins
 import importlib.util
-import inspect
-import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from inspect import cleandoc
 from pathlib import Path
-from textwrap import dedent
 from types import ModuleType
 
 import click
 
-import kmini as public
-from kmini import pytest_plugin
 from kmini.broker.api.registry import Handler
 from kmini.broker.broker import Broker
 from kmini.broker.controller.topics import create
@@ -38,8 +31,12 @@ from kmini.protocol.api_keys import API_NAMES
 from kmini.storage.config_key import READ_ONLY, ConfigKey
 from kmini.storage.log_config import LogConfig
 
+sys.path.append(str(Path(__file__).resolve().parent))
+
+from api_page import api
+from markdown_page import NOTE, one_line, table
+
 ROOT = Path(__file__).resolve().parent.parent
-NOTE = "<!-- Written by `make docs`; do not edit. -->\n"
 
 
 def pages() -> dict[str, str]:
@@ -77,7 +74,7 @@ def apis() -> str:
         f"{len(rows)} requests of Apache Kafka's protocol are served, in the versions that `ApiVersions` tells. Where "
         "an authorizer is configured ([security](../security.md)), a client needs the permissions in the last "
         "column.\n\n"
-        f"{_table(('key', 'request', 'versions', '', 'needs'), rows)}\n"
+        f"{table(('key', 'request', 'versions', '', 'needs'), rows)}\n"
         f"Not served: {others}.\n"
     )
 
@@ -132,13 +129,13 @@ def configs() -> str:
         "## Broker\n\n" + "\n".join(sections) + "\n## Topics\n\n"
         "A topic's own value wins; the broker settings beside it are the default for all topics, the first that is set "
         "before the others.\n\n"
-        f"{_table(('setting', 'type', 'default', 'meaning', 'default from'), topic_rows)}"
+        f"{table(('setting', 'type', 'default', 'meaning', 'default from'), topic_rows)}"
     )
 
 
 def _end_section(sections: list[str], rows: list[tuple[str, ...]]) -> None:
     if rows:
-        sections.append(_table(("setting", "type", "default", "meaning"), rows))
+        sections.append(table(("setting", "type", "default", "meaning"), rows))
         rows.clear()
 
 
@@ -163,14 +160,14 @@ def error_codes() -> str:
     """Every error of the protocol."""
     known = [error for code in range(-1, 512) if code and (error := _error(code)) is not None]
     rows = [
-        (str(error.code), f"`{error.kafka_name}`", "yes" if error.retriable else "", _one_line(error.__doc__ or ""))
+        (str(error.code), f"`{error.kafka_name}`", "yes" if error.retriable else "", one_line(error.__doc__ or ""))
         for error in known
     ]
     return (
         f"{NOTE}# Errors\n\n"
         "What a response's error code means. *Retriable* is what Kafka's own clients take it for: the same request may "
         "succeed later. In Python each is an exception of `kmini.protocol.errors`, named in CamelCase.\n\n"
-        f"{_table(('code', 'error', 'retriable', 'meaning'), rows)}"
+        f"{table(('code', 'error', 'retriable', 'meaning'), rows)}"
     )
 
 
@@ -197,7 +194,7 @@ def metrics() -> str:
         "`kafka.log:type=Log,name=LogEndOffset` is `kafka_log_log_logendoffset`: domain, type and name in lower case, "
         "what is no letter or digit an underscore, further properties as labels, and `…PerSec` the counter `…_total` "
         "behind it. What is counted per topic is also told without a topic, for the broker.\n\n"
-        f"{_table(('metric', 'kind', 'labels', 'meaning'), rows)}"
+        f"{table(('metric', 'kind', 'labels', 'meaning'), rows)}"
     )
 
 
@@ -245,7 +242,7 @@ def _command(command: click.Command, context: click.Context) -> str:
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
     text = f"## {context.command_path}\n\n```\n{usage}\n```\n\n{_help(command.help or '')}\n"
     rows = [_option(option) for option in command.params if isinstance(option, click.Option) and not option.hidden]
-    return f"{text}\n{_table(('option', ''), rows)}" if rows else text
+    return f"{text}\n{table(('option', ''), rows)}" if rows else text
 
 
 def _help(text: str) -> str:
@@ -296,7 +293,7 @@ def differences() -> str:
         "## The log cleaner\n\n"
         "What it does without being asked; each line has its test. What a pass makes of a log is the same: that is "
         "compared with Apache Kafka's cleaner, history by history.\n\n"
-        f"{_table(('what', 'here', 'in Apache Kafka', 'why'), _cleaner())}\n"
+        f"{table(('what', 'here', 'in Apache Kafka', 'why'), _cleaner())}\n"
         "## A coordinator after a failover\n\n"
         "It answers COORDINATOR_LOAD_IN_PROGRESS until every replica in sync has what it loaded. Apache Kafka answers "
         "from its high watermark, which may lag behind what the coordinator before it has told: a committed offset "
@@ -308,11 +305,11 @@ def differences() -> str:
         "`UnregisterBroker` refuses a broker that runs; Apache Kafka unregisters it, and its partitions have no leader "
         "until it is started again.\n\n"
         "## Settings with another default or rule\n\n"
-        f"{_table(('setting', 'why'), differing)}\n"
+        f"{table(('setting', 'why'), differing)}\n"
         "## Settings that are accepted and change nothing\n\n"
-        f"{_table(('setting', 'why'), idle)}\n"
+        f"{table(('setting', 'why'), idle)}\n"
         "Of these only the name is known:\n\n"
-        f"{_table(('settings', 'why'), map(_family, FAMILIES))}"
+        f"{table(('settings', 'why'), map(_family, FAMILIES))}"
     )
 
 
@@ -334,7 +331,7 @@ def _answers() -> str:
         )
         for one in _oracle().DIFFERENCES
     ]
-    return _table(("request", "asked", "field", "here", "in Apache Kafka", "why"), rows)
+    return table(("request", "asked", "field", "here", "in Apache Kafka", "why"), rows)
 
 
 def _cleaner() -> Iterator[tuple[str, ...]]:
@@ -351,130 +348,6 @@ def _oracle() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-# --- the Python API
-
-_API = """# The Python API
-
-What `from kmini import ...` gives. [testing.md](testing.md) and [cluster.md](cluster.md) show how it is used.
-`kmini.records` has `tombstone` and `is_tombstone`, for [explicit tombstones](tombstones.md).
-
-Every method of `Broker`, `Cluster` and their handles blocks until it is done, in any thread, with or without an event
-loop running there. `AsyncBroker`, `AsyncCluster`, `AsyncTopic` and `AsyncClock`, which `aio` gives, have the same names
-with methods to await.
-
-Besides what the tables say, every call may raise
-
-| | |
-|---|---|
-| `TypeError`, `ValueError` | an argument is not what it must be; the text names it |
-| `RuntimeError` | nothing runs; it was stopped during the call; no broker of a cluster runs |
-| | a process that was forked since the start calls; a method is awaited on trio |
-| `KafkaError` | Kafka's own errors are [its subclasses](reference/errors.md), in `kmini.protocol.errors` |
-
-A `KafkaError` has `code`, `kafka_name`, `retriable` and `message`. `wait_for_records` raises `RuntimeError` on the
-thread of a running event loop if the records are not there yet: a client on that loop could not write them.
-"""
-
-_FIXTURES = """
-## Fixtures
-
-| fixture | gives |
-|---|---|
-"""
-
-_SPOKEN = ("Broker", "Cluster", "Topic", "Clock")
-_TOLD = ("Record", "PartitionOffsets", "ReplicaOffsets")
-
-
-def api() -> str:
-    """Every public name, with what the docstrings say, and the errors that they name."""
-    handles = [_handle(getattr(public, name)) for name in _SPOKEN]
-    told = [_fields(getattr(public, name)) for name in _TOLD]
-    errors_raised = [
-        (f"`{name}`", f"`{error.__bases__[0].__name__}`", error.__doc__ or "")
-        for name in public.__all__
-        if isinstance(error := getattr(public, name), type) and issubclass(error, Exception)
-    ]
-    fixtures = [
-        f"| `{name}` | {_cell(_one_line(cleandoc(function.__doc__ or '')))} |\n"
-        for name, function in vars(pytest_plugin).items()
-        if name.endswith("kafka_broker")
-    ]
-    return (
-        f"{NOTE}{_API}{''.join(handles)}{''.join(told)}\n## Errors\n\n"
-        f"{_table(('error', 'is a', 'meaning'), errors_raised)}{_FIXTURES}{''.join(fixtures)}"
-    )
-
-
-def _handle(cls: type) -> str:
-    """A class whose methods call a broker."""
-    name = cls.__name__
-    rows = []
-    for member in sorted(one for one in dir(cls) if not one.startswith("_")):
-        value = inspect.getattr_static(cls, member)
-        text = cleandoc((value.fget if isinstance(value, property) else value).__doc__ or "")
-        call = member if isinstance(value, property) else member + _call(value)
-        rows.append((f"`{call}`", _one_line(text), ", ".join(f"`{one}`" for one in _errors_in(text))))
-    made = f"`{name}{_call(cls.__init__)}`\n\n" if name in ("Broker", "Cluster") else ""  # type: ignore[misc]
-    return (
-        f"\n## {name}, Async{name}\n\n{made}{_one_line(cleandoc(cls.__doc__ or ''))}\n\n"
-        f"{_table(('', 'what it does', 'raises'), rows)}"
-    )
-
-
-def _fields(cls: type) -> str:
-    """A named tuple that methods return: its fields, with the docstrings below them."""
-    (body,) = (
-        node.body for node in ast.walk(ast.parse(dedent(inspect.getsource(cls)))) if isinstance(node, ast.ClassDef)
-    )
-    rows = []
-    for node, after in zip(body, [*body[1:], None], strict=True):
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            is_told = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
-            text = str(after.value.value) if is_told else ""  # type: ignore[union-attr]
-            rows.append((f"`{node.target.id}`", f"`{ast.unparse(node.annotation)}`", _one_line(text)))
-    return f"\n## {cls.__name__}\n\n{cleandoc(cls.__doc__ or '')}\n\n{_table(('field', 'type', ''), rows)}"
-
-
-def _call(function: Callable[..., object]) -> str:
-    """How a method is called, without the object and without types: those differ between versions of Python."""
-    signature = inspect.signature(function)
-    parameters = [one.replace(annotation=one.empty) for one in signature.parameters.values()][1:]
-    return str(signature.replace(parameters=parameters, return_annotation=signature.empty))
-
-
-def _errors_in(text: str) -> list[str]:
-    """The exceptions that a docstring names, each once."""
-    known = {name for name in dir(errors) if isinstance(getattr(errors, name), type)} | {
-        *dir(builtins),
-        *public.__all__,
-    }
-    found = [name for name in re.findall(r"\b[A-Z]\w+", text) if name in known]
-    spaces = (errors, builtins, public)
-    classes = {name: next(getattr(space, name) for space in spaces if hasattr(space, name)) for name in found}
-    return [name for name, cls in classes.items() if isinstance(cls, type) and issubclass(cls, Exception)]
-
-
-def _mro(error: type) -> str:
-    return f"`{error.__bases__[0].__name__}`"
-
-
-# --- Markdown
-
-
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    lines = [head, ("---",) * len(head), *rows]
-    return "".join("| " + " | ".join(_cell(text) for text in line) + " |\n" for line in lines)
-
-
-def _cell(text: str) -> str:
-    return _one_line(text).replace("|", "\\|").replace("<", "&lt;")
-
-
-def _one_line(text: str) -> str:
-    return re.sub(r"\s+", " ", text).strip()
 
 
 def write() -> None:

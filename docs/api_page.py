@@ -1,0 +1,118 @@
+"""The page of the Python API, read off the docstrings of the public names."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import re
+from collections.abc import Callable
+from inspect import cleandoc
+from textwrap import dedent
+
+from markdown_page import NOTE, cell, one_line, table
+
+import kmini as public
+from kmini import pytest_plugin
+from kmini.protocol import errors
+
+_API = """# The Python API
+
+The names that `from kmini import ...` gives. [testing.md](testing.md) and [cluster.md](cluster.md) show how it is used.
+`kmini.records` has `tombstone` and `is_tombstone`, for [explicit tombstones](tombstones.md).
+
+Every method of `Broker`, `Cluster` and their handles blocks until it is done, in any thread, with or without an event
+loop running there. `AsyncBroker`, `AsyncCluster`, `AsyncTopic` and `AsyncClock`, which `aio` gives, have the same names
+with methods to await.
+
+Besides the errors in the tables, every call may raise
+
+| | |
+|---|---|
+| `TypeError`, `ValueError` | a wrong argument; the text names it |
+| `RuntimeError` | the broker does not run, or was stopped during the call; no broker of a cluster runs |
+| | a process that was forked since the start calls; a method is awaited on trio |
+| `KafkaError` | Kafka's own errors are [its subclasses](reference/errors.md), in `kmini.protocol.errors` |
+
+A `KafkaError` has `code`, `kafka_name`, `retriable` and `message`. `wait_for_records` raises `RuntimeError` on the
+thread of a running event loop if the records are not there yet: a client on that loop could not write them.
+"""
+
+_FIXTURES = """
+## Fixtures
+
+| fixture | gives |
+|---|---|
+"""
+
+_HANDLES = ("Broker", "Cluster", "Topic", "Clock")
+_RESULTS = ("Record", "PartitionOffsets", "ReplicaOffsets")
+
+
+def api() -> str:
+    """Every public name, with what the docstrings say, and the errors that they name."""
+    handles = [_handle(getattr(public, name)) for name in _HANDLES]
+    results = [_fields(getattr(public, name)) for name in _RESULTS]
+    errors_raised = [
+        (f"`{name}`", f"`{error.__bases__[0].__name__}`", error.__doc__ or "")
+        for name in public.__all__
+        if isinstance(error := getattr(public, name), type) and issubclass(error, Exception)
+    ]
+    fixtures = [
+        f"| `{name}` | {cell(one_line(cleandoc(function.__doc__ or '')))} |\n"
+        for name, function in vars(pytest_plugin).items()
+        if name.endswith("kafka_broker")
+    ]
+    return (
+        f"{NOTE}{_API}{''.join(handles)}{''.join(results)}\n## Errors\n\n"
+        f"{table(('error', 'is a', 'meaning'), errors_raised)}{_FIXTURES}{''.join(fixtures)}"
+    )
+
+
+def _handle(cls: type) -> str:
+    """A class whose methods call a broker."""
+    name = cls.__name__
+    rows = []
+    for member in sorted(one for one in dir(cls) if not one.startswith("_")):
+        value = inspect.getattr_static(cls, member)
+        text = cleandoc((value.fget if isinstance(value, property) else value).__doc__ or "")
+        call = member if isinstance(value, property) else member + _call(value)
+        rows.append((f"`{call}`", one_line(text), ", ".join(f"`{one}`" for one in _errors_in(text))))
+    made = f"`{name}{_call(cls.__init__)}`\n\n" if name in ("Broker", "Cluster") else ""  # type: ignore[misc]
+    return (
+        f"\n## {name}, Async{name}\n\n{made}{one_line(cleandoc(cls.__doc__ or ''))}\n\n"
+        f"{table(('', 'what it does', 'raises'), rows)}"
+    )
+
+
+def _fields(cls: type) -> str:
+    """A named tuple that methods return: its fields, with the docstrings below them."""
+    (body,) = (
+        node.body for node in ast.walk(ast.parse(dedent(inspect.getsource(cls)))) if isinstance(node, ast.ClassDef)
+    )
+    rows = []
+    for node, after in zip(body, [*body[1:], None], strict=True):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            is_documented = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+            text = str(after.value.value) if is_documented else ""  # type: ignore[union-attr]
+            rows.append((f"`{node.target.id}`", f"`{ast.unparse(node.annotation)}`", one_line(text)))
+    return f"\n## {cls.__name__}\n\n{cleandoc(cls.__doc__ or '')}\n\n{table(('field', 'type', ''), rows)}"
+
+
+def _call(function: Callable[..., object]) -> str:
+    """How a method is called, without the object and without types: those differ between versions of Python."""
+    signature = inspect.signature(function)
+    parameters = [one.replace(annotation=one.empty) for one in signature.parameters.values()][1:]
+    return str(signature.replace(parameters=parameters, return_annotation=signature.empty))
+
+
+def _errors_in(text: str) -> list[str]:
+    """The exceptions that a docstring names, each once."""
+    known = {name for name in dir(errors) if isinstance(getattr(errors, name), type)} | {
+        *dir(builtins),
+        *public.__all__,
+    }
+    found = [name for name in re.findall(r"\b[A-Z]\w+", text) if name in known]
+    spaces = (errors, builtins, public)
+    classes = {name: next(getattr(space, name) for space in spaces if hasattr(space, name)) for name in found}
+    return [name for name, cls in classes.items() if isinstance(cls, type) and issubclass(cls, Exception)]
