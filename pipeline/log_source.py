@@ -92,9 +92,9 @@ class LogReader(DataSourceReader):
         for field in schema.fields:
             if field.name not in COLUMNS:
                 raise ValueError(f"there is no column {field.name}")
-            expected, given = COLUMNS[field.name].type.simpleString(), field.dataType.simpleString()
-            if expected != given:
-                raise ValueError(f"the column {field.name} is of type {expected}, not {given}")
+            expected, actual = COLUMNS[field.name].type.simpleString(), field.dataType.simpleString()
+            if expected != actual:
+                raise ValueError(f"the column {field.name} is of type {expected}, not {actual}")
         self._fails_at_damage = options.fails_at_damage or "error" not in self._names
 
     # Planning

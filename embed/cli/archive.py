@@ -99,8 +99,8 @@ def archive(
         from kmini.pipeline.archives.cluster_topics import Topics
 
         kafka = _kafka(bootstrap_server, command_config)
-        asked = context.get_parameter_source("bootstrap_server") is click.core.ParameterSource.COMMANDLINE
-        if log_dir is None or asked:
+        is_broker_named = context.get_parameter_source("bootstrap_server") is click.core.ParameterSource.COMMANDLINE
+        if log_dir is None or is_broker_named:
             for topic in topics:
                 Topics(kafka, timeout_ms=timeout_ms).get(topic)  # fails before a JVM starts
         spark = _session("kmini-archive", master)
@@ -112,7 +112,7 @@ def archive(
         for topic in dict.fromkeys(topics):
             with progress(f"archiving {topic}", total=None):
                 if log_dir is not None:
-                    settings_from = kafka if asked else None
+                    settings_from = kafka if is_broker_named else None
                     done = archive_log_dir(spark, topic, archive_path, log_dir, settings_from, **options)
                 else:
                     done = archive_topic(spark, topic, archive_path, kafka, **options)

@@ -136,7 +136,7 @@ def audit(
     kmini audit /var/lib/kafka --bootstrap-server broker:9092 --pictures audit --parquet audit
     kmini audit /var/lib/kafka --topic-config max.compaction.lag.ms=518400000 --format json
     """
-    wanted = _wanted_topics(topics)
+    selected = _selected_topics(topics)
     parameters = (_now_ms(now), _milliseconds("--grace", grace), _all_keys(keys, hex_keys, keys_file))
     threshold = _bytes("--spark-from", spark_from)
     need_extra("audit", "pyarrow", "numpy", *(("matplotlib",) if picture_folder else ()))
@@ -144,11 +144,11 @@ def audit(
 
     scope = Scope(*parameters)
     directory, configs = _open(log_dir), (broker_configs, topic_configs)
-    policies, default, source = _policies(directory, wanted, *configs, bootstrap_server, command_config)
+    policies, default, source = _policies(directory, selected, *configs, bootstrap_server, command_config)
     if not source and not topic_configs and not scope.keys:
         sources = "--topic-config, or --bootstrap-server, was expected"
         raise click.UsageError(f"nothing in or above {log_dir} says which settings its topics have: {sources}")
-    report = _run(_engine(spark, spark_master, directory, threshold), directory, scope, policies, default, wanted)
+    report = _run(_engine(spark, spark_master, directory, threshold), directory, scope, policies, default, selected)
     report.notes[:0] = _about_settings(report, policies, source)
     _write_files(report, parquet_folder, picture_folder, picture_format)
     _print(report, output, each_partition)
@@ -159,14 +159,14 @@ def audit(
 # --- arguments
 
 
-def _wanted_topics(texts: tuple[str, ...]) -> Topics:
-    wanted: Topics = []
+def _selected_topics(texts: tuple[str, ...]) -> Topics:
+    selected: Topics = []
     for text in texts:
         topic, partitions = parse_partitions(text)
-        if any(topic == name for name, _ in wanted):
+        if any(topic == name for name, _ in selected):
             raise click.UsageError(f"--topic {text}: {topic} is named twice")
-        wanted.append((topic, partitions))
-    return wanted
+        selected.append((topic, partitions))
+    return selected
 
 
 def _now_ms(text: str | None) -> int:
@@ -214,7 +214,7 @@ def _all_keys(texts: tuple[str, ...], hex_texts: tuple[str, ...], file: str | No
 
 def _policies(
     log_dir: LogDir,
-    wanted: Topics,
+    selected: Topics,
     broker_configs: tuple[str, ...],
     topic_configs: tuple[str, ...],
     bootstrap_server: str | None,
@@ -222,13 +222,15 @@ def _policies(
 ) -> tuple[dict[str, TopicPolicy], TopicPolicy, str]:
     from kmini.cli.audit_policies import policies_of
 
-    asked = None
+    broker_answers = None
     if bootstrap_server is not None:
-        names = [name for name, _ in wanted] or sorted({each.topic for each in log_dir.partitions() if not each.mark})
-        asked = _asked(bootstrap_server, command_config, names)
+        names = [name for name, _ in selected] or sorted({each.topic for each in log_dir.partitions() if not each.mark})
+        broker_answers = _broker_answers(bootstrap_server, command_config, names)
     elif command_config:
         raise click.UsageError("--command-config is for --bootstrap-server")
-    return policies_of(log_dir, broker_configs=broker_configs, topic_configs=topic_configs, asked=asked)
+    return policies_of(
+        log_dir, broker_configs=broker_configs, topic_configs=topic_configs, broker_answers=broker_answers
+    )
 
 
 def _about_settings(report: AuditReport, policies: Mapping[str, TopicPolicy], source: str) -> Iterator[str]:
@@ -242,7 +244,7 @@ def _about_settings(report: AuditReport, policies: Mapping[str, TopicPolicy], so
         yield f"no settings were found of {shown}: taken to be the broker's defaults"
 
 
-def _asked(bootstrap_server: str, command_config: str | None, names: list[str]) -> dict[str, dict[str, str]]:
+def _broker_answers(bootstrap_server: str, command_config: str | None, names: list[str]) -> dict[str, dict[str, str]]:
     """Ask a broker for the settings of these topics; topics that it does not know are left out."""
     from kmini.cli.broker_call import ask
     from kmini.cli.command_config import read_command_config, sasl_of

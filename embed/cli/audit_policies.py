@@ -60,18 +60,18 @@ def policies_of(
     *,
     broker_configs: Iterable[str],
     topic_configs: Iterable[str],
-    asked: Mapping[str, Mapping[str, str]] | None,
+    broker_answers: Mapping[str, Mapping[str, str]] | None,
 ) -> tuple[dict[str, TopicPolicy], TopicPolicy, str]:
-    """The policy of each topic, the policy of all others, and the source of the settings (empty: none). `asked` holds a
-    running broker's answers. UsageError for invalid settings."""
+    """The policy of each topic, the policy of all others, and the source of the settings (empty: none).
+    `broker_answers` holds the settings that a running broker returned. UsageError for invalid settings."""
     from kmini.pipeline.audit.topic_policy import TopicPolicy
     from kmini.protocol.errors import InvalidConfig
     from kmini.storage.log_config import LogConfig
 
-    found = Settings(source="the broker") if asked is not None else stored_settings(log_dir)
+    found = Settings(source="the broker") if broker_answers is not None else stored_settings(log_dir)
     defaults = _broker_defaults(broker_configs, found)
     for_all, by_topic = _topic_overrides(topic_configs)
-    own: dict[str, Mapping[str, str]] = {**found.topics, **(asked or {})}
+    own: dict[str, Mapping[str, str]] = {**found.topics, **(broker_answers or {})}
     names = {*own, *by_topic, *_INTERNAL}
     policies = {}
     name = ""

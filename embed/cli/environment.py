@@ -73,7 +73,7 @@ class NewTopic(NamedTuple):
     name: str
     partitions: int
     cleanup_policy: str = ""
-    asked_by: str = "--topic"
+    option: str = "--topic"
     """The option or variable that error messages name."""
     replicas: int = -1
     """Replication factor; -1 for `default.replication.factor`."""

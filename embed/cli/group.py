@@ -91,28 +91,28 @@ def describe(
     kmini group describe --state --format json
     """
     views = {"members": members, "state": state, "offsets": offsets}
-    given = [what for what, is_given in views.items() if is_given] or ["offsets"]
-    if len(given) > 1:
-        raise click.UsageError(f"one of --members, --state, --offsets was expected, not --{' and --'.join(given)}")
-    what = given[0]
+    chosen = [view for view, is_given in views.items() if is_given] or ["offsets"]
+    if len(chosen) > 1:
+        raise click.UsageError(f"one of --members, --state, --offsets was expected, not --{' and --'.join(chosen)}")
+    view = chosen[0]
 
     async def work(client: Client) -> tuple[list[Row], dict[str, KafkaError | None]]:
-        wanted = names or [group.group_id for group in await client.list_groups()]
-        described, outcomes = await each(wanted, client.describe_group)
-        rows = [row for group in described.values() for row in await _rows_of(client, group, what)]
+        selected = names or [group.group_id for group in await client.list_groups()]
+        described, outcomes = await each(selected, client.describe_group)
+        rows = [row for group in described.values() for row in await _rows_of(client, group, view)]
         return rows, outcomes
 
     rows, outcomes = ask(bootstrap_server, work)
-    columns = {"members": MEMBER_COLUMNS, "state": STATE_COLUMNS, "offsets": OFFSET_COLUMNS}[what]
+    columns = {"members": MEMBER_COLUMNS, "state": STATE_COLUMNS, "offsets": OFFSET_COLUMNS}[view]
     if rows or not any(outcomes.values()):
         show(columns, rows, output)
     report(outcomes)
 
 
-async def _rows_of(client: Client, described: GroupDescription, what: str) -> list[Row]:
-    if what == "members":
+async def _rows_of(client: Client, described: GroupDescription, view: str) -> list[Row]:
+    if view == "members":
         return _member_rows(described)
-    if what == "state":
+    if view == "state":
         return [_state_row(described)]
     return await _offset_rows(client, described)
 
@@ -180,8 +180,8 @@ def delete(names: tuple[str, ...], topics: tuple[str, ...], bootstrap_server: st
     kmini group delete billing --topic orders          only its offsets in orders
     kmini group delete billing --topic orders:0,1      or in two of its partitions
     """
-    wanted = parse_topics(topics)
-    if not wanted:
+    selected = parse_topics(topics)
+    if not selected:
         report(ask(bootstrap_server, lambda client: client.delete_groups(names)))
         return
 
@@ -189,7 +189,7 @@ def delete(names: tuple[str, ...], topics: tuple[str, ...], bootstrap_server: st
         outcomes: dict[str, KafkaError | None] = {}
         for name in names:
             committed = await client.committed_offsets(name)
-            partitions = [at for at in committed if at.topic in wanted and _chosen(wanted[at.topic], at.partition)]
+            partitions = [at for at in committed if at.topic in selected and _chosen(selected[at.topic], at.partition)]
             if not partitions:
                 raise click.ClickException(f"group {name} has committed nothing there")
             results: Mapping[TopicPartition, KafkaError | None] = await client.delete_offsets(name, partitions)

@@ -39,8 +39,8 @@ class Move(NamedTuple):
     old: int | None
     """The committed offset; None without one."""
     new: int
-    wanted: int
-    """`new`, limited to the offsets of the partition."""
+    requested: int
+    """The offset before it was limited to those of the partition."""
 
 
 @click.command()
@@ -80,11 +80,11 @@ def reset(
     target = _target(to_earliest, to_latest, to_offset, shift_by, to_datetime)
     if not name:
         raise click.UsageError("GROUP: at least one character was expected")
-    wanted = parse_topics(topics)
+    selected = parse_topics(topics)
 
     async def work(client: Client) -> tuple[list[Move], Mapping[TopicPartition, KafkaError | None]]:
         await must_be_idle(client, name, "only an idle one can be reset")
-        moves = await _moves(client, name, wanted, target)
+        moves = await _moves(client, name, selected, target)
         if not execute:
             return moves, {}
         return moves, await client.commit_offsets(name, {move.partition: move.new for move in moves})
@@ -93,8 +93,8 @@ def reset(
     done = [move for move in moves if outcomes.get(move.partition) is None]
     show(("group", "topic", "partition", "old", "new"), [(name, *m.partition, m.old, m.new) for m in done], output)
     for move in moves:
-        if move.wanted != move.new:
-            click.echo(f"kmini: {move.partition} has no offset {move.wanted}: {move.new} is the nearest", err=True)
+        if move.requested != move.new:
+            click.echo(f"kmini: {move.partition} has no offset {move.requested}: {move.new} is the nearest", err=True)
     if not execute:
         click.echo("kmini: nothing has changed: --execute does it", err=True)
     report({f"{name}: {partition}": error for partition, error in outcomes.items()})
@@ -124,10 +124,10 @@ async def _moves(client: Client, name: str, topics: Topics, target: Target) -> l
     committed = await client.committed_offsets(name)
     partitions = await _partitions(client, name, topics, committed)
     beginning, end = await client.beginning(partitions), await client.end(partitions)
-    wanted = await _wanted(client, target, committed, beginning, end)
+    requested = await _requested_offsets(client, target, committed, beginning, end)
     return [
         Move(at, committed[at].offset if at in committed else None, min(max(beginning[at], offset), end[at]), offset)
-        for at, offset in wanted.items()
+        for at, offset in requested.items()
     ]
 
 
@@ -148,7 +148,7 @@ async def _partitions(
     return list(committed)
 
 
-async def _wanted(
+async def _requested_offsets(
     client: Client,
     target: Target,
     committed: Mapping[TopicPartition, CommittedOffset],

@@ -82,7 +82,7 @@ class _Lane:
     def __init__(self, partition: int) -> None:
         self.partition = partition
         self.sending: asyncio.Task[None] | None = None
-        self.taken = asyncio.Event()
+        self.emptied = asyncio.Event()
         """Set when the block is empty again, and when sending has ended."""
         self._reset()
 
@@ -98,7 +98,7 @@ class _Lane:
         block = memoryview(self.block)[: self.position]
         batch = _Batch(block, self.count, self.base_timestamp, self.max_timestamp, self.parts)
         self._reset()
-        self.taken.set()
+        self.emptied.set()
         return batch
 
     def make_room(self, more_bytes: int) -> bool:
@@ -215,9 +215,9 @@ class LineSender:
             )
             lane.parts.append(_Part(rows, first, row, self.lines))
             if row < count and not lane.make_room(self._kernel.room_for(rows, row, self._headers)):
-                lane.taken.clear()
+                lane.emptied.clear()
                 self._start(lane)
-                await lane.taken.wait()
+                await lane.emptied.wait()
                 self._raise_failure()
         self._start(lane)
 
@@ -245,7 +245,7 @@ class LineSender:
         except Exception as error:  # raised by the next call of `send` or `finish`
             self._failure = self._failure or error
         finally:
-            lane.taken.set()
+            lane.emptied.set()
 
     async def _send(self, partition: int, batch: _Batch) -> None:
         from kmini.protocol.records.batch import batch_of_block

@@ -85,11 +85,11 @@ def run(
     declared = _load(file)
     clients = read_properties(command_config) if command_config else {}
     declared = declared.with_kafka(bootstrap_server or "", clients)
-    given = dict(parse_setting("-c", text) for text in settings)
+    overrides = dict(parse_setting("-c", text) for text in settings)
     declared = replace(
         declared,
         directory=directory or declared.directory,
-        spark_settings={**declared.spark_settings, **given},
+        spark_settings={**declared.spark_settings, **overrides},
     )
     log_to_stderr(log_format)
     _require_broker(declared, timeout_ms)
@@ -174,12 +174,12 @@ def _stop_on_signals(stop: threading.Event) -> None:
 def _watcher(stack: ExitStack) -> Watcher:
     """Draws on a terminal; elsewhere prints a line for each stage and topic now and then."""
     if not sys.stdout.isatty():
-        told = 0
+        reports = 0
 
         def say(progress: Progress) -> None:
-            nonlocal told
-            told += 1
-            if told % PRINT_EVERY == 0:
+            nonlocal reports
+            reports += 1
+            if reports % PRINT_EVERY == 0:
                 _say(progress)
 
         return say

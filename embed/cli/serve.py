@@ -260,7 +260,7 @@ def _create_missing(broker: Broker, topics: list[NewTopic]) -> None:
                     configs=topic.configs,
                 )
             except KafkaError as error:
-                raise click.UsageError(f"{topic.asked_by} {topic.name}: {error.message}") from error
+                raise click.UsageError(f"{topic.option} {topic.name}: {error.message}") from error
         elif len(known.partitions) != topic.partitions:
             partitions = "1 partition" if len(known.partitions) == 1 else f"{len(known.partitions)} partitions"
             notice(f"topic {topic.name} exists with {partitions} and stays so")

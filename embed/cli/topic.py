@@ -65,8 +65,8 @@ def create(
     async def work(client: Client) -> Mapping[str, KafkaError | None]:
         from kmini.client import NewTopic
 
-        wanted = NewTopic(partitions or -1, replication_factor or -1, settings)
-        return await client.create_topics(dict.fromkeys(names, wanted))
+        new_topic = NewTopic(partitions or -1, replication_factor or -1, settings)
+        return await client.create_topics(dict.fromkeys(names, new_topic))
 
     report(ask(bootstrap_server, work), tolerated="TOPIC_ALREADY_EXISTS" if if_not_exists else "")
 
@@ -163,8 +163,8 @@ def alter(
 
         outcomes: dict[str, KafkaError | None] = dict.fromkeys(names)
         if changes:
-            wanted = {ConfigResource.topic(name): changes for name in names}
-            altered = await client.alter_configs(wanted, validate_only=dry_run)
+            alterations = {ConfigResource.topic(name): changes for name in names}
+            altered = await client.alter_configs(alterations, validate_only=dry_run)
             outcomes = {resource.name: error for resource, error in altered.items()}
         counts = {name: partitions for name, error in outcomes.items() if partitions is not None and error is None}
         if counts:

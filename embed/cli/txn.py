@@ -75,8 +75,8 @@ def describe(names: tuple[str, ...], output: str, bootstrap_server: str) -> None
     """
 
     async def work(client: Client) -> tuple[list[Row], dict[str, KafkaError | None]]:
-        wanted = names or [one.transactional_id for one in await client.list_transactions()]
-        described, outcomes = await each(wanted, client.describe_transaction)
+        selected = names or [one.transactional_id for one in await client.list_transactions()]
+        described, outcomes = await each(selected, client.describe_transaction)
         return [_row(one) for one in described.values()], outcomes
 
     rows, outcomes = ask(bootstrap_server, work)

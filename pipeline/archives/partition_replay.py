@@ -240,9 +240,9 @@ class _Feed:
         """Yield the next rows, up to one that is held."""
         conversion = self._plan.conversion
         converts = conversion.with_offsets or conversion.null_tombstones
-        taken = 0
+        rows_read = 0
         for row in islice(self._rows, limit):
-            taken += 1
+            rows_read += 1
             if row.headers is not None and row.value is not None and is_flagged(row):
                 self.flagged += 1
             if row.timestamp_type == LOG_APPEND_TIME:
@@ -253,7 +253,7 @@ class _Feed:
                 self.held = row
                 return
             yield row
-        if not taken:
+        if not rows_read:
             raise ReplayError("the archive has fewer rows than its files say")
 
     def pop(self) -> Row:
@@ -272,8 +272,8 @@ class KafkaPartition:
         self._plan = plan
         self._place = TopicPartition(plan.topic, plan.partition)
         self._failure: ReplayError | None = None
-        reading = {"group.id": "kmini-replay", "enable.auto.commit": False, "enable.partition.eof": True}
-        self._consumer = Consumer(plan.librdkafka | reading | QUIET | {"isolation.level": "read_uncommitted"})
+        consumer_settings = {"group.id": "kmini-replay", "enable.auto.commit": False, "enable.partition.eof": True}
+        self._consumer = Consumer(plan.librdkafka | consumer_settings | QUIET | {"isolation.level": "read_uncommitted"})
         self._producer: Producer | None = None
 
     def close(self) -> None:

@@ -20,8 +20,6 @@ from kmini.protocol.records.record import Record
 from kmini.testing import Wire
 
 Pair = tuple[str | None, str | None]
-BACKOFF = "15s"
-"""`log.cleaner.backoff.ms`: how long after a change the cleaner looks."""
 
 
 class CompactedTopic:

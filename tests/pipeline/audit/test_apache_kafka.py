@@ -41,7 +41,7 @@ def test_the_directory_of_a_running_apache_kafka_is_audited_with_its_settings(
     asyncio.run(work())
     arguments = apache_kafka_server.command
     path = Path(arguments[arguments.index("--data-dir") + 1]) / "log"
-    policies, default, source = policies_of(LogDir(path), broker_configs=(), topic_configs=(), asked=None)
+    policies, default, source = policies_of(LogDir(path), broker_configs=(), topic_configs=(), broker_answers=None)
     assert source.endswith("__cluster_metadata-0")
     assert (policies[audited_topic].bound_ms, policies[audited_topic].delete_retention_ms) == (DAY_MS, 77)
     assert not policies[plain_topic].is_compacted

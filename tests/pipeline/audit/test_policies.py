@@ -57,7 +57,7 @@ def test_the_newest_snapshot_and_what_came_after_it_count(metadata: Path) -> Non
     assert settings.topics == {"orders": {"cleanup.policy": "compact", "max.compaction.lag.ms": "77"}}
     assert settings.brokers == {"": {"log.cleaner.delete.retention.ms": "9"}}
     policies, default, source = policies_of(
-        LogDir(metadata.parent), broker_configs=(), topic_configs=("orders:delete.retention.ms=3",), asked=None
+        LogDir(metadata.parent), broker_configs=(), topic_configs=("orders:delete.retention.ms=3",), broker_answers=None
     )
     assert (policies["orders"].bound_ms, policies["orders"].delete_retention_ms) == (77, 3)
     assert (default.is_compacted, default.delete_retention_ms) == (False, 9)
@@ -70,7 +70,7 @@ def test_settings_that_only_apache_kafka_takes_do_no_harm(metadata: Path) -> Non
         batch(0, topic("orders", 1), setting("orders", "remote.storage.enable", "true"))
         + batch(2, setting("orders", "cleanup.policy", ""), setting("orders", "of.tomorrow", "1"))
     )
-    policies, _, _ = policies_of(LogDir(metadata.parent), broker_configs=(), topic_configs=(), asked=None)
+    policies, _, _ = policies_of(LogDir(metadata.parent), broker_configs=(), topic_configs=(), broker_answers=None)
     assert not policies["orders"].is_compacted
 
 
