@@ -201,7 +201,7 @@ async def test_a_leader_that_does_not_answer_leaves_its_partitions_and_no_others
             handler = handlers[DeleteRecordsRequest.api_key]
 
             async def be_silent(request: Any, context: Any) -> Any:
-                if context.broker.node_id == silent:
+                if context.services.node_id == silent:
                     await context.wait(Never(), timeout_ms=LONG_MS)
                 return await handler.function(request, context)
 

@@ -59,7 +59,7 @@ async def test_one_request_goes_to_each_leader_and_names_what_it_leads_and_how_l
         async def note(request: Any, context: Any) -> Any:
             (topic,) = request.topics
             asked = {one.partition_index for one in topic.partitions}
-            got.append((context.broker.node_id, asked, request.timeout_ms))
+            got.append((context.services.node_id, asked, request.timeout_ms))
             return await handler.function(request, context)
 
         monkeypatch.setitem(handlers, DeleteRecordsRequest.api_key, handler._replace(function=note))
@@ -176,7 +176,7 @@ def test_a_follower_reports_in_its_next_fetch_what_is_in_its_checkpoint_by_then(
     async def note(request: Any, context: Any) -> Any:
         for topic in request.topics:
             for partition in topic.partitions:
-                if topic.topic_id == context.broker.controller.topic("orders").id and partition.log_start_offset >= 6:
+                if topic.topic_id == context.services.controller.topic("orders").id and partition.log_start_offset >= 6:
                     follower = request.replica_state.replica_id
                     reported.setdefault(follower, after_kill.checkpoint(follower))
         return await handler.function(request, context)
