@@ -1,4 +1,8 @@
-"""The settings of a broker that runs: one object, which every part of the broker shares."""
+"""The settings of a broker that runs: one object, which every part of the broker shares.
+
+The tables of `broker_config` say which settings can change while a broker runs, and `controller/config_changes` checks
+and stores a change.
+"""
 
 from __future__ import annotations
 

@@ -100,29 +100,6 @@ async def test_who_was_alone_in_sync_leads_again_when_it_comes_back(cluster: Loc
     assert ends(cluster) == [1, 1]
 
 
-async def test_a_log_that_parted_is_cut_back_to_its_leader(clusters: Clusters) -> None:
-    cluster = await clusters.start(2, SETTINGS, unclean_leader_election_enable="true")
-    topics.create(cluster.brokers[1], "t", replication_factor=2)
-    first = leader(cluster).node_id
-    second = 3 - first
-    async with client(cluster) as ours:
-        await ours.produce("t", 0, [record(b"common")])
-    await cluster.kill(second)
-    async with Client(leader(cluster).address) as ours:
-        await ours.produce("t", 0, [record(b"lost")])
-        await ours.produce("t", 0, [record(b"lost too")])
-    await cluster.kill(first)
-    await cluster.restart(second)
-    assert leader(cluster).node_id == second
-    async with Client(leader(cluster).address) as ours:
-        await ours.produce("t", 0, [record(b"kept")])
-    await cluster.restart(first)
-    await until_async(lambda: isr(cluster) == {1, 2})
-    logs = [broker.logs.logs[T0] for broker in cluster.brokers.values()]
-    assert [log.log_end_offset for log in logs] == [2, 2]
-    assert len({log.read(0, 1 << 20, limit_offset=2) for log in logs}) == 1
-
-
 async def test_a_deletion_is_answered_when_every_live_replica_has_followed(cluster: LocalCluster) -> None:
     create(cluster)
     async with client(cluster) as ours:
