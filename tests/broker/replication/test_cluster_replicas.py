@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from kmini.broker.broker import Broker
-from kmini.broker.controller import elections, topics
+from kmini.broker.controller import topics
 from kmini.broker.local_cluster import LocalCluster
 from kmini.client import Client
 from kmini.client.address import Address
@@ -19,8 +19,6 @@ from kmini.protocol.messages import FetchRequest
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
-from kmini.storage.deletion import without_checkpoint
-from kmini.storage.validation import ValidatedRecords
 from support.broker.clusters import Clusters
 from support.until import until_async
 
@@ -125,72 +123,12 @@ async def test_a_follower_is_read_on_while_the_leader_moves(cluster: LocalCluste
     assert await fetch_code(cluster.brokers[old], 0) == 0
 
 
-async def test_nothing_is_appended_for_a_leader_that_is_none_any_more(cluster: LocalCluster) -> None:
-    """A request may have found its partition before it waited for something else."""
-    old = leader(cluster)
-    partition = old.partitions[T0]
-    cluster.move_leader(T0, min({1, 2, 3} - {old.node_id}))
-    batch = ValidatedRecords.of(build_batch([Record(0, 0, None, b"value")]))
-    with pytest.raises(NotLeaderOrFollower):
-        partition.append(batch, 0)
-    assert partition.log.log_end_offset == 0
-
-
-async def test_a_follower_is_in_sync_only_with_all_that_the_leader_was_elected_with(cluster: LocalCluster) -> None:
-    """A new leader may hold records above the high watermark that were acknowledged; a replica without them must not be
-    elected after it."""
-    for broker in cluster.brokers.values():
-        await broker.replica_manager.fetcher_manager.hold()
-    old = cluster.state(T0).leader
-    new, behind = sorted({1, 2, 3} - {old})
-    for offset in range(2):
-        batch = build_batch([Record(0, 0, None, b"value")], base_offset=offset, leader_epoch=0)
-        cluster.brokers[new].logs.logs[T0].append_as_follower(bytes(batch), now_ms=0)
-    cluster.move_leader(T0, new)
-    elections.alter_isr(cluster.controller, T0, cluster.state(T0).leader_epoch, (old, new))
-    partition = leader(cluster).partitions[T0]
-    assert (partition.log.high_watermark, partition.log.log_end_offset) == (0, 2)
-    partition.follower_fetched(behind, 1, 0)
-    assert behind not in cluster.state(T0).isr
-    partition.follower_fetched(behind, 2, 0)
-    assert behind in cluster.state(T0).isr
-
-
-async def test_the_high_watermark_stands_still_while_too_few_replicas_are_in_sync(cluster: LocalCluster) -> None:
-    """What one more failure could take back is shown to no consumer (KIP-966)."""
-    topics.create(cluster.brokers[1], "two", replication_factor=3, configs={"min.insync.replicas": "2"})
-    two = TopicPartition("two", 0)
-    partition = cluster.brokers[cluster.state(two).leader].partitions[two]
-    first, second = sorted({1, 2, 3} - {cluster.state(two).leader})
-    for node_id in (first, second):
-        await cluster.kill(node_id)
-    partition.append(ValidatedRecords.of(build_batch([Record(0, 0, None, b"value")])), 0)
-    assert (partition.log.high_watermark, partition.log.log_end_offset) == (0, 1)
-    await cluster.restart(first)
-    await until_async(lambda: partition.log.high_watermark == 1)
-
-
 async def test_a_log_is_not_cut_back_for_a_leader_that_is_followed_no_more(cluster: LocalCluster) -> None:
     async with client(cluster) as ours:
         await ours.produce("t", 0, [record(b"value")])
     broker = leader(cluster)
     await broker.cleaner.truncate(T0, 0, is_wanted=lambda: False)
     assert broker.logs.logs[T0].log_end_offset == 1
-
-
-async def test_a_leader_that_is_cut_off_does_not_delete_as_if_it_were_the_last_replica(cluster: LocalCluster) -> None:
-    old = leader(cluster)
-    async with client(cluster) as ours:
-        for _ in range(3):
-            await ours.produce("t", 0, [record(b"value")])
-    await until_async(lambda: old.logs.logs[T0].high_watermark == 3)
-    await cluster.cut_off(old.node_id)
-    cluster._fence(old.node_id)  # its session is over
-    for node_id in {1, 2, 3} - {old.node_id}:
-        await cluster.kill(node_id)
-    partition = old.partitions[T0]
-    partition.delete_records(2, without_checkpoint)
-    assert partition.low_watermark == 0, "whoever leads now may have all of it"
 
 
 async def test_a_restart_that_is_called_off_leaves_a_broker_that_can_be_started(cluster: LocalCluster) -> None:

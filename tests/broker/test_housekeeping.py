@@ -1,0 +1,90 @@
+"""What a broker does at intervals, on a clock that can be moved."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from kmini.broker.broker import Broker
+from kmini.broker.clock import MovableClock
+from kmini.broker.replication.partition import Partition
+from support.broker.lone_broker import OTHER, append, shared_partition, start_alone
+
+LAG_MS = 10_000
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
+    broker = await start_alone(str(tmp_path), replica_lag_time_max_ms=LAG_MS)
+    yield broker
+    await broker.stop()
+
+
+def sealed(broker: Broker, **configs: str) -> Partition:
+    """A partition with two records on both replicas, in a sealed segment."""
+    partition = shared_partition(broker, **configs)
+    append(broker, partition, 2)
+    partition.follower_fetched(OTHER, 2, 0)
+    broker.replica_manager.roll(partition)
+    return partition
+
+
+async def advance(broker: Broker, duration: str | int, *, liveness: bool = False) -> None:
+    assert isinstance(broker.clock, MovableClock)
+    await broker.clock.advance(duration, liveness=liveness)
+
+
+async def test_retention_runs_when_a_segment_is_due(broker: Broker) -> None:
+    partition = sealed(broker, retention_ms="3600000")
+    await advance(broker, "59m")
+    assert partition.log.log_start_offset == 0
+    await advance(broker, "10m")
+    assert partition.log.log_start_offset == 2
+
+
+async def test_retention_leaves_a_log_alone_that_the_cleaner_reads(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = sealed(broker, retention_ms="1")
+    monkeypatch.setattr(broker.cleaner, "may_touch", lambda _: False)
+    await advance(broker, "1h")
+    assert partition.log.log_start_offset == 0
+    monkeypatch.undo()
+    await broker.housekeeping.apply_retention()
+    assert partition.log.log_start_offset == 2
+
+
+async def test_a_follower_that_lags_leaves_the_isr_without_a_request(broker: Broker) -> None:
+    partition = sealed(broker)
+    append(broker, partition)
+    await advance(broker, 2 * LAG_MS, liveness=True)
+    assert partition.state.isr == (1,)
+
+
+async def test_idle_files_are_closed_every_minute_of_liveness(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[int] = []
+    monkeypatch.setattr(broker.logs.filesystem, "close_idle", lambda: closed.append(1))
+    await advance(broker, "1m", liveness=True)
+    assert closed == [1]
+
+
+async def test_nothing_runs_after_stop(broker: Broker) -> None:
+    partition = sealed(broker, retention_ms="1")
+    broker.housekeeping.stop()
+    await advance(broker, "1h")
+    assert partition.log.log_start_offset == 0
+
+
+async def test_a_month_without_a_change_runs_no_retention(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tasks skip the runs in which they can have no effect."""
+    shared_partition(broker, retention_ms="3600000")
+    await advance(broker, "1h")
+    runs: list[int] = []
+    apply_retention = broker.replica_manager.retain
+    monkeypatch.setattr(
+        broker.replica_manager, "retain", lambda partition: runs.append(1) or apply_retention(partition)
+    )
+    await advance(broker, "30d")
+    assert runs == []
