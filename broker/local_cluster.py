@@ -22,8 +22,8 @@ from .controller import elections
 from .controller.controller import BrokerRegistration, Controller, PartitionState
 from .controller.topics import is_unclean_election_allowed
 from .scheduler import Periodic
-from .security.inter_broker import check_inter_broker
-from .settings.broker_config import BrokerConfig
+from .security.inter_broker import inter_broker_connection
+from .settings.broker_config import BrokerConfig, ConfigError
 
 
 class ReplicaOffsets(NamedTuple):
@@ -54,7 +54,7 @@ class LocalCluster:
         other."""
         for config in configs:
             if len(configs) > 1:
-                check_inter_broker(config)
+                _check_inter_broker(config)
         self.data_dir = data_dir
         self.clock = clock or Clock()
         self.brokers: dict[int, Broker] = {}
@@ -262,3 +262,11 @@ class LocalCluster:
         """Have a replica that is in sync lead, the first of all if none is named. Raises what `elections.elect`
         does."""
         elections.elect(self.controller, topic_partition, node_id)
+
+
+def _check_inter_broker(config: BrokerConfig) -> None:
+    """Raise ConfigError for settings with which a broker cannot connect to the others."""
+    try:
+        inter_broker_connection(config, "")
+    except ValueError as error:
+        raise ConfigError(str(error)) from None

@@ -7,8 +7,8 @@ The controller's database holds the credentials; only its owner may read its fil
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from ...protocol import scram
 from ...protocol.errors import (
@@ -20,9 +20,6 @@ from ...protocol.errors import (
 )
 from ...protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 
-if TYPE_CHECKING:
-    from ..controller.controller import Controller
-
 Deletion = AlterUserScramCredentialsRequest.Deletion
 Upsertion = AlterUserScramCredentialsRequest.Upsertion
 
@@ -31,8 +28,18 @@ MAX_SALT_BYTES = 8 * 1024 * 1024
 metadata log (8 MiB). A login sends the salt to the client, so it has to be bounded."""
 
 
+class CredentialStore(Protocol):
+    """The controller, as far as it stores credentials, by user name and mechanism number."""
+
+    scram_credentials: dict[tuple[str, int], scram.ScramCredential]
+
+    def alter_scram_credentials(
+        self, upserted: Mapping[tuple[str, int], scram.ScramCredential], deleted: Sequence[tuple[str, int]]
+    ) -> None: ...
+
+
 def alter(
-    controller: Controller, deletions: Sequence[Deletion], upsertions: Sequence[Upsertion]
+    controller: CredentialStore, deletions: Sequence[Deletion], upsertions: Sequence[Upsertion]
 ) -> dict[str, KafkaError | None]:
     """Set and delete credentials, and return for each user the error or None.
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from .security_settings import OFFERED_MECHANISMS, SASL_PROTOCOLS, login_module
+from .security_settings import OFFERED_MECHANISMS, SASL_PROTOCOLS, SecurityConfig, login_module
 
 if TYPE_CHECKING:
     from ...client import ConnectionSettings
-    from ..settings.broker_config import BrokerConfig
 
 
-def inter_broker_listener(config: BrokerConfig) -> str:
+class InterBrokerConfig(SecurityConfig, Protocol):
+    """The settings of a broker that decide how other brokers connect to it."""
+
+    security_inter_broker_protocol: str
+    sasl_mechanism_inter_broker_protocol: str
+
+
+def inter_broker_listener(config: InterBrokerConfig) -> str:
     """The name of the listener: `inter.broker.listener.name`, else the first of `security.inter.broker.protocol`, else
     the first of all."""
     if config.inter_broker_listener_name:
@@ -21,7 +27,7 @@ def inter_broker_listener(config: BrokerConfig) -> str:
     return next((name for name in names if config.listener_security_protocol_map[name] == protocol), names[0])
 
 
-def inter_broker_connection(config: BrokerConfig, client_id: str) -> ConnectionSettings:
+def inter_broker_connection(config: InterBrokerConfig, client_id: str) -> ConnectionSettings:
     """The settings with which a broker connects to another one. Raises ValueError, without quoting secrets."""
     from ...client import ConnectionSettings, Sasl  # imported late: a single broker starts without a client
 
@@ -36,13 +42,3 @@ def inter_broker_connection(config: BrokerConfig, client_id: str) -> ConnectionS
     if not options.get("username") or not options.get("password"):
         raise ValueError(f'{name} needs username="…" and password="…" for the other brokers')
     return ConnectionSettings(client_id=client_id, sasl=Sasl(mechanism, options["username"], options["password"]))
-
-
-def check_inter_broker(config: BrokerConfig) -> None:
-    """Raise ConfigError for settings with which a broker cannot connect to the others."""
-    from ..settings.broker_config import ConfigError
-
-    try:
-        inter_broker_connection(config, "")
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
