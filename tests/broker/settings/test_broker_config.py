@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kmini.broker.network.listeners import Endpoint
 from kmini.broker.settings.broker_config import BROKER_KEYS, BrokerConfig, ConfigError
@@ -55,14 +52,6 @@ def test_a_server_properties_of_kafkas_starts_kmini() -> None:
     assert config.listeners == (Endpoint("PLAINTEXT", "", 9092),)
     assert config.advertised_listeners == {"PLAINTEXT": ("localhost", 9092)}
     assert config.data_dir == "/var/lib/kafka"
-
-
-def test_settings_of_kafkas_without_meaning_here_are_named_once_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, "kmini.config"):
-        BrokerConfig.parse({"num.network.threads": "3", "ssl.keystore.location": "/x", "num.partitions": "2"})
-    assert [record.message for record in caplog.records] == [
-        "settings of Apache Kafka that have no effect here: num.network.threads, ssl.keystore.location"
-    ]
 
 
 @pytest.mark.parametrize(
@@ -190,54 +179,3 @@ def test_every_difference_from_kafka_has_its_reason_in_print() -> None:
     text = " ".join(server_properties().replace("#", " ").split())
     for line in BROKER_KEYS.values():
         assert line.differs in text, line
-
-
-# --- properties files
-
-
-@pytest.mark.parametrize(
-    ("text", "properties"),
-    [
-        ("a=1", {"a": "1"}),
-        ("  a = 1 ", {"a": "1 "}),
-        ("a:1\nb 2\nc\t=\t3", {"a": "1", "b": "2", "c": "3"}),
-        ("# a=1\n  ! b=2\n\nc=#3", {"c": "#3"}),
-        ("a=1\\\n   ,2\\\n,3", {"a": "1,2,3"}),
-        ("a=1\\\\\nb=2", {"a": "1\\", "b": "2"}),
-        ("a=1\\", {"a": "1"}),
-        ("key\\ with\\:odd\\=signs = x", {"key with:odd=signs": "x"}),
-        ("a=\\u0041\\t\\n\\q", {"a": "A\t\nq"}),
-        ("a=\\ud83d\\ude00", {"a": "\U0001f600"}),
-        ("a", {"a": ""}),
-        ("a==b", {"a": "=b"}),
-        ("= b", {"": "b"}),
-        ("a=1\r\nb=2\rc=3", {"a": "1", "b": "2", "c": "3"}),
-        ("a=1\na=2", {"a": "2"}),
-        ("a = x\fy", {"a": "x\fy"}),
-    ],
-)
-def test_properties_files_are_read_as_java_reads_them(text: str, properties: dict[str, str]) -> None:
-    assert parse_properties(text) == properties
-
-
-def test_a_broken_escape_is_named_with_its_line() -> None:
-    with pytest.raises(ValueError, match="line 3: "):
-        parse_properties("a=1\n# b\nc=\\\n\\u12")
-
-
-@given(st.text())
-def test_any_text_is_read_or_refused(text: str) -> None:
-    try:
-        parse_properties(text)
-    except ValueError:
-        assert "\\u" in text
-
-
-@given(st.dictionaries(st.text(min_size=1), st.text()))
-def test_escaped_properties_come_back(properties: dict[str, str]) -> None:
-    def escape(text: str) -> str:
-        units = text.encode("utf-16-be", "surrogatepass")
-        return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
-
-    lines = [f"{escape(name)} = {escape(value)}" for name, value in properties.items()]
-    assert parse_properties("\n".join(lines)) == properties
