@@ -29,7 +29,6 @@ sys.path.append(sys.path.pop(0))  # behind the standard library, whose `profile`
 
 from confluent_kafka import Producer
 from peers import kmini_command
-from server_process import ServerProcess
 
 from kmini import Broker
 from kmini.client import Client, record
@@ -39,6 +38,7 @@ from kmini.pipeline.archives.partition_replay import Conversion, Plan, run_plan
 from kmini.pipeline.archives.replay import replay_topic
 from kmini.pipeline.clients import Kafka
 from kmini.pipeline.session import spark_session
+from support.server_process import ServerProcess
 
 TOPIC = "records"
 ZEROS = 2_000

@@ -28,7 +28,6 @@ from typing import NamedTuple
 
 from peers import ServerProcess
 from roundtrip import QUIET
-from server_process import kafka_command
 
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.compression import Codec
@@ -47,6 +46,7 @@ from kmini.storage.log_creation import create_log
 from kmini.storage.log_environment import LogEnvironment
 from kmini.storage.recovery import load_log
 from kmini.storage.validation import ValidatedRecords
+from support.server_process import kafka_command
 
 BATCH_BYTES = 16_384
 """The default `batch.size` of Kafka's producer."""

@@ -139,7 +139,7 @@ def processor_seconds(server: ServerProcess) -> Busy:
 
 def server_with(place: Path, log: Path, topics: list[str]) -> ServerProcess:
     """A kmini with topics that begin as copies of a log, and are not dirty enough to be cleaned until they may be."""
-    from client_adapters import create_topic
+    from support.client_adapters import create_topic
 
     server = ServerProcess(kmini_command(place / "data", {"log.cleaner.backoff.ms": "300"}), place / "server.log")
     never = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "1.0"}
@@ -207,8 +207,9 @@ def passes_in(log: str) -> list[tuple[float, float]]:
 
 def idle(options: argparse.Namespace) -> None:
     """Each partition has been written to, rolled and cleaned."""
-    from client_adapters import create_topic
     from confluent_kafka import Producer
+
+    from support.client_adapters import create_topic
 
     with workplace(options) as place:
         server = ServerProcess(kmini_command(place / "data", {"log.cleaner.backoff.ms": "100"}), place / "server.log")

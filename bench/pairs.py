@@ -29,7 +29,8 @@ from pathlib import Path
 
 from peers import ServerProcess, apache_kafka
 from roundtrip import bulk, latencies
-from server_process import PORT, answers
+
+from support.server_process import PORT, answers
 
 ROOT = Path(__file__).resolve().parent.parent
 START_TIMEOUT_S = 60

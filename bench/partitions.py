@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=1_000)
     parser.add_argument("--idle-seconds", type=float, default=10)
     options = parser.parse_args()
-    from client_adapters import create_topic
+    from support.client_adapters import create_topic
 
     with tempfile.TemporaryDirectory() as directory:
         server = ServerProcess(kmini_command(Path(directory) / "data", {}), Path(directory) / "log")

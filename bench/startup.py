@@ -22,7 +22,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from peers import ServerProcess, apache_kafka, kmini_command
-from server_process import PORT, answers, kafka_command
+
+from support.server_process import PORT, answers, kafka_command
 
 START_TIMEOUT_S = 60
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ from support.broker.compacting_brokers import COMPACTED, LED_BY_1, P, clean_up, 
 
 OTHER = TopicPartition("other", 0)
 WEEK_MS = 7 * 86_400_000
-StartBroker = Callable[..., Awaitable[Broker]]
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from kmini.protocol.topics import TopicPartition
 from kmini.testing import Wire
 from support.flagged_records import Fetch, Produce
 from support.replicated_orders import Replicas
+from support.until import until
 
 
 @pytest.fixture
@@ -51,14 +52,8 @@ def lagging_replica(broker: Broker) -> Callable[[str, int], None]:
 def until_waiting(broker: Broker) -> Callable[[int], None]:
     """Return once so many requests wait in the purgatory."""
 
-    def poll(count: int) -> None:
-        for _ in range(100_000):
-            broker.topics()  # a round trip through the broker's loop
-            if len(broker._operations.core.purgatory) == count:
-                return
-        pytest.fail(f"{len(broker._operations.core.purgatory)} requests wait, not {count}")
-
-    return poll
+    purgatory = broker._operations.core.purgatory
+    return lambda count: until(lambda: len(purgatory) == count, lambda: f"{len(purgatory)} requests wait, not {count}")
 
 
 @pytest.fixture
