@@ -170,7 +170,7 @@ DEFECTS = (
         "clean.py",
         "header.has_delete_horizon and header.base_timestamp <= self._now_ms",
         "header.has_delete_horizon and header.base_timestamp < self._now_ms",
-        ("tests/storage/cleaner/test_clean.py", "tests/kips/test_kip_534_delete_horizons.py"),
+        ("tests/storage/cleaner/test_cleaned_transactions.py", "tests/kips/test_kip_534_delete_horizons.py"),
     ),
     Defect(
         "prefixed_acl_misses_the_name_that_equals_its_prefix",

@@ -218,22 +218,22 @@ CLEANER = (
         "supersedes what is older",
         "is taken for aborted, and what it supersedes stays",
         "such passes come after those whose map was too small, and the bound of KIP-354 holds for them too",
-        "storage/cleaner/test_clean.py::"
-        "test_one_that_was_aborted_in_the_clean_part_of_a_segment_says_nothing_of_later_ones",
+        "storage/cleaner/test_cleaned_transactions.py::"
+        "test_an_abort_in_the_clean_part_of_a_segment_does_not_affect_later_transactions",
     ),
     Behaviour(
         "a message of magic 0 or 1 that is superseded, where cleaning ends",
         "becomes the header of a batch",
         "ends the cleaning of its log until the next start",
         "a log of an old Kafka is to be cleaned too",
-        "storage/cleaner/test_clean.py::test_so_does_a_message_of_an_old_format",
+        "storage/cleaner/test_clean.py::test_the_last_message_of_an_old_format_in_a_group_stays_as_an_empty_batch",
     ),
     Behaviour(
         "a segment with more index entries than `segment.index.bytes` has room for, once it is cleaned",
         "has as many as there is room for",
         "ends the cleaning of its log until the next start",
         "an index need not be complete",
-        "storage/cleaner/test_clean.py::test_indexes_longer_than_the_setting_do_not_end_the_pass",
+        "storage/cleaner/test_cleaned_segment.py::test_indexes_longer_than_the_setting_do_not_end_the_pass",
     ),
 )
 """What the log cleaner does otherwise."""
