@@ -19,7 +19,7 @@ from kmini.storage.indexes.transaction_index import AbortedTransaction
 from kmini.storage.log import PartitionLog
 
 Isolation = Literal["committed", "uncommitted", "all"]
-"""Which records are shown.
+"""The records that a read returns.
 
     | isolation     | shows                                                                      | up to              |
     |---------------|----------------------------------------------------------------------------|--------------------|

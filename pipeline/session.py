@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 JARS_VARIABLE = "KMINI_SPARK_JARS"
 CHECKOUT_JARS = Path(__file__).resolve().parent.parent / ".spark-jars"
-"""Where `make spark-jars` puts them."""
+"""The folder that `make spark-jars` fills."""
 
 CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
 """Spark's Kafka connector of Spark's own release, as Maven knows it."""

@@ -1,4 +1,4 @@
-"""Orders, one a second or as fast as told, as any service would send them."""
+"""Produces orders, one a second or at another rate, as any service would."""
 
 import itertools
 import json

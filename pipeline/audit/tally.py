@@ -83,7 +83,7 @@ def zeros() -> Any:
 
 @dataclass(kw_only=True)
 class Tally(RecordTotals):
-    """What the audit found in some files or buckets of one log. Only visible records count, no control records."""
+    """The counts of some files or buckets of one log. Only visible records count, no control records."""
 
     records: int = 0
     """Number of records read, control records included."""

@@ -1,4 +1,4 @@
-"""How a pipeline is declared: stages joined by topics (see docs/pipelines.md).
+"""The declaration of a pipeline: stages joined by topics (see docs/pipelines.md).
 
     pipeline = Pipeline(
         "orders",
@@ -65,7 +65,7 @@ class Topic:
     configs: Mapping[str, str] = field(default_factory=dict)
     """Settings of a topic that the pipeline creates: `segment.bytes`, `retention.ms`, ..."""
     replication_factor: int = -1
-    """Of a topic that the pipeline creates; -1: the broker's default."""
+    """Replication factor of a topic that the pipeline creates; -1: the broker's default."""
     purge: bool | None = None
     """Whether records that all consumers have processed are deleted. None: yes if one stage writes the topic, another
     reads it, and its `cleanup.policy` is not `compact`."""

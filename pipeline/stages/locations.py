@@ -1,4 +1,4 @@
-"""Where checkpoints and output files lie: a path on this machine, or a URI that Spark can write to."""
+"""Locations of checkpoints and output files: a path on this machine, or a URI that Spark can write to."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def _ends_of(files: CheckpointFiles, batch_id: int) -> Processed:
 
 
 def _count_with(sources: Iterable[Partitions], topic: str) -> int:
-    """How many of these sources have a partition of the topic."""
+    """Number of these sources that have a partition of the topic."""
     return sum(any(name == topic for name, _ in source) for source in sources)
 
 

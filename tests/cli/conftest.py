@@ -166,7 +166,7 @@ def stop() -> Callable[[subprocess.Popen[str]], tuple[int, str]]:
 
 @pytest.fixture
 def join() -> Callable[..., str]:
-    """`join(bootstrap_servers, group, topic, *partitions)`: somebody enters a group, alone, and reads these partitions.
+    """`join(bootstrap_servers, group, topic, *partitions)`: a member joins a group, alone, and reads these partitions.
 
     Returns the member id. No heartbeat follows, so that the member goes when its session of a minute ends.
     """

@@ -13,7 +13,7 @@ BIN = os.path.dirname(sys.executable)
 
 
 def completions(*words: str) -> list[str]:
-    """What bash offers for the last of these words, after it has read what `kmini completion bash` prints."""
+    """Bash's completions for the last of these words, after it has read what `kmini completion bash` prints."""
     script = """
         eval "$(kmini completion bash)"
         COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))

@@ -58,7 +58,7 @@ def told_at(address: str) -> tuple[str, int]:
 
 
 def until_ready(process: subprocess.Popen[str]) -> str:
-    """What it says until it says what Testcontainers waits for, which differs by image."""
+    """Its output up to the line that Testcontainers waits for, which differs by image."""
     assert process.stderr is not None
     said = ""
     while not said.rpartition("\n")[0].rpartition("\n")[2].startswith("ready: "):

@@ -12,7 +12,7 @@ from kmini import Broker
 
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Path:
-    """What a broker leaves behind: three records in orders-0, the first one deleted."""
+    """A broker's log directory: three records in orders-0, the first one deleted."""
     with Broker(data_dir=tmp_path / "data") as broker:
         broker.create_topic("orders")
         for value in (b"one", b"two", b"three"):

@@ -34,7 +34,7 @@ LEAVES = [
 
 
 def modules_after(*arguments: str) -> set[str]:
-    """What a fresh process has imported once it ran `kmini` with these arguments."""
+    """The modules a fresh process has imported after it ran `kmini` with these arguments."""
     code = "import sys; from kmini.cli import main\ntry: main()\nfinally: print(*sys.modules, file=sys.stderr)"
     finished = subprocess.run(
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60, check=False

@@ -7,7 +7,7 @@ import pytest
 from kmini import Broker
 
 BAR = "━"
-"""What bars are drawn of."""
+"""The characters of a progress bar."""
 
 
 @pytest.fixture

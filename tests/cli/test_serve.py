@@ -136,7 +136,7 @@ def test_several_brokers_have_the_ports_from_the_one_that_is_named(start) -> Non
 
 
 def three_free_ports() -> int:
-    """The first of three ports, one after the other, that nobody listens at."""
+    """The first of three free ports, one after the other."""
     for _ in range(100):
         with socket.create_server(("127.0.0.1", 0)) as first, suppress(OSError, OverflowError):
             port: int = first.getsockname()[1]

@@ -29,7 +29,7 @@ def picture() -> ModuleType:
 
 
 def texts(path: Path) -> list[str]:
-    """What stands in a picture. (Where in it moves by what a clock moves between two calls.)"""
+    """The texts in a picture. (Their places move with the clock between two calls.)"""
     return [text.strip() for text in ElementTree.parse(path).getroot().itertext() if text.strip()]
 
 

@@ -1,4 +1,4 @@
-"""What the pages say works: their programs are run, and say what the page says they say."""
+"""The programs of the pages run, and print the output that the page shows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Program(NamedTuple):
     language: str
     text: str
     output: str | None
-    """What the block after it says that it prints, if there is one."""
+    """The output in the block after it, if there is one."""
 
     def __str__(self) -> str:
         return f"{self.page.stem}-{self.number}"

@@ -32,7 +32,7 @@ def public_methods(cls: type) -> dict[str, inspect.Signature]:
 
 
 def operations_of(table: type) -> dict[str, inspect.Signature]:
-    """What can be asked of a broker; the other methods of a table are for the table itself."""
+    """The methods of a broker; the other methods of a table are for the table itself."""
     methods = public_methods(table)
     return {name: methods[name] for name in methods if inspect.iscoroutinefunction(getattr(table, name))}
 

@@ -1,4 +1,5 @@
-"""What cannot be graduated is refused with a sentence that says what to do, and nothing is left behind."""
+"""Directories that cannot be graduated are refused with a sentence that names the remedy, and no files are left
+behind."""
 
 from __future__ import annotations
 

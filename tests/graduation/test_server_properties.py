@@ -1,4 +1,4 @@
-"""What Kafka is started with follows from what kmini was started with."""
+"""Kafka's server.properties follow from kmini's."""
 
 from __future__ import annotations
 

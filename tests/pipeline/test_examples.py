@@ -139,7 +139,7 @@ class World:
         assert self._producer.flush(30) == 0
 
     def bounds(self, topic: str) -> list[tuple[int, int]]:
-        """Of each partition, the first offset and the one after the last."""
+        """The first offset of each partition and the one after the last."""
         from confluent_kafka import Consumer, KafkaException, TopicPartition
 
         consumer = Consumer({"bootstrap.servers": self.servers, "group.id": "looks", "log_level": "2"})

@@ -43,7 +43,7 @@ def row_lists(draw: st.DrawFn, min_size: int = 0) -> list[Row]:
 
 
 class Killed(Exception):
-    """What a kill is to this process: nothing of it is caught below."""
+    """Stands for a kill: the code under test does not catch it."""
 
 
 class Log:

@@ -1,4 +1,4 @@
-"""What the tests of audits share: directories to audit, written by a broker, and how to ask for an audit of one."""
+"""Shared by the tests of audits: directories to audit, written by a broker, and a function that audits one."""
 
 from __future__ import annotations
 

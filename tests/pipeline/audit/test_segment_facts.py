@@ -151,7 +151,7 @@ def test_a_log_whose_files_go_away_is_audited_again(tmp_path: Path, monkeypatch:
 
     def read(task: SegmentTask, *others: Any) -> Any:
         if not reads:
-            first.rename(moved)  # somebody compacts
+            first.rename(moved)  # a compaction during the audit
         elif len(reads) == 1:
             moved.rename(first)
         reads.append(task.path)

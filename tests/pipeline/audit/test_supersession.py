@@ -51,7 +51,7 @@ def batch_of(facts: list[Fact]) -> pa.RecordBatch:
 
 
 def model(facts: list[Fact]) -> dict[str, object]:
-    """What is dead, by looking at all others for each."""
+    """The dead values, by comparing each record with all others."""
     live = [fact for fact in facts if not fact.kind & IS_APART]
     dead: list[tuple[Fact, Fact]] = []
     orphans, freeable = [], []

@@ -42,7 +42,7 @@ def test_a_checkpoint_that_somebody_writes_is_refused(
 def test_a_checkpoint_of_a_topic_that_was_made_anew_is_refused(
     spark: SparkSession, cluster: Cluster, piped: Callable[..., Pipeline]
 ) -> None:
-    """Its offsets would be taken for those of other records, which would be skipped, and purged."""
+    """The offsets would be taken for those of other records, which would be skipped, and purged."""
     cluster.create("in", "out")
     cluster.send("in", *"abc")
     pipeline = piped(Stage("s", same, reads="in", writes="out"), topics=[Topic("in", purge=True)])

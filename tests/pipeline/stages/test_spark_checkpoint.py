@@ -1,4 +1,4 @@
-"""What the files of a checkpoint say, as Spark 4.0.0 writes them; and what is refused."""
+"""The files of a checkpoint as Spark 4.0.0 writes them; and refused files."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_two_uses_of_a_topic_count_as_the_one_that_is_behind(checkpoint: Checkpo
 
 
 def test_other_sources_are_no_topics(checkpoint: Checkpoint) -> None:
-    """Of files, of a rate, of one that has said nothing yet."""
+    """Files, a rate source, and a source without offsets so far."""
     plan(checkpoint, 0, {"logOffset": 3}, {"a": {"0": 51}}, "7", "-")
     commit(checkpoint, 0)
     assert read_processed(checkpoint) == Processed(0, {("a", 0): 51})
@@ -121,7 +121,7 @@ def test_a_commit_may_tell_of_its_state(checkpoint: Checkpoint) -> None:
 
 @pytest.mark.parametrize("text", ["", "v1", "v1\n", "v3\n{}", "v1\n{", "v1\n[]", "{}"])
 def test_a_commit_that_is_not_understood_is_refused(checkpoint: Checkpoint, text: str) -> None:
-    """Not the one before it instead: whoever wrote it knew something else."""
+    """The batch before is no substitute: another version of Spark may have written this one."""
     for number in (0, 1):
         plan(checkpoint, number, {"a": {"0": 51 + number}})
         commit(checkpoint, number)
