@@ -118,15 +118,15 @@ class ClusterConnections:
         for opening in self._connections.values():
             if opening.is_open:
                 return opening.connection
-        failures = []
+        reasons = []
         addresses = list(dict.fromkeys([*self.brokers.values(), *self._bootstrap]))
         for number, address in enumerate(addresses):
             share = Deadline(deadline.remaining_ms / (len(addresses) - number))
             try:
                 return await self._shared(address, share)
             except Disconnected as error:
-                failures.append(error.message)
-        raise (Disconnected if self.brokers else NoBrokerAnswers)("; ".join(failures))
+                reasons.append(error.message)
+        raise (Disconnected if self.brokers else NoBrokerAnswers)("; ".join(reasons))
 
     async def _shared(self, address: Address, deadline: Deadline) -> Connection:
         """Return the shared connection to an address; concurrent calls wait for the same one."""

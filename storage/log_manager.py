@@ -102,7 +102,7 @@ class LogManager:
         make_directory_durable(filesystem, directory)
         lock = filesystem.lock(os.path.join(directory, filenames.LOCK))
         try:
-            meta = _own(filesystem, directory, node_id, cluster_id)
+            meta = _check_owner(filesystem, directory, node_id, cluster_id)
             environment = LogEnvironment(filesystem, [], Deletions(filesystem), now_ms, producer_id_expiration_ms)
             manager = cls(environment, directory, lock, meta, config_of)
             manager._load(recovery_threads)
@@ -368,7 +368,7 @@ class LogManager:
         return is_clean
 
 
-def _own(filesystem: FileSystem, directory: str, node_id: int, cluster_id: str) -> MetaProperties:
+def _check_owner(filesystem: FileSystem, directory: str, node_id: int, cluster_id: str) -> MetaProperties:
     """Return the entries of meta.properties if the directory is this broker's; write them if they are missing or
     damaged."""
     try:

@@ -10,7 +10,7 @@ from ...protocol.records.compression import CHUNK_BYTES, decompress_at_once, dec
 from ...protocol.records.record import BATCH_FACTOR
 from ..filesystem import Buffer
 
-_HELD_BYTES = 4 * 1024 * 1024
+_KEPT_BYTES = 4 * 1024 * 1024
 """Bytes of a decompressed block that are kept for a second iteration; a larger block is decompressed again."""
 
 
@@ -22,7 +22,7 @@ class Block:
         self._header = header
         self._limit = record_limit * BATCH_FACTOR
         small = decompress_at_once(header.codec, self._stored, self._limit)
-        self._held: list[Buffer] | None = None if small is None else [small]
+        self._decompressed: list[Buffer] | None = None if small is None else [small]
         self.taken = 0
         """Where the last whole record of the piece ends; the consumer of `pieces` sets it for each piece."""
 
@@ -32,9 +32,9 @@ class Block:
         Raises CorruptMessage or InvalidRecord if they cannot be decompressed, InvalidRecord if bytes are left at the
         end.
         """
-        if self._held is not None and len(self._held) == 1:
-            yield self._held[0]
-            if self.taken < len(self._held[0]):
+        if self._decompressed is not None and len(self._decompressed) == 1:
+            yield self._decompressed[0]
+            if self.taken < len(self._decompressed[0]):
                 raise self._incomplete()
             return
         rest = bytearray()
@@ -54,14 +54,14 @@ class Block:
         return InvalidRecord(f"the batch of offset {self._header.base_offset} ends within a record")
 
     def _chunks(self) -> Iterator[Buffer]:
-        if self._held is not None:
-            yield from self._held
+        if self._decompressed is not None:
+            yield from self._decompressed
             return
-        held: list[Buffer] | None = []
+        kept: list[Buffer] | None = []
         for chunk in decompress_chunks(self._header.codec, self._stored, self._limit):
-            if held is not None:
-                held.append(chunk)
-                if len(held) * CHUNK_BYTES > _HELD_BYTES:
-                    held = None
+            if kept is not None:
+                kept.append(chunk)
+                if len(kept) * CHUNK_BYTES > _KEPT_BYTES:
+                    kept = None
             yield chunk
-        self._held = held
+        self._decompressed = kept

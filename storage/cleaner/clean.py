@@ -189,7 +189,7 @@ class _Rewriter:
             tail.last_data_offset for tail in log.producers.values() if tail.last_data_offset is not None
         }
         self._last_of_group = -1
-        self._precious = array("q")
+        self._kept_headers = array("q")
         """Last offsets of batches whose header stays when their records go, in order."""
         self._out = bytearray()
         count = limits.buffer_bytes // HEADER_SIZE + 1
@@ -204,7 +204,7 @@ class _Rewriter:
         log, report = self._log, self._report
         modified_ms = sources[-1].modified_ms
         self._last_of_group = last_offset(sources)
-        self._precious = array("q", sorted({*self._last_data_offsets, self._last_of_group}))
+        self._kept_headers = array("q", sorted({*self._last_data_offsets, self._last_of_group}))
         cleaned = CleanedSegment(
             log.filesystem, log.directory, sources[0].base_offset, log.config, self._now_ms, self._limits.buffer_bytes
         )
@@ -252,7 +252,7 @@ class _Rewriter:
             self._out = bytearray(len(chunk))
         out = memoryview(self._out)
         while True:
-            at, used, noted = sieve.sift_batches(chunk, at, self._precious, out, self._notes, self._codec)
+            at, used, noted = sieve.sift_batches(chunk, at, self._kept_headers, out, self._notes, self._codec)
             if used:
                 cleaned.append_sifted(out[:used], self._notes, noted)
             header = reader.batch_at(chunk, at, position)

@@ -24,7 +24,7 @@ class CleanedTransactions:
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         """`aborted` has every aborted transaction with records in the batches to come, in any order, repetitions
         allowed."""
-        self._coming = deque(sorted(set(aborted), key=attrgetter("first_offset")))
+        self._not_begun = deque(sorted(set(aborted), key=attrgetter("first_offset")))
         self._ongoing: dict[int, AbortedTransaction] = {}
         """By producer id: aborted transactions that have begun and whose marker is still to come."""
         self._with_data: set[int] = set()
@@ -67,6 +67,6 @@ class CleanedTransactions:
         return False
 
     def _begin_up_to(self, offset: int) -> None:
-        while self._coming and self._coming[0].first_offset <= offset:
-            transaction = self._coming.popleft()
+        while self._not_begun and self._not_begun[0].first_offset <= offset:
+            transaction = self._not_begun.popleft()
             self._ongoing.setdefault(transaction.producer_id, transaction)

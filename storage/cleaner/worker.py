@@ -48,7 +48,7 @@ class CleaningWork:
     def run(self, swap: Callable[[CleanedGroup], None]) -> None:
         """Run the pass. Blocks. `swap` returns once the loop has done `swap_in`, and raises the error of that."""
         log = self._job.range
-        coming = list(log.segments)
+        remaining = list(log.segments)
         try:
             for group in self._pass.run():
                 try:
@@ -56,7 +56,7 @@ class CleaningWork:
                 except CleaningAborted:
                     discard(log.filesystem, group.segment)
                     raise
-                del coming[: len(group.sources)]
+                del remaining[: len(group.sources)]
                 log.filesystem.sync_directory(log.directory)
             self.report = self._pass.report
         except CleaningAborted:
@@ -64,7 +64,7 @@ class CleaningWork:
         except KafkaStorageError as error:  # from the swap
             self.error = error
         except Exception as error:  # any error concerns this log only
-            if not any(segment.is_deleted for segment in coming):  # else a later pass cleans the changed log
+            if not any(segment.is_deleted for segment in remaining):  # else a later pass cleans the changed log
                 self.error = error
 
 

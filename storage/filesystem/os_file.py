@@ -185,7 +185,7 @@ class OpenFiles:
 class OsFile:
     """A file of an OsFileSystem. It keeps its size, so that an append is one system call."""
 
-    __slots__ = ("_is_ragged", "_open_files", "descriptor", "is_recent", "is_removed", "path", "size", "users")
+    __slots__ = ("_has_excess_bytes", "_open_files", "descriptor", "is_recent", "is_removed", "path", "size", "users")
 
     def __init__(self, open_files: OpenFiles, path: str, create: bool, mode: int = 0o666) -> None:
         self._open_files = open_files
@@ -196,7 +196,7 @@ class OsFile:
         self.is_recent = False
         """Whether it was used since a descriptor was last taken from a file."""
         self.is_removed = False
-        self._is_ragged = False
+        self._has_excess_bytes = False
         """Whether bytes of a failed append may lie beyond `size`."""
         if create:
             descriptor = open_files.give_descriptor(self, OPEN_FLAGS | os.O_CREAT, mode)
@@ -212,12 +212,12 @@ class OsFile:
         if descriptor is None:
             descriptor = self._open_files.reopen(self)
         self.is_recent = True
-        if self._is_ragged:
+        if self._has_excess_bytes:
             self._cut(descriptor)
         try:
             self.size = self._write(descriptor.number, buffers, self.size)
         except BaseException:
-            self._is_ragged = True
+            self._has_excess_bytes = True
             with contextlib.suppress(OSError):  # the first error is the caller's; the next write tries again
                 self._cut(descriptor)
             raise
@@ -259,7 +259,7 @@ class OsFile:
         descriptor = self.descriptor or self._open_files.reopen(self)
         os.ftruncate(descriptor.number, size)
         self.size = size
-        self._is_ragged = False
+        self._has_excess_bytes = False
 
     def sync(self) -> None:
         descriptor = self.descriptor or self._open_files.reopen(self)
@@ -271,7 +271,7 @@ class OsFile:
 
     def _cut(self, descriptor: Descriptor) -> None:
         os.ftruncate(descriptor.number, self.size)
-        self._is_ragged = False
+        self._has_excess_bytes = False
 
     def _write(self, number: int, buffers: tuple[Buffer, ...], position: int) -> int:
         """Write everything; return the position after it. A full disk is a short write first, then an error."""
