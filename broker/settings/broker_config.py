@@ -73,7 +73,7 @@ class ConfigError(Exception):
 
 # fmt: off
 class BrokerConfig(Settings):
-    """What governs a broker. `BrokerConfig()` is the defaults; `parse` reads a server.properties."""
+    """The settings of a broker. `BrokerConfig()` has the defaults; `parse` reads a server.properties."""
 
     node_id: int = key(INT, 1, at_least(0),
         "This broker's number; its logs are in the folder broker-<number> of the data directory.",
@@ -174,9 +174,9 @@ class BrokerConfig(Settings):
         "org.apache.kafka.metadata.authorizer.StandardAuthorizer, Kafka's name, turns access rules on: kmini's own "
         "authorizer decides alike.")
     super_users: str = key(STRING, "", ANY,
-        "Who may do everything, separated by semicolons: User:alice;User:bob.")
+        "The principals that may do everything, separated by semicolons: User:alice;User:bob.")
     allow_everyone_if_no_acl_found: bool = key(BOOLEAN, False, ANY,
-        "Whether a resource that no rule is about is open to everybody.")
+        "Whether every client may use a resource that no rule names.")
 
     auto_create_topics_enable: bool = key(BOOLEAN, True, ANY,
         "Whether a topic that a client asks for by name comes into being, if the client allows it.",
@@ -363,17 +363,17 @@ class BrokerConfig(Settings):
     # fmt: on
 
     log_config: LogConfig
-    """What topics get that have no settings of their own."""
+    """The settings of topics that have none of their own."""
     given: Mapping[str, str]
-    """What `parse` was given and understood, as text."""
+    """The keys that `parse` was given and knows, as text."""
     for_all: Mapping[str, str]
-    """What was set while the broker ran, for all brokers (KIP-226): stronger than `given`. Has keys of any name."""
+    """Settings made for all brokers while they ran (KIP-226): stronger than `given`. Keys may have any name."""
     for_this: Mapping[str, str]
-    """What was set so for this broker alone: the strongest."""
+    """Settings made for this broker alone while it ran: the strongest."""
     static: BrokerConfig | None
-    """What the broker was started with, if something was set while it ran."""
+    """The settings at the start, if some were made while the broker ran."""
     per_listener: Mapping[str, str]
-    """What `parse` was given for single listeners, as text, passwords among it."""
+    """Keys with a listener's prefix that `parse` was given, as text; passwords are among them."""
 
     def __init__(
         self,

@@ -28,7 +28,7 @@ FAMILIES = (
          "password.encoder."),
     ),
     Family(
-        "the controller lives in the process of its brokers, which know at once who starts and who dies: there is no "
+        "the controller lives in the process of its brokers, which notice each start and end at once: there is no "
         "quorum and no ZooKeeper",
         ("controller.", "metadata.", "zookeeper.", "process.", "initial.broker.", "broker.heartbeat."),
         _names("""
@@ -136,7 +136,7 @@ DYNAMIC = _names("""
     ssl.secure.random.implementation
     ssl.trustmanager.algorithm
 """)
-"""Those of them that Kafka 4.3 changes while it runs, by their bare names. With a listener's prefix all are."""
+"""Keys without effect that Kafka 4.3 changes while it runs, by their bare names. With a listener's prefix all are."""
 
 PER_LISTENER = _names("""
     ssl.key.password
@@ -150,7 +150,7 @@ PER_LISTENER = _names("""
     ssl.truststore.password
     ssl.truststore.type
 """)
-"""Those that Kafka changes while it runs only with a listener's prefix: `listener.name.<listener>.`"""
+"""Keys without effect that Kafka changes while it runs only with a listener's prefix: `listener.name.<listener>.`"""
 
 LISTENER_PREFIX = "listener.name."
 

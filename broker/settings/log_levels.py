@@ -1,7 +1,7 @@
 """The levels of this process's loggers, by Kafka's names, as clients see and change them (KIP-412).
 
-Clients know the loggers below `kmini`, and that one, above them all, as `root`: the real root belongs to whoever
-embeds the broker. Changes are gone with the process, as in Kafka.
+Clients see the loggers below `kmini`, and `kmini` itself as `root`: the real root belongs to the program that embeds
+the broker. Changes end with the process, as in Kafka.
 """
 
 import logging

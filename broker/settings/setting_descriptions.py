@@ -38,15 +38,15 @@ class Setting(NamedTuple):
     value: str | None
     is_read_only: bool
     key: ConfigKey | None
-    """Its line of the table; None for a key of a broker that has none."""
+    """The line of the table; None for a broker's key that has none."""
     places: Sequence[Place]
     """The strongest first: it is the one in force."""
     main_name: str
-    """The key under which the broker has the setting; its own, but for a topic's."""
+    """The key under which the broker has the setting. It differs from `name` for settings of topics."""
 
     @property
     def is_sensitive(self) -> bool:
-        """Whether the value is kept back: of an unknown key nobody knows whether it is a secret."""
+        """Whether answers leave the value out: it is a secret, or the key is unknown and it might be one."""
         return self.key is None or self.key.is_secret
 
     @property
@@ -60,8 +60,8 @@ class Setting(NamedTuple):
         return not self.name.startswith(OWN_PREFIX) or self.source != DEFAULT_CONFIG
 
     def synonyms(self) -> Sequence[Place]:
-        """What DescribeConfigs tells of the places. Kafka begins with the first that has the setting's own key, and so
-        tells nothing of what only log.retention.hours says about log.retention.ms."""
+        """The places that DescribeConfigs shows. Kafka begins with the first that has the setting's own key, and so
+        leaves out a value of log.retention.ms that comes from log.retention.hours alone."""
         of_topic = [place for place in self.places if place.source == DYNAMIC_TOPIC_CONFIG]
         return [*of_topic, *dropwhile(lambda place: place.name != self.main_name, self.places[len(of_topic) :])]
 
@@ -92,7 +92,7 @@ def broker_settings(broker: BrokerConfig) -> Iterator[Setting]:
 
 
 def settings_for_all_brokers(broker: BrokerConfig) -> Iterator[Setting]:
-    """What was set for all brokers while they ran."""
+    """The settings that were made for all brokers while they ran."""
     for name, text in broker.for_all.items():
         line = BROKER_KEYS.get(name)
         is_read_only = line.dynamic == READ_ONLY if line else not can_be_changed(name)
@@ -101,7 +101,7 @@ def settings_for_all_brokers(broker: BrokerConfig) -> Iterator[Setting]:
 
 
 def _broker_places(names: Sequence[str], broker: BrokerConfig) -> Iterator[Place]:
-    """What says something about the setting that has all these names, the strongest first."""
+    """The places that give the setting a value, under any of its names, the strongest first."""
     for layer, source in (
         (broker.for_this, DYNAMIC_BROKER_CONFIG),
         (broker.for_all, DYNAMIC_DEFAULT_BROKER_CONFIG),
