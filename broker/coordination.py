@@ -63,7 +63,7 @@ class Coordination:
     def resign(self) -> None:
         """Coordinate nothing any more, until `start`."""
         self._is_active = False
-        self.loading.ask(self.groups.unload())
+        self.loading.submit(self.groups.unload())
         self.transactions.unload()
 
     def became_leader(self, partition: Partition) -> None:
@@ -72,14 +72,14 @@ class Coordination:
             return
         self.resigned(partition.topic_partition)  # the broker may have led it in an epoch before
         if topic == CONSUMER_OFFSETS:
-            self.loading.ask(self.groups.load(partition, self.transactional_offsets.taken))
+            self.loading.submit(self.groups.load(partition, self.transactional_offsets.group_loaded))
         else:
-            self.loading.ask(self.transactions.load(partition))
+            self.loading.submit(self.transactions.load(partition))
 
     def resigned(self, topic_partition: TopicPartition) -> None:
         topic, number = topic_partition
         if topic == CONSUMER_OFFSETS:
-            self.loading.ask(self.groups.unload(number))
+            self.loading.submit(self.groups.unload(number))
             self.transactional_offsets.unload(number)
         elif topic == TRANSACTION_STATE:
             self.transactions.unload(number)

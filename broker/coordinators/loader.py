@@ -34,7 +34,7 @@ class Loading:
         self._queue: deque[Steps] = deque()
         self._task: asyncio.Task[None] | None = None
 
-    def ask(self, work: Steps) -> None:
+    def submit(self, work: Steps) -> None:
         """Queue work. Its first step is taken at once, because most work has none."""
         guarded = _logged(work)
         for _ in guarded:

@@ -30,7 +30,7 @@ class TransactionalOffsets:
         self._groups: dict[tuple[int, int], set[str]] = {}
         """Ids of the groups with pending offsets, by partition number and producer id."""
 
-    def taken(self, group: Group) -> None:
+    def group_loaded(self, group: Group) -> None:
         """Register the pending offsets of a group that has been loaded."""
         for producer_id in group.offsets.pending_producers:
             self._register(group.group_id, producer_id)

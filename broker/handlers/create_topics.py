@@ -35,12 +35,12 @@ async def guard(call: Call) -> CreateTopicsResponse:
     create_any, create = call.permissions
     request = call.request
     denied: list[CreateTopicsRequest.Topic] = []
-    if not call.may(create_any, tells=False):
+    if not call.may(create_any, is_logged=False):
         request.topics, denied = call.split(create, request.topics, lambda topic: topic.name)
     answer: CreateTopicsResponse = await call.serve()
     for topic in answer.topics:
         if not topic.error_code and not call.access.may(
-            AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name, tells=False
+            AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name, is_logged=False
         ):
             topic.topic_config_error_code = TopicAuthorizationFailed.code
             topic.num_partitions = topic.replication_factor = UNKNOWN_COUNT

@@ -44,7 +44,7 @@ async def guard(call: Call) -> Any:
     """Refuse each topic that the client may not delete. A topic given by id is named only if the client may describe
     it."""
     delete_any, delete = call.permissions
-    if call.may(delete_any, tells=False):
+    if call.may(delete_any, is_logged=False):
         return await call.serve()
     request = call.request
     Topic = DeleteTopicsResponse.Topic
@@ -56,7 +56,7 @@ async def guard(call: Call) -> Any:
         name = topic.name
         if name is None:
             found = call.topic_name(topic, "")
-            is_known = found and call.access.may(AclOperation.DESCRIBE, ResourceType.TOPIC, found, tells=False)
+            is_known = found and call.access.may(AclOperation.DESCRIBE, ResourceType.TOPIC, found, is_logged=False)
             name = found if is_known else None
         refused.append(Topic(name=name, topic_id=topic.topic_id or ZERO_UUID, error_code=delete.code))
     answer: DeleteTopicsResponse = await call.serve()

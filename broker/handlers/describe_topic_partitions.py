@@ -42,7 +42,9 @@ async def guard(call: Call) -> Any:
         for name in sorted(call.context.services.controller.topics):
             if turn.is_over:
                 await turn.next()
-            if call.may(describe, name, tells=False) and (request.cursor is None or name >= request.cursor.topic_name):
+            if call.may(describe, name, is_logged=False) and (
+                request.cursor is None or name >= request.cursor.topic_name
+            ):
                 request.topics.append(Asked(name=name))
         if request.topics and request.cursor is not None and request.topics[0].name != request.cursor.topic_name:
             request.cursor = None  # its topic was deleted meanwhile; the topics before it are left out already

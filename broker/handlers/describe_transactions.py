@@ -21,7 +21,7 @@ async def guard(call: Call) -> DescribeTransactionsResponse:
     request.transactional_ids, denied = call.split(describe, request.transactional_ids, lambda name: name)
     answer: DescribeTransactionsResponse = await call.serve()
     for state in answer.transaction_states:
-        state.topics = [topic for topic in state.topics if call.may(describe_topic, topic.topic, tells=False)]
+        state.topics = [topic for topic in state.topics if call.may(describe_topic, topic.topic, is_logged=False)]
     State = DescribeTransactionsResponse.TransactionState
     answer.transaction_states += [
         State(

@@ -29,7 +29,7 @@ async def guard(call: Call) -> Any:
     transactional_id = call.request.transactional_id
     if transactional_id is not None:
         call.demand(write_id, transactional_id)
-    elif not call.may(write_idempotently, tells=False) and not call.access.may_some(
+    elif not call.may(write_idempotently, is_logged=False) and not call.access.may_some(
         AclOperation.WRITE, ResourceType.TOPIC
     ):
         call.demand(write_idempotently)

@@ -22,8 +22,8 @@ async def guard(call: Call) -> ListGroupsResponse:
     """Leave out the groups that the client may not describe."""
     describe_cluster, describe = call.permissions
     answer: ListGroupsResponse = await call.serve()
-    if not call.may(describe_cluster, tells=False):
-        answer.groups = [group for group in answer.groups if call.may(describe, group.group_id, tells=False)]
+    if not call.may(describe_cluster, is_logged=False):
+        answer.groups = [group for group in answer.groups if call.may(describe, group.group_id, is_logged=False)]
     return answer
 
 

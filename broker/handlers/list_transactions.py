@@ -31,7 +31,7 @@ async def guard(call: Call) -> ListTransactionsResponse:
     (describe,) = call.permissions
     answer: ListTransactionsResponse = await call.serve()
     answer.transaction_states = [
-        state for state in answer.transaction_states if call.may(describe, state.transactional_id, tells=False)
+        state for state in answer.transaction_states if call.may(describe, state.transactional_id, is_logged=False)
     ]
     return answer
 

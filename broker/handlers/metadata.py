@@ -48,7 +48,7 @@ async def guard(call: Call) -> MetadataResponse:
     answer: MetadataResponse = await call.serve()
     if asks_for_all:
         describe = call.permissions[0]
-        answer.topics = [topic for topic in answer.topics if call.may(describe, topic.name or "", tells=False)]
+        answer.topics = [topic for topic in answer.topics if call.may(describe, topic.name or "", is_logged=False)]
     elif version == 0 and refused:
         answer.topics = [topic for topic in answer.topics if topic.name]
     for described in answer.topics:
@@ -71,7 +71,7 @@ def _take_out_refused(call: Call) -> list[MetadataResponse.Topic]:
     ]
     if request.allow_auto_topic_creation and services.config.current.auto_create_topics_enable:
         missing = {topic.name for topic in request.topics if topic.name and not services.controller.topic(topic.name)}
-        if missing and not call.may(create_any, tells=False):
+        if missing and not call.may(create_any, is_logged=False):
             uncreatable = {name for name in missing if not call.may(create, name)}
             request.topics = [topic for topic in request.topics if topic.name not in uncreatable]
             refused += [MetadataResponse.Topic(error_code=create.code, name=name) for name in sorted(uncreatable)]

@@ -103,7 +103,7 @@ def _shown(call: Call, topics: list[Any]) -> list[Any]:
     shown = []
     for topic in topics:
         name = call.topic_name(topic, topic.name)
-        if name is not None and call.may(describe_topic, name, tells=False):
+        if name is not None and call.may(describe_topic, name, is_logged=False):
             shown.append(topic)
     return shown
 

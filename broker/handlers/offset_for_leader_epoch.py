@@ -22,7 +22,7 @@ from ..security.resources import AclOperation, ResourceType
 async def guard(call: Call) -> Any:
     """Serve brokers; refuse other clients each topic that they may not describe."""
     as_broker, by_topic = call.permissions
-    if call.may(as_broker, tells=False):
+    if call.may(as_broker, is_logged=False):
         return await call.serve()
     request = call.request
     request.topics, denied = call.split(by_topic, request.topics, lambda topic: topic.topic)

@@ -25,7 +25,7 @@ Answer = WriteTxnMarkersResponse.Marker
 async def guard(call: Call) -> Any:
     """Serve brokers, and clients that may alter the cluster: they end a transaction that hangs (KIP-664)."""
     alter, as_broker = call.permissions
-    if call.may(alter, tells=False) or call.may(as_broker):
+    if call.may(alter, is_logged=False) or call.may(as_broker):
         return await call.serve()
     Marker = WriteTxnMarkersResponse.Marker
     return WriteTxnMarkersResponse(

@@ -78,17 +78,17 @@ class Access:
         self.principal = principal
         self.host = host
 
-    def may(self, operation: AclOperation, resource_type: ResourceType, name: str, *, tells: bool = True) -> bool:
-        """Whether the operation is allowed. A denial is logged, unless it refuses no request (`tells` is False)."""
+    def may(self, operation: AclOperation, resource_type: ResourceType, name: str, *, is_logged: bool = True) -> bool:
+        """Whether the operation is allowed. A denial is logged, unless it refuses no request (`is_logged` is False)."""
         allowed = self.authorizer.may(self.principal, self.host, operation, resource_type, name)
-        if not allowed and tells:
+        if not allowed and is_logged:
             peer_log.info(
                 "%s from %s may not %s %s %s", self.principal, self.host, operation.name, resource_type.name, name
             )
         return allowed
 
-    def may_on_cluster(self, operation: AclOperation, *, tells: bool = True) -> bool:
-        return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME, tells=tells)
+    def may_on_cluster(self, operation: AclOperation, *, is_logged: bool = True) -> bool:
+        return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME, is_logged=is_logged)
 
     def may_some(self, operation: AclOperation, resource_type: ResourceType) -> bool:
         return self.authorizer.may_some(self.principal, self.host, operation, resource_type)
@@ -99,5 +99,5 @@ class Access:
         return sum(
             1 << operation
             for operation in AclOperation
-            if known >> operation & 1 and self.may(operation, resource_type, name, tells=False)
+            if known >> operation & 1 and self.may(operation, resource_type, name, is_logged=False)
         )

@@ -37,13 +37,13 @@ class Call(NamedTuple):
         """Let the handler do what is left of the request."""
         return await self.handler(self.request, self.context)
 
-    def may(self, permission: Permission, name: str = CLUSTER_NAME, *, tells: bool = True) -> bool:
+    def may(self, permission: Permission, name: str = CLUSTER_NAME, *, is_logged: bool = True) -> bool:
         """Whether the client has a permission on the resource `name`, which is not needed for the cluster.
 
-        A refusal is logged if `tells`.
+        A refusal is logged if `is_logged`.
         """
         resource = CLUSTER_NAME if permission.resource_type is ResourceType.CLUSTER else name
-        return self.access.may(permission.operation, permission.resource_type, resource, tells=tells)
+        return self.access.may(permission.operation, permission.resource_type, resource, is_logged=is_logged)
 
     def demand(self, permission: Permission, name: str = CLUSTER_NAME) -> None:
         """Raise the permission's error unless the client has it."""

@@ -30,7 +30,7 @@ async def test_other_work_goes_on_between_the_slices(
 ) -> None:
     append_offsets(partition, range(20 * RECORDS_A_STEP))
     monkeypatch.setattr(loading, "SLICE_S", 0.0)
-    broker.coordination.loading.ask(broker.groups.load(partition))
+    broker.coordination.loading.submit(broker.groups.load(partition))
     turns = 0
     while broker.groups.store.topic.is_loading(0):
         await asyncio.sleep(0)
@@ -52,7 +52,7 @@ async def test_a_slice_ends_when_its_time_is_over(monkeypatch: pytest.MonkeyPatc
             yield
 
     work_of_one = Loading()
-    work_of_one.ask(work())
+    work_of_one.submit(work())
     most, before = 0, len(taken)
     while len(taken) < 10:
         await asyncio.sleep(0)
@@ -71,7 +71,7 @@ async def test_one_partition_is_loaded_after_the_other() -> None:
 
     work_of_one = Loading()
     for name in ("a", "b"):
-        work_of_one.ask(work(name))
+        work_of_one.submit(work(name))
     await work_of_one.idle()
     assert done == ["a", "b", "a", "a", "b", "b"], "the first step is taken at once"
 
@@ -88,8 +88,8 @@ async def test_work_that_fails_is_logged_and_the_next_goes_on(caplog: pytest.Log
         done.append(1)
 
     work_of_one = Loading()
-    work_of_one.ask(fails())
-    work_of_one.ask(works())
+    work_of_one.submit(fails())
+    work_of_one.submit(works())
     await work_of_one.idle()
     assert done == [1]
     assert "loading the partition of a coordinator failed" in caplog.text
