@@ -45,11 +45,11 @@ from .settings.dynamic_config import DynamicBrokerConfig
 log = logging.getLogger("kmini.broker")
 
 
-class Broker:
+class BrokerServer:
     """One broker over a data directory: the controller's database, and the Kafka log directory `broker-<node id>`
     beside it.
 
-    `Broker.start` makes one; it belongs to the running event loop. What blocks runs in threads, on input that does not
+    `BrokerServer.start` makes one; it belongs to the running event loop. What blocks runs in threads, on input that does not
     change.
     """
 
@@ -125,8 +125,8 @@ class Broker:
         is_temporary: bool = False,
         cluster_id: str = "",
         controller: Controller | None = None,
-        before_open: Callable[[Broker], None] | None = None,
-    ) -> Broker:
+        before_open: Callable[[BrokerServer], None] | None = None,
+    ) -> BrokerServer:
         """Recover what is on disk, then open the listeners: an open port means ready. Raises PortTaken, OSError,
         and ControllerError for a directory that is not kmini's.
 
@@ -173,7 +173,7 @@ class Broker:
         )
         return broker
 
-    async def _open(self, before_open: Callable[[Broker], None] | None) -> None:
+    async def _open(self, before_open: Callable[[BrokerServer], None] | None) -> None:
         self.housekeeping.start()
         comes_back = not self._owns_controller and not self.controller.is_live(self.node_id)
         if comes_back:
@@ -251,10 +251,10 @@ class Broker:
         """host:port of the first listener, as a client on this machine would say it."""
         return self.server.listeners[0].address
 
-    def peer(self, node_id: int) -> Broker | None:
+    def peer(self, node_id: int) -> BrokerServer | None:
         """The broker of this number, if it is live and can be reached from here; that may be this one."""
         found = self if node_id == self.node_id else self.peers.get(node_id)
-        return found if isinstance(found, Broker) else None
+        return found if isinstance(found, BrokerServer) else None
 
     @property
     def is_cut_off(self) -> bool:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from ..protocol.errors import UnknownTopicOrPartition
 from ..protocol.topics import TopicPartition
 from ..storage.filesystem import OsFileSystem
-from .broker import Broker
+from .broker import BrokerServer
 from .clock import Clock, Timer
 from .controller import elections
 from .controller.controller import BrokerRegistration, Controller, PartitionState
@@ -57,7 +57,7 @@ class LocalCluster:
                 _check_inter_broker(config)
         self.data_dir = data_dir
         self.clock = clock or Clock()
-        self.brokers: dict[int, Broker] = {}
+        self.brokers: dict[int, BrokerServer] = {}
         """Those that run, by node id."""
         self._configs = {config.node_id: config for config in configs}
         self._rebalance: Periodic | None = None
@@ -126,8 +126,8 @@ class LocalCluster:
 
     # --- one of them
 
-    async def _start(self, node_id: int) -> Broker:
-        broker = await Broker.start(
+    async def _start(self, node_id: int) -> BrokerServer:
+        broker = await BrokerServer.start(
             self._configs[node_id],
             self.data_dir,
             clock=self.clock,
@@ -143,7 +143,7 @@ class LocalCluster:
         self._configs[node_id] = self._configs[node_id].replace(listeners=listeners)  # for the next start
         return broker
 
-    async def restart(self, node_id: int) -> Broker:
+    async def restart(self, node_id: int) -> BrokerServer:
         """Start a broker that was stopped or killed: same port, same data. KeyError for one that there never was."""
         if node_id in self.brokers or node_id in self._starting:
             raise ValueError(f"broker {node_id} runs")
@@ -230,7 +230,7 @@ class LocalCluster:
             broker.come_back()
         broker.server.resume()
 
-    def _leave(self, node_id: int) -> Broker:
+    def _leave(self, node_id: int) -> BrokerServer:
         broker = self.brokers.pop(node_id)
         if node_id in self._fences:
             self._fences.pop(node_id).cancel()

@@ -17,7 +17,7 @@ from types import ModuleType
 import click
 
 from kmini.broker.api.registry import Handler
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller.topics import create
 from kmini.broker.handlers import HANDLERS
 from kmini.broker.metrics_text import metrics_text
@@ -200,7 +200,7 @@ def metrics() -> str:
 
 async def _busy_metrics() -> str:
     with tempfile.TemporaryDirectory() as directory:
-        broker = await Broker.start(
+        broker = await BrokerServer.start(
             BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0"}), directory, is_temporary=True
         )
         try:

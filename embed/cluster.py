@@ -14,7 +14,7 @@ from functools import partial
 
 from kmini import argument_checks
 from kmini.argument_checks import Config, Topics
-from kmini.broker.broker import Broker as CoreBroker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.controller.controller import PartitionState
 from kmini.broker.local_cluster import LocalCluster, ReplicaOffsets
@@ -50,10 +50,10 @@ class ClusterOperations(SharedOperations):
         self.core = core
 
     @property
-    def running(self) -> Collection[CoreBroker]:
+    def running(self) -> Collection[BrokerServer]:
         return self.core.brokers.values()
 
-    def check_broker(self, broker: int, *, must_run: bool = True) -> CoreBroker | None:
+    def check_broker(self, broker: int, *, must_run: bool = True) -> BrokerServer | None:
         """Return the broker if it runs. Raises BrokerNotRunning for a broker that the cluster does not have, and, with
         `must_run`, for one that does not run."""
         numbers = [config.node_id for config in self.core.configs]
@@ -65,7 +65,7 @@ class ClusterOperations(SharedOperations):
             raise BrokerNotRunning(f"broker {broker} does not run; there run: {running}")
         return self.core.brokers.get(broker)
 
-    def broker(self, number: int) -> CoreBroker:
+    def broker(self, number: int) -> BrokerServer:
         """The broker of this number. Raises BrokerNotRunning."""
         found = self.check_broker(number)
         assert found is not None

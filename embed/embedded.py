@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from kmini import argument_checks
 from kmini.argument_checks import Config, Topics
-from kmini.broker.broker import Broker as Core
+from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.network.listeners import Endpoint
 from kmini.broker.settings.broker_config import BrokerConfig
@@ -64,7 +64,7 @@ class Broker(Host[Operations, "AsyncBroker"]):
     # --- life
 
     async def _begin(self, data_dir: str, *, is_temporary: bool) -> Operations:
-        core = await Core.start(
+        core = await BrokerServer.start(
             self._config,
             data_dir,
             clock=MovableClock(self._ahead_ms),

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from kmini.argument_checks import Config
-from kmini.broker.broker import Broker as Core
+from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import Duration, MovableClock
 from kmini.broker.metrics_text import metrics_text
 from kmini.broker.replication.partition import Partition
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 class Operations(SharedOperations):
     """The operations of a running broker. Every coroutine runs on the broker's loop and raises KafkaError."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: BrokerServer) -> None:
         assert isinstance(core.clock, MovableClock)
         super().__init__(core.controller, core.clock)
         self.core = core
 
     @property
-    def running(self) -> Collection[Core]:
+    def running(self) -> Collection[BrokerServer]:
         return (self.core,)
 
     async def create_topic(

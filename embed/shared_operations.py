@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from kmini.argument_checks import Config, NewTopic
 from kmini.broker.appending import until_replicated
-from kmini.broker.broker import Broker as Core
+from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import Duration, MovableClock
 from kmini.broker.controller import topics
 from kmini.broker.controller.controller import Controller, Topic
@@ -52,10 +52,10 @@ class SharedOperations(ABC):
 
     @property
     @abstractmethod
-    def running(self) -> Collection[Core]:
+    def running(self) -> Collection[BrokerServer]:
         """The running brokers."""
 
-    def any_broker(self) -> Core:
+    def any_broker(self) -> BrokerServer:
         """Any running broker. Raises RuntimeError if none runs."""
         for broker in self.running:
             return broker
@@ -114,7 +114,7 @@ class SharedOperations(ABC):
 
     # --- partitions
 
-    def leader_of(self, topic: str, partition: int) -> tuple[Core, Partition]:
+    def leader_of(self, topic: str, partition: int) -> tuple[BrokerServer, Partition]:
         """The broker that leads a partition, and the partition. Raises UnknownTopicOrPartition, LeaderNotAvailable."""
         topic_partition = self.check_partition(topic, partition)
         leader = self.known_topic(topic).partitions[partition].leader
@@ -250,7 +250,9 @@ class SharedOperations(ABC):
 
     # --- waiting
 
-    async def _until_any(self, operation: Callable[[], Operation], brokers: Collection[Core], timeout_ms: int) -> None:
+    async def _until_any(
+        self, operation: Callable[[], Operation], brokers: Collection[BrokerServer], timeout_ms: int
+    ) -> None:
         """Return when an operation is complete on one of these brokers, or after `timeout_ms`. `operation` makes one
         for each broker."""
         waits = [

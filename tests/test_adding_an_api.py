@@ -82,7 +82,7 @@ IMPORTS = {
 
 PROGRAM = """
 import asyncio, importlib.util, json, sys, tempfile
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.security.acls import AclBinding
 from kmini.broker.security.resources import AclOperation, PatternType, PermissionType, ResourceType
 from kmini.broker.settings.broker_config import BrokerConfig
@@ -103,7 +103,7 @@ def ask(bootstrap):
 
 async def main(directory):
     settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "authorizer.class.name": STANDARD}
-    broker = await Broker.start(BrokerConfig.parse(settings), directory, is_temporary=True)
+    broker = await BrokerServer.start(BrokerConfig.parse(settings), directory, is_temporary=True)
     try:
         broker.controller.create_acls([RULE])
         return await asyncio.to_thread(ask, broker.server.listeners[0].address)

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 from kmini.cli.log_output import logs_json, notice
 
 if TYPE_CHECKING:
-    from kmini.broker.broker import Broker
+    from kmini.broker.broker import BrokerServer
 
 TOPIC = "try"
 """Name of the topic in the commands; the first record creates it."""
 
 
-def show_first_steps(broker: Broker) -> None:
+def show_first_steps(broker: BrokerServer) -> None:
     """Print how to produce to this broker and how to consume from it."""
     if logs_json() or not logging.getLogger().isEnabledFor(logging.INFO):
         return
@@ -31,7 +31,7 @@ def show_first_steps(broker: Broker) -> None:
         notice(line)
 
 
-def _lines(broker: Broker) -> Iterator[str]:
+def _lines(broker: BrokerServer) -> Iterator[str]:
     listener = next((one for one in broker.server.listeners if one.sasl is None), broker.server.listeners[0])
     asks = f"-b {listener.address}"
     if listener.sasl is not None:

@@ -24,7 +24,7 @@ from kmini.cli.option_values import parse_setting, read_properties
 if TYPE_CHECKING:
     import asyncio
 
-    from kmini.broker.broker import Broker
+    from kmini.broker.broker import BrokerServer
     from kmini.broker.local_cluster import LocalCluster
     from kmini.broker.settings.broker_config import BrokerConfig
 
@@ -158,14 +158,14 @@ class _Served:
 
     def __init__(self, configs: Sequence[BrokerConfig], directory: str, cluster_id: str) -> None:
         is_temporary = not configs[0].data_dir
-        self.brokers: list[Broker] = []
+        self.brokers: list[BrokerServer] = []
         """The running brokers by node id; empty before `start`."""
         self._several: LocalCluster | None = None
-        self._start_one: Callable[[Callable[[Broker], None]], Awaitable[Broker]] | None = None
+        self._start_one: Callable[[Callable[[BrokerServer], None]], Awaitable[BrokerServer]] | None = None
         if len(configs) == 1:
-            from kmini.broker.broker import Broker
+            from kmini.broker.broker import BrokerServer
 
-            self._start_one = lambda prepare: Broker.start(
+            self._start_one = lambda prepare: BrokerServer.start(
                 configs[0], directory, is_temporary=is_temporary, cluster_id=cluster_id, before_open=prepare
             )
         else:
@@ -173,7 +173,7 @@ class _Served:
 
             self._several = LocalCluster(configs, directory, is_temporary=is_temporary, cluster_id=cluster_id)
 
-    async def start(self, prepare: Callable[[Broker], None]) -> None:
+    async def start(self, prepare: Callable[[BrokerServer], None]) -> None:
         """Start all brokers, or none, and call `prepare` with one of them before clients can connect. Raises the errors
         of a broker's start."""
         if self._start_one is not None:
@@ -243,7 +243,7 @@ def _told_to_stop(loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
     return stopping
 
 
-def _create_missing(broker: Broker, topics: list[NewTopic]) -> None:
+def _create_missing(broker: BrokerServer, topics: list[NewTopic]) -> None:
     """Create the topics of `--topic` and KAFKA_CREATE_TOPICS; an existing topic is not changed."""
     from kmini.broker.controller.topics import create
     from kmini.protocol.errors import KafkaError

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from kmini.broker import scheduler
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.settings.broker_config import BrokerConfig
 from support.broker.clusters import Clusters
 from support.broker.sasl_clients import SETTINGS, Served
 
-StartBroker = Callable[..., Awaitable[Broker]]
+StartBroker = Callable[..., Awaitable[BrokerServer]]
 
 
 @pytest.fixture(autouse=True)
@@ -36,11 +36,11 @@ async def clusters(tmp_path: Path) -> AsyncIterator[Clusters]:
 @pytest.fixture
 async def start_broker(tmp_path: Path) -> AsyncIterator[StartBroker]:
     """A maker of brokers over this test's data directory; settings are written with underscores for dots."""
-    started: list[Broker] = []
+    started: list[BrokerServer] = []
 
-    async def start(**settings: object) -> Broker:
+    async def start(**settings: object) -> BrokerServer:
         properties = {name.replace("_", "."): str(value) for name, value in settings.items()}
-        broker = await Broker.start(
+        broker = await BrokerServer.start(
             BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0", **properties}), str(tmp_path)
         )
         started.append(broker)
@@ -54,11 +54,11 @@ async def start_broker(tmp_path: Path) -> AsyncIterator[StartBroker]:
 
 @pytest.fixture
 async def serve(tmp_path: Path) -> Any:
-    started: list[Broker] = []
+    started: list[BrokerServer] = []
 
     async def start(clock: MovableClock | None = None, **changed: str) -> Served:
         settings = {**SETTINGS, **{name.replace("_", "."): value for name, value in changed.items()}}
-        broker = await Broker.start(BrokerConfig.parse(settings), str(tmp_path), clock=clock)
+        broker = await BrokerServer.start(BrokerConfig.parse(settings), str(tmp_path), clock=clock)
         started.append(broker)
         return Served(broker)
 

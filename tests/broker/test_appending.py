@@ -10,7 +10,7 @@ import pytest
 
 from kmini import Broker, Cluster
 from kmini.broker.appending import until_replicated
-from kmini.broker.broker import Broker as Core
+from kmini.broker.broker import BrokerServer
 from kmini.broker.purgatory import Unattended
 from kmini.broker.replication.partition import Partition
 from kmini.protocol.errors import CorruptMessage, InvalidRecord, RequestTimedOut, UnknownTopicOrPartition
@@ -26,7 +26,7 @@ def run(host: Broker | Cluster, coroutine: Coroutine[Any, Any, Any]) -> Any:
     return host._thread.run(coroutine)
 
 
-def led_by(host: Broker | Cluster) -> tuple[Core, Partition]:
+def led_by(host: Broker | Cluster) -> tuple[BrokerServer, Partition]:
     return host._operations.leader_of("orders", 0)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.replication.partition import Partition
 from support.broker.lone_broker import OTHER, append, shared_partition, start_alone
@@ -16,13 +16,13 @@ LAG_MS = 10_000
 
 
 @pytest.fixture
-async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
+async def broker(tmp_path: Path) -> AsyncIterator[BrokerServer]:
     broker = await start_alone(str(tmp_path), replica_lag_time_max_ms=LAG_MS)
     yield broker
     await broker.stop()
 
 
-def sealed(broker: Broker, **configs: str) -> Partition:
+def sealed(broker: BrokerServer, **configs: str) -> Partition:
     """A partition with two records on both replicas, in a sealed segment."""
     partition = shared_partition(broker, **configs)
     append(broker, partition, 2)
@@ -31,12 +31,12 @@ def sealed(broker: Broker, **configs: str) -> Partition:
     return partition
 
 
-async def advance(broker: Broker, duration: str | int, *, liveness: bool = False) -> None:
+async def advance(broker: BrokerServer, duration: str | int, *, liveness: bool = False) -> None:
     assert isinstance(broker.clock, MovableClock)
     await broker.clock.advance(duration, liveness=liveness)
 
 
-async def test_retention_runs_when_a_segment_is_due(broker: Broker) -> None:
+async def test_retention_runs_when_a_segment_is_due(broker: BrokerServer) -> None:
     partition = sealed(broker, retention_ms="3600000")
     await advance(broker, "59m")
     assert partition.log.log_start_offset == 0
@@ -45,7 +45,7 @@ async def test_retention_runs_when_a_segment_is_due(broker: Broker) -> None:
 
 
 async def test_retention_leaves_a_log_alone_that_the_cleaner_reads(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
+    broker: BrokerServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     partition = sealed(broker, retention_ms="1")
     monkeypatch.setattr(broker.cleaner, "may_touch", lambda _: False)
@@ -56,28 +56,32 @@ async def test_retention_leaves_a_log_alone_that_the_cleaner_reads(
     assert partition.log.log_start_offset == 2
 
 
-async def test_a_follower_that_lags_leaves_the_isr_without_a_request(broker: Broker) -> None:
+async def test_a_follower_that_lags_leaves_the_isr_without_a_request(broker: BrokerServer) -> None:
     partition = sealed(broker)
     append(broker, partition)
     await advance(broker, 2 * LAG_MS, liveness=True)
     assert partition.state.isr == (1,)
 
 
-async def test_idle_files_are_closed_every_minute_of_liveness(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_idle_files_are_closed_every_minute_of_liveness(
+    broker: BrokerServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     closed: list[int] = []
     monkeypatch.setattr(broker.logs.filesystem, "close_idle", lambda: closed.append(1))
     await advance(broker, "1m", liveness=True)
     assert closed == [1]
 
 
-async def test_nothing_runs_after_stop(broker: Broker) -> None:
+async def test_nothing_runs_after_stop(broker: BrokerServer) -> None:
     partition = sealed(broker, retention_ms="1")
     broker.housekeeping.stop()
     await advance(broker, "1h")
     assert partition.log.log_start_offset == 0
 
 
-async def test_a_month_without_a_change_runs_no_retention(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_month_without_a_change_runs_no_retention(
+    broker: BrokerServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Tasks skip the runs in which they can have no effect."""
     shared_partition(broker, retention_ms="3600000")
     await advance(broker, "1h")

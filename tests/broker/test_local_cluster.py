@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.controller import elections, topics
 from kmini.broker.controller.reassignments import reassign
@@ -31,7 +31,7 @@ async def cluster(clusters: Clusters) -> LocalCluster:
     return await clusters.start(3, SETTINGS)
 
 
-def leader(cluster: LocalCluster, topic_partition: TopicPartition = T0) -> Broker:
+def leader(cluster: LocalCluster, topic_partition: TopicPartition = T0) -> BrokerServer:
     topic = cluster.controller.topics[topic_partition.topic]
     return cluster.brokers[topic.partitions[topic_partition.partition].leader]
 

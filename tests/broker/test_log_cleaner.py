@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.controller import topics
 from kmini.broker.controller.config_changes import set_topic_configs
@@ -119,13 +119,13 @@ async def test_a_broker_that_stops_ends_its_passes(start: Any) -> None:
 async def test_horizons_are_found_again_after_a_start(tmp_path: Path) -> None:
     configs = {"listeners": "PLAINTEXT://127.0.0.1:0"}
     clock = MovableClock()
-    first = await Broker.start(BrokerConfig.parse(configs), str(tmp_path), clock=clock)
+    first = await BrokerServer.start(BrokerConfig.parse(configs), str(tmp_path), clock=clock)
     topics.create(first, "profiles", configs={"cleanup.policy": "compact", "delete.retention.ms": "3600000"})
     put(first, ("a", None), ("b", "1"))
     (report,) = await first.cleaner.compact(P)
     assert report.tombstones_waiting == 1
     await first.stop()
-    second = await Broker.start(BrokerConfig.parse(configs), str(tmp_path), clock=clock)
+    second = await BrokerServer.start(BrokerConfig.parse(configs), str(tmp_path), clock=clock)
     assert keys(second) == ["a", "b"]
     await clock.advance(3_700_000)
     assert keys(second) == ["b"]
@@ -160,7 +160,7 @@ class HeldPass:
         assert await asyncio.to_thread(self.has_begun.wait, 30)
 
 
-def files(broker: Broker, suffix: str) -> list[str]:
+def files(broker: BrokerServer, suffix: str) -> list[str]:
     return [path.name for path in Path(broker.logs.directory).rglob(f"*{suffix}")]
 
 
@@ -304,7 +304,7 @@ async def test_a_damaged_horizon_after_a_start_makes_its_partition_uncleanable(s
 
 async def test_a_map_without_room_for_a_key_is_an_error_that_names_the_setting(tmp_path: Path) -> None:
     settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.cleaner.dedupe.buffer.size": "20"}
-    broker = await Broker.start(BrokerConfig.parse(settings), str(tmp_path), clock=MovableClock())
+    broker = await BrokerServer.start(BrokerConfig.parse(settings), str(tmp_path), clock=MovableClock())
     broker.replica_manager.host(P, bytes(range(16)), COMPACTED, LED_BY_1)
     put(broker, ("a", "1"))
     with pytest.raises(KafkaStorageError, match=r"raise log\.cleaner\.dedupe\.buffer\.size"):
@@ -314,7 +314,7 @@ async def test_a_map_without_room_for_a_key_is_an_error_that_names_the_setting(t
 
 async def test_a_map_too_small_for_a_segment_takes_more_passes(tmp_path: Path) -> None:
     settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.cleaner.dedupe.buffer.size": "120"}
-    broker = await Broker.start(BrokerConfig.parse(settings), str(tmp_path), clock=MovableClock())
+    broker = await BrokerServer.start(BrokerConfig.parse(settings), str(tmp_path), clock=MovableClock())
     broker.replica_manager.host(P, bytes(range(16)), COMPACTED, LED_BY_1)
     put(broker, *[(f"{number % 6}", "1") for number in range(24)])
     reports = await broker.cleaner.compact(P)

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, event, example, given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.controller import topics
 from kmini.broker.metrics_text import metrics_text
@@ -113,7 +113,7 @@ class World:
         self.filesystem = MemoryFileSystem()
         self.clock = MovableClock()
         self.began = time.monotonic()
-        self.broker: Broker
+        self.broker: BrokerServer
         self.written: list[Written] = []
         self.decided: dict[int, bool | None] = {}
         """Of each transaction whether it was committed; None while it is open."""
@@ -126,7 +126,7 @@ class World:
 
     async def start(self) -> None:
         config = BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0", "log.cleaner.backoff.ms": str(BACKOFF_MS)})
-        self.broker = await Broker.start(config, self.data_dir, clock=self.clock, filesystem=self.filesystem)
+        self.broker = await BrokerServer.start(config, self.data_dir, clock=self.clock, filesystem=self.filesystem)
         if P not in self.broker.partitions:
             topics.create(self.broker, P.topic, configs=self.configs)
             self.reader = Reader(self.clock.now_ms())

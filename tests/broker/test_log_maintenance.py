@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.purgatory import Operation, Unattended
 from kmini.broker.scheduler import run_now
@@ -17,30 +17,30 @@ CHECKPOINTS = ("replication-offset-checkpoint", "recovery-point-offset-checkpoin
 
 
 @pytest.fixture
-async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
+async def broker(tmp_path: Path) -> AsyncIterator[BrokerServer]:
     broker = await start_alone(str(tmp_path))
     yield broker
     await broker.stop()
 
 
-async def advance(broker: Broker, duration: str) -> None:
+async def advance(broker: BrokerServer, duration: str) -> None:
     assert isinstance(broker.clock, MovableClock)
     await broker.clock.advance(duration)
 
 
-def written(broker: Broker) -> set[str]:
+def written(broker: BrokerServer) -> set[str]:
     return {name for name in CHECKPOINTS if Path(broker.logs.directory, name).exists()}
 
 
-def high_watermarks(broker: Broker) -> list[str]:
+def high_watermarks(broker: BrokerServer) -> list[str]:
     return Path(broker.logs.directory, "replication-offset-checkpoint").read_text().splitlines()[2:]
 
 
-def folders(broker: Broker) -> list[str]:
+def folders(broker: BrokerServer) -> list[str]:
     return [path.name for path in Path(broker.logs.directory).iterdir() if path.is_dir()]
 
 
-async def test_checkpoints_follow_a_change_and_nothing_else(broker: Broker) -> None:
+async def test_checkpoints_follow_a_change_and_nothing_else(broker: BrokerServer) -> None:
     before = written(broker)
     await advance(broker, "1h")
     assert written(broker) == before
@@ -52,7 +52,7 @@ async def test_checkpoints_follow_a_change_and_nothing_else(broker: Broker) -> N
     assert high_watermarks(broker) == ["t 0 2"]
 
 
-async def test_an_operation_that_waits_for_a_partition_is_asked_after_a_change(broker: Broker) -> None:
+async def test_an_operation_that_waits_for_a_partition_is_asked_after_a_change(broker: BrokerServer) -> None:
     partition = shared_partition(broker)
 
     class UntilAppended(Operation):
@@ -67,7 +67,7 @@ async def test_an_operation_that_waits_for_a_partition_is_asked_after_a_change(b
     assert await waiting
 
 
-async def test_listeners_are_called_after_every_change(broker: Broker) -> None:
+async def test_listeners_are_called_after_every_change(broker: BrokerServer) -> None:
     partition = shared_partition(broker)
     calls: list[int] = []
     broker.maintenance.on_change(lambda: calls.append(partition.log.log_end_offset))
@@ -75,7 +75,7 @@ async def test_listeners_are_called_after_every_change(broker: Broker) -> None:
     assert calls == [1, 2]
 
 
-async def test_files_of_a_dropped_partition_go_after_the_delay(broker: Broker) -> None:
+async def test_files_of_a_dropped_partition_go_after_the_delay(broker: BrokerServer) -> None:
     shared_partition(broker, file_delete_delay_ms="60000")
     broker.replica_manager.drop(T0)
     assert [name.startswith("t-0.") for name in folders(broker)] == [True]
@@ -83,7 +83,7 @@ async def test_files_of_a_dropped_partition_go_after_the_delay(broker: Broker) -
     assert folders(broker) == []
 
 
-async def test_nothing_is_written_after_cancel(broker: Broker) -> None:
+async def test_nothing_is_written_after_cancel(broker: BrokerServer) -> None:
     before = written(broker)
     partition = shared_partition(broker)
     append(broker, partition)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.broker.coordinators.coordinator_topic import NO_PRODUCER
 from kmini.broker.metrics import Metrics
@@ -24,13 +24,13 @@ from kmini.storage.validation import ValidatedRecords
 
 
 @pytest.fixture
-async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
-    broker = await Broker.start(BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0"}), str(tmp_path))
+async def broker(tmp_path: Path) -> AsyncIterator[BrokerServer]:
+    broker = await BrokerServer.start(BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0"}), str(tmp_path))
     yield broker
     await broker.stop()
 
 
-def samples(broker: Broker) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+def samples(broker: BrokerServer) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(metrics_text(broker))
@@ -66,7 +66,7 @@ def test_names_follow_from_kafkas_by_rule(mbean: str, name: str) -> None:
     assert name_of(mbean) == name
 
 
-async def test_traffic_is_told_per_topic_and_for_the_broker(broker: Broker) -> None:
+async def test_traffic_is_told_per_topic_and_for_the_broker(broker: BrokerServer) -> None:
     broker.metrics.produced("a", 3, 300)
     broker.metrics.produced("a", 1, 100)
     broker.metrics.produced("b", 10, 50)
@@ -81,12 +81,12 @@ async def test_traffic_is_told_per_topic_and_for_the_broker(broker: Broker) -> N
     assert told[prefix + "totalfetchrequests_total", ()] == 1
 
 
-async def test_a_read_that_failed_is_not_traffic(broker: Broker) -> None:
+async def test_a_read_that_failed_is_not_traffic(broker: BrokerServer) -> None:
     count_fetched(broker.metrics, *read("a", 0, error_code=1))
     assert broker.metrics.topics == {}
 
 
-async def test_a_deleted_topic_leaves_the_brokers_totals_as_they_were(broker: Broker) -> None:
+async def test_a_deleted_topic_leaves_the_brokers_totals_as_they_were(broker: BrokerServer) -> None:
     topics.create(broker, "a")
     broker.metrics.produced("a", 3, 300)
     topics.delete(broker, "a")
@@ -96,7 +96,7 @@ async def test_a_deleted_topic_leaves_the_brokers_totals_as_they_were(broker: Br
     assert ("kafka_server_brokertopicmetrics_messagesin_total", (("topic", "a"),)) not in told
 
 
-async def test_requests_are_counted_and_timed_by_api(broker: Broker) -> None:
+async def test_requests_are_counted_and_timed_by_api(broker: BrokerServer) -> None:
     for seconds in (0.0000005, 0.0001, 0.0001, 1000.0):
         broker.metrics.request(0, seconds)
     broker.metrics.request(3, 0.002)
@@ -117,14 +117,14 @@ async def test_requests_are_counted_and_timed_by_api(broker: Broker) -> None:
     assert list(buckets.values()) == sorted(buckets.values())
 
 
-async def test_errors_are_counted_by_api_and_name(broker: Broker) -> None:
+async def test_errors_are_counted_by_api_and_name(broker: BrokerServer) -> None:
     broker.metrics.failed(22, "INVALID_REQUEST")
     broker.metrics.failed(22, "INVALID_REQUEST")
     labels = (("error", "INVALID_REQUEST"), ("request", "InitProducerId"))
     assert samples(broker)["kafka_network_requestmetrics_errors_total", labels] == 2
 
 
-async def test_every_log_tells_its_size_and_offsets(broker: Broker) -> None:
+async def test_every_log_tells_its_size_and_offsets(broker: BrokerServer) -> None:
     topics.create(broker, "t", partitions=2)
     told = samples(broker)
     for partition in "01":
@@ -137,7 +137,7 @@ async def test_every_log_tells_its_size_and_offsets(broker: Broker) -> None:
     assert told["kafka_server_replicamanager_underreplicatedpartitions", ()] == 0
 
 
-async def test_what_waits_and_who_is_connected_is_told(broker: Broker) -> None:
+async def test_what_waits_and_who_is_connected_is_told(broker: BrokerServer) -> None:
     told = samples(broker)
     assert told["kafka_server_delayedoperationpurgatory_purgatorysize", ()] == 0
     assert told["kafka_server_socket_server_metrics_connection_count", (("listener", "PLAINTEXT"),)] == 0
@@ -149,7 +149,7 @@ def test_a_broker_without_traffic_has_only_zeros() -> None:
     assert {getattr(total, name) for name in total.__slots__} == {0}
 
 
-async def test_open_transactions_and_their_age_are_told(broker: Broker) -> None:
+async def test_open_transactions_and_their_age_are_told(broker: BrokerServer) -> None:
     topics.create(broker, "orders", partitions=1)
     broker.transactions.store.topic.coordinator_of("t")
     owner = await broker.transactions.init_producer_id("t", 60_000, NO_PRODUCER)
@@ -163,7 +163,7 @@ async def test_open_transactions_and_their_age_are_told(broker: Broker) -> None:
     assert told["kmini_transactions_oldest_open_seconds", ()] >= 5
 
 
-async def test_a_transaction_that_hangs_is_late(broker: Broker) -> None:
+async def test_a_transaction_that_hangs_is_late(broker: BrokerServer) -> None:
     topics.create(broker, "orders", partitions=1)
     late = ("kafka_server_replicamanager_partitionswithlatetransactionscount", ())
     now_ms = broker.clock.now_ms()

@@ -296,14 +296,14 @@ def test_the_limit_of_open_files_is_raised_to_what_is_allowed() -> None:
 
 HANGING = """
 import asyncio, sys
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.cli import main
 
 async def hang(self):
     print("stopping", flush=True)
     await asyncio.sleep(3600)
 
-Broker.stop = hang
+BrokerServer.stop = hang
 sys.argv[1:] = ["serve", "--port", "0"]
 main()
 """

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.protocol.errors import KafkaError
@@ -14,12 +14,12 @@ from kmini.protocol.topics import TopicPartition
 from kmini.storage.filesystem.faults import Faults, PowerLoss
 from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 
-Step = Callable[[Broker], Any]
+Step = Callable[[BrokerServer], Any]
 Told = dict[str, tuple[int, dict[str, str]]]
 """Number of partitions and settings of each topic, by name."""
 
 
-def set_retention(broker: Broker) -> None:
+def set_retention(broker: BrokerServer) -> None:
     broker.controller.set_topic_configs(broker.controller.topics["b"], {"retention.ms": "7"})
 
 
@@ -35,14 +35,14 @@ STEPS: list[tuple[Step, Told]] = [
 """What is asked, and what there is once it was answered."""
 
 
-async def start(filesystem: MemoryFileSystem) -> Broker:
-    broker = await Broker.start(
+async def start(filesystem: MemoryFileSystem) -> BrokerServer:
+    broker = await BrokerServer.start(
         BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0"}), "/data", filesystem=filesystem
     )
     return broker
 
 
-def told_by(broker: Broker) -> Told:
+def told_by(broker: BrokerServer) -> Told:
     return {
         name: (len(topic.partitions), dict(topic.configs))
         for name, topic in broker.controller.topics.items()

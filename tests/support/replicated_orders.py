@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kmini import Cluster
-from kmini.broker.broker import Broker as Core
+from kmini.broker.broker import BrokerServer
 from kmini.broker.handlers.delete_records import DelayedDelete
 from kmini.broker.replication.replicas import Replica
 from kmini.protocol.errors import NONE
@@ -89,7 +89,7 @@ class Replicas:
     def followers(self) -> list[int]:
         return sorted({*self.cluster.brokers()} - {self.leader})
 
-    def core(self, broker: int) -> Core:
+    def core(self, broker: int) -> BrokerServer:
         return self.cluster._operations.core.brokers[broker]
 
     def wire(self, broker: int) -> Wire:

@@ -12,7 +12,7 @@ from kafka.protocol.broker_version_data import BROKER_API_VERSIONS, infer_broker
 
 from kmini.broker.api.registry import served
 from kmini.broker.api.releases import ADVERTISED_FLOORS, RELEASES, Feature, Release
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.handlers import HANDLERS
 from kmini.broker.handlers.api_versions import api_versions
 from kmini.protocol.api_keys import API_KEYS, API_NAMES
@@ -99,7 +99,7 @@ async def test_features_with_a_level_0_are_told_from_version_4_on_and_finalized_
         assert [(f.name, f.max_version_level) for f in answer.finalized_features] == [("in.force", 1), ("always", 2)]
 
 
-async def tell(broker: Broker, version: int = 4) -> ApiVersionsResponse:
+async def tell(broker: BrokerServer, version: int = 4) -> ApiVersionsResponse:
     context: Any = SimpleNamespace(services=broker.services, version=version)
     return await api_versions(CLIENT, context)
 
@@ -130,7 +130,7 @@ async def test_an_unknown_version_of_api_versions_is_answered_with_the_range_of_
     assert [(api.api_key, api.min_version, api.max_version) for api in answer.api_keys] == [(18, 0, 4)]
 
 
-async def send(broker: Broker, api_key: int, version: int) -> bytes | None:
+async def send(broker: BrokerServer, api_key: int, version: int) -> bytes | None:
     """Send a request without a body; the answer behind its header, or None where the connection was closed."""
     reader, writer = await asyncio.open_connection("127.0.0.1", broker.server.listeners[0].port)
     try:

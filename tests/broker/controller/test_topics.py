@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topic_plans, topics
 from kmini.protocol.errors import (
     KafkaStorageError,
@@ -25,10 +25,10 @@ from kmini.storage.filenames import DATABASE
 from kmini.storage.log_config import LogConfig
 from kmini.storage.validation import validate
 
-StartBroker = Callable[..., Awaitable[Broker]]
+StartBroker = Callable[..., Awaitable[BrokerServer]]
 
 
-def append_a_record(broker: Broker, topic_partition: TopicPartition) -> None:
+def append_a_record(broker: BrokerServer, topic_partition: TopicPartition) -> None:
     partition, now_ms = broker.leader_of(topic_partition), broker.clock.now_ms()
     batch = build_batch([Record(0, now_ms, b"key", b"value")])
     partition.append(validate(memoryview(batch), partition.log.config, now_ms), now_ms)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.controller import topics
 from kmini.broker.replication.partition import Partition
@@ -15,11 +15,11 @@ from kmini.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPart
 from support.broker.cluster_coordinators import COMMIT_TIMEOUT_MS, Coordinators
 from support.broker.clusters import Clusters
 
-StartBroker = Callable[..., Awaitable[Broker]]
+StartBroker = Callable[..., Awaitable[BrokerServer]]
 
 
 @pytest.fixture
-async def broker(start_broker: StartBroker) -> Broker:
+async def broker(start_broker: StartBroker) -> BrokerServer:
     broker = await start_broker(offsets_topic_num_partitions=1, transaction_state_log_num_partitions=1)
     for name in (CONSUMER_OFFSETS, TRANSACTION_STATE):
         topics.create_missing(broker, name)
@@ -27,7 +27,7 @@ async def broker(start_broker: StartBroker) -> Broker:
 
 
 @pytest.fixture
-def partition(broker: Broker) -> Partition:
+def partition(broker: BrokerServer) -> Partition:
     return broker.partitions[TopicPartition(CONSUMER_OFFSETS, 0)]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.broker.coordinators.coordinator_topic import java_hash, partition_for
 from kmini.broker.groups.group_store import GroupStore
@@ -18,18 +18,18 @@ from kmini.protocol.errors import (
 )
 from kmini.protocol.topics import CONSUMER_OFFSETS, TopicPartition
 
-StartBroker = Callable[..., Awaitable[Broker]]
+StartBroker = Callable[..., Awaitable[BrokerServer]]
 
 
 @pytest.fixture
-async def broker(start_broker: StartBroker) -> Broker:
+async def broker(start_broker: StartBroker) -> BrokerServer:
     broker = await start_broker()
     topics.create_missing(broker, CONSUMER_OFFSETS)
     return broker
 
 
 @pytest.fixture
-def store(broker: Broker) -> GroupStore:
+def store(broker: BrokerServer) -> GroupStore:
     return broker.groups.store
 
 

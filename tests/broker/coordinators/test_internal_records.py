@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.coordinators import internal_records
 from kmini.broker.coordinators.internal_records import RECORDS_A_STEP, LastValues, replayed
 from kmini.broker.replication.partition import Partition
@@ -23,7 +23,7 @@ async def test_a_step_reads_a_bounded_number_of_records_of_a_batch(partition: Pa
 
 
 async def test_segments_may_be_replaced_between_the_steps(
-    broker: Broker, partition: Partition, monkeypatch: pytest.MonkeyPatch
+    broker: BrokerServer, partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(internal_records, "_CHUNK_BYTES", 256)
     for number in range(60):

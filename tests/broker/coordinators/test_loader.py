@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.coordinators import loader as loading
 from kmini.broker.coordinators.coordinator_topic import NO_PRODUCER, Producer
 from kmini.broker.coordinators.internal_records import RECORDS_A_STEP
@@ -26,7 +26,7 @@ from support.broker.stored_groups import append_offsets, loaded_offsets
 
 
 async def test_other_work_goes_on_between_the_slices(
-    broker: Broker, partition: Partition, monkeypatch: pytest.MonkeyPatch
+    broker: BrokerServer, partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     append_offsets(partition, range(20 * RECORDS_A_STEP))
     monkeypatch.setattr(loading, "SLICE_S", 0.0)
@@ -116,7 +116,7 @@ async def test_the_collector_is_back_when_very_many_records_are_loaded(monkeypat
     assert seen[-1]
 
 
-async def test_the_memory_of_groups_is_given_back_step_by_step(broker: Broker, partition: Partition) -> None:
+async def test_the_memory_of_groups_is_given_back_step_by_step(broker: BrokerServer, partition: Partition) -> None:
     for number in range(50):
         append_offsets(partition, range(3), group=f"g{number}")
     deque(broker.groups.load(partition), maxlen=0)
@@ -133,7 +133,7 @@ async def test_the_memory_of_groups_is_given_back_step_by_step(broker: Broker, p
 # --- answers meanwhile
 
 
-async def test_a_group_is_being_loaded_until_the_last_step(broker: Broker, partition: Partition) -> None:
+async def test_a_group_is_being_loaded_until_the_last_step(broker: BrokerServer, partition: Partition) -> None:
     append_offsets(partition, range(3))
     steps = broker.groups.load(partition)
     for _ in steps:
@@ -147,7 +147,7 @@ async def test_a_group_is_being_loaded_until_the_last_step(broker: Broker, parti
     assert broker.groups.find("g").offsets.get(TopicPartition("orders", 0)) is not None
 
 
-async def test_a_partition_that_is_being_loaded_takes_no_marker(broker: Broker, partition: Partition) -> None:
+async def test_a_partition_that_is_being_loaded_takes_no_marker(broker: BrokerServer, partition: Partition) -> None:
     append_offsets(partition, range(3))
     steps = broker.groups.load(partition)
     marker, end = Marker(Producer(1, 0), is_commit=True, coordinator_epoch=0), partition.log.log_end_offset
@@ -158,7 +158,7 @@ async def test_a_partition_that_is_being_loaded_takes_no_marker(broker: Broker, 
     assert await broker.marker_writer.write(marker, [where]) == {where: 0}
 
 
-async def test_a_transactional_id_is_being_loaded_until_the_last_step(broker: Broker) -> None:
+async def test_a_transactional_id_is_being_loaded_until_the_last_step(broker: BrokerServer) -> None:
     coordinator = broker.transactions
     producer = await coordinator.init_producer_id("t", 60_000, NO_PRODUCER)
     steps = coordinator.load(broker.partitions[TopicPartition(TRANSACTION_STATE, 0)])
@@ -172,7 +172,7 @@ async def test_a_transactional_id_is_being_loaded_until_the_last_step(broker: Br
     assert (await coordinator.init_producer_id("t", 60_000, NO_PRODUCER)).epoch == producer.epoch + 1
 
 
-async def test_loading_ends_when_the_partition_is_led_elsewhere(broker: Broker, partition: Partition) -> None:
+async def test_loading_ends_when_the_partition_is_led_elsewhere(broker: BrokerServer, partition: Partition) -> None:
     append_offsets(partition, range(5 * RECORDS_A_STEP))
     steps = broker.groups.load(partition)
     next(steps)

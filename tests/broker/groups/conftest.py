@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.broker.groups.group_store import GroupStore
 from kmini.protocol.topics import CONSUMER_OFFSETS
 from support.broker.group_lab import Lab
 
-StartBroker = Callable[..., Awaitable[Broker]]
+StartBroker = Callable[..., Awaitable[BrokerServer]]
 
 
 @pytest.fixture
@@ -35,12 +35,12 @@ def lab(new_lab: Callable[..., Lab]) -> Lab:
 
 
 @pytest.fixture
-async def broker(start_broker: StartBroker) -> Broker:
+async def broker(start_broker: StartBroker) -> BrokerServer:
     broker = await start_broker()
     topics.create_missing(broker, CONSUMER_OFFSETS)
     return broker
 
 
 @pytest.fixture
-def store(broker: Broker) -> GroupStore:
+def store(broker: BrokerServer) -> GroupStore:
     return broker.groups.store

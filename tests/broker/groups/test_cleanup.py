@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.controller import topics
 from kmini.broker.groups import cleanup
@@ -24,7 +24,7 @@ from kmini.protocol.errors import NotCoordinator
 from kmini.protocol.topics import CONSUMER_OFFSETS, TopicPartition
 from support.broker.stored_groups import stored_groups
 
-StartBroker = Callable[..., Awaitable[Broker]]
+StartBroker = Callable[..., Awaitable[BrokerServer]]
 
 MINUTE_MS = 60_000
 RETENTION_MS = 10
@@ -32,20 +32,22 @@ NOW_MS = 1000
 
 
 @pytest.fixture
-async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
+async def broker(tmp_path: Path) -> AsyncIterator[BrokerServer]:
     """One that keeps offsets for 10 minutes, looks every minute, and whose clock can be moved."""
     properties = {
         "listeners": "PLAINTEXT://127.0.0.1:0",
         "offsets.retention.minutes": "10",
         "offsets.retention.check.interval.ms": str(MINUTE_MS),
     }
-    broker = await Broker.start(BrokerConfig.parse(properties), str(tmp_path), clock=MovableClock())
+    broker = await BrokerServer.start(BrokerConfig.parse(properties), str(tmp_path), clock=MovableClock())
     topics.create_missing(broker, CONSUMER_OFFSETS)
     yield broker
     await broker.stop()
 
 
-async def commit(broker: Broker, group_id: str, *places: tuple[str, int], expires_in_ms: int | None = None) -> Group:
+async def commit(
+    broker: BrokerServer, group_id: str, *places: tuple[str, int], expires_in_ms: int | None = None
+) -> Group:
     group = broker.groups.group_for_commit(group_id, "", None, -1, 9)
     changes = broker.groups.store.changes(group_id)
     now_ms = broker.clock.now_ms()
@@ -56,16 +58,16 @@ async def commit(broker: Broker, group_id: str, *places: tuple[str, int], expire
     return group
 
 
-async def advance(broker: Broker, minutes: float) -> None:
+async def advance(broker: BrokerServer, minutes: float) -> None:
     assert isinstance(broker.clock, MovableClock)
     await broker.clock.advance(int(minutes * MINUTE_MS))
 
 
-def on_disk(broker: Broker) -> dict[str, set[tuple[str, int]]]:
+def on_disk(broker: BrokerServer) -> dict[str, set[tuple[str, int]]]:
     return {name: {*group.offsets} for name, group in stored_groups(broker.groups.store).items()}
 
 
-async def test_offsets_of_a_simple_consumer_expire_one_by_one_and_then_the_group(broker: Broker) -> None:
+async def test_offsets_of_a_simple_consumer_expire_one_by_one_and_then_the_group(broker: BrokerServer) -> None:
     group = await commit(broker, "g", ("a", 0))
     await advance(broker, 5)
     await commit(broker, "g", ("a", 1))
@@ -79,7 +81,7 @@ async def test_offsets_of_a_simple_consumer_expire_one_by_one_and_then_the_group
     assert on_disk(broker) == {}
 
 
-async def test_an_offset_may_bring_its_own_time_of_expiry(broker: Broker) -> None:
+async def test_an_offset_may_bring_its_own_time_of_expiry(broker: BrokerServer) -> None:
     await commit(broker, "short", ("a", 0), expires_in_ms=MINUTE_MS)
     await commit(broker, "long", ("a", 0), expires_in_ms=60 * MINUTE_MS)
     await advance(broker, 2.1)
@@ -88,13 +90,15 @@ async def test_an_offset_may_bring_its_own_time_of_expiry(broker: Broker) -> Non
     assert set(on_disk(broker)) == {"long"}
 
 
-async def test_a_group_for_which_nothing_is_written_leaves_no_trace(broker: Broker) -> None:
+async def test_a_group_for_which_nothing_is_written_leaves_no_trace(broker: BrokerServer) -> None:
     group = broker.groups.group_for_commit("g", "", None, -1, 9)
     await broker.groups.commit(group, broker.groups.store.changes("g"))
     assert broker.groups.groups == {}
 
 
-async def test_an_offset_that_cannot_be_removed_is_tried_again(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_offset_that_cannot_be_removed_is_tried_again(
+    broker: BrokerServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     group = await commit(broker, "g", ("a", 0))
 
     def refuse(*_: Any) -> None:
@@ -184,7 +188,9 @@ def test_without_groups_nothing_ever_expires() -> None:
     assert next_expiry_ms(SimpleNamespace(groups={}), RETENTION_MS) is None  # type: ignore[arg-type]
 
 
-async def test_a_month_without_a_commit_is_looked_at_once(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_month_without_a_commit_is_looked_at_once(
+    broker: BrokerServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The periodic task skips what can have no effect, and begins again with the next commit."""
     looks = 0
     expire = cleanup.expire
@@ -207,7 +213,7 @@ async def test_a_month_without_a_commit_is_looked_at_once(broker: Broker, monkey
 # --- deletion of topics
 
 
-async def test_the_offsets_of_a_deleted_topic_are_forgotten_and_no_others(broker: Broker) -> None:
+async def test_the_offsets_of_a_deleted_topic_are_forgotten_and_no_others(broker: BrokerServer) -> None:
     for name in ("a", "b"):
         topics.create(broker, name, partitions=2)
     for number in range(20):
@@ -218,7 +224,7 @@ async def test_the_offsets_of_a_deleted_topic_are_forgotten_and_no_others(broker
     assert on_disk(broker) == {f"g{number}": {("b", 0)} for number in range(20)}
 
 
-async def test_the_offsets_of_a_new_topic_of_that_name_stay(broker: Broker) -> None:
+async def test_the_offsets_of_a_new_topic_of_that_name_stay(broker: BrokerServer) -> None:
     old = topics.create(broker, "a").id
     group = await commit(broker, "g", ("a", 0))
     changes = broker.groups.store.changes("g")
@@ -229,7 +235,9 @@ async def test_the_offsets_of_a_new_topic_of_that_name_stay(broker: Broker) -> N
     assert on_disk(broker) == {"g": {("a", 1)}}
 
 
-async def test_an_offset_committed_while_others_expire_stays(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_offset_committed_while_others_expire_stays(
+    broker: BrokerServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     group = await commit(broker, "g", *(("a", partition) for partition in range(3)))
     gone = dict(expired(group, broker.clock.now_ms() + 20 * MINUTE_MS, RETENTION_MS))
     assert len(gone) == 3
@@ -240,7 +248,7 @@ async def test_an_offset_committed_while_others_expire_stays(broker: Broker, mon
 
 
 async def test_a_topic_deleted_while_the_offsets_topic_is_being_deleted_leaves_no_error(
-    broker: Broker, caplog: pytest.LogCaptureFixture
+    broker: BrokerServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     topics.create(broker, "a")
     await commit(broker, "gone", ("a", 0))
@@ -251,7 +259,7 @@ async def test_a_topic_deleted_while_the_offsets_topic_is_being_deleted_leaves_n
 
 
 async def test_offsets_that_expire_while_the_offsets_topic_is_being_deleted_leave_no_error(
-    broker: Broker, caplog: pytest.LogCaptureFixture
+    broker: BrokerServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     await commit(broker, "gone", ("a", 0))
     broker.controller.delete_topics([broker.controller.topics[CONSUMER_OFFSETS]])  # and its partitions go later
@@ -259,14 +267,14 @@ async def test_offsets_that_expire_while_the_offsets_topic_is_being_deleted_leav
     assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
-async def test_a_partition_of_the_offsets_topic_takes_its_groups_with_it_at_once(broker: Broker) -> None:
+async def test_a_partition_of_the_offsets_topic_takes_its_groups_with_it_at_once(broker: BrokerServer) -> None:
     await commit(broker, "g", ("a", 0))
     number = broker.groups.store.partition_of("g")
     broker.replica_manager.drop(TopicPartition(CONSUMER_OFFSETS, number))
     assert broker.groups.groups == {}
 
 
-async def test_without_the_topic_of_offsets_there_are_no_groups(broker: Broker) -> None:
+async def test_without_the_topic_of_offsets_there_are_no_groups(broker: BrokerServer) -> None:
     await commit(broker, "g", ("a", 0))
     topics.delete(broker, CONSUMER_OFFSETS)
     assert broker.groups.groups == {}

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.groups.committed_offsets import CommittedOffset, CommittedOffsets
 from kmini.broker.groups.group_loader import LoadedGroup
 from kmini.broker.groups.group_records import encode_group, encode_offset, group_key, offset_key_prefix
@@ -29,7 +29,7 @@ from support.broker.stored_groups import (
     stored_groups,
 )
 
-StartBroker = Callable[..., Awaitable[Broker]]
+StartBroker = Callable[..., Awaitable[BrokerServer]]
 
 
 async def test_groups_and_offsets_are_loaded_as_they_were_stored(store: GroupStore) -> None:

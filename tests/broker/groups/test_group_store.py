@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.groups.committed_offsets import CommittedOffsets
 from kmini.broker.groups.group_records import encode_offset, group_key, offset_key_prefix
 from kmini.broker.groups.group_records import offset_key as key_of
@@ -34,7 +34,7 @@ from support.broker.stored_groups import (
     stored_groups,
 )
 
-StartBroker = Callable[..., Awaitable[Broker]]
+StartBroker = Callable[..., Awaitable[BrokerServer]]
 
 
 # --- places

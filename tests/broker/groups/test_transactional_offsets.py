@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.coordinators.coordinator_topic import AppendedBatch, Producer
 from kmini.broker.groups.group_store import GroupStore
 from kmini.broker.groups.transactional_offsets import TransactionalOffsets
@@ -19,7 +19,7 @@ REPLICATED = cast(AppendedBatch, SimpleNamespace(is_replicated=True))
 
 
 @pytest.fixture
-def offsets(broker: Broker) -> TransactionalOffsets:
+def offsets(broker: BrokerServer) -> TransactionalOffsets:
     return broker.coordination.transactional_offsets
 
 

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.protocol.messages.find_coordinator import GROUP, TRANSACTION, FindCoordinatorRequest
 from support.broker.asking import ask_handler
 from support.broker.txn_client import TxnClient
 
-StartBroker = Callable[..., Awaitable[Broker]]
+StartBroker = Callable[..., Awaitable[BrokerServer]]
 Ask = Callable[..., Awaitable[Any]]
 
 
 @pytest.fixture
-async def broker(start_broker: StartBroker) -> Broker:
+async def broker(start_broker: StartBroker) -> BrokerServer:
     return await start_broker()
 
 
@@ -31,10 +31,10 @@ def ask() -> Ask:
 
 
 @pytest.fixture
-def in_purgatory() -> Callable[[Broker, int], Awaitable[None]]:
+def in_purgatory() -> Callable[[BrokerServer, int], Awaitable[None]]:
     """Returns once so many requests wait in a broker's purgatory."""
 
-    async def in_purgatory(broker: Broker, count: int) -> None:
+    async def in_purgatory(broker: BrokerServer, count: int) -> None:
         deadline = time.monotonic() + 30
         while len(broker.purgatory) != count:
             assert time.monotonic() < deadline, f"{len(broker.purgatory)} operations wait, not {count}"
@@ -65,7 +65,7 @@ async def turns() -> AsyncIterator[Callable[[], int]]:
 
 
 @pytest.fixture
-async def client(broker: Broker, ask: Ask) -> TxnClient:
+async def client(broker: BrokerServer, ask: Ask) -> TxnClient:
     """A transactional producer, with a topic "orders" and both coordinators."""
     topics.create(broker, "orders", partitions=2)
     for key_type in (GROUP, TRANSACTION):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import client_quotas
 from kmini.protocol.errors import NONE, InvalidRequest, PolicyViolation
 from kmini.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
@@ -40,25 +40,25 @@ EXAMPLE = AlterClientQuotasRequest(
     ],
 )
 async def test_what_means_nothing_is_an_invalid_request_and_changes_nothing(
-    broker: Broker, ask, entity: Entity, quotas: dict[str, float | None]
+    broker: BrokerServer, ask, entity: Entity, quotas: dict[str, float | None]
 ) -> None:
     assert await set_quotas(ask, broker, entity, quotas) == InvalidRequest.code
     assert told(await ask(broker, describe())) == []
 
 
 @pytest.mark.parametrize("name", ["1.2.3.4", "::1", "localhost", None])
-async def test_addresses_have_a_quota_of_their_own(broker: Broker, ask, name: str | None) -> None:
+async def test_addresses_have_a_quota_of_their_own(broker: BrokerServer, ask, name: str | None) -> None:
     assert await set_quotas(ask, broker, {"ip": name}, {"connection_creation_rate": 7.0}) == NONE
 
 
-async def test_only_to_see_changes_nothing(broker: Broker, ask) -> None:
+async def test_only_to_see_changes_nothing(broker: BrokerServer, ask) -> None:
     request = alter({"user": "bob"}, {RATE: 1.0})
     request.validate_only = True
     assert [answer.error_code for answer in (await ask(broker, request)).entries] == [NONE]
     assert told(await ask(broker, describe())) == []
 
 
-async def test_an_entity_that_is_named_twice_is_refused_once(broker: Broker, ask) -> None:
+async def test_an_entity_that_is_named_twice_is_refused_once(broker: BrokerServer, ask) -> None:
     request = alter({"user": "bob"}, {RATE: 1.0})
     request.entries.append(alter({"user": "bob"}, {"consumer_byte_rate": 1.0}).entries[0])
     request.entries.append(alter({"user": "eve"}, {RATE: 1.0}).entries[0])
@@ -67,7 +67,7 @@ async def test_an_entity_that_is_named_twice_is_refused_once(broker: Broker, ask
     assert [entity for entity, _ in told(await ask(broker, describe()))] == [{"user": "eve"}]
 
 
-async def test_there_is_an_end_to_how_many_entities_have_quotas(broker: Broker, ask, monkeypatch) -> None:
+async def test_there_is_an_end_to_how_many_entities_have_quotas(broker: BrokerServer, ask, monkeypatch) -> None:
     monkeypatch.setattr(client_quotas, "MAX_ENTITIES", 2)
     codes = [await set_quotas(ask, broker, {"user": name}, {RATE: 1.0}) for name in ("a", "b", "c", "a")]
     assert codes == [NONE, NONE, PolicyViolation.code, NONE]

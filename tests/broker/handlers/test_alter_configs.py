@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.broker.security.resources import ResourceType
 from kmini.protocol.errors import (
@@ -49,7 +49,11 @@ def replace(resource_type: int, name: str, *configs: tuple[str, str | None]) -> 
 
 
 async def alter(
-    ask: Ask, broker: Broker, *resources: AlterConfigsRequest.Resource, version: int = 2, validate_only: bool = False
+    ask: Ask,
+    broker: BrokerServer,
+    *resources: AlterConfigsRequest.Resource,
+    version: int = 2,
+    validate_only: bool = False,
 ) -> list[int]:
     request = AlterConfigsRequest(resources=list(resources), validate_only=validate_only)
     responses = (await ask(broker, request, version)).responses
@@ -59,12 +63,12 @@ async def alter(
     return [told.error_code for told in responses]
 
 
-def log_config(broker: Broker) -> LogConfig:
+def log_config(broker: BrokerServer) -> LogConfig:
     return broker.leader_of(TopicPartition("t", 0)).log.config
 
 
 @pytest.mark.parametrize("version", range(3))
-async def test_what_is_not_named_goes_back_to_its_default(broker: Broker, ask: Ask, version: int) -> None:
+async def test_what_is_not_named_goes_back_to_its_default(broker: BrokerServer, ask: Ask, version: int) -> None:
     topics.create(broker, "t", configs={"segment.bytes": "100"})
     assert await alter(ask, broker, replace(TOPIC, "t", ("retention.ms", "7")), version=version) == [NONE]
     assert log_config(broker) == LogConfig(retention_ms=7)
@@ -73,7 +77,7 @@ async def test_what_is_not_named_goes_back_to_its_default(broker: Broker, ask: A
     assert broker.controller.topics["t"].configs == {}
 
 
-async def test_settings_of_a_broker_and_of_all_are_replaced_each_by_itself(broker: Broker, ask: Ask) -> None:
+async def test_settings_of_a_broker_and_of_all_are_replaced_each_by_itself(broker: BrokerServer, ask: Ask) -> None:
     topics.create(broker, "t")
     await alter(ask, broker, replace(BROKER, "", ("log.retention.ms", "5"), ("log.retention.bytes", "6")))
     await alter(ask, broker, replace(BROKER, "1", ("log.segment.bytes", "100")))
@@ -84,7 +88,7 @@ async def test_settings_of_a_broker_and_of_all_are_replaced_each_by_itself(broke
     assert log_config(broker) == LogConfig()
 
 
-async def test_validate_only_changes_nothing(broker: Broker, ask: Ask) -> None:
+async def test_validate_only_changes_nothing(broker: BrokerServer, ask: Ask) -> None:
     topics.create(broker, "t", configs={"segment.bytes": "100"})
     assert await alter(ask, broker, replace(TOPIC, "t"), validate_only=True) == [NONE]
     assert log_config(broker) == LogConfig(segment_bytes=100)
@@ -107,14 +111,14 @@ async def test_validate_only_changes_nothing(broker: Broker, ask: Ask) -> None:
     ],
 )
 async def test_what_cannot_be_changes_nothing(
-    broker: Broker, ask: Ask, resource: AlterConfigsRequest.Resource, error: type[KafkaError]
+    broker: BrokerServer, ask: Ask, resource: AlterConfigsRequest.Resource, error: type[KafkaError]
 ) -> None:
     topics.create(broker, "t", configs={"segment.bytes": "100"})
     assert await alter(ask, broker, resource) == [error.code]
     assert log_config(broker) == LogConfig(segment_bytes=100)
 
 
-async def test_a_resource_that_is_named_twice_stays_as_it_is(broker: Broker, ask: Ask) -> None:
+async def test_a_resource_that_is_named_twice_stays_as_it_is(broker: BrokerServer, ask: Ask) -> None:
     topics.create(broker, "t")
     twice = [replace(TOPIC, "t", ("retention.ms", "1")), replace(TOPIC, "t", ("retention.ms", "2"))]
     assert await alter(ask, broker, *twice, replace(BROKER, "1")) == [InvalidRequest.code, InvalidRequest.code, NONE]

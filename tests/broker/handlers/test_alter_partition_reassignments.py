@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.protocol.errors import (
     NONE,
@@ -40,37 +40,37 @@ def codes(response) -> list[int]:
 
 
 @pytest.fixture
-async def filled(start_broker) -> Broker:
+async def filled(start_broker) -> BrokerServer:
     broker = await start_broker()
     topics.create(broker, "t", partitions=2)
     return broker
 
 
 @pytest.mark.parametrize("version", [0, 1])
-async def test_the_assignment_that_there_is_can_be_asked_for(filled: Broker, ask, version: int) -> None:
+async def test_the_assignment_that_there_is_can_be_asked_for(filled: BrokerServer, ask, version: int) -> None:
     answer = await ask(filled, request([1]), version)
     assert (answer.error_code, codes(answer)) == (NONE, [NONE])
     assert answer.allow_replication_factor_change
 
 
-async def test_nothing_can_be_called_off(filled: Broker, ask) -> None:
+async def test_nothing_can_be_called_off(filled: BrokerServer, ask) -> None:
     assert codes(await ask(filled, request(None))) == [NoReassignmentInProgress.code]
 
 
 @pytest.mark.parametrize("replicas", [[], [1, 1], [2], [-1], [1, 2]])
-async def test_an_impossible_assignment_is_refused(filled: Broker, ask, replicas: list[int]) -> None:
+async def test_an_impossible_assignment_is_refused(filled: BrokerServer, ask, replicas: list[int]) -> None:
     answer = await ask(filled, request(replicas, [1], allow_replication_factor_change=False))
     assert codes(answer) == [InvalidReplicaAssignment.code, NONE]
     assert not answer.allow_replication_factor_change
 
 
 @pytest.mark.parametrize(("topic", "partition"), [("t", 2), ("t", -1), ("absent", 0), ("no name", 0)])
-async def test_an_unknown_partition_is_unknown_whatever_is_asked(filled: Broker, ask, topic, partition) -> None:
+async def test_an_unknown_partition_is_unknown_whatever_is_asked(filled: BrokerServer, ask, topic, partition) -> None:
     answer = await ask(filled, request([1], None, [], topic=topic, partition=partition))
     assert codes(answer) == [UnknownTopicOrPartition.code] * 3
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])
-async def test_without_time_everything_timed_out(filled: Broker, ask, timeout_ms: int) -> None:
+async def test_without_time_everything_timed_out(filled: BrokerServer, ask, timeout_ms: int) -> None:
     answer = await ask(filled, request([1], None, timeout_ms=timeout_ms))
     assert (answer.error_code, codes(answer)) == (RequestTimedOut.code, [RequestTimedOut.code] * 2)

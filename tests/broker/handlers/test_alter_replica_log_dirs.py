@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.protocol.errors import NONE, LogDirNotFound, UnknownTopicOrPartition
 from kmini.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
@@ -31,17 +31,17 @@ def told(response) -> dict[tuple[str, int], int]:
 
 
 @pytest.fixture
-async def here(broker: Broker) -> str:
+async def here(broker: BrokerServer) -> str:
     topics.create(broker, "t", partitions=2)
     return broker.logs.directory
 
 
 @pytest.mark.parametrize("version", range(3))
-async def test_what_is_to_go_where_it_is_has_arrived(broker: Broker, here: str, ask, version: int) -> None:
+async def test_what_is_to_go_where_it_is_has_arrived(broker: BrokerServer, here: str, ask, version: int) -> None:
     assert told(await ask(broker, request((here, "t", [0, 1])), version)) == {("t", 0): NONE, ("t", 1): NONE}
 
 
-async def test_what_is_unknown_cannot_be_moved(broker: Broker, here: str, ask) -> None:
+async def test_what_is_unknown_cannot_be_moved(broker: BrokerServer, here: str, ask) -> None:
     answer = told(await ask(broker, request((here, "t", [2, -1]), (here, "no name", [0]))))
     assert set(answer.values()) == {UnknownTopicOrPartition.code}
     assert len(answer) == 3
@@ -49,12 +49,12 @@ async def test_what_is_unknown_cannot_be_moved(broker: Broker, here: str, ask) -
 
 @pytest.mark.parametrize("path", ["/nowhere", "", "relative"])
 async def test_another_directory_is_not_found_whatever_is_to_go_there(
-    broker: Broker, here: str, ask, path: str
+    broker: BrokerServer, here: str, ask, path: str
 ) -> None:
     answer = told(await ask(broker, request((path, "t", [0, 9]), (path, "absent", [0]))))
     assert set(answer.values()) == {LogDirNotFound.code}
 
 
-async def test_the_last_of_several_directories_counts(broker: Broker, here: str, ask) -> None:
+async def test_the_last_of_several_directories_counts(broker: BrokerServer, here: str, ask) -> None:
     assert told(await ask(broker, request(("/x", "t", [0]), (here, "t", [0])))) == {("t", 0): NONE}
     assert told(await ask(broker, request((here, "t", [0]), ("/x", "t", [0])))) == {("t", 0): LogDirNotFound.code}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.protocol.errors import NONE, DuplicateResource, ResourceNotFound
 from kmini.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from kmini.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
@@ -25,7 +25,7 @@ def upsertion(user: str) -> AlterUserScramCredentialsRequest.Upsertion:
     )
 
 
-async def alter(ask: Ask, broker: Broker, *users: str, deleted: tuple[str, ...] = ()) -> dict[str, int]:
+async def alter(ask: Ask, broker: BrokerServer, *users: str, deleted: tuple[str, ...] = ()) -> dict[str, int]:
     """Set and remove passwords; returns the error code of each user."""
     request = AlterUserScramCredentialsRequest(
         upsertions=[upsertion(user) for user in users],
@@ -34,7 +34,7 @@ async def alter(ask: Ask, broker: Broker, *users: str, deleted: tuple[str, ...] 
     return {result.user: result.error_code for result in (await ask(broker, request)).results}
 
 
-async def test_a_password_is_described_until_it_is_removed(broker: Broker, ask: Ask) -> None:
+async def test_a_password_is_described_until_it_is_removed(broker: BrokerServer, ask: Ask) -> None:
     assert await alter(ask, broker, "alice") == {"alice": NONE}
     (described,) = (await ask(broker, DescribeUserScramCredentialsRequest(users=None))).results
     assert (described.user, [one.iterations for one in described.credential_infos]) == ("alice", [4096])
@@ -42,7 +42,7 @@ async def test_a_password_is_described_until_it_is_removed(broker: Broker, ask: 
     assert (await ask(broker, DescribeUserScramCredentialsRequest(users=None))).results == []
 
 
-async def test_each_user_is_answered_by_itself(broker: Broker, ask: Ask) -> None:
+async def test_each_user_is_answered_by_itself(broker: BrokerServer, ask: Ask) -> None:
     assert await alter(ask, broker, "alice", "bob", "bob", deleted=("carol",)) == {
         "alice": NONE,
         "bob": DuplicateResource.code,

@@ -9,7 +9,7 @@ import pytest
 
 from kmini.broker.api.releases import NEWEST, RELEASES
 from kmini.broker.api.version_ranges import unsupported_version_answer
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.handlers import HANDLERS
 from kmini.protocol.errors import NONE, InvalidRequest, UnsupportedVersion
 from kmini.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -20,7 +20,7 @@ CLIENT = ApiVersionsRequest(client_software_name="kmini-tests", client_software_
 
 
 @pytest.mark.parametrize("version", range(5))
-async def test_every_registered_api_is_advertised_and_no_other(broker: Broker, ask: Ask, version: int) -> None:
+async def test_every_registered_api_is_advertised_and_no_other(broker: BrokerServer, ask: Ask, version: int) -> None:
     answer = await ask(broker, CLIENT, version)
     told = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
     assert told == {key: (handler.advertised_min, handler.max_version) for key, handler in HANDLERS.items()}
@@ -38,7 +38,7 @@ async def test_by_default_the_floors_are_those_of_3_9_and_the_tops_those_of_4_3(
         assert handler.max_version == tops.max - (handler.request.name in {"EndTxn", "TxnOffsetCommit"}), handler
 
 
-async def test_clients_that_send_no_name_before_version_3_are_fine(broker: Broker, ask: Ask) -> None:
+async def test_clients_that_send_no_name_before_version_3_are_fine(broker: BrokerServer, ask: Ask) -> None:
     assert (await ask(broker, ApiVersionsRequest(), 2)).error_code == NONE
 
 
@@ -46,14 +46,14 @@ async def test_clients_that_send_no_name_before_version_3_are_fine(broker: Broke
 @pytest.mark.parametrize("text", ["", "a b", "-a", "a-", ".a", "é", "a\n"])
 @pytest.mark.parametrize("field", ["client_software_name", "client_software_version"])
 async def test_a_malformed_software_name_or_version_is_an_invalid_request(
-    broker: Broker, ask: Ask, version: int, text: str, field: str
+    broker: BrokerServer, ask: Ask, version: int, text: str, field: str
 ) -> None:
     request = ApiVersionsRequest(**{"client_software_name": "a", "client_software_version": "1", field: text})
     answer = await ask(broker, request, version)
     assert (answer.error_code, answer.api_keys) == (InvalidRequest.code, [])
 
 
-async def test_features_tell_the_release_and_nothing_that_is_not_served(broker: Broker, ask: Ask) -> None:
+async def test_features_tell_the_release_and_nothing_that_is_not_served(broker: BrokerServer, ask: Ask) -> None:
     answer = await ask(broker, CLIENT)
     assert [(f.name, f.min_version_level, f.max_version_level) for f in answer.finalized_features] == [
         ("metadata.version", 30, 30),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topic_plans, topics
 from kmini.broker.controller.config_changes import set_topic_configs
 from kmini.protocol.errors import (
@@ -34,7 +34,7 @@ EXAMPLE = CreatePartitionsRequest(
 )
 
 Ask = Callable[..., Awaitable[Any]]
-StartBroker = Callable[..., Awaitable[Broker]]
+StartBroker = Callable[..., Awaitable[BrokerServer]]
 
 
 def wish(name: str, count: int, assignment: list[list[int]] | None = None) -> CreatePartitionsRequest.Topic:
@@ -48,20 +48,22 @@ def grow(*wishes: CreatePartitionsRequest.Topic, validate_only: bool = False) ->
     return CreatePartitionsRequest(topics=list(wishes), timeout_ms=5_000, validate_only=validate_only)
 
 
-async def outcomes(ask: Ask, broker: Broker, request: CreatePartitionsRequest, version: int = 3) -> dict[str, int]:
+async def outcomes(
+    ask: Ask, broker: BrokerServer, request: CreatePartitionsRequest, version: int = 3
+) -> dict[str, int]:
     results = (await ask(broker, request, version)).results
     for result in results:
         assert bool(result.error_message) == (result.error_code != NONE), result
     return {result.name: result.error_code for result in results}
 
 
-def partition_count(broker: Broker, name: str) -> int:
+def partition_count(broker: BrokerServer, name: str) -> int:
     topic = broker.controller.topic(name)
     assert topic is not None
     return len(topic.partitions)
 
 
-async def half_grown(ask: Ask, broker: Broker) -> asyncio.Future[dict[str, int]]:
+async def half_grown(ask: Ask, broker: BrokerServer) -> asyncio.Future[dict[str, int]]:
     """Let topic t grow to 40 partitions; return when that has begun."""
     growing = asyncio.ensure_future(outcomes(ask, broker, grow(wish("t", 40))))
     for _ in range(100):
@@ -73,7 +75,7 @@ async def half_grown(ask: Ask, broker: Broker) -> asyncio.Future[dict[str, int]]
 
 
 @pytest.mark.parametrize("version", range(4))
-async def test_new_partitions_are_led_when_the_answer_comes(broker: Broker, ask: Ask, version: int) -> None:
+async def test_new_partitions_are_led_when_the_answer_comes(broker: BrokerServer, ask: Ask, version: int) -> None:
     made = topics.create(broker, "t", partitions=2, configs={"retention.ms": "7"})
     assert await outcomes(ask, broker, grow(wish("t", 4)), version) == {"t": NONE}
     for number in range(4):
@@ -85,7 +87,7 @@ async def test_new_partitions_are_led_when_the_answer_comes(broker: Broker, ask:
     ]
 
 
-async def test_present_partitions_stay_what_they_are(broker: Broker, ask: Ask) -> None:
+async def test_present_partitions_stay_what_they_are(broker: BrokerServer, ask: Ask) -> None:
     topics.create(broker, "t")
     before = broker.leader_of(TopicPartition("t", 0))
     await outcomes(ask, broker, grow(wish("t", 2)))
@@ -102,13 +104,15 @@ async def test_the_new_number_survives_a_restart(start_broker: StartBroker, ask:
     assert again.leader_of(TopicPartition("t", 2))
 
 
-async def test_an_assignment_is_kept(broker: Broker, ask: Ask) -> None:
+async def test_an_assignment_is_kept(broker: BrokerServer, ask: Ask) -> None:
     topics.create(broker, "t")
     assert await outcomes(ask, broker, grow(wish("t", 3, [[1], [1]]))) == {"t": NONE}
     assert [state.replicas for state in broker.controller.topics["t"].partitions] == [(1,)] * 3
 
 
-async def test_validate_only_makes_none_and_finds_the_same_errors(broker: Broker, ask: Ask, tmp_path: Path) -> None:
+async def test_validate_only_makes_none_and_finds_the_same_errors(
+    broker: BrokerServer, ask: Ask, tmp_path: Path
+) -> None:
     topics.create(broker, "t")
     request = grow(wish("t", 3), wish("nope", 3), validate_only=True)
     assert await outcomes(ask, broker, request) == {"t": NONE, "nope": UnknownTopicOrPartition.code}
@@ -135,7 +139,7 @@ async def test_validate_only_makes_none_and_finds_the_same_errors(broker: Broker
     ],
 )
 async def test_a_number_or_assignment_that_cannot_be(
-    broker: Broker, ask: Ask, count: int, assignment: list[list[int]] | None, error: type[KafkaError]
+    broker: BrokerServer, ask: Ask, count: int, assignment: list[list[int]] | None, error: type[KafkaError]
 ) -> None:
     topics.create(broker, "t", partitions=2)
     assert await outcomes(ask, broker, grow(wish("t", count, assignment))) == {"t": error.code}
@@ -143,11 +147,11 @@ async def test_a_number_or_assignment_that_cannot_be(
 
 
 @pytest.mark.parametrize("name", ["nope", "b!", "", "__consumer_offsets"])
-async def test_only_topics_that_are_there_grow(broker: Broker, ask: Ask, name: str) -> None:
+async def test_only_topics_that_are_there_grow(broker: BrokerServer, ask: Ask, name: str) -> None:
     assert await outcomes(ask, broker, grow(wish(name, 2))) == {name: UnknownTopicOrPartition.code}
 
 
-async def test_a_topic_that_is_named_twice_does_not_grow_and_the_others_do(broker: Broker, ask: Ask) -> None:
+async def test_a_topic_that_is_named_twice_does_not_grow_and_the_others_do(broker: BrokerServer, ask: Ask) -> None:
     topics.create(broker, "a")
     topics.create(broker, "b")
     request = grow(wish("a", 2), wish("a", 3), wish("b", 2))
@@ -155,7 +159,7 @@ async def test_a_topic_that_is_named_twice_does_not_grow_and_the_others_do(broke
     assert (partition_count(broker, "a"), partition_count(broker, "b")) == (1, 2)
 
 
-async def test_what_one_request_may_make_is_counted_over_its_topics(broker: Broker, ask: Ask) -> None:
+async def test_what_one_request_may_make_is_counted_over_its_topics(broker: BrokerServer, ask: Ask) -> None:
     topics.create(broker, "a")
     topics.create(broker, "b")
     half = topic_plans.MAX_NEW_PARTITIONS // 2 + 2
@@ -164,7 +168,7 @@ async def test_what_one_request_may_make_is_counted_over_its_topics(broker: Brok
 
 
 async def test_where_the_disk_refuses_there_are_no_more_partitions_than_before(
-    broker: Broker, ask: Ask, monkeypatch: pytest.MonkeyPatch
+    broker: BrokerServer, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topics.create(broker, "t")
     make_directory = broker.logs.filesystem.make_directory
@@ -182,7 +186,9 @@ async def test_where_the_disk_refuses_there_are_no_more_partitions_than_before(
     assert await outcomes(ask, broker, grow(wish("t", 4))) == {"t": NONE}
 
 
-async def test_settings_changed_meanwhile_are_those_of_all_partitions_at_the_end(broker: Broker, ask: Ask) -> None:
+async def test_settings_changed_meanwhile_are_those_of_all_partitions_at_the_end(
+    broker: BrokerServer, ask: Ask
+) -> None:
     topics.create(broker, "t")
     growing = await half_grown(ask, broker)
     set_topic_configs(broker.controller, broker.controller.topics["t"], {"retention.ms": "9"})
@@ -190,7 +196,7 @@ async def test_settings_changed_meanwhile_are_those_of_all_partitions_at_the_end
     assert {partition.log.config.retention_ms for partition in broker.partitions.values()} == {9}
 
 
-async def test_a_topic_deleted_while_it_grows_is_gone_with_all_its_partitions(broker: Broker, ask: Ask) -> None:
+async def test_a_topic_deleted_while_it_grows_is_gone_with_all_its_partitions(broker: BrokerServer, ask: Ask) -> None:
     before = topics.create(broker, "t")
     growing = await half_grown(ask, broker)
     await topics.delete_all(broker, [before])

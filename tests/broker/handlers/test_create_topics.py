@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.protocol.errors import (
     NONE,
@@ -33,7 +33,7 @@ EXAMPLE = CreateTopicsRequest(
 )
 
 Ask = Callable[..., Awaitable[Any]]
-StartBroker = Callable[..., Awaitable[Broker]]
+StartBroker = Callable[..., Awaitable[BrokerServer]]
 
 DEFAULT = -1
 
@@ -62,7 +62,7 @@ def assigned(*assignment: tuple[int, Sequence[int]], counts: tuple[int, int] = (
     return wish("t", *counts, assigned=assignment)
 
 
-async def codes(ask: Ask, broker: Broker, *wishes: CreateTopicsRequest.Topic) -> dict[str, int]:
+async def codes(ask: Ask, broker: BrokerServer, *wishes: CreateTopicsRequest.Topic) -> dict[str, int]:
     answer = await ask(broker, CreateTopicsRequest(topics=list(wishes)))
     return {topic.name: topic.error_code for topic in answer.topics}
 
@@ -71,7 +71,9 @@ async def codes(ask: Ask, broker: Broker, *wishes: CreateTopicsRequest.Topic) ->
 
 
 @pytest.mark.parametrize("version", range(8))
-async def test_a_created_topic_takes_records_when_the_answer_comes(broker: Broker, ask: Ask, version: int) -> None:
+async def test_a_created_topic_takes_records_when_the_answer_comes(
+    broker: BrokerServer, ask: Ask, version: int
+) -> None:
     (topic,) = (await ask(broker, CreateTopicsRequest(topics=[wish("orders", 3)]), version)).topics
     assert (topic.name, topic.error_code, topic.error_message) == ("orders", NONE, None)
     made = broker.controller.topic("orders")
@@ -82,7 +84,9 @@ async def test_a_created_topic_takes_records_when_the_answer_comes(broker: Broke
 
 
 @pytest.mark.parametrize("version", range(8))
-async def test_the_answer_tells_what_the_topic_became_from_version_5_on(broker: Broker, ask: Ask, version: int) -> None:
+async def test_the_answer_tells_what_the_topic_became_from_version_5_on(
+    broker: BrokerServer, ask: Ask, version: int
+) -> None:
     request = CreateTopicsRequest(topics=[wish("orders", 2, configs={"retention.ms": "5"})])
     (topic,) = (await ask(broker, request, version)).topics
     if version < 5:
@@ -95,7 +99,7 @@ async def test_the_answer_tells_what_the_topic_became_from_version_5_on(broker: 
 
 
 async def test_the_answer_has_settings_that_kafka_does_not_have_only_where_they_are_set(
-    broker: Broker, ask: Ask
+    broker: BrokerServer, ask: Ask
 ) -> None:
     flagged = wish("flagged", configs={"kmini.tombstone.flag.enable": "true"})
     plain, flagged = (await ask(broker, CreateTopicsRequest(topics=[wish("plain"), flagged]))).topics
@@ -110,7 +114,7 @@ async def test_minus_one_stands_for_the_brokers_defaults(start_broker: StartBrok
     assert (topic.num_partitions, topic.replication_factor) == (4, 1)
 
 
-async def test_partitions_can_be_assigned_in_any_order(broker: Broker, ask: Ask) -> None:
+async def test_partitions_can_be_assigned_in_any_order(broker: BrokerServer, ask: Ask) -> None:
     assert await codes(ask, broker, assigned((1, [1]), (0, [1]))) == {"t": NONE}
     assert [state.replicas for state in broker.controller.topics["t"].partitions] == [(1,), (1,)]
 
@@ -126,12 +130,12 @@ async def test_topics_and_settings_are_there_after_a_restart(start_broker: Start
     assert again.leader_of(TopicPartition("t", 1)).log.config.segment_bytes == 100
 
 
-async def test_small_segments_are_allowed_as_before_kafka_4(broker: Broker, ask: Ask) -> None:
+async def test_small_segments_are_allowed_as_before_kafka_4(broker: BrokerServer, ask: Ask) -> None:
     wishes = [wish("a", configs={"segment.bytes": "100"}), wish("b", configs={"internal.segment.bytes": "100"})]
     assert await codes(ask, broker, *wishes) == {"a": NONE, "b": NONE}
 
 
-async def test_validate_only_answers_the_same_and_makes_nothing(broker: Broker, ask: Ask) -> None:
+async def test_validate_only_answers_the_same_and_makes_nothing(broker: BrokerServer, ask: Ask) -> None:
     request = CreateTopicsRequest(topics=[wish("t", 2), wish("bad", 0)], validate_only=True)
     good, bad = (await ask(broker, request)).topics
     assert (good.error_code, good.num_partitions) == (NONE, 2)
@@ -140,13 +144,13 @@ async def test_validate_only_answers_the_same_and_makes_nothing(broker: Broker, 
     assert broker.logs.logs == {}
 
 
-async def test_one_topic_that_fails_does_not_hinder_the_others(broker: Broker, ask: Ask) -> None:
+async def test_one_topic_that_fails_does_not_hinder_the_others(broker: BrokerServer, ask: Ask) -> None:
     outcome = await codes(ask, broker, wish("a"), wish("b", 0), wish("c"))
     assert outcome == {"a": NONE, "b": InvalidPartitions.code, "c": NONE}
     assert set(broker.controller.topics) == {"a", "c"}
 
 
-async def test_an_empty_request_has_an_empty_answer(broker: Broker, ask: Ask) -> None:
+async def test_an_empty_request_has_an_empty_answer(broker: BrokerServer, ask: Ask) -> None:
     assert await codes(ask, broker) == {}
 
 
@@ -190,7 +194,7 @@ async def test_an_empty_request_has_an_empty_answer(broker: Broker, ask: Ask) ->
     ],
 )
 async def test_a_wish_that_breaks_a_rule_gets_kafkas_code_and_our_sentence(
-    broker: Broker, ask: Ask, topic: CreateTopicsRequest.Topic, error: type[KafkaError]
+    broker: BrokerServer, ask: Ask, topic: CreateTopicsRequest.Topic, error: type[KafkaError]
 ) -> None:
     (answer,) = (await ask(broker, CreateTopicsRequest(topics=[topic]))).topics
     assert (answer.error_code, answer.num_partitions, answer.replication_factor) == (error.code, -1, -1)
@@ -208,40 +212,42 @@ async def test_a_wish_that_breaks_a_rule_gets_kafkas_code_and_our_sentence(
         {"min.insync.replicas": "3"},
     ],
 )
-async def test_settings_that_kafka_accepts_are_accepted(broker: Broker, ask: Ask, configs: dict[str, str]) -> None:
+async def test_settings_that_kafka_accepts_are_accepted(
+    broker: BrokerServer, ask: Ask, configs: dict[str, str]
+) -> None:
     assert await codes(ask, broker, wish("t", configs=configs)) == {"t": NONE}
 
 
-async def test_a_topic_that_exists_is_not_made_again_whatever_else_is_wrong(broker: Broker, ask: Ask) -> None:
+async def test_a_topic_that_exists_is_not_made_again_whatever_else_is_wrong(broker: BrokerServer, ask: Ask) -> None:
     topics.create(broker, "t")
     assert await codes(ask, broker, wish("t", 0, 0)) == {"t": TopicAlreadyExists.code}
 
 
-async def test_dots_and_underscores_collide_with_existing_topics(broker: Broker, ask: Ask) -> None:
+async def test_dots_and_underscores_collide_with_existing_topics(broker: BrokerServer, ask: Ask) -> None:
     topics.create(broker, "a.b_c")
     outcome = await codes(ask, broker, wish("a_b_c"), wish("a.b.c"), wish("a-b-c"))
     assert outcome == {"a_b_c": InvalidTopic.code, "a.b.c": InvalidTopic.code, "a-b-c": NONE}
 
 
-async def test_a_deleted_topic_collides_with_nothing(broker: Broker, ask: Ask) -> None:
+async def test_a_deleted_topic_collides_with_nothing(broker: BrokerServer, ask: Ask) -> None:
     topics.create(broker, "a.b")
     topics.delete(broker, "a.b")
     assert await codes(ask, broker, wish("a_b")) == {"a_b": NONE}
 
 
-async def test_a_name_that_stands_twice_in_a_request_is_made_not_even_once(broker: Broker, ask: Ask) -> None:
+async def test_a_name_that_stands_twice_in_a_request_is_made_not_even_once(broker: BrokerServer, ask: Ask) -> None:
     assert await codes(ask, broker, wish("d"), wish("e"), wish("d", 2)) == {"d": InvalidRequest.code, "e": NONE}
     assert set(broker.controller.topics) == {"e"}
 
 
-async def test_one_request_cannot_make_more_than_10_000_partitions_in_all(broker: Broker, ask: Ask) -> None:
+async def test_one_request_cannot_make_more_than_10_000_partitions_in_all(broker: BrokerServer, ask: Ask) -> None:
     request = CreateTopicsRequest(topics=[wish("a", 9_999), wish("b", 2), wish("c", 1)], validate_only=True)
     outcomes = [topic.error_code for topic in (await ask(broker, request)).topics]
     assert outcomes == [NONE, PolicyViolation.code, NONE]
 
 
 async def test_a_disk_that_refuses_leaves_no_topic_behind(
-    broker: Broker, ask: Ask, monkeypatch: pytest.MonkeyPatch
+    broker: BrokerServer, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create = broker.logs.create
 

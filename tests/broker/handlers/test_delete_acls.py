@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kmini.broker.api.request_context import CloseConnection
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.protocol.errors import SecurityDisabled
 from kmini.protocol.messages.delete_acls import DeleteAclsRequest
 
@@ -34,18 +34,18 @@ def deletion(count: int, **changed: int) -> DeleteAclsRequest:
 
 
 @pytest.mark.parametrize("version", range(4))
-async def test_every_version_says_that_security_is_disabled(broker: Broker, ask, version: int) -> None:
+async def test_every_version_says_that_security_is_disabled(broker: BrokerServer, ask, version: int) -> None:
     answer = await ask(broker, deletion(2), version)
     assert [(r.error_code, r.matching_acls) for r in answer.filter_results] == [(SecurityDisabled.code, [])] * 2
 
 
-async def test_a_request_without_filters_is_not_refused(broker: Broker, ask) -> None:
+async def test_a_request_without_filters_is_not_refused(broker: BrokerServer, ask) -> None:
     assert (await ask(broker, deletion(0))).filter_results == []
 
 
 @pytest.mark.parametrize("unknown", ["permission_type"])
 async def test_an_element_that_the_client_does_not_know_closes_the_connection(
-    broker: Broker, ask, unknown: str
+    broker: BrokerServer, ask, unknown: str
 ) -> None:
     with pytest.raises(CloseConnection):
         await ask(broker, deletion(1, **{unknown: 0}))

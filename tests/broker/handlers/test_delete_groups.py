@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.protocol.errors import error_name
 from kmini.protocol.messages.delete_groups import DeleteGroupsRequest
 from kmini.protocol.messages.list_groups import ListGroupsRequest
@@ -16,18 +16,18 @@ from support.broker.groups_in_each_state import broker_with_groups
 
 EXAMPLE = DeleteGroupsRequest(groups_names=["readers"])
 
-StartBroker = Callable[..., Awaitable[Broker]]
+StartBroker = Callable[..., Awaitable[BrokerServer]]
 Ask = Callable[..., Awaitable[Any]]
 
 
 @pytest.fixture
-async def broker(start_broker: StartBroker, ask: Ask) -> Broker:
+async def broker(start_broker: StartBroker, ask: Ask) -> BrokerServer:
     return await broker_with_groups(start_broker, ask)
 
 
 @pytest.mark.parametrize("version", range(3))
 async def test_groups_without_members_are_deleted_with_their_offsets(
-    broker: Broker, start_broker: StartBroker, ask: Ask, version: int
+    broker: BrokerServer, start_broker: StartBroker, ask: Ask, version: int
 ) -> None:
     names = ["stable", "empty", "absent", "simple", "empty"]
     answer = await ask(broker, DeleteGroupsRequest(groups_names=names), version)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.protocol.errors import NONE, OffsetOutOfRange, UnknownTopicOrPartition
 from kmini.protocol.messages.delete_records import HIGH_WATERMARK, DeleteRecordsRequest
@@ -28,7 +28,7 @@ Ask = Callable[..., Awaitable[Any]]
 
 
 @pytest.fixture
-async def filled(broker: Broker, ask: Ask) -> Broker:
+async def filled(broker: BrokerServer, ask: Ask) -> BrokerServer:
     """With a topic "t" of two partitions, and three records in partition 0."""
     topics.create(broker, "t", partitions=2)
     records = bytes(build_batch([Record(offset, 1, None, b"v", ()) for offset in range(3)]))
@@ -51,17 +51,17 @@ def deletion(offsets: dict[tuple[str, int], int]) -> DeleteRecordsRequest:
 
 
 @pytest.mark.parametrize("version", range(3))
-async def test_every_version_answers_with_the_low_watermark(filled: Broker, ask: Ask, version: int) -> None:
+async def test_every_version_answers_with_the_low_watermark(filled: BrokerServer, ask: Ask, version: int) -> None:
     (topic,) = (await ask(filled, deletion({("t", 0): 2}), version)).topics
     assert [(one.partition_index, one.low_watermark, one.error_code) for one in topic.partitions] == [(0, 2, NONE)]
 
 
-async def test_partitions_of_a_topic_named_twice_are_answered_together(filled: Broker, ask: Ask) -> None:
+async def test_partitions_of_a_topic_named_twice_are_answered_together(filled: BrokerServer, ask: Ask) -> None:
     (topic,) = (await ask(filled, deletion({("t", 0): HIGH_WATERMARK, ("t", 1): 0}))).topics
     assert [(one.partition_index, one.low_watermark) for one in topic.partitions] == [(0, 3), (1, 0)]
 
 
-async def test_a_refused_partition_does_not_hinder_the_others(filled: Broker, ask: Ask) -> None:
+async def test_a_refused_partition_does_not_hinder_the_others(filled: BrokerServer, ask: Ask) -> None:
     answer = await ask(filled, deletion({("t", 0): 1, ("t", 1): 9, ("absent", 0): 0}))
     codes = {(topic.name, one.partition_index): one.error_code for topic in answer.topics for one in topic.partitions}
     assert codes == {

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.protocol.errors import (
     NONE,
@@ -27,7 +27,7 @@ EXAMPLE = DeleteTopicsRequest(
 )
 
 Ask = Callable[..., Awaitable[Any]]
-StartBroker = Callable[..., Awaitable[Broker]]
+StartBroker = Callable[..., Awaitable[BrokerServer]]
 
 
 def by_name(*names: str, version: int = 6) -> DeleteTopicsRequest:
@@ -40,14 +40,16 @@ def wish(name: str | None = None, topic_id: bytes = ZERO_UUID) -> DeleteTopicsRe
     return DeleteTopicsRequest.Topic(name=name, topic_id=topic_id)
 
 
-async def answers(ask: Ask, broker: Broker, *wishes: DeleteTopicsRequest.Topic) -> list[tuple[str | None, bytes, int]]:
+async def answers(
+    ask: Ask, broker: BrokerServer, *wishes: DeleteTopicsRequest.Topic
+) -> list[tuple[str | None, bytes, int]]:
     answer = await ask(broker, DeleteTopicsRequest(topics=list(wishes)))
     return [(topic.name, topic.topic_id, topic.error_code) for topic in answer.responses]
 
 
 @pytest.mark.parametrize("version", range(7))
 async def test_when_the_answer_comes_the_topic_is_gone_and_its_name_free(
-    broker: Broker, ask: Ask, version: int
+    broker: BrokerServer, ask: Ask, version: int
 ) -> None:
     made = topics.create(broker, "t", partitions=3)
     (answer,) = (await ask(broker, by_name("t", version=version), version)).responses
@@ -69,19 +71,19 @@ async def test_a_deleted_topic_stays_deleted_after_a_restart(start_broker: Start
     assert again.logs.logs == {}
 
 
-async def test_a_topic_is_deleted_by_its_id(broker: Broker, ask: Ask) -> None:
+async def test_a_topic_is_deleted_by_its_id(broker: BrokerServer, ask: Ask) -> None:
     made = topics.create(broker, "t")
     assert await answers(ask, broker, wish(topic_id=made.id)) == [("t", made.id, NONE)]
 
 
-async def test_what_is_not_there_is_told_by_name_and_by_id(broker: Broker, ask: Ask) -> None:
+async def test_what_is_not_there_is_told_by_name_and_by_id(broker: BrokerServer, ask: Ask) -> None:
     assert await answers(ask, broker, wish("nope"), wish(topic_id=b"x" * 16)) == [
         ("nope", ZERO_UUID, UnknownTopicOrPartition.code),
         (None, b"x" * 16, UnknownTopicId.code),
     ]
 
 
-async def test_wishes_that_mean_nothing_or_two_things_are_invalid(broker: Broker, ask: Ask) -> None:
+async def test_wishes_that_mean_nothing_or_two_things_are_invalid(broker: BrokerServer, ask: Ask) -> None:
     made = topics.create(broker, "t")
     for wishes in (
         [wish()],
@@ -95,13 +97,13 @@ async def test_wishes_that_mean_nothing_or_two_things_are_invalid(broker: Broker
     assert set(broker.controller.topics) == {"t"}
 
 
-async def test_a_topic_by_name_and_by_id_in_one_request_is_not_deleted_by_name(broker: Broker, ask: Ask) -> None:
+async def test_a_topic_by_name_and_by_id_in_one_request_is_not_deleted_by_name(broker: BrokerServer, ask: Ask) -> None:
     made = topics.create(broker, "t")
     outcome = await answers(ask, broker, wish("t"), wish(topic_id=made.id))
     assert ("t", ZERO_UUID, InvalidRequest.code) in outcome
 
 
-async def test_one_topic_that_fails_does_not_hinder_the_others(broker: Broker, ask: Ask) -> None:
+async def test_one_topic_that_fails_does_not_hinder_the_others(broker: BrokerServer, ask: Ask) -> None:
     topics.create(broker, "a")
     topics.create(broker, "b")
     answer = await ask(broker, by_name("a", "nope", "b"))
@@ -122,7 +124,7 @@ async def test_deletion_can_be_disabled(
 
 
 async def test_while_folders_are_put_away_nothing_of_the_topic_is_served(
-    broker: Broker, ask: Ask, monkeypatch: pytest.MonkeyPatch
+    broker: BrokerServer, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topics.create(broker, "t", partitions=20)
     seen: list[type[KafkaError]] = []

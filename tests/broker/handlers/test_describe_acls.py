@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kmini.broker.api.request_context import CloseConnection
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.protocol.errors import SecurityDisabled
 from kmini.protocol.messages.describe_acls import DescribeAclsRequest
 
@@ -30,7 +30,7 @@ def description(**changed: int) -> DescribeAclsRequest:
 
 
 @pytest.mark.parametrize("version", range(4))
-async def test_every_version_says_that_security_is_disabled(broker: Broker, ask, version: int) -> None:
+async def test_every_version_says_that_security_is_disabled(broker: BrokerServer, ask, version: int) -> None:
     answer = await ask(broker, description(), version)
     assert (answer.error_code, answer.resources) == (SecurityDisabled.code, [])
     assert "authorizer" in answer.error_message
@@ -38,7 +38,7 @@ async def test_every_version_says_that_security_is_disabled(broker: Broker, ask,
 
 @pytest.mark.parametrize("unknown", ["resource_type_filter", "pattern_type_filter", "operation", "permission_type"])
 async def test_an_element_that_the_client_does_not_know_closes_the_connection(
-    broker: Broker, ask, unknown: str
+    broker: BrokerServer, ask, unknown: str
 ) -> None:
     with pytest.raises(CloseConnection):
         await ask(broker, description(**{unknown: 0}))

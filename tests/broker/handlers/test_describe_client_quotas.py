@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.protocol.errors import NONE, InvalidRequest, UnsupportedVersion
 from kmini.protocol.messages.describe_client_quotas import (
     ANY_NAME,
@@ -18,7 +18,7 @@ EXAMPLE = DescribeClientQuotasRequest(components=[], strict=False)
 
 
 @pytest.mark.parametrize("version", [0, 1])
-async def test_what_was_set_is_told_until_it_is_removed(broker: Broker, ask, version: int) -> None:
+async def test_what_was_set_is_told_until_it_is_removed(broker: BrokerServer, ask, version: int) -> None:
     bob: Entity = {"user": "bob"}
     assert told(await ask(broker, describe(), version)) == []
     assert await set_quotas(ask, broker, bob, {RATE: 1024.0, "request_percentage": 12.5}) == NONE
@@ -39,7 +39,7 @@ async def test_quotas_outlive_the_broker(start_broker, ask) -> None:
     assert told(await ask(await start_broker(), describe())) == [(entity, {RATE: 1e15})]
 
 
-async def test_a_filter_matches_names_defaults_and_all(broker: Broker, ask) -> None:
+async def test_a_filter_matches_names_defaults_and_all(broker: BrokerServer, ask) -> None:
     bob: Entity = {"user": "bob"}
     both: Entity = {"client-id": "c", "user": "bob"}
     default: Entity = {"user": None}
@@ -72,6 +72,6 @@ async def test_a_filter_matches_names_defaults_and_all(broker: Broker, ask) -> N
         ([("ip", ANY_NAME, None), ("user", ANY_NAME, None)], InvalidRequest.code),
     ],
 )
-async def test_a_filter_that_means_nothing_is_refused(broker: Broker, ask, components, code: int) -> None:
+async def test_a_filter_that_means_nothing_is_refused(broker: BrokerServer, ask, components, code: int) -> None:
     answer = await ask(broker, describe(*components))
     assert (answer.error_code, answer.entries) == (code, None)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.broker.security.resources import ResourceType
 from kmini.broker.settings.broker_config import BROKER_KEYS
@@ -40,7 +40,7 @@ def example(resource: ResourceType, topic_id: bytes) -> DescribeConfigsRequest:
 
 
 Ask = Callable[..., Awaitable[Any]]
-StartBroker = Callable[..., Awaitable[Broker]]
+StartBroker = Callable[..., Awaitable[BrokerServer]]
 
 Config = DescribeConfigsResponse.Resource.Config
 
@@ -53,7 +53,9 @@ def describe(resource_type: int, name: str, keys: list[str] | None = None, **fie
     return DescribeConfigsRequest(resources=[resource], **fields)
 
 
-async def configs(ask: Ask, broker: Broker, request: DescribeConfigsRequest, version: int = 4) -> dict[str, Config]:
+async def configs(
+    ask: Ask, broker: BrokerServer, request: DescribeConfigsRequest, version: int = 4
+) -> dict[str, Config]:
     (result,) = (await ask(broker, request, version)).results
     assert result.error_code == NONE, result
     return {config.name: config for config in result.configs}
@@ -64,7 +66,9 @@ def synonyms(config: Config) -> list[tuple[str, str | None, int]]:
 
 
 @pytest.mark.parametrize("version", range(5))
-async def test_every_topic_setting_is_described_with_value_and_source(broker: Broker, ask: Ask, version: int) -> None:
+async def test_every_topic_setting_is_described_with_value_and_source(
+    broker: BrokerServer, ask: Ask, version: int
+) -> None:
     topics.create(broker, "t", configs={"retention.ms": "5"})
     told = await configs(ask, broker, describe(TOPIC, "t"), version)
     assert set(told) == KAFKAS_TOPIC_SETTINGS
@@ -79,7 +83,7 @@ async def test_every_topic_setting_is_described_with_value_and_source(broker: Br
 
 
 @pytest.mark.parametrize("version", range(5))
-async def test_every_broker_setting_is_described(broker: Broker, ask: Ask, version: int) -> None:
+async def test_every_broker_setting_is_described(broker: BrokerServer, ask: Ask, version: int) -> None:
     told = await configs(ask, broker, describe(BROKER, "1"), version)
     assert set(told) == KAFKAS_BROKER_SETTINGS
     assert told["num.partitions"].value == "1"
@@ -130,21 +134,21 @@ async def test_of_the_broker_keys_with_one_meaning_the_set_one_shows(start_broke
     ]
 
 
-async def test_synonyms_and_documentation_come_only_when_asked_for(broker: Broker, ask: Ask) -> None:
+async def test_synonyms_and_documentation_come_only_when_asked_for(broker: BrokerServer, ask: Ask) -> None:
     quiet = await configs(ask, broker, describe(BROKER, "1"))
     assert {(config.documentation, len(config.synonyms)) for config in quiet.values()} == {(None, 0)}
     told = await configs(ask, broker, describe(BROKER, "1", include_documentation=True))
     assert all(config.documentation for config in told.values())
 
 
-async def test_types_are_kafkas_codes(broker: Broker, ask: Ask) -> None:
+async def test_types_are_kafkas_codes(broker: BrokerServer, ask: Ask) -> None:
     told = await configs(ask, broker, describe(BROKER, "1"))
     keys = {"log.preallocate": 1, "compression.type": 2, "num.partitions": 3, "offsets.topic.replication.factor": 4}
     keys |= {"connections.max.idle.ms": 5, "log.cleaner.io.buffer.load.factor": 6, "log.dirs": 7}
     assert {key: told[key].config_type for key in keys} == keys
 
 
-async def test_asked_for_keys_are_filtered_and_none_at_all_means_all(broker: Broker, ask: Ask) -> None:
+async def test_asked_for_keys_are_filtered_and_none_at_all_means_all(broker: BrokerServer, ask: Ask) -> None:
     topics.create(broker, "t")
     assert set(await configs(ask, broker, describe(TOPIC, "t", ["retention.ms", "nope"]))) == {"retention.ms"}
     assert set(await configs(ask, broker, describe(TOPIC, "t", []))) == KAFKAS_TOPIC_SETTINGS
@@ -162,7 +166,9 @@ async def test_settings_that_kafka_does_not_have_are_told_where_they_are_set(
     assert told.keys() - KAFKAS_BROKER_SETTINGS == {"kmini.authentication.timeout.ms"}
 
 
-async def test_settings_that_kafka_does_not_have_are_told_where_they_are_asked_for(broker: Broker, ask: Ask) -> None:
+async def test_settings_that_kafka_does_not_have_are_told_where_they_are_asked_for(
+    broker: BrokerServer, ask: Ask
+) -> None:
     topics.create(broker, "t")
     for kind, name, keys in ((TOPIC, "t", LogConfig.KEYS), (BROKER, "1", BROKER_KEYS)):
         ours = [key for key in keys if key.startswith("kmini.")]
@@ -170,14 +176,14 @@ async def test_settings_that_kafka_does_not_have_are_told_where_they_are_asked_f
         assert list(await configs(ask, broker, describe(kind, name, ours))) == ours
 
 
-async def test_stored_settings_without_meaning_are_shown(broker: Broker, ask: Ask) -> None:
+async def test_stored_settings_without_meaning_are_shown(broker: BrokerServer, ask: Ask) -> None:
     topics.create(broker, "t", configs={"internal.segment.bytes": "100", "local.retention.ms": "5"})
     told = await configs(ask, broker, describe(TOPIC, "t"))
     assert told["internal.segment.bytes"].value == "100"
     assert (told["local.retention.ms"].value, told["local.retention.ms"].config_source) == ("5", DYNAMIC_TOPIC_CONFIG)
 
 
-async def test_loggers_have_their_level_in_force(broker: Broker, ask: Ask) -> None:
+async def test_loggers_have_their_level_in_force(broker: BrokerServer, ask: Ask) -> None:
     told = await configs(ask, broker, describe(BROKER_LOGGER, "1"))
     assert {"root", "kmini.broker", "kmini.topics"} <= told.keys()
     root = told["root"]
@@ -186,15 +192,15 @@ async def test_loggers_have_their_level_in_force(broker: Broker, ask: Ask) -> No
     assert not any((root.read_only, root.is_sensitive, root.is_default, root.synonyms))
 
 
-async def test_one_logger_can_be_asked_for(broker: Broker, ask: Ask) -> None:
+async def test_one_logger_can_be_asked_for(broker: BrokerServer, ask: Ask) -> None:
     assert set(await configs(ask, broker, describe(BROKER_LOGGER, "1", ["root", "nope"]))) == {"root"}
 
 
-async def test_at_first_nothing_is_set_for_all_brokers_at_once(broker: Broker, ask: Ask) -> None:
+async def test_at_first_nothing_is_set_for_all_brokers_at_once(broker: BrokerServer, ask: Ask) -> None:
     assert await configs(ask, broker, describe(BROKER, "")) == {}
 
 
-async def test_what_is_asked_for_twice_is_told_once_and_other_keys_of_it_too(broker: Broker, ask: Ask) -> None:
+async def test_what_is_asked_for_twice_is_told_once_and_other_keys_of_it_too(broker: BrokerServer, ask: Ask) -> None:
     request = describe(BROKER, "1", ["node.id"])
     request.resources += describe(BROKER, "1", ["node.id"]).resources + describe(BROKER, "1", ["log.dirs"]).resources
     results = (await ask(broker, request)).results
@@ -214,7 +220,7 @@ async def test_what_is_asked_for_twice_is_told_once_and_other_keys_of_it_too(bro
     ],
 )
 async def test_what_cannot_be_described_says_why(
-    broker: Broker, ask: Ask, resource_type: int, name: str, error: type[KafkaError]
+    broker: BrokerServer, ask: Ask, resource_type: int, name: str, error: type[KafkaError]
 ) -> None:
     request = describe(resource_type, name)
     request.resources += describe(BROKER, "1").resources

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.protocol.errors import error_name
 from kmini.protocol.messages.describe_groups import DescribeGroupsRequest
 from kmini.protocol.messages.metadata import NOT_ASKED_FOR
@@ -15,19 +15,19 @@ from support.broker.groups_in_each_state import broker_with_groups
 
 EXAMPLE = DescribeGroupsRequest(groups=["readers"])
 
-StartBroker = Callable[..., Awaitable[Broker]]
+StartBroker = Callable[..., Awaitable[BrokerServer]]
 Ask = Callable[..., Awaitable[Any]]
 
 DESCRIBE, DELETE, READ = 8, 6, 3
 
 
 @pytest.fixture
-async def broker(start_broker: StartBroker, ask: Ask) -> Broker:
+async def broker(start_broker: StartBroker, ask: Ask) -> BrokerServer:
     return await broker_with_groups(start_broker, ask)
 
 
 @pytest.mark.parametrize("version", range(7))
-async def test_groups_are_described_in_every_version(broker: Broker, ask: Ask, version: int) -> None:
+async def test_groups_are_described_in_every_version(broker: BrokerServer, ask: Ask, version: int) -> None:
     names = ["stable", "joined", "empty", "simple", "absent", "stable"]
     answer = await ask(broker, DescribeGroupsRequest(groups=names, include_authorized_operations=version >= 3), version)
     described = {group.group_id: group for group in answer.groups}

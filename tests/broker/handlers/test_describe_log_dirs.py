@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from kmini.protocol.records.batch import build_batch
@@ -21,7 +21,7 @@ Topic = DescribeLogDirsRequest.Topic
 
 
 @pytest.fixture
-async def filled(broker: Broker) -> Broker:
+async def filled(broker: BrokerServer) -> BrokerServer:
     topics.create(broker, "t", partitions=2)
     topics.create(broker, "other")
     led = broker.leader_of(TopicPartition("t", 1))
@@ -29,7 +29,7 @@ async def filled(broker: Broker) -> Broker:
     return broker
 
 
-def size_on_disk(broker: Broker, partition: str) -> int:
+def size_on_disk(broker: BrokerServer, partition: str) -> int:
     return os.path.getsize(os.path.join(broker.logs.directory, partition, f"{0:020}.log"))
 
 
@@ -38,7 +38,7 @@ def sizes(result) -> dict[tuple[str, int], int]:
 
 
 @pytest.mark.parametrize("version", range(6))
-async def test_every_version_tells_the_size_of_every_log(filled: Broker, ask, version: int) -> None:
+async def test_every_version_tells_the_size_of_every_log(filled: BrokerServer, ask, version: int) -> None:
     answer = await ask(filled, DescribeLogDirsRequest(topics=None), version)
     (result,) = answer.results
     assert (answer.error_code, result.error_code, result.log_dir) == (0, 0, filled.logs.directory)
@@ -47,7 +47,7 @@ async def test_every_version_tells_the_size_of_every_log(filled: Broker, ask, ve
     assert not result.is_cordoned
 
 
-async def test_from_version_4_on_the_volume_is_told(filled: Broker, ask) -> None:
+async def test_from_version_4_on_the_volume_is_told(filled: BrokerServer, ask) -> None:
     (result,) = (await ask(filled, DescribeLogDirsRequest(topics=[]), 4)).results
     assert result.total_bytes == shutil.disk_usage(filled.logs.directory).total
     assert 0 <= result.usable_bytes <= result.total_bytes
@@ -66,7 +66,7 @@ async def test_from_version_4_on_the_volume_is_told(filled: Broker, ask) -> None
     ],
 )
 async def test_what_is_not_there_is_left_out_and_what_is_named_twice_told_once(
-    filled: Broker, ask, asked, told
+    filled: BrokerServer, ask, asked, told
 ) -> None:
     request = DescribeLogDirsRequest(topics=[Topic(topic=name, partitions=numbers) for name, numbers in asked])
     (result,) = (await ask(filled, request)).results
@@ -74,7 +74,7 @@ async def test_what_is_not_there_is_left_out_and_what_is_named_twice_told_once(
     assert sum(len(topic.partitions) for topic in result.topics) == len(told)
 
 
-async def test_a_disk_that_does_not_tell_its_size_hides_no_logs(filled: Broker, ask, monkeypatch) -> None:
+async def test_a_disk_that_does_not_tell_its_size_hides_no_logs(filled: BrokerServer, ask, monkeypatch) -> None:
     def fail(path: str) -> tuple[int, int]:
         raise OSError("no such volume")
 

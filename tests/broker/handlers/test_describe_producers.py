@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.protocol.errors import NONE, InvalidTopic, UnknownTopicOrPartition
 from kmini.protocol.messages.describe_producers import DescribeProducersRequest
@@ -20,13 +20,13 @@ def request(name: str, *partitions: int) -> DescribeProducersRequest:
     return DescribeProducersRequest(topics=[Topic(name=name, partition_indexes=list(partitions))])
 
 
-def append(broker: Broker, timestamp: int, **producer: int) -> None:
+def append(broker: BrokerServer, timestamp: int, **producer: int) -> None:
     led = broker.leader_of(TopicPartition("t", 0))
     batch = build_batch([Record(0, timestamp, None, b"v"), Record(0, timestamp, None, b"v")], **producer)
     led.append(validate(memoryview(batch), led.log.config, timestamp), timestamp)
 
 
-async def test_each_producer_is_told_with_where_it_stands(broker: Broker, ask) -> None:
+async def test_each_producer_is_told_with_where_it_stands(broker: BrokerServer, ask) -> None:
     topics.create(broker, "t")
     append(broker, 1_000, producer_id=7, producer_epoch=3, base_sequence=0)
     append(broker, 2_000, producer_id=7, producer_epoch=3, base_sequence=2)
@@ -41,7 +41,7 @@ async def test_each_producer_is_told_with_where_it_stands(broker: Broker, ask) -
     assert [p.current_txn_start_offset for p in answer.active_producers] == [-1, 4]
 
 
-async def test_a_partition_is_described_once_however_often_it_is_named(broker: Broker, ask) -> None:
+async def test_a_partition_is_described_once_however_often_it_is_named(broker: BrokerServer, ask) -> None:
     topics.create(broker, "t", partitions=2)
     twice = request("t", 0, 1, 0)
     twice.topics.append(Topic(name="t", partition_indexes=[1]))
@@ -49,7 +49,7 @@ async def test_a_partition_is_described_once_however_often_it_is_named(broker: B
     assert [(a.partition_index, a.error_code, a.active_producers) for a in answers] == [(0, NONE, []), (1, NONE, [])]
 
 
-async def test_unknown_partitions_and_impossible_names_have_their_codes(broker: Broker, ask) -> None:
+async def test_unknown_partitions_and_impossible_names_have_their_codes(broker: BrokerServer, ask) -> None:
     topics.create(broker, "t")
     for name, partition, code in (
         ("t", 1, UnknownTopicOrPartition.code),

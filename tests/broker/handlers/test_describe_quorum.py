@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.protocol.errors import NONE, UnknownTopicOrPartition
 from kmini.protocol.messages.describe_quorum import METADATA_TOPIC, DescribeQuorumRequest
 
@@ -29,7 +29,7 @@ def request(*topics: tuple[str, list[int]]) -> DescribeQuorumRequest:
 
 
 @pytest.mark.parametrize("version", range(3))
-async def test_the_broker_is_the_only_voter_and_the_leader(broker: Broker, ask, version: int) -> None:
+async def test_the_broker_is_the_only_voter_and_the_leader(broker: BrokerServer, ask, version: int) -> None:
     answer = await ask(broker, request((METADATA_TOPIC, [0])), version)
     ((partition,),) = (topic.partitions for topic in answer.topics)
     assert (answer.error_code, partition.error_code, partition.leader_id, partition.leader_epoch) == (NONE, NONE, 1, 1)
@@ -49,13 +49,13 @@ async def test_the_broker_is_the_only_voter_and_the_leader(broker: Broker, ask, 
         [(METADATA_TOPIC, [0]), ("orders", [0])],
     ],
 )
-async def test_whatever_else_is_asked_for_is_unknown_and_so_is_all_beside_it(broker: Broker, ask, topics) -> None:
+async def test_whatever_else_is_asked_for_is_unknown_and_so_is_all_beside_it(broker: BrokerServer, ask, topics) -> None:
     answer = await ask(broker, request(*topics))
     codes = {partition.error_code for topic in answer.topics for partition in topic.partitions}
     assert (answer.error_code, codes, answer.nodes) == (NONE, {UnknownTopicOrPartition.code}, [])
 
 
 @pytest.mark.parametrize("topics", [[], [(METADATA_TOPIC, [])]])
-async def test_an_empty_request_is_answered_with_nothing(broker: Broker, ask, topics) -> None:
+async def test_an_empty_request_is_answered_with_nothing(broker: BrokerServer, ask, topics) -> None:
     answer = await ask(broker, request(*topics))
     assert (answer.error_code, len(answer.topics), answer.nodes) == (NONE, len(topics), [])

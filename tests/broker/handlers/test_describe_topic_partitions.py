@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.protocol.errors import NONE, InvalidRequest, InvalidTopic, UnknownTopicOrPartition
 from kmini.protocol.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest
@@ -19,7 +19,7 @@ At = tuple[str, int]
 
 
 @pytest.fixture
-async def filled(start_broker) -> Broker:
+async def filled(start_broker) -> BrokerServer:
     """Topics a, b and c with 1, 3 and 2 partitions, made in another order."""
     broker = await start_broker()
     for name, partitions in (("b", 3), ("a", 1), ("c", 2)):
@@ -61,12 +61,12 @@ A, B, C = ("a", NONE, [0]), ("b", NONE, [0, 1, 2]), ("c", NONE, [0, 1])
         pytest.param({"cursor": ("b", -1)}, [], None, id="a negative partition, and no topic to say so"),
     ],
 )
-async def test_a_page_is_what_the_limit_and_the_cursor_allow(filled: Broker, ask, asked, page, cursor) -> None:
+async def test_a_page_is_what_the_limit_and_the_cursor_allow(filled: BrokerServer, ask, asked, page, cursor) -> None:
     names = asked.pop("names", ()) if "names" in (asked := dict(asked)) else ()
     assert told(await ask(filled, request(*names, **asked))) == (page, cursor)
 
 
-async def test_topics_that_are_not_there_take_no_room(filled: Broker, ask) -> None:
+async def test_topics_that_are_not_there_take_no_room(filled: BrokerServer, ask) -> None:
     page, cursor = told(await ask(filled, request("absent", "a", "no name", "", limit=1)))
     assert page == [
         ("", InvalidTopic.code, []),
@@ -79,7 +79,9 @@ async def test_topics_that_are_not_there_take_no_room(filled: Broker, ask) -> No
 
 
 @pytest.mark.parametrize("cursor", [("b", -1), ("aa", 0), ("zz", 0), ("a", 0)])
-async def test_a_cursor_outside_the_topics_asked_for_is_an_invalid_request(filled: Broker, ask, cursor: At) -> None:
+async def test_a_cursor_outside_the_topics_asked_for_is_an_invalid_request(
+    filled: BrokerServer, ask, cursor: At
+) -> None:
     page, following = told(await ask(filled, request("c", "b", cursor=cursor)))
     assert page == [("c", InvalidRequest.code, []), ("b", InvalidRequest.code, [])]
     assert following is None
@@ -92,7 +94,7 @@ async def test_the_brokers_own_limit_counts_too(start_broker, ask) -> None:
     assert (page, cursor) == ([("t", NONE, [0, 1])], ("t", 2))
 
 
-async def test_following_the_cursor_leads_through_everything_once(filled: Broker, ask) -> None:
+async def test_following_the_cursor_leads_through_everything_once(filled: BrokerServer, ask) -> None:
     seen, cursor = [], None
     for _ in range(10):
         page, cursor = told(await ask(filled, request(limit=1, cursor=cursor)))
@@ -102,7 +104,7 @@ async def test_following_the_cursor_leads_through_everything_once(filled: Broker
     assert seen == [("a", 0), ("b", 0), ("b", 1), ("b", 2), ("c", 0), ("c", 1)]
 
 
-async def test_a_partition_is_described_whole(filled: Broker, ask) -> None:
+async def test_a_partition_is_described_whole(filled: BrokerServer, ask) -> None:
     (topic,) = (await ask(filled, request("a"))).topics
     known = filled.controller.topic("a")
     assert known is not None
@@ -113,6 +115,6 @@ async def test_a_partition_is_described_whole(filled: Broker, ask) -> None:
     assert (partition.eligible_leader_replicas, partition.last_known_elr) == ([], [])
 
 
-async def test_topics_of_the_broker_itself_are_marked(filled: Broker, ask) -> None:
+async def test_topics_of_the_broker_itself_are_marked(filled: BrokerServer, ask) -> None:
     answer = await ask(filled, request(CONSUMER_OFFSETS))
     assert answer.topics[0].error_code == UnknownTopicOrPartition.code

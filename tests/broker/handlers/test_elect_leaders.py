@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.protocol.errors import NONE, ElectionNotNeeded, InvalidRequest, RequestTimedOut, UnknownTopicOrPartition
 from kmini.protocol.messages.elect_leaders import PREFERRED, UNCLEAN, ElectLeadersRequest
@@ -27,14 +27,14 @@ def codes(response) -> list[tuple[str, int, int]]:
 
 
 @pytest.fixture
-async def filled(start_broker) -> Broker:
+async def filled(start_broker) -> BrokerServer:
     broker = await start_broker()
     topics.create(broker, "t")
     return broker
 
 
 @pytest.mark.parametrize("version", range(3))
-async def test_no_election_is_needed(filled: Broker, ask, version: int) -> None:
+async def test_no_election_is_needed(filled: BrokerServer, ask, version: int) -> None:
     answer = await ask(filled, request(), version)
     assert answer.error_code == NONE
     assert codes(answer) == [
@@ -45,20 +45,22 @@ async def test_no_election_is_needed(filled: Broker, ask, version: int) -> None:
 
 
 @pytest.mark.parametrize("election_type", [PREFERRED, UNCLEAN])
-async def test_of_all_partitions_those_without_an_election_are_left_out(filled: Broker, ask, election_type) -> None:
+async def test_of_all_partitions_those_without_an_election_are_left_out(
+    filled: BrokerServer, ask, election_type
+) -> None:
     answer = await ask(filled, request(topic_partitions=None, election_type=election_type))
     assert answer.error_code == NONE
     assert [(result.topic, result.partition_result) for result in answer.replica_election_results] == [("t", [])]
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])
-async def test_without_time_everything_timed_out(filled: Broker, ask, timeout_ms: int) -> None:
+async def test_without_time_everything_timed_out(filled: BrokerServer, ask, timeout_ms: int) -> None:
     answer = await ask(filled, request(timeout_ms=timeout_ms, election_type=7))
     assert answer.error_code == RequestTimedOut.code
     assert {code for *_, code in codes(answer)} == {RequestTimedOut.code}
 
 
-async def test_an_unknown_type_of_election_is_an_invalid_request(filled: Broker, ask) -> None:
+async def test_an_unknown_type_of_election_is_an_invalid_request(filled: BrokerServer, ask) -> None:
     answer = await ask(filled, request(election_type=2))
     assert answer.error_code == InvalidRequest.code
     assert {code for *_, code in codes(answer)} == {InvalidRequest.code}

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.broker.security.resources import ResourceType
 from kmini.protocol.errors import (
@@ -49,7 +49,7 @@ def example(resource: ResourceType, topic_id: bytes) -> FetchRequest:
 Asked = FetchRequest.Topic.Partition
 
 
-def append(broker: Broker, topic: str, *values: bytes, partition: int = 0) -> None:
+def append(broker: BrokerServer, topic: str, *values: bytes, partition: int = 0) -> None:
     """One batch."""
     led = broker.leader_of(TopicPartition(topic, partition))
     batch = build_batch([Record(0, 1_000, None, value) for value in values])
@@ -74,13 +74,15 @@ def values(answer) -> list[bytes | None]:
 
 
 @pytest.fixture
-async def topic(broker: Broker) -> str:
+async def topic(broker: BrokerServer) -> str:
     topics.create(broker, "t", partitions=3)
     return "t"
 
 
 @pytest.mark.parametrize("version", range(4, 13))
-async def test_every_version_by_name_reads_from_the_offset_on(broker: Broker, topic: str, ask, version: int) -> None:
+async def test_every_version_by_name_reads_from_the_offset_on(
+    broker: BrokerServer, topic: str, ask, version: int
+) -> None:
     append(broker, topic, b"a")
     append(broker, topic, b"b")
     answer = of(await ask(broker, request(offset=1), version))
@@ -88,7 +90,9 @@ async def test_every_version_by_name_reads_from_the_offset_on(broker: Broker, to
 
 
 @pytest.mark.parametrize("version", range(13, 19))
-async def test_every_version_by_id_reads_and_answers_with_the_id(broker: Broker, topic: str, ask, version: int) -> None:
+async def test_every_version_by_id_reads_and_answers_with_the_id(
+    broker: BrokerServer, topic: str, ask, version: int
+) -> None:
     append(broker, topic, b"a")
     asked = request()
     asked.topics[0].topic_id = broker.controller.topics[topic].id
@@ -97,36 +101,40 @@ async def test_every_version_by_id_reads_and_answers_with_the_id(broker: Broker,
     assert values(of(response)) == [b"a"]
 
 
-async def test_an_unknown_topic_id_is_an_error_of_its_partitions(broker: Broker, topic: str, ask) -> None:
+async def test_an_unknown_topic_id_is_an_error_of_its_partitions(broker: BrokerServer, topic: str, ask) -> None:
     asked = request()
     asked.topics[0].topic_id = b"\1" * 16
     assert of(await ask(broker, asked, 13)).error_code == UnknownTopicId.code
 
 
-async def test_unknown_topics_and_partitions_are_told_apart_from_known_ones(broker: Broker, topic: str, ask) -> None:
+async def test_unknown_topics_and_partitions_are_told_apart_from_known_ones(
+    broker: BrokerServer, topic: str, ask
+) -> None:
     assert of(await ask(broker, request("nope"), 12)).error_code == UnknownTopicOrPartition.code
     assert of(await ask(broker, request(partition=3), 12)).error_code == UnknownTopicOrPartition.code
 
 
-async def test_an_error_answers_with_empty_records_and_no_offsets(broker: Broker, topic: str, ask) -> None:
+async def test_an_error_answers_with_empty_records_and_no_offsets(broker: BrokerServer, topic: str, ask) -> None:
     answer = of(await ask(broker, request("nope"), 12))
     assert (answer.high_watermark, answer.last_stable_offset, answer.log_start_offset) == (-1, -1, -1)
     assert bytes(answer.records) == b""
 
 
-async def test_offsets_outside_the_log_are_out_of_range_and_its_end_is_not(broker: Broker, topic: str, ask) -> None:
+async def test_offsets_outside_the_log_are_out_of_range_and_its_end_is_not(
+    broker: BrokerServer, topic: str, ask
+) -> None:
     append(broker, topic, b"a")
     for offset in (-1, 2, 1 << 60):
         assert of(await ask(broker, request(offset=offset), 12)).error_code == OffsetOutOfRange.code
     assert of(await ask(broker, request(offset=1), 12)).error_code == NONE
 
 
-async def test_an_offset_within_a_batch_gets_the_whole_batch(broker: Broker, topic: str, ask) -> None:
+async def test_an_offset_within_a_batch_gets_the_whole_batch(broker: BrokerServer, topic: str, ask) -> None:
     append(broker, topic, b"a", b"b", b"c")
     assert values(of(await ask(broker, request(offset=2), 12))) == [b"a", b"b", b"c"]
 
 
-async def test_the_first_batch_is_whole_whatever_the_limits(broker: Broker, topic: str, ask) -> None:
+async def test_the_first_batch_is_whole_whatever_the_limits(broker: BrokerServer, topic: str, ask) -> None:
     append(broker, topic, b"x" * 5_000)
     append(broker, topic, b"y" * 5_000)
     answer = of(await ask(broker, request(max_bytes=1, partition_max_bytes=1), 12))
@@ -134,7 +142,7 @@ async def test_the_first_batch_is_whole_whatever_the_limits(broker: Broker, topi
     assert len(answer.records) == next(iter_batches(answer.records))[1].size
 
 
-async def test_only_the_first_partition_with_data_may_exceed_the_limits(broker: Broker, topic: str, ask) -> None:
+async def test_only_the_first_partition_with_data_may_exceed_the_limits(broker: BrokerServer, topic: str, ask) -> None:
     for partition in range(3):
         append(broker, topic, b"x" * 5_000, partition=partition)
     asked = request(max_bytes=100)
@@ -144,7 +152,9 @@ async def test_only_the_first_partition_with_data_may_exceed_the_limits(broker: 
     assert sizes[1:] == [0, 0]
 
 
-async def test_it_waits_for_min_bytes_and_an_append_wakes_it(broker: Broker, topic: str, ask, in_purgatory) -> None:
+async def test_it_waits_for_min_bytes_and_an_append_wakes_it(
+    broker: BrokerServer, topic: str, ask, in_purgatory
+) -> None:
     task = asyncio.create_task(ask(broker, request(max_wait_ms=60_000), 12))
     await in_purgatory(broker, 1)
     append(broker, topic, b"a")
@@ -152,7 +162,7 @@ async def test_it_waits_for_min_bytes_and_an_append_wakes_it(broker: Broker, top
     assert len(broker.purgatory) == 0
 
 
-async def test_too_little_does_not_wake_it(broker: Broker, topic: str, ask, in_purgatory) -> None:
+async def test_too_little_does_not_wake_it(broker: BrokerServer, topic: str, ask, in_purgatory) -> None:
     task = asyncio.create_task(ask(broker, request(max_wait_ms=60_000, min_bytes=1_000), 12))
     await in_purgatory(broker, 1)
     append(broker, topic, b"a")
@@ -162,12 +172,12 @@ async def test_too_little_does_not_wake_it(broker: Broker, topic: str, ask, in_p
     assert values(of(await task)) == [b"a", b"b" * 1_000]
 
 
-async def test_when_time_is_over_it_answers_with_what_there_is(broker: Broker, topic: str, ask) -> None:
+async def test_when_time_is_over_it_answers_with_what_there_is(broker: BrokerServer, topic: str, ask) -> None:
     append(broker, topic, b"a")
     assert values(of(await ask(broker, request(max_wait_ms=1, min_bytes=10_000), 12))) == [b"a"]
 
 
-async def test_a_topic_that_is_deleted_ends_the_wait(broker: Broker, topic: str, ask, in_purgatory) -> None:
+async def test_a_topic_that_is_deleted_ends_the_wait(broker: BrokerServer, topic: str, ask, in_purgatory) -> None:
     task = asyncio.create_task(ask(broker, request(max_wait_ms=60_000), 12))
     await in_purgatory(broker, 1)
     topics.delete(broker, topic)
@@ -175,7 +185,7 @@ async def test_a_topic_that_is_deleted_ends_the_wait(broker: Broker, topic: str,
 
 
 async def test_an_error_in_one_partition_is_answered_at_once_with_the_data_of_others(
-    broker: Broker, topic: str, ask
+    broker: BrokerServer, topic: str, ask
 ) -> None:
     append(broker, topic, b"a")
     asked = request(max_wait_ms=60_000, min_bytes=1 << 20)
@@ -185,14 +195,14 @@ async def test_an_error_in_one_partition_is_answered_at_once_with_the_data_of_ot
     assert bad.error_code == UnknownTopicOrPartition.code
 
 
-async def test_leader_epochs_that_are_not_ours_are_refused(broker: Broker, topic: str, ask) -> None:
+async def test_leader_epochs_that_are_not_ours_are_refused(broker: BrokerServer, topic: str, ask) -> None:
     assert of(await ask(broker, request(current_leader_epoch=0), 12)).error_code == NONE
     assert of(await ask(broker, request(current_leader_epoch=1), 12)).error_code == UnknownLeaderEpoch.code
     broker.partitions[TopicPartition(topic, 0)].leader_epoch = 5
     assert of(await ask(broker, request(current_leader_epoch=4), 12)).error_code == FencedLeaderEpoch.code
 
 
-async def test_a_reader_from_a_later_epoch_is_told_where_it_diverged(broker: Broker, topic: str, ask) -> None:
+async def test_a_reader_from_a_later_epoch_is_told_where_it_diverged(broker: BrokerServer, topic: str, ask) -> None:
     append(broker, topic, b"a")
     answer = of(await ask(broker, request(offset=1, last_fetched_epoch=0), 12))
     assert (answer.error_code, answer.diverging_epoch) == (NONE, None)
@@ -200,19 +210,19 @@ async def test_a_reader_from_a_later_epoch_is_told_where_it_diverged(broker: Bro
     assert answer.error_code == OffsetOutOfRange.code
 
 
-async def test_a_client_cannot_read_as_a_replica(broker: Broker, topic: str, ask) -> None:
+async def test_a_client_cannot_read_as_a_replica(broker: BrokerServer, topic: str, ask) -> None:
     assert of(await ask(broker, request(replica_id=2), 12)).error_code == NotLeaderOrFollower.code
     assert (
         of(await ask(broker, request(replica_id=2, current_leader_epoch=0), 12)).error_code == UnknownLeaderEpoch.code
     )
 
 
-async def test_a_session_that_is_claimed_is_unknown(broker: Broker, topic: str, ask) -> None:
+async def test_a_session_that_is_claimed_is_unknown(broker: BrokerServer, topic: str, ask) -> None:
     assert (await ask(broker, request(session_id=7, session_epoch=1), 12)).error_code == FetchSessionIdNotFound.code
 
 
 async def test_read_committed_gets_a_list_of_aborted_transactions_and_others_get_none(
-    broker: Broker, topic: str, ask
+    broker: BrokerServer, topic: str, ask
 ) -> None:
     append(broker, topic, b"a")
     assert of(await ask(broker, request(), 12)).aborted_transactions is None
@@ -220,7 +230,7 @@ async def test_read_committed_gets_a_list_of_aborted_transactions_and_others_get
 
 
 async def test_read_committed_gets_the_aborted_transactions_and_reads_to_the_first_open_one(
-    broker: Broker, topic: str, ask
+    broker: BrokerServer, topic: str, ask
 ) -> None:
     log = broker.leader_of(TopicPartition(topic, 0)).log
 

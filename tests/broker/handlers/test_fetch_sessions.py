@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.controller import topics
 from kmini.broker.replication.delayed_fetch import Reader, Wanted
@@ -33,7 +33,7 @@ PARTITIONS = 4
 ALL = dict.fromkeys(range(PARTITIONS), 0)
 
 
-def append(broker: Broker, partition: int, *values: bytes, topic: str = "t") -> None:
+def append(broker: BrokerServer, partition: int, *values: bytes, topic: str = "t") -> None:
     led = broker.leader_of(TopicPartition(topic, partition))
     batch = build_batch([Record(0, 1_000, None, value) for value in values])
     led.append(validate(memoryview(batch), led.log.config, 1_000), 1_000)
@@ -55,7 +55,7 @@ def request(
 
 
 @pytest.fixture
-async def fetch(broker: Broker, ask) -> Fetch:
+async def fetch(broker: BrokerServer, ask) -> Fetch:
     """Ask the broker, which has a topic `t`, in version 12."""
     topics.create(broker, "t", partitions=PARTITIONS)
 
@@ -75,7 +75,7 @@ def told(response: FetchResponse) -> dict[int, list[bytes | None]]:
     }
 
 
-async def test_a_follow_up_request_gets_only_changed_partitions(broker: Broker, fetch: Fetch) -> None:
+async def test_a_follow_up_request_gets_only_changed_partitions(broker: BrokerServer, fetch: Fetch) -> None:
     first = await fetch(ALL, session=0, epoch=0)
     assert told(first) == {partition: [] for partition in range(PARTITIONS)}
     assert first.session_id != 0
@@ -85,7 +85,7 @@ async def test_a_follow_up_request_gets_only_changed_partitions(broker: Broker, 
     assert told(await fetch({2: 1}, session=first.session_id, epoch=3)) == {}
 
 
-async def test_records_that_are_not_taken_are_sent_again(broker: Broker, fetch: Fetch) -> None:
+async def test_records_that_are_not_taken_are_sent_again(broker: BrokerServer, fetch: Fetch) -> None:
     session = (await fetch(ALL, session=0, epoch=0)).session_id
     append(broker, 1, b"a")
     for epoch in (1, 2, 3):
@@ -99,7 +99,7 @@ async def test_the_final_epoch_reads_without_a_session_and_ends_the_one_it_names
     assert (await fetch({}, session=session, epoch=1)).error_code == FetchSessionIdNotFound.code
 
 
-async def test_a_new_full_request_ends_the_session_it_names(broker: Broker, fetch: Fetch) -> None:
+async def test_a_new_full_request_ends_the_session_it_names(broker: BrokerServer, fetch: Fetch) -> None:
     session = (await fetch(ALL, session=0, epoch=0)).session_id
     assert (await fetch(ALL, session=session, epoch=0)).session_id not in (0, session)
     assert len(broker.fetch_sessions) == 1
@@ -122,7 +122,7 @@ def test_epochs_go_around_without_zero() -> None:
     assert [next_epoch(epoch) for epoch in (0, 1, 0x7FFFFFFE, 0x7FFFFFFF)] == [1, 2, 0x7FFFFFFF, 1]
 
 
-async def test_partitions_are_added_and_forgotten(broker: Broker, fetch: Fetch) -> None:
+async def test_partitions_are_added_and_forgotten(broker: BrokerServer, fetch: Fetch) -> None:
     session = (await fetch({0: 0, 1: 0}, session=0, epoch=0)).session_id
     assert told(await fetch({3: 0}, session=session, epoch=1, forget=(0,))) == {3: []}
     for partition in range(PARTITIONS):
@@ -130,7 +130,9 @@ async def test_partitions_are_added_and_forgotten(broker: Broker, fetch: Fetch) 
     assert told(await fetch({}, session=session, epoch=2)) == {1: [b"1"], 3: [b"3"]}
 
 
-async def test_partitions_of_a_session_by_topic_id_are_forgotten_by_topic_id(broker: Broker, fetch: Fetch, ask) -> None:
+async def test_partitions_of_a_session_by_topic_id_are_forgotten_by_topic_id(
+    broker: BrokerServer, fetch: Fetch, ask
+) -> None:
     topic_id = broker.controller.topics["t"].id
     asked = [Asked(partition=partition, fetch_offset=0, partition_max_bytes=1 << 20) for partition in (0, 1)]
     first = FetchRequest(
@@ -146,13 +148,13 @@ async def test_partitions_of_a_session_by_topic_id_are_forgotten_by_topic_id(bro
     assert told(await ask(broker, follow_up, 13)) == {1: [b"1"]}
 
 
-async def test_giving_up_the_last_partition_ends_the_session(broker: Broker, fetch: Fetch) -> None:
+async def test_giving_up_the_last_partition_ends_the_session(broker: BrokerServer, fetch: Fetch) -> None:
     session = (await fetch({0: 0}, session=0, epoch=0)).session_id
     last = await fetch({}, session=session, epoch=1, forget=(0,))
     assert (last.session_id, last.error_code, len(broker.fetch_sessions)) == (0, 0, 0)
 
 
-async def test_a_partition_that_gave_records_is_read_last_the_next_time(broker: Broker, fetch: Fetch) -> None:
+async def test_a_partition_that_gave_records_is_read_last_the_next_time(broker: BrokerServer, fetch: Fetch) -> None:
     """One batch at a time, so that none starves behind a partition that always has more."""
     for partition in range(3):
         append(broker, partition, b"a" * 50)
@@ -165,7 +167,7 @@ async def test_a_partition_that_gave_records_is_read_last_the_next_time(broker: 
     assert order == [1, 2, 0]
 
 
-async def test_a_log_start_offset_that_moved_is_told(broker: Broker, fetch: Fetch) -> None:
+async def test_a_log_start_offset_that_moved_is_told(broker: BrokerServer, fetch: Fetch) -> None:
     append(broker, 0, b"a")
     session = (await fetch({0: 1, 1: 0}, session=0, epoch=0)).session_id
     broker.leader_of(TopicPartition("t", 0)).delete_records(1, without_checkpoint)
@@ -175,7 +177,7 @@ async def test_a_log_start_offset_that_moved_is_told(broker: Broker, fetch: Fetc
     assert told(await fetch({}, session=session, epoch=2)) == {}
 
 
-async def test_an_error_is_told_until_it_is_over_and_then_its_end(broker: Broker, fetch: Fetch) -> None:
+async def test_an_error_is_told_until_it_is_over_and_then_its_end(broker: BrokerServer, fetch: Fetch) -> None:
     session = (await fetch({0: 0, 1: 9}, session=0, epoch=0)).session_id
     for epoch in (1, 2):
         (partition,) = (await fetch({}, session=session, epoch=epoch)).responses[0].partitions
@@ -184,7 +186,7 @@ async def test_an_error_is_told_until_it_is_over_and_then_its_end(broker: Broker
     assert told(await fetch({}, session=session, epoch=4)) == {}
 
 
-async def test_a_topic_that_goes_and_comes_back_is_noticed(broker: Broker, fetch: Fetch) -> None:
+async def test_a_topic_that_goes_and_comes_back_is_noticed(broker: BrokerServer, fetch: Fetch) -> None:
     session = (await fetch({0: 0}, session=0, epoch=0)).session_id
     assert told(await fetch({}, session=session, epoch=1)) == {}
     topics.delete(broker, "t")
@@ -196,7 +198,7 @@ async def test_a_topic_that_goes_and_comes_back_is_noticed(broker: Broker, fetch
     assert told(await fetch({}, session=session, epoch=3)) == {0: [b"new"]}
 
 
-async def test_a_follow_up_waits_and_an_append_wakes_it(broker: Broker, fetch: Fetch, in_purgatory) -> None:
+async def test_a_follow_up_waits_and_an_append_wakes_it(broker: BrokerServer, fetch: Fetch, in_purgatory) -> None:
     session = (await fetch(ALL, session=0, epoch=0)).session_id
     waiting = asyncio.create_task(fetch({}, session=session, epoch=1, max_wait_ms=60_000))
     await in_purgatory(broker, 1)
@@ -204,7 +206,7 @@ async def test_a_follow_up_waits_and_an_append_wakes_it(broker: Broker, fetch: F
     assert told(await waiting) == {3: [b"a"]}
 
 
-async def test_a_follow_up_waits_for_min_bytes_in_all(broker: Broker, fetch: Fetch, in_purgatory) -> None:
+async def test_a_follow_up_waits_for_min_bytes_in_all(broker: BrokerServer, fetch: Fetch, in_purgatory) -> None:
     session = (await fetch(ALL, session=0, epoch=0)).session_id
     append(broker, 0, b"a")
     waiting = asyncio.create_task(fetch({}, session=session, epoch=1, max_wait_ms=60_000, min_bytes=1_000))
@@ -215,7 +217,7 @@ async def test_a_follow_up_waits_for_min_bytes_in_all(broker: Broker, fetch: Fet
     assert told(await waiting) == {0: [b"a", b"b"], 1: [b"c" * 1_000]}
 
 
-async def test_a_request_that_a_later_one_overtook_is_refused(broker: Broker, fetch: Fetch, in_purgatory) -> None:
+async def test_a_request_that_a_later_one_overtook_is_refused(broker: BrokerServer, fetch: Fetch, in_purgatory) -> None:
     session = (await fetch(ALL, session=0, epoch=0)).session_id
     waiting = asyncio.create_task(fetch({}, session=session, epoch=1, max_wait_ms=60_000))
     await in_purgatory(broker, 1)
@@ -225,13 +227,13 @@ async def test_a_request_that_a_later_one_overtook_is_refused(broker: Broker, fe
     assert told(await fetch({}, session=session, epoch=3)) == {0: [b"a"]}
 
 
-async def test_a_session_by_name_takes_no_request_by_id(broker: Broker, fetch: Fetch, ask) -> None:
+async def test_a_session_by_name_takes_no_request_by_id(broker: BrokerServer, fetch: Fetch, ask) -> None:
     session = (await fetch(ALL, session=0, epoch=0)).session_id
     by_id = FetchRequest(max_wait_ms=0, min_bytes=1, session_id=session, session_epoch=1, topics=[])
     assert (await ask(broker, by_id, 13)).error_code == FetchSessionTopicIdError.code
 
 
-async def test_versions_without_sessions_get_none(broker: Broker, fetch: Fetch, ask) -> None:
+async def test_versions_without_sessions_get_none(broker: BrokerServer, fetch: Fetch, ask) -> None:
     assert (await ask(broker, request(ALL, session=0, epoch=-1), 6)).session_id == 0
     assert len(broker.fetch_sessions) == 0
 
@@ -239,7 +241,7 @@ async def test_versions_without_sessions_get_none(broker: Broker, fetch: Fetch, 
 class Cache:
     """The sessions of a broker with three slots, and a clock that can be moved."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: BrokerServer) -> None:
         self.broker = broker
         self.clock = MovableClock()
         self.sessions = FetchSessions(broker.replica_manager, 3, self.clock)
@@ -261,7 +263,7 @@ class Cache:
 
 
 @pytest.fixture
-async def cache(broker: Broker) -> Cache:
+async def cache(broker: BrokerServer) -> Cache:
     topics.create(broker, "t", partitions=PARTITIONS)
     return Cache(broker)
 
@@ -292,7 +294,7 @@ async def test_a_follower_keeps_its_place_against_consumers(cache: Cache) -> Non
     assert all(map(cache.is_there, followers))
 
 
-async def test_a_session_that_is_closed_listens_to_nothing(broker: Broker, fetch: Fetch) -> None:
+async def test_a_session_that_is_closed_listens_to_nothing(broker: BrokerServer, fetch: Fetch) -> None:
     session = (await fetch(ALL, session=0, epoch=0)).session_id
     assert told(await fetch({}, session=session, epoch=1)) == {}
     assert broker.purgatory.listened_keys == PARTITIONS

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.broker.security.resources import ResourceType
 from kmini.protocol.errors import CoordinatorNotAvailable, InvalidRequest, KafkaStorageError
@@ -29,14 +29,14 @@ Ask = Callable[..., Awaitable[Any]]
 
 
 @pytest.mark.parametrize("version", range(4))
-async def test_one_group_is_coordinated_here(broker: Broker, ask: Ask, version: int) -> None:
+async def test_one_group_is_coordinated_here(broker: BrokerServer, ask: Ask, version: int) -> None:
     answer = await ask(broker, FindCoordinatorRequest(key="group"), version)
     assert answer.error_code == 0
     assert (answer.node_id, answer.host, answer.port) == (broker.node_id, "client-side.example", 19092)
 
 
 @pytest.mark.parametrize("version", range(4, 7))
-async def test_many_groups_are_answered_one_by_one(broker: Broker, ask: Ask, version: int) -> None:
+async def test_many_groups_are_answered_one_by_one(broker: BrokerServer, ask: Ask, version: int) -> None:
     request = FindCoordinatorRequest(key_type=GROUP, coordinator_keys=["a", "", "c"])
     answers = (await ask(broker, request, version)).coordinators
     assert [answer.key for answer in answers] == ["a", "", "c"]
@@ -45,7 +45,7 @@ async def test_many_groups_are_answered_one_by_one(broker: Broker, ask: Ask, ver
     }
 
 
-async def test_the_first_question_makes_the_topic(broker: Broker, ask: Ask) -> None:
+async def test_the_first_question_makes_the_topic(broker: BrokerServer, ask: Ask) -> None:
     assert broker.controller.topic(CONSUMER_OFFSETS) is None
     await ask(broker, FindCoordinatorRequest(coordinator_keys=[]))
     assert broker.controller.topic(CONSUMER_OFFSETS) is None
@@ -54,7 +54,7 @@ async def test_the_first_question_makes_the_topic(broker: Broker, ask: Ask) -> N
 
 
 async def test_a_topic_that_cannot_be_made_is_no_coordinator(
-    broker: Broker, ask: Ask, monkeypatch: pytest.MonkeyPatch
+    broker: BrokerServer, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: Any) -> None:
         raise KafkaStorageError("the disk is full")
@@ -66,7 +66,7 @@ async def test_a_topic_that_cannot_be_made_is_no_coordinator(
 
 
 @pytest.mark.parametrize("version", range(1, 7))
-async def test_a_transactional_id_is_coordinated_here_too(broker: Broker, ask: Ask, version: int) -> None:
+async def test_a_transactional_id_is_coordinated_here_too(broker: BrokerServer, ask: Ask, version: int) -> None:
     request = FindCoordinatorRequest(key="a", coordinator_keys=["a"], key_type=TRANSACTION)
     answer = await ask(broker, request, version)
     (found,) = answer.coordinators or [answer]
@@ -76,7 +76,9 @@ async def test_a_transactional_id_is_coordinated_here_too(broker: Broker, ask: A
 
 
 @pytest.mark.parametrize("key_type", [SHARE, 9, -1])
-async def test_a_kind_of_key_that_is_not_served_is_an_invalid_request(broker: Broker, ask: Ask, key_type: int) -> None:
+async def test_a_kind_of_key_that_is_not_served_is_an_invalid_request(
+    broker: BrokerServer, ask: Ask, key_type: int
+) -> None:
     one = await ask(broker, FindCoordinatorRequest(key="a", key_type=key_type), 3)
     (many,) = (await ask(broker, FindCoordinatorRequest(coordinator_keys=["a"], key_type=key_type))).coordinators
     assert one.error_code == many.error_code == InvalidRequest.code

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.protocol.errors import error_name
 from kmini.protocol.messages.heartbeat import HeartbeatRequest
@@ -16,19 +16,19 @@ from support.broker.membership_requests import heartbeat, joined
 
 EXAMPLE = HeartbeatRequest(group_id="readers", generation_id=1, member_id="x")
 
-StartBroker = Callable[..., Awaitable[Broker]]
+StartBroker = Callable[..., Awaitable[BrokerServer]]
 Ask = Callable[..., Awaitable[Any]]
 
 
 @pytest.fixture
-async def broker(start_broker: StartBroker) -> Broker:
+async def broker(start_broker: StartBroker) -> BrokerServer:
     broker = await start_broker()
     topics.create_missing(broker, CONSUMER_OFFSETS)
     return broker
 
 
 @pytest.mark.parametrize("version", range(5))
-async def test_a_heartbeat_is_heard_in_every_version(broker: Broker, ask: Ask, version: int) -> None:
+async def test_a_heartbeat_is_heard_in_every_version(broker: BrokerServer, ask: Ask, version: int) -> None:
     member = (await joined(ask, broker, 9)).member_id
     errors = [
         error_name((await ask(broker, request, version)).error_code)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.broker.controller.config_changes import MAX_CHANGES, MAX_UNKNOWN_KEYS
 from kmini.protocol.errors import (
@@ -38,7 +38,7 @@ from kmini.storage.log_config import LogConfig
 from support.broker.config_requests import Change, alter, change, log_config, places
 
 Ask = Callable[..., Awaitable[Any]]
-StartBroker = Callable[..., Awaitable[Broker]]
+StartBroker = Callable[..., Awaitable[BrokerServer]]
 
 
 async def test_the_place_nearest_to_the_broker_wins(start_broker: StartBroker, ask: Ask) -> None:
@@ -72,13 +72,13 @@ async def test_the_place_nearest_to_the_broker_wins(start_broker: StartBroker, a
     assert retention() == (1, 99)
 
 
-async def test_a_topic_made_later_has_the_new_defaults(broker: Broker, ask: Ask) -> None:
+async def test_a_topic_made_later_has_the_new_defaults(broker: BrokerServer, ask: Ask) -> None:
     await alter(ask, broker, change(BROKER, "", ("log.segment.bytes", SET, "100")))
     topics.create(broker, "t")
     assert log_config(broker, "t").segment_bytes == 100
 
 
-async def test_settings_of_the_broker_itself_are_in_force(broker: Broker, ask: Ask) -> None:
+async def test_settings_of_the_broker_itself_are_in_force(broker: BrokerServer, ask: Ask) -> None:
     topics.create(broker, "t")
     settings = [("max.connections", SET, "3"), ("max.connections.per.ip.overrides", SET, "127.0.0.1:2,[::1]:4")]
     settings += [("producer.id.expiration.ms", SET, "5000")]
@@ -120,23 +120,25 @@ async def test_settings_of_the_broker_itself_are_in_force(broker: Broker, ask: A
     ],
 )
 async def test_what_is_wrong_with_a_brokers_change(
-    broker: Broker, ask: Ask, name: str, changes: list[Change], error: type[KafkaError]
+    broker: BrokerServer, ask: Ask, name: str, changes: list[Change], error: type[KafkaError]
 ) -> None:
     assert await alter(ask, broker, change(BROKER, name, *changes)) == [error.code]
     assert broker.controller.broker_configs(name) == {}
 
 
 @pytest.mark.parametrize("name", ["2", "x", "-1", " 1"])
-async def test_another_broker_is_not_changed_here(broker: Broker, ask: Ask, name: str) -> None:
+async def test_another_broker_is_not_changed_here(broker: BrokerServer, ask: Ask, name: str) -> None:
     assert await alter(ask, broker, change(BROKER, name)) == [InvalidRequest.code]
 
 
-async def test_a_value_that_cannot_be_is_refused_also_where_a_stronger_one_hides_it(broker: Broker, ask: Ask) -> None:
+async def test_a_value_that_cannot_be_is_refused_also_where_a_stronger_one_hides_it(
+    broker: BrokerServer, ask: Ask
+) -> None:
     assert await alter(ask, broker, change(BROKER, "1", ("log.retention.ms", SET, "5"))) == [NONE]
     assert await alter(ask, broker, change(BROKER, "", ("log.retention.ms", SET, "x"))) == [InvalidRequest.code]
 
 
-async def test_two_layers_that_contradict_each_other_are_refused(broker: Broker, ask: Ask) -> None:
+async def test_two_layers_that_contradict_each_other_are_refused(broker: BrokerServer, ask: Ask) -> None:
     codes = await alter(
         ask,
         broker,
@@ -146,14 +148,14 @@ async def test_two_layers_that_contradict_each_other_are_refused(broker: Broker,
     assert codes == [NONE, InvalidRequest.code]
 
 
-async def test_threads_double_and_halve_step_by_step(broker: Broker, ask: Ask) -> None:
+async def test_threads_double_and_halve_step_by_step(broker: BrokerServer, ask: Ask) -> None:
     for count in (16, 32, 16, 8, 4):
         assert await alter(ask, broker, change(BROKER, "1", ("num.io.threads", SET, str(count)))) == [NONE]
     assert broker.config.current.num_io_threads == 4
 
 
 @pytest.mark.parametrize("name", ["", "1"])
-async def test_unknown_keys_are_kept_and_their_values_never_shown(broker: Broker, ask: Ask, name: str) -> None:
+async def test_unknown_keys_are_kept_and_their_values_never_shown(broker: BrokerServer, ask: Ask, name: str) -> None:
     settings = [
         ("my.secret", SET, "a"),
         ("principal.builder.class", SET, "b"),
@@ -168,7 +170,7 @@ async def test_unknown_keys_are_kept_and_their_values_never_shown(broker: Broker
 
 
 @pytest.mark.parametrize("key", ["sasl.jaas.config", "listener.name.x.plain.sasl.jaas.config"])
-async def test_passwords_of_clients_are_not_stored_as_settings(broker: Broker, ask: Ask, key: str) -> None:
+async def test_passwords_of_clients_are_not_stored_as_settings(broker: BrokerServer, ask: Ask, key: str) -> None:
     assert await alter(ask, broker, change(BROKER, "1", (key, SET, "secret"))) == [InvalidRequest.code]
     assert broker.controller.broker_configs("1") == {}
 
@@ -210,7 +212,7 @@ def levels() -> Iterator[Callable[[], tuple[str, str]]]:
 
 
 async def test_levels_of_loggers_are_set_and_forgotten(
-    broker: Broker, ask: Ask, levels: Callable[[], tuple[str, str]]
+    broker: BrokerServer, ask: Ask, levels: Callable[[], tuple[str, str]]
 ) -> None:
     changes = change(BROKER_LOGGER, "1", ("root", SET, "ERROR"), ("kmini.topics", SET, "DEBUG"))
     assert await alter(ask, broker, changes) == [NONE]
@@ -237,7 +239,7 @@ async def test_levels_of_loggers_are_set_and_forgotten(
     ],
 )
 async def test_what_is_wrong_with_a_loggers_change(
-    broker: Broker,
+    broker: BrokerServer,
     ask: Ask,
     levels: Callable[[], tuple[str, str]],
     name: str,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.broker.controller.config_changes import MAX_VALUE_LENGTH
 from kmini.broker.controller.database import ControllerDatabase
@@ -43,7 +43,7 @@ from support.broker.config_requests import Change, alter, change, log_config, pl
 from support.broker.guarded_requests import config_resource
 
 Ask = Callable[..., Awaitable[Any]]
-StartBroker = Callable[..., Awaitable[Broker]]
+StartBroker = Callable[..., Awaitable[BrokerServer]]
 
 
 def example(resource: ResourceType, topic_id: bytes) -> IncrementalAlterConfigsRequest:
@@ -58,7 +58,7 @@ def example(resource: ResourceType, topic_id: bytes) -> IncrementalAlterConfigsR
 
 
 @pytest.mark.parametrize("version", range(2))
-async def test_a_setting_of_a_topic_is_in_force_in_all_its_logs(broker: Broker, ask: Ask, version: int) -> None:
+async def test_a_setting_of_a_topic_is_in_force_in_all_its_logs(broker: BrokerServer, ask: Ask, version: int) -> None:
     topics.create(broker, "t", partitions=2, configs={"segment.bytes": "100"})
     assert await alter(ask, broker, change(TOPIC, "t", ("retention.ms", SET, " 7 ")), version=version) == [NONE]
     for partition in range(2):
@@ -70,7 +70,7 @@ async def test_a_setting_of_a_topic_is_in_force_in_all_its_logs(broker: Broker, 
     ]
 
 
-async def test_a_deleted_setting_goes_back_to_its_default(broker: Broker, ask: Ask) -> None:
+async def test_a_deleted_setting_goes_back_to_its_default(broker: BrokerServer, ask: Ask) -> None:
     topics.create(broker, "t", configs={"segment.bytes": "100"})
     assert await alter(ask, broker, change(TOPIC, "t", ("segment.bytes", DELETE, "ignored"))) == [NONE]
     assert log_config(broker, "t") == LogConfig()
@@ -117,7 +117,7 @@ async def test_changes_survive_a_restart(start_broker: StartBroker, ask: Ask) ->
     ],
 )
 async def test_lists_grow_and_shrink(
-    broker: Broker, ask: Ask, before: str | None, operation: int, value: str, after: str
+    broker: BrokerServer, ask: Ask, before: str | None, operation: int, value: str, after: str
 ) -> None:
     topics.create(broker, "t", configs={} if before is None else {"cleanup.policy": before})
     assert await alter(ask, broker, change(TOPIC, "t", ("cleanup.policy", operation, value))) == [NONE]
@@ -128,7 +128,7 @@ async def test_lists_grow_and_shrink(
     )
 
 
-async def test_validate_only_changes_nothing_and_finds_the_same_errors(broker: Broker, ask: Ask) -> None:
+async def test_validate_only_changes_nothing_and_finds_the_same_errors(broker: BrokerServer, ask: Ask) -> None:
     topics.create(broker, "t")
     good, bad = ("retention.ms", SET, "7"), ("retention.ms", SET, "x")
     assert await alter(ask, broker, change(TOPIC, "t", good), validate_only=True) == [NONE]
@@ -175,7 +175,7 @@ async def test_validate_only_changes_nothing_and_finds_the_same_errors(broker: B
     ],
 )
 async def test_what_is_wrong_with_a_topics_change(
-    broker: Broker, ask: Ask, name: str, changes: list[Change], error: type[KafkaError]
+    broker: BrokerServer, ask: Ask, name: str, changes: list[Change], error: type[KafkaError]
 ) -> None:
     topics.create(broker, "t", configs={"segment.bytes": "100"})
     beside = [("retention.bytes", SET, "5")] if changes else []
@@ -183,14 +183,14 @@ async def test_what_is_wrong_with_a_topics_change(
     assert log_config(broker, "t") == LogConfig(segment_bytes=100), "all or nothing"
 
 
-async def test_the_message_names_key_and_value(broker: Broker, ask: Ask) -> None:
+async def test_the_message_names_key_and_value(broker: BrokerServer, ask: Ask) -> None:
     topics.create(broker, "t")
     request = IncrementalAlterConfigsRequest(resources=[change(TOPIC, "t", ("retention.ms", SET, "soon"))])
     (told,) = (await ask(broker, request)).responses
     assert told.error_message == "retention.ms=soon: must be a whole number"
 
 
-async def test_each_resource_is_a_matter_of_its_own(broker: Broker, ask: Ask) -> None:
+async def test_each_resource_is_a_matter_of_its_own(broker: BrokerServer, ask: Ask) -> None:
     for name in "abc":
         topics.create(broker, name)
     good, bad = ("retention.ms", SET, "7"), ("retention.ms", SET, "x")
@@ -201,7 +201,7 @@ async def test_each_resource_is_a_matter_of_its_own(broker: Broker, ask: Ask) ->
 
 
 async def test_a_disk_that_refuses_leaves_what_is_in_force(
-    broker: Broker, ask: Ask, monkeypatch: pytest.MonkeyPatch
+    broker: BrokerServer, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topics.create(broker, "t")
 
@@ -217,5 +217,5 @@ async def test_a_disk_that_refuses_leaves_what_is_in_force(
 
 
 @pytest.mark.parametrize("resource_type", [0, 1, CLIENT_METRICS, GROUP, 99, -1])
-async def test_other_types_have_no_settings(broker: Broker, ask: Ask, resource_type: int) -> None:
+async def test_other_types_have_no_settings(broker: BrokerServer, ask: Ask, resource_type: int) -> None:
     assert await alter(ask, broker, change(resource_type, "x", ("interval.ms", SET, "1000"))) == [InvalidRequest.code]

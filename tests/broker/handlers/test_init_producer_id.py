@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.security.resources import ResourceType
 from kmini.protocol.errors import (
     NONE,
@@ -29,7 +29,7 @@ def example(resource: ResourceType, topic_id: bytes) -> InitProducerIdRequest:
 
 
 Ask = Callable[..., Awaitable[Any]]
-StartBroker = Callable[..., Awaitable[Broker]]
+StartBroker = Callable[..., Awaitable[BrokerServer]]
 
 
 def request(**fields: Any) -> InitProducerIdRequest:
@@ -37,7 +37,7 @@ def request(**fields: Any) -> InitProducerIdRequest:
 
 
 @pytest.mark.parametrize("version", range(6))
-async def test_every_producer_gets_an_id_of_its_own_and_epoch_0(broker: Broker, ask: Ask, version: int) -> None:
+async def test_every_producer_gets_an_id_of_its_own_and_epoch_0(broker: BrokerServer, ask: Ask, version: int) -> None:
     answers = [await ask(broker, request(), version) for _ in range(3)]
     assert [(answer.error_code, answer.producer_epoch) for answer in answers] == [(NONE, 0)] * 3
     assert len({answer.producer_id for answer in answers}) == 3
@@ -50,7 +50,7 @@ async def test_ids_are_not_given_out_again_after_a_restart(start_broker: StartBr
     assert (await ask(await start_broker(), request())).producer_id > before
 
 
-async def test_a_producer_that_gives_its_old_id_gets_a_new_one(broker: Broker, ask: Ask) -> None:
+async def test_a_producer_that_gives_its_old_id_gets_a_new_one(broker: BrokerServer, ask: Ask) -> None:
     answer = await ask(broker, request(producer_id=5_000_000, producer_epoch=3))
     assert (answer.error_code, answer.producer_epoch) == (NONE, 0)
     assert answer.producer_id != 5_000_000
@@ -58,7 +58,7 @@ async def test_a_producer_that_gives_its_old_id_gets_a_new_one(broker: Broker, a
 
 @pytest.mark.parametrize(("producer_id", "producer_epoch"), [(5, -1), (-1, 5)])
 async def test_half_an_identity_is_an_invalid_request(
-    broker: Broker, ask: Ask, producer_id: int, producer_epoch: int
+    broker: BrokerServer, ask: Ask, producer_id: int, producer_epoch: int
 ) -> None:
     answer = await ask(broker, request(producer_id=producer_id, producer_epoch=producer_epoch))
     assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (InvalidRequest.code, -1, -1)
@@ -74,7 +74,7 @@ async def test_half_an_identity_is_an_invalid_request(
     ],
 )
 async def test_a_transactional_id_is_checked_and_then_needs_its_coordinator(
-    broker: Broker, ask: Ask, transactional_id: str, timeout_ms: int, error: type[KafkaError]
+    broker: BrokerServer, ask: Ask, transactional_id: str, timeout_ms: int, error: type[KafkaError]
 ) -> None:
     answer = await ask(broker, request(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms))
     assert (answer.error_code, answer.producer_id) == (error.code, -1)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.protocol.errors import error_name
 from kmini.protocol.messages.join_group import JoinGroupRequest
@@ -25,19 +25,19 @@ EXAMPLE = JoinGroupRequest(
     protocols=[JoinGroupRequest.Protocol(name="range", metadata=b"")],
 )
 
-StartBroker = Callable[..., Awaitable[Broker]]
+StartBroker = Callable[..., Awaitable[BrokerServer]]
 Ask = Callable[..., Awaitable[Any]]
 
 
 @pytest.fixture
-async def broker(start_broker: StartBroker) -> Broker:
+async def broker(start_broker: StartBroker) -> BrokerServer:
     broker = await start_broker()
     topics.create_missing(broker, CONSUMER_OFFSETS)
     return broker
 
 
 @pytest.mark.parametrize("version", range(10))
-async def test_a_member_joins_in_every_version(broker: Broker, ask: Ask, version: int) -> None:
+async def test_a_member_joins_in_every_version(broker: BrokerServer, ask: Ask, version: int) -> None:
     first = await ask(broker, join(), version)
     assert error_name(first.error_code) == ("MEMBER_ID_REQUIRED" if version >= 4 else "NONE")
     assert first.member_id.startswith("test-")
@@ -52,27 +52,29 @@ async def test_a_member_joins_in_every_version(broker: Broker, ask: Ask, version
     assert not first.skip_assignment
 
 
-async def test_in_version_0_the_rebalance_timeout_is_the_session_timeout(broker: Broker, ask: Ask) -> None:
+async def test_in_version_0_the_rebalance_timeout_is_the_session_timeout(broker: BrokerServer, ask: Ask) -> None:
     await ask(broker, join(), 0)
     (member,) = broker.groups.groups["g"].members.values()
     assert member.rebalance_timeout_ms == SESSION_MS
 
 
-async def test_of_a_protocol_that_is_named_twice_the_first_counts(broker: Broker, ask: Ask) -> None:
+async def test_of_a_protocol_that_is_named_twice_the_first_counts(broker: BrokerServer, ask: Ask) -> None:
     protocols = [JoinGroupRequest.Protocol(name="range", metadata=metadata) for metadata in (b"first", b"second")]
     answer = await joined(ask, broker, 9, protocols=protocols)
     assert [member.metadata for member in answer.members] == [b"first"]
 
 
 @pytest.mark.parametrize("version", [5, 9])
-async def test_a_static_member_needs_no_second_join(broker: Broker, ask: Ask, version: int) -> None:
+async def test_a_static_member_needs_no_second_join(broker: BrokerServer, ask: Ask, version: int) -> None:
     answer = await ask(broker, join(group_instance_id="one"), version)
     assert error_name(answer.error_code) == "NONE"
     assert answer.member_id.startswith("one-")
     assert [member.group_instance_id for member in answer.members] == ["one"]
 
 
-async def test_a_group_is_there_again_after_a_restart(broker: Broker, start_broker: StartBroker, ask: Ask) -> None:
+async def test_a_group_is_there_again_after_a_restart(
+    broker: BrokerServer, start_broker: StartBroker, ask: Ask
+) -> None:
     member = (await joined(ask, broker, 9)).member_id
     await ask(broker, sync(member))
     static = await joined(ask, broker, 9, group_id="h", group_instance_id="one")
@@ -85,7 +87,7 @@ async def test_a_group_is_there_again_after_a_restart(broker: Broker, start_brok
     assert (back.generation_id, back.skip_assignment, back.members[0].metadata) == (1, True, b"wishes")
 
 
-async def test_a_connection_that_is_lost_takes_its_wait_along(broker: Broker) -> None:
+async def test_a_connection_that_is_lost_takes_its_wait_along(broker: BrokerServer) -> None:
     """Nothing waits in the name of a client that is gone; the member stays until its session ends."""
     host, port = broker.address.split(":")
     reader, writer = await asyncio.open_connection(host, int(port))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.protocol.errors import error_name
 from kmini.protocol.messages.leave_group import LeaveGroupRequest
@@ -17,19 +17,19 @@ from support.broker.membership_requests import join, joined, leave
 
 EXAMPLE = LeaveGroupRequest(group_id="readers", member_id="x", members=[LeaveGroupRequest.Member(member_id="x")])
 
-StartBroker = Callable[..., Awaitable[Broker]]
+StartBroker = Callable[..., Awaitable[BrokerServer]]
 Ask = Callable[..., Awaitable[Any]]
 
 
 @pytest.fixture
-async def broker(start_broker: StartBroker) -> Broker:
+async def broker(start_broker: StartBroker) -> BrokerServer:
     broker = await start_broker()
     topics.create_missing(broker, CONSUMER_OFFSETS)
     return broker
 
 
 @pytest.mark.parametrize("version", range(6))
-async def test_a_member_leaves_in_every_version(broker: Broker, ask: Ask, version: int) -> None:
+async def test_a_member_leaves_in_every_version(broker: BrokerServer, ask: Ask, version: int) -> None:
     member = (await joined(ask, broker, 9)).member_id
     for expected in ("NONE", "UNKNOWN_MEMBER_ID"):
         answer = await ask(broker, leave(member, version=version), version)
@@ -38,7 +38,7 @@ async def test_a_member_leaves_in_every_version(broker: Broker, ask: Ask, versio
     assert not broker.groups.groups["g"].members
 
 
-async def test_many_members_leave_at_once_each_with_its_own_outcome(broker: Broker, ask: Ask) -> None:
+async def test_many_members_leave_at_once_each_with_its_own_outcome(broker: BrokerServer, ask: Ask) -> None:
     dynamic, static = await asyncio.gather(ask(broker, join(), 3), ask(broker, join(group_instance_id="static"), 9))
     wanted = [dynamic.member_id, ("", "static"), "someone", ("someone", "static"), *["nobody"] * 2_000]
     answer = await ask(broker, leave(*wanted), 5)
@@ -54,7 +54,7 @@ async def test_many_members_leave_at_once_each_with_its_own_outcome(broker: Brok
 
 
 @pytest.mark.parametrize("version", [2, 5])
-async def test_no_member_leaves_an_unknown_group(broker: Broker, ask: Ask, version: int) -> None:
+async def test_no_member_leaves_an_unknown_group(broker: BrokerServer, ask: Ask, version: int) -> None:
     answer = await ask(broker, leave("someone", version=version), version)
     errors = [one.error_code for one in answer.members] if version >= 3 else [answer.error_code]
     assert [*map(error_name, errors)] == ["UNKNOWN_MEMBER_ID"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.protocol.errors import NONE, UnsupportedVersion
 from kmini.protocol.messages.describe_configs import BROKER, BROKER_LOGGER, TOPIC
@@ -32,7 +32,7 @@ EVERYTHING = {(TOPIC, "a"), (TOPIC, "b"), (BROKER, "1"), (BROKER_LOGGER, "1")}
     ],
 )
 async def test_resources_are_listed_by_type(
-    broker: Broker, ask: Ask, types: list[int], listed: set[tuple[int, str]]
+    broker: BrokerServer, ask: Ask, types: list[int], listed: set[tuple[int, str]]
 ) -> None:
     topics.create(broker, "a")
     topics.create(broker, "b")
@@ -43,13 +43,13 @@ async def test_resources_are_listed_by_type(
     assert len(found) == len(listed)
 
 
-async def test_the_first_version_knows_client_metrics_only(broker: Broker, ask: Ask) -> None:
+async def test_the_first_version_knows_client_metrics_only(broker: BrokerServer, ask: Ask) -> None:
     topics.create(broker, "a")
     response = await ask(broker, ListConfigResourcesRequest(), 0)
     assert (response.error_code, response.config_resources) == (NONE, [])
 
 
 @pytest.mark.parametrize("types", [[0], [TOPIC, 99], [-1]])
-async def test_a_type_that_there_is_not_is_not_supported(broker: Broker, ask: Ask, types: list[int]) -> None:
+async def test_a_type_that_there_is_not_is_not_supported(broker: BrokerServer, ask: Ask, types: list[int]) -> None:
     response = await ask(broker, ListConfigResourcesRequest(resource_types=types))
     assert (response.error_code, response.config_resources) == (UnsupportedVersion.code, [])

@@ -7,24 +7,24 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.metrics_text import metrics_text
 from kmini.protocol.messages.list_groups import ListGroupsRequest
 from support.broker.groups_in_each_state import broker_with_groups
 
 EXAMPLE = ListGroupsRequest()
 
-StartBroker = Callable[..., Awaitable[Broker]]
+StartBroker = Callable[..., Awaitable[BrokerServer]]
 Ask = Callable[..., Awaitable[Any]]
 
 
 @pytest.fixture
-async def broker(start_broker: StartBroker, ask: Ask) -> Broker:
+async def broker(start_broker: StartBroker, ask: Ask) -> BrokerServer:
     return await broker_with_groups(start_broker, ask)
 
 
 @pytest.mark.parametrize("version", range(6))
-async def test_groups_are_listed_in_every_version(broker: Broker, ask: Ask, version: int) -> None:
+async def test_groups_are_listed_in_every_version(broker: BrokerServer, ask: Ask, version: int) -> None:
     answer = await ask(broker, ListGroupsRequest(), version)
     listed = {group.group_id: group for group in answer.groups}
     assert {name: group.protocol_type for name, group in listed.items()} == {
@@ -50,13 +50,13 @@ async def test_groups_are_listed_in_every_version(broker: Broker, ask: Ask, vers
     ],
 )
 async def test_groups_are_listed_by_state_and_type(
-    broker: Broker, ask: Ask, states: list[str], types: list[str], names: list[str]
+    broker: BrokerServer, ask: Ask, states: list[str], types: list[str], names: list[str]
 ) -> None:
     answer = await ask(broker, ListGroupsRequest(states_filter=states, types_filter=types))
     assert sorted(group.group_id for group in answer.groups) == names
 
 
-async def test_metrics_count_groups_by_state_and_rebalances(broker: Broker) -> None:
+async def test_metrics_count_groups_by_state_and_rebalances(broker: BrokerServer) -> None:
     lines = metrics_text(broker).splitlines()
     manager = "kafka_coordinator_group_groupmetadatamanager"
     for line in (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.protocol.errors import (
     NONE,
@@ -52,7 +52,7 @@ def of(response):
 
 
 @pytest.fixture
-async def filled(broker: Broker) -> Broker:
+async def filled(broker: BrokerServer) -> BrokerServer:
     """Five records in two batches, with timestamps 100, 300, 200 and 250, 300."""
     topics.create(broker, "t")
     led = broker.leader_of(TopicPartition("t", 0))
@@ -63,7 +63,7 @@ async def filled(broker: Broker) -> Broker:
 
 
 @pytest.mark.parametrize("version", range(1, 12))
-async def test_every_version_knows_both_ends(filled: Broker, ask, version: int) -> None:
+async def test_every_version_knows_both_ends(filled: BrokerServer, ask, version: int) -> None:
     latest, earliest = (
         of(await ask(filled, request(LATEST), version)),
         of(await ask(filled, request(EARLIEST), version)),
@@ -77,30 +77,32 @@ async def test_every_version_knows_both_ends(filled: Broker, ask, version: int) 
     ("timestamp", "found"),
     [(0, (100, 0)), (100, (100, 0)), (101, (300, 1)), (300, (300, 1)), (301, UNKNOWN)],
 )
-async def test_a_timestamp_finds_the_first_record_at_or_after_it(filled: Broker, ask, timestamp: int, found) -> None:
+async def test_a_timestamp_finds_the_first_record_at_or_after_it(
+    filled: BrokerServer, ask, timestamp: int, found
+) -> None:
     answer = of(await ask(filled, request(timestamp)))
     assert (answer.error_code, (answer.timestamp, answer.offset)) == (NONE, found)
 
 
-async def test_what_was_deleted_is_not_found(filled: Broker, ask) -> None:
+async def test_what_was_deleted_is_not_found(filled: BrokerServer, ask) -> None:
     filled.leader_of(TopicPartition("t", 0)).delete_records(2, without_checkpoint)
     answer = of(await ask(filled, request(101)))
     assert (answer.timestamp, answer.offset) == (200, 2)
     assert of(await ask(filled, request(EARLIEST))).offset == 2
 
 
-async def test_the_largest_timestamp_is_where_it_was_first_reached(filled: Broker, ask) -> None:
+async def test_the_largest_timestamp_is_where_it_was_first_reached(filled: BrokerServer, ask) -> None:
     answer = of(await ask(filled, request(MAX_TIMESTAMP)))
     assert (answer.timestamp, answer.offset) == (300, 1)
 
 
-async def test_an_empty_log_has_no_largest_timestamp(broker: Broker, ask) -> None:
+async def test_an_empty_log_has_no_largest_timestamp(broker: BrokerServer, ask) -> None:
     topics.create(broker, "t")
     answer = of(await ask(broker, request(MAX_TIMESTAMP)))
     assert (answer.error_code, answer.timestamp, answer.offset) == (NONE, *UNKNOWN)
 
 
-async def test_without_tiers_the_local_log_is_the_log_and_the_remote_one_is_nowhere(filled: Broker, ask) -> None:
+async def test_without_tiers_the_local_log_is_the_log_and_the_remote_one_is_nowhere(filled: BrokerServer, ask) -> None:
     assert of(await ask(filled, request(EARLIEST_LOCAL))).offset == 0
     for timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         answer = of(await ask(filled, request(timestamp)))
@@ -111,16 +113,18 @@ async def test_without_tiers_the_local_log_is_the_log_and_the_remote_one_is_nowh
     ("timestamp", "version"),
     [(MAX_TIMESTAMP, 6), (EARLIEST_LOCAL, 7), (LATEST_TIERED, 8), (EARLIEST_PENDING_UPLOAD, 10), (-7, 11)],
 )
-async def test_a_name_from_a_later_version_is_unsupported(filled: Broker, ask, timestamp: int, version: int) -> None:
+async def test_a_name_from_a_later_version_is_unsupported(
+    filled: BrokerServer, ask, timestamp: int, version: int
+) -> None:
     assert of(await ask(filled, request(timestamp), version)).error_code == UnsupportedVersion.code
 
 
-async def test_a_partition_that_is_named_twice_is_refused_once(filled: Broker, ask) -> None:
+async def test_a_partition_that_is_named_twice_is_refused_once(filled: BrokerServer, ask) -> None:
     response = await ask(filled, request(LATEST, EARLIEST))
     assert [p.error_code for p in response.topics[0].partitions] == [InvalidRequest.code]
 
 
-async def test_unknown_partitions_and_foreign_epochs_get_their_codes(filled: Broker, ask) -> None:
+async def test_unknown_partitions_and_foreign_epochs_get_their_codes(filled: BrokerServer, ask) -> None:
     assert of(await ask(filled, request(LATEST, topic="nope"))).error_code == UnknownTopicOrPartition.code
     assert of(await ask(filled, request(LATEST, partition=1))).error_code == UnknownTopicOrPartition.code
     assert of(await ask(filled, request(LATEST, current_leader_epoch=1))).error_code == UnknownLeaderEpoch.code

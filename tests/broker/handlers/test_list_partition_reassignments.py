@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.protocol.errors import (
     NONE,
@@ -15,14 +15,14 @@ EXAMPLE = ListPartitionReassignmentsRequest(timeout_ms=1000, topics=None)
 
 
 @pytest.fixture
-async def filled(start_broker) -> Broker:
+async def filled(start_broker) -> BrokerServer:
     broker = await start_broker()
     topics.create(broker, "t", partitions=2)
     return broker
 
 
 @pytest.mark.parametrize("asked", [None, [], [("t", [0, 9])], [("absent", [0])]])
-async def test_nothing_is_under_way(filled: Broker, ask, asked) -> None:
+async def test_nothing_is_under_way(filled: BrokerServer, ask, asked) -> None:
     Listed = ListPartitionReassignmentsRequest.Topic
     wanted = asked and [Listed(name=name, partition_indexes=numbers) for name, numbers in asked]
     answer = await ask(filled, ListPartitionReassignmentsRequest(topics=wanted))

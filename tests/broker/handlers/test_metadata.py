@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.protocol.errors import (
     NONE,
@@ -24,7 +24,7 @@ from kmini.protocol.uuids import ZERO_UUID
 EXAMPLE = MetadataRequest(topics=[MetadataRequest.Topic(name="orders")], allow_auto_topic_creation=False)
 
 Ask = Callable[..., Awaitable[Any]]
-StartBroker = Callable[..., Awaitable[Broker]]
+StartBroker = Callable[..., Awaitable[BrokerServer]]
 
 VERSIONS = range(14)
 
@@ -44,7 +44,9 @@ def outcomes(answer: Any) -> dict[str | None, int]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_the_broker_is_told_at_the_address_the_client_arrived_at(broker: Broker, ask: Ask, version: int) -> None:
+async def test_the_broker_is_told_at_the_address_the_client_arrived_at(
+    broker: BrokerServer, ask: Ask, version: int
+) -> None:
     answer = await ask(broker, by_name(), version)
     assert [(b.node_id, b.host, b.port) for b in answer.brokers] == [(1, "client-side.example", 19092)]
     assert answer.controller_id == (1 if version >= 1 else -1)
@@ -59,7 +61,7 @@ async def test_the_rack_is_told_from_version_1_on(start_broker: StartBroker, ask
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_a_topic_is_described_with_every_partition(broker: Broker, ask: Ask, version: int) -> None:
+async def test_a_topic_is_described_with_every_partition(broker: BrokerServer, ask: Ask, version: int) -> None:
     made = topics.create(broker, "orders", partitions=3)
     (topic,) = (await ask(broker, by_name("orders"), version)).topics
     assert (topic.name, topic.error_code, topic.is_internal) == ("orders", NONE, False)
@@ -73,7 +75,7 @@ async def test_a_topic_is_described_with_every_partition(broker: Broker, ask: As
     assert {p.leader_epoch for p in topic.partitions} == {0 if version >= 7 else -1}
 
 
-async def test_no_list_of_topics_means_all_and_an_empty_one_none(broker: Broker, ask: Ask) -> None:
+async def test_no_list_of_topics_means_all_and_an_empty_one_none(broker: BrokerServer, ask: Ask) -> None:
     topics.create(broker, "a")
     topics.create(broker, "b")
     for version in VERSIONS[1:]:
@@ -81,13 +83,15 @@ async def test_no_list_of_topics_means_all_and_an_empty_one_none(broker: Broker,
         assert outcomes(await ask(broker, by_name(), version)) == {}
 
 
-async def test_version_0_has_no_null_and_an_empty_list_means_all(broker: Broker, ask: Ask) -> None:
+async def test_version_0_has_no_null_and_an_empty_list_means_all(broker: BrokerServer, ask: Ask) -> None:
     topics.create(broker, "a")
     assert set(outcomes(await ask(broker, by_name(), 0))) == {"a"}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_a_topic_created_by_asking_is_ready_in_the_same_answer(broker: Broker, ask: Ask, version: int) -> None:
+async def test_a_topic_created_by_asking_is_ready_in_the_same_answer(
+    broker: BrokerServer, ask: Ask, version: int
+) -> None:
     (topic,) = (await ask(broker, by_name("new"), version)).topics
     assert topic.error_code == NONE
     assert [(p.error_code, p.leader_id) for p in topic.partitions] == [(NONE, 1)]
@@ -100,7 +104,7 @@ async def test_a_topic_created_by_asking_has_num_partitions_partitions(start_bro
     assert len(topic.partitions) == 5
 
 
-async def test_a_client_may_forbid_creation(broker: Broker, ask: Ask) -> None:
+async def test_a_client_may_forbid_creation(broker: BrokerServer, ask: Ask) -> None:
     for version in VERSIONS[4:]:
         assert outcomes(await ask(broker, by_name("no", create=False), version)) == {"no": UnknownTopicOrPartition.code}
     assert broker.controller.topic("no") is None
@@ -112,7 +116,7 @@ async def test_the_broker_may_forbid_creation(start_broker: StartBroker, ask: As
 
 
 @pytest.mark.parametrize("create", [True, False])
-async def test_a_name_that_no_topic_can_have_is_an_invalid_topic(broker: Broker, ask: Ask, create: bool) -> None:
+async def test_a_name_that_no_topic_can_have_is_an_invalid_topic(broker: BrokerServer, ask: Ask, create: bool) -> None:
     answer = await ask(broker, by_name("b!d", "", "..", create=create))
     assert outcomes(answer) == dict.fromkeys(["b!d", "", ".."], InvalidTopic.code)
 
@@ -133,12 +137,12 @@ async def test_one_request_cannot_make_partitions_without_end(start_broker: Star
     assert outcomes(await ask(broker, by_name("a"))) == {"a": UnknownTopicOrPartition.code}
 
 
-async def test_a_name_asked_for_twice_is_answered_once(broker: Broker, ask: Ask) -> None:
+async def test_a_name_asked_for_twice_is_answered_once(broker: BrokerServer, ask: Ask) -> None:
     assert len((await ask(broker, by_name("a", "a"))).topics) == 1
 
 
 @pytest.mark.parametrize("version", [12, 13])
-async def test_topics_are_found_by_id_and_unknown_ids_are_named(broker: Broker, ask: Ask, version: int) -> None:
+async def test_topics_are_found_by_id_and_unknown_ids_are_named(broker: BrokerServer, ask: Ask, version: int) -> None:
     made = topics.create(broker, "a")
     answer = await ask(broker, by_id(made.id, b"x" * 16), version)
     assert [(topic.name, topic.topic_id, topic.error_code) for topic in answer.topics] == [
@@ -147,7 +151,7 @@ async def test_topics_are_found_by_id_and_unknown_ids_are_named(broker: Broker, 
     ]
 
 
-async def test_names_beside_ids_are_not_looked_at(broker: Broker, ask: Ask) -> None:
+async def test_names_beside_ids_are_not_looked_at(broker: BrokerServer, ask: Ask) -> None:
     made = topics.create(broker, "a")
     wanted = [MetadataRequest.Topic(name="other"), MetadataRequest.Topic(name=None, topic_id=made.id)]
     request = MetadataRequest(topics=wanted)
@@ -156,16 +160,16 @@ async def test_names_beside_ids_are_not_looked_at(broker: Broker, ask: Ask) -> N
 
 
 @pytest.mark.parametrize("version", [10, 11])
-async def test_ids_and_null_names_are_invalid_before_version_12(broker: Broker, ask: Ask, version: int) -> None:
+async def test_ids_and_null_names_are_invalid_before_version_12(broker: BrokerServer, ask: Ask, version: int) -> None:
     assert outcomes(await ask(broker, by_name(None), version)) == {"": InvalidRequest.code}
     assert outcomes(await ask(broker, by_id(b"x" * 16), version)) == {"": InvalidRequest.code}
 
 
-async def test_neither_name_nor_id_is_invalid(broker: Broker, ask: Ask) -> None:
+async def test_neither_name_nor_id_is_invalid(broker: BrokerServer, ask: Ask) -> None:
     assert outcomes(await ask(broker, by_name(None))) == {"": InvalidRequest.code}
 
 
-async def test_authorized_operations_are_told_when_asked_for(broker: Broker, ask: Ask) -> None:
+async def test_authorized_operations_are_told_when_asked_for(broker: BrokerServer, ask: Ask) -> None:
     topics.create(broker, "a")
     quiet = await ask(broker, by_name("a"), 9)
     assert quiet.cluster_authorized_operations == quiet.topics[0].topic_authorized_operations == NOT_ASKED_FOR
@@ -174,13 +178,15 @@ async def test_authorized_operations_are_told_when_asked_for(broker: Broker, ask
     assert (told.cluster_authorized_operations, told.topics[0].topic_authorized_operations) == (8096, 3576)
 
 
-async def test_internal_topics_are_called_so(broker: Broker, ask: Ask) -> None:
+async def test_internal_topics_are_called_so(broker: BrokerServer, ask: Ask) -> None:
     topics.create(broker, "__consumer_offsets")
     (topic,) = (await ask(broker, by_name("__consumer_offsets"))).topics
     assert topic.is_internal
 
 
-async def test_an_internal_topic_that_is_asked_for_is_made_as_the_broker_makes_it(broker: Broker, ask: Ask) -> None:
+async def test_an_internal_topic_that_is_asked_for_is_made_as_the_broker_makes_it(
+    broker: BrokerServer, ask: Ask
+) -> None:
     (topic,) = (await ask(broker, by_name("__consumer_offsets"))).topics
     assert (topic.error_code, topic.is_internal, len(topic.partitions)) == (NONE, True, 8)
     assert broker.controller.topics["__consumer_offsets"].configs["cleanup.policy"] == "compact"
@@ -188,7 +194,7 @@ async def test_an_internal_topic_that_is_asked_for_is_made_as_the_broker_makes_i
     assert (topic.error_code, topic.is_internal, len(topic.partitions)) == (NONE, True, 8)
 
 
-async def test_leader_not_available_is_for_a_partition_without_leader(broker: Broker, ask: Ask) -> None:
+async def test_leader_not_available_is_for_a_partition_without_leader(broker: BrokerServer, ask: Ask) -> None:
     made = topics.create(broker, "a")
     leaderless = made._replace(partitions=(made.partitions[0]._replace(leader=-1, replicas=(1, 9)),))
     broker.controller.topics["a"] = leaderless

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.broker.groups.committed_offsets import CommittedOffset
 from kmini.broker.groups.group import Group
@@ -30,13 +30,13 @@ EXAMPLE = OffsetDeleteRequest(
     ],
 )
 
-StartBroker = Callable[..., Awaitable[Broker]]
+StartBroker = Callable[..., Awaitable[BrokerServer]]
 Ask = Callable[..., Awaitable[Any]]
 Topic = OffsetDeleteRequest.Topic
 
 
 @pytest.fixture
-async def broker(start_broker: StartBroker) -> Broker:
+async def broker(start_broker: StartBroker) -> BrokerServer:
     broker = await start_broker()
     topics.create_missing(broker, CONSUMER_OFFSETS)
     topics.create(broker, "orders", partitions=3)
@@ -59,11 +59,11 @@ def codes(answer: Any) -> dict[int, int]:
     }
 
 
-def held(broker: Broker) -> set[int]:
+def held(broker: BrokerServer) -> set[int]:
     return {partition for _, partition in broker.groups.groups["g"].offsets}
 
 
-async def test_offsets_are_forgotten_for_good(broker: Broker, ask: Ask, start_broker: StartBroker) -> None:
+async def test_offsets_are_forgotten_for_good(broker: BrokerServer, ask: Ask, start_broker: StartBroker) -> None:
     answer = await ask(broker, delete(0, 2))
     assert answer.error_code == 0
     assert codes(answer) == {0: 0, 2: 0}
@@ -72,12 +72,12 @@ async def test_offsets_are_forgotten_for_good(broker: Broker, ask: Ask, start_br
     assert held(await start_broker()) == {1}
 
 
-async def test_what_was_never_committed_is_no_error(broker: Broker, ask: Ask) -> None:
+async def test_what_was_never_committed_is_no_error(broker: BrokerServer, ask: Ask) -> None:
     await ask(broker, delete(0))
     assert codes(await ask(broker, delete(0))) == {0: 0}
 
 
-async def test_partitions_that_there_are_not_are_refused_by_themselves(broker: Broker, ask: Ask) -> None:
+async def test_partitions_that_there_are_not_are_refused_by_themselves(broker: BrokerServer, ask: Ask) -> None:
     unknown = UnknownTopicOrPartition.code
     assert codes(await ask(broker, delete(0, 9, -1))) == {0: 0, 9: unknown, -1: unknown}
     assert codes(await ask(broker, delete(0, topic="absent"))) == {0: unknown}
@@ -85,7 +85,7 @@ async def test_partitions_that_there_are_not_are_refused_by_themselves(broker: B
 
 
 @pytest.mark.parametrize(("group_id", "error"), [("", InvalidGroupId), ("absent", GroupIdNotFound)])
-async def test_there_must_be_a_group(broker: Broker, ask: Ask, group_id: str, error: Any) -> None:
+async def test_there_must_be_a_group(broker: BrokerServer, ask: Ask, group_id: str, error: Any) -> None:
     answer = await ask(broker, delete(0, group_id=group_id))
     assert (answer.error_code, answer.topics) == (error.code, [])
 
@@ -101,7 +101,9 @@ def make_stable(group: Group, protocol_type: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(Group, "subscribed_topics", lambda _: subscribed)
 
 
-async def test_topics_that_members_read_are_kept(broker: Broker, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_topics_that_members_read_are_kept(
+    broker: BrokerServer, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
     topics.create(broker, "other")
     group = broker.groups.groups["g"]
     make_stable(group, "consumer", monkeypatch, {"other"})
@@ -111,7 +113,7 @@ async def test_topics_that_members_read_are_kept(broker: Broker, ask: Ask, monke
 
 
 async def test_members_that_are_no_consumers_may_read_anything(
-    broker: Broker, ask: Ask, monkeypatch: pytest.MonkeyPatch
+    broker: BrokerServer, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     group = broker.groups.groups["g"]
     make_stable(group, "connect", monkeypatch, None)

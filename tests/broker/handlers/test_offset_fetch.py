@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.broker.groups.committed_offsets import CommittedOffset
 from kmini.broker.handlers import offset_fetch
@@ -31,7 +31,7 @@ def example(resource: ResourceType, topic_id: bytes) -> OffsetFetchRequest:
     )
 
 
-StartBroker = Callable[..., Awaitable[Broker]]
+StartBroker = Callable[..., Awaitable[BrokerServer]]
 Ask = Callable[..., Awaitable[Any]]
 Group = OffsetFetchRequest.Group
 
@@ -40,7 +40,7 @@ NOTHING = (-1, -1, "", 0)
 
 
 @pytest.fixture
-async def broker(start_broker: StartBroker) -> Broker:
+async def broker(start_broker: StartBroker) -> BrokerServer:
     broker = await start_broker()
     topics.create_missing(broker, CONSUMER_OFFSETS)
     topics.create(broker, "orders", partitions=3)
@@ -49,7 +49,7 @@ async def broker(start_broker: StartBroker) -> Broker:
 
 
 async def commit(
-    broker: Broker, group_id: str, *partitions: int, topic: str = "orders", topic_id: bytes = bytes(16)
+    broker: BrokerServer, group_id: str, *partitions: int, topic: str = "orders", topic_id: bytes = bytes(16)
 ) -> None:
     group = broker.groups.group_for_commit(group_id, "", None, -1, 9)
     changes = broker.groups.store.changes(group_id)
@@ -59,7 +59,9 @@ async def commit(
     await broker.groups.commit(group, changes)
 
 
-def fetch(version: int, broker: Broker, *partitions: int, group_id: str = "g", **fields: Any) -> OffsetFetchRequest:
+def fetch(
+    version: int, broker: BrokerServer, *partitions: int, group_id: str = "g", **fields: Any
+) -> OffsetFetchRequest:
     """Partitions of orders; without any, all there are of every topic."""
     if version >= 8:
         topic_id = broker.controller.topics["orders"].id
@@ -84,31 +86,31 @@ def answers(answer: Any) -> dict[int, tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_what_was_committed_comes_back(broker: Broker, ask: Ask, version: int) -> None:
+async def test_what_was_committed_comes_back(broker: BrokerServer, ask: Ask, version: int) -> None:
     answer = await ask(broker, fetch(version, broker, 1, 2), version)
     assert answers(answer) == {1: (41, 7 if version >= 5 else -1, "note", 0), 2: NOTHING}
 
 
 @pytest.mark.parametrize("version", range(2, 11))
-async def test_null_asks_for_everything(broker: Broker, ask: Ask, version: int) -> None:
+async def test_null_asks_for_everything(broker: BrokerServer, ask: Ask, version: int) -> None:
     await commit(broker, "g", 2)
     assert set(answers(await ask(broker, fetch(version, broker), version))) == {1, 2}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_a_group_that_is_not_known_has_committed_nothing(broker: Broker, ask: Ask, version: int) -> None:
+async def test_a_group_that_is_not_known_has_committed_nothing(broker: BrokerServer, ask: Ask, version: int) -> None:
     answer = await ask(broker, fetch(version, broker, 1, group_id="absent"), version)
     assert answers(answer) == {1: NOTHING}
     assert "absent" not in broker.groups.groups
 
 
-async def test_partitions_and_topics_that_there_are_not_have_no_offset_either(broker: Broker, ask: Ask) -> None:
+async def test_partitions_and_topics_that_there_are_not_have_no_offset_either(broker: BrokerServer, ask: Ask) -> None:
     assert answers(await ask(broker, fetch(9, broker, 99, -1), 9)) == {99: NOTHING, -1: NOTHING}
     asked = [OffsetFetchRequest.Topic(name="absent", partition_indexes=[0])]
     assert answers(await ask(broker, OffsetFetchRequest(group_id="g", topics=asked), 5)) == {0: NOTHING}
 
 
-async def test_many_groups_are_answered_one_by_one(broker: Broker, ask: Ask) -> None:
+async def test_many_groups_are_answered_one_by_one(broker: BrokerServer, ask: Ask) -> None:
     await commit(broker, "h", 2)
     wanted = [Group.Topic(name="orders", partition_indexes=[1, 2])]
     names = ["g", "h", "absent", "g"]
@@ -121,7 +123,7 @@ async def test_many_groups_are_answered_one_by_one(broker: Broker, ask: Ask) -> 
 
 
 async def test_a_group_named_many_times_is_answered_once(
-    broker: Broker, ask: Ask, monkeypatch: pytest.MonkeyPatch
+    broker: BrokerServer, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(offset_fetch, "MOST_UNNAMED", 10)
     await commit(broker, "g", 0, 1, 2)
@@ -131,20 +133,20 @@ async def test_a_group_named_many_times_is_answered_once(
     assert [len(group.topics) for group in answer.groups] == [1, 1, 1, 0, 0]
 
 
-async def test_a_topic_id_that_there_is_not_is_the_error_of_its_partitions(broker: Broker, ask: Ask) -> None:
+async def test_a_topic_id_that_there_is_not_is_the_error_of_its_partitions(broker: BrokerServer, ask: Ask) -> None:
     wanted = [Group.Topic(topic_id=bytes(range(16)), partition_indexes=[0, 1])]
     answer = await ask(broker, OffsetFetchRequest(groups=[Group(group_id="g", topics=wanted)]), 10)
     assert answers(answer) == {0: (-1, -1, "", UnknownTopicId.code), 1: (-1, -1, "", UnknownTopicId.code)}
     assert answer.groups[0].error_code == 0
 
 
-async def test_an_offset_of_another_topic_of_that_name_is_none(broker: Broker, ask: Ask) -> None:
+async def test_an_offset_of_another_topic_of_that_name_is_none(broker: BrokerServer, ask: Ask) -> None:
     await commit(broker, "g", 0, topic_id=bytes(range(16)))
     assert answers(await ask(broker, fetch(10, broker, 0, 1), 10)) == {0: NOTHING, 1: (41, 7, "note", 0)}
     assert answers(await ask(broker, fetch(9, broker, 0), 9)) == {0: (40, 7, "note", 0)}
 
 
-async def test_everything_by_id_leaves_out_topics_that_are_gone(broker: Broker, ask: Ask) -> None:
+async def test_everything_by_id_leaves_out_topics_that_are_gone(broker: BrokerServer, ask: Ask) -> None:
     await commit(broker, "g", 0, topic="gone")
     answer = await ask(broker, fetch(10, broker), 10)
     assert [topic.topic_id for topic in answer.groups[0].topics] == [broker.controller.topics["orders"].id]
@@ -154,7 +156,7 @@ async def test_everything_by_id_leaves_out_topics_that_are_gone(broker: Broker, 
 
 @pytest.mark.parametrize("version", [7, 8, 9, 10])
 async def test_an_offset_that_a_transaction_may_replace_is_unstable_for_every_client(
-    broker: Broker, ask: Ask, version: int
+    broker: BrokerServer, ask: Ask, version: int
 ) -> None:
     await commit(broker, "g", 2)
     offsets = broker.groups.groups["g"].offsets

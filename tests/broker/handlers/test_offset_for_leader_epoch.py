@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.protocol.errors import NONE, FencedLeaderEpoch, UnknownLeaderEpoch, UnknownTopicOrPartition
 from kmini.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
@@ -36,7 +36,7 @@ def of(response):
 
 
 @pytest.fixture
-async def led(broker: Broker) -> Broker:
+async def led(broker: BrokerServer) -> BrokerServer:
     """Three records in epoch 2, two in epoch 5, and nothing yet in epoch 7."""
     topics.create(broker, "t")
     partition = broker.leader_of(TopicPartition("t", 0))
@@ -53,13 +53,17 @@ async def led(broker: Broker) -> Broker:
     ("asked", "answer"),
     [(-1, UNKNOWN), (2, (2, 3)), (3, (2, 3)), (4, (2, 3)), (5, (5, 5)), (6, (5, 5)), (7, (7, 5)), (8, UNKNOWN)],
 )
-async def test_an_epoch_ends_where_the_next_one_begins(led: Broker, ask, asked: int, answer: tuple[int, int]) -> None:
+async def test_an_epoch_ends_where_the_next_one_begins(
+    led: BrokerServer, ask, asked: int, answer: tuple[int, int]
+) -> None:
     found = of(await ask(led, request(asked)))
     assert (found.error_code, found.leader_epoch, found.end_offset) == (NONE, *answer)
 
 
 @pytest.mark.parametrize("version", range(5))
-async def test_every_version_tells_the_end_and_from_version_1_on_the_epoch(led: Broker, ask, version: int) -> None:
+async def test_every_version_tells_the_end_and_from_version_1_on_the_epoch(
+    led: BrokerServer, ask, version: int
+) -> None:
     found = of(await ask(led, request(3), version))
     assert (found.error_code, found.leader_epoch, found.end_offset) == (NONE, 2 if version else -1, 3)
 
@@ -68,12 +72,14 @@ async def test_every_version_tells_the_end_and_from_version_1_on_the_epoch(led: 
     ("current", "code"),
     [(-1, NONE), (7, NONE), (6, FencedLeaderEpoch.code), (-2, FencedLeaderEpoch.code), (8, UnknownLeaderEpoch.code)],
 )
-async def test_a_client_with_another_idea_of_the_leader_is_refused(led: Broker, ask, current: int, code: int) -> None:
+async def test_a_client_with_another_idea_of_the_leader_is_refused(
+    led: BrokerServer, ask, current: int, code: int
+) -> None:
     found = of(await ask(led, request(5, current=current)))
     assert (found.error_code, found.end_offset) == (code, -1 if code else 5)
 
 
 @pytest.mark.parametrize(("topic", "partition"), [("t", 1), ("t", -1), ("absent", 0), ("no name", 0)])
-async def test_an_unknown_partition_has_no_epochs(led: Broker, ask, topic: str, partition: int) -> None:
+async def test_an_unknown_partition_has_no_epochs(led: BrokerServer, ask, topic: str, partition: int) -> None:
     found = of(await ask(led, request(5, topic=topic, partition=partition)))
     assert (found.error_code, found.leader_epoch, found.end_offset) == (UnknownTopicOrPartition.code, *UNKNOWN)

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from kmini.broker.api.request_context import CloseConnection, Context
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.broker.handlers.produce import SERVED_FIRST
 from kmini.broker.handlers.produce import produce as handler
@@ -77,19 +77,19 @@ def of(response):
 
 
 @pytest.fixture
-async def topic(broker: Broker) -> str:
+async def topic(broker: BrokerServer) -> str:
     topics.create(broker, "t")
     return "t"
 
 
-def log_end(broker: Broker) -> int:
+def log_end(broker: BrokerServer) -> int:
     return broker.leader_of(TopicPartition("t", 0)).log.log_end_offset
 
 
 @pytest.mark.parametrize("version", range(3, 14))
 @pytest.mark.parametrize("acks", [1, -1])
 async def test_every_version_appends_and_tells_the_first_offset(
-    broker: Broker, topic: str, ask, version: int, acks: int
+    broker: BrokerServer, topic: str, ask, version: int, acks: int
 ) -> None:
     for first_offset in (0, 2):
         asked = request(batch(b"a", b"b"), acks=acks)
@@ -99,7 +99,7 @@ async def test_every_version_appends_and_tells_the_first_offset(
     assert log_end(broker) == 4
 
 
-async def test_each_partition_has_its_own_outcome(broker: Broker, ask) -> None:
+async def test_each_partition_has_its_own_outcome(broker: BrokerServer, ask) -> None:
     topics.create(broker, "t", partitions=2)
     asked = request()
     asked.topic_data[0].partition_data += [
@@ -112,13 +112,13 @@ async def test_each_partition_has_its_own_outcome(broker: Broker, ask) -> None:
     assert codes == [[NONE, InvalidRecord.code, UnknownTopicOrPartition.code], [UnknownTopicOrPartition.code]]
 
 
-async def test_an_unknown_topic_id_is_an_error_of_its_partitions(broker: Broker, topic: str, ask) -> None:
+async def test_an_unknown_topic_id_is_an_error_of_its_partitions(broker: BrokerServer, topic: str, ask) -> None:
     asked = request()
     asked.topic_data[0].topic_id = b"\1" * 16
     assert of(await ask(broker, asked, 13)).error_code == UnknownTopicId.code
 
 
-async def test_acks_other_than_0_1_and_all_are_refused(broker: Broker, topic: str, ask) -> None:
+async def test_acks_other_than_0_1_and_all_are_refused(broker: BrokerServer, topic: str, ask) -> None:
     assert of(await ask(broker, request(acks=2), 9)).error_code == InvalidRequiredAcks.code
     assert log_end(broker) == 0
 
@@ -146,14 +146,14 @@ def corrupt(records: bytes) -> bytes:
     ],
 )
 async def test_bad_batches_get_their_code_and_leave_the_log_as_it_was(
-    broker: Broker, topic: str, ask, records: bytes, error
+    broker: BrokerServer, topic: str, ask, records: bytes, error
 ) -> None:
     answer = of(await ask(broker, request(records), 9))
     assert (answer.error_code, answer.base_offset) == (error.code, -1)
     assert log_end(broker) == 0
 
 
-async def test_the_records_at_fault_are_named(broker: Broker, ask) -> None:
+async def test_the_records_at_fault_are_named(broker: BrokerServer, ask) -> None:
     topics.create(broker, "t", configs={"cleanup.policy": "compact"})
     records = bytes(build_batch([Record(0, 1_000, key, b"v") for key in (b"k", None, b"k", None)]))
     answer = of(await ask(broker, request(records), 8))
@@ -162,24 +162,26 @@ async def test_the_records_at_fault_are_named(broker: Broker, ask) -> None:
     assert "key" in answer.error_message
 
 
-async def test_a_batch_larger_than_the_topic_allows_is_too_large(broker: Broker, ask) -> None:
+async def test_a_batch_larger_than_the_topic_allows_is_too_large(broker: BrokerServer, ask) -> None:
     topics.create(broker, "t", configs={"max.message.bytes": "200"})
     assert of(await ask(broker, request(batch(b"x" * 300)), 9)).error_code == MessageTooLarge.code
     assert of(await ask(broker, request(batch(b"x" * 50)), 9)).error_code == NONE
 
 
-async def test_zstd_needs_version_7(broker: Broker, topic: str, ask) -> None:
+async def test_zstd_needs_version_7(broker: BrokerServer, topic: str, ask) -> None:
     records = batch(codec=Codec.ZSTD)
     assert of(await ask(broker, request(records), 6)).error_code == UnsupportedCompressionType.code
     assert of(await ask(broker, request(records), 7)).error_code == NONE
 
 
-async def test_internal_topics_are_the_brokers_own(broker: Broker, ask) -> None:
+async def test_internal_topics_are_the_brokers_own(broker: BrokerServer, ask) -> None:
     topics.create(broker, "__consumer_offsets")
     assert of(await ask(broker, request(topic="__consumer_offsets"), 9)).error_code == InvalidTopic.code
 
 
-async def test_a_batch_that_its_producer_repeats_is_answered_as_the_first_time(broker: Broker, topic: str, ask) -> None:
+async def test_a_batch_that_its_producer_repeats_is_answered_as_the_first_time(
+    broker: BrokerServer, topic: str, ask
+) -> None:
     first = batch(b"a", producer_id=7, producer_epoch=0, base_sequence=0)
     second = batch(b"b", producer_id=7, producer_epoch=0, base_sequence=1)
     for records, offset in ((first, 0), (second, 1), (first, 0), (second, 1)):
@@ -188,7 +190,7 @@ async def test_a_batch_that_its_producer_repeats_is_answered_as_the_first_time(b
     assert log_end(broker) == 2
 
 
-async def test_a_gap_in_the_sequence_and_an_old_epoch_are_refused(broker: Broker, topic: str, ask) -> None:
+async def test_a_gap_in_the_sequence_and_an_old_epoch_are_refused(broker: BrokerServer, topic: str, ask) -> None:
     for options, code in (
         ({"producer_epoch": 1, "base_sequence": 0}, NONE),
         ({"producer_epoch": 1, "base_sequence": 2}, OutOfOrderSequenceNumber.code),
@@ -198,7 +200,7 @@ async def test_a_gap_in_the_sequence_and_an_old_epoch_are_refused(broker: Broker
     assert log_end(broker) == 1
 
 
-async def test_a_compressed_batch_is_validated_off_the_loop_and_appended(broker: Broker, topic: str, ask) -> None:
+async def test_a_compressed_batch_is_validated_off_the_loop_and_appended(broker: BrokerServer, topic: str, ask) -> None:
     values = [b"%d" % n for n in range(5_000)]
     for codec in (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD):
         assert of(await ask(broker, request(batch(*values, codec=codec)), 9)).error_code == NONE
@@ -206,7 +208,7 @@ async def test_a_compressed_batch_is_validated_off_the_loop_and_appended(broker:
 
 
 async def test_a_topic_that_vanishes_while_its_records_are_validated_takes_none(
-    broker: Broker, topic: str, ask
+    broker: BrokerServer, topic: str, ask
 ) -> None:
     records = batch(*[b"%d" % n for n in range(5_000)], codec=Codec.GZIP)
     task = asyncio.create_task(ask(broker, request(records), 9))
@@ -216,7 +218,7 @@ async def test_a_topic_that_vanishes_while_its_records_are_validated_takes_none(
 
 
 async def test_acks_all_waits_for_the_high_watermark_and_a_time_out_keeps_the_records(
-    broker: Broker, topic: str, ask, monkeypatch: pytest.MonkeyPatch
+    broker: BrokerServer, topic: str, ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = broker.leader_of(TopicPartition("t", 0)).log
     monkeypatch.setattr(type(log), "update_high_watermark", lambda self, offset: False)
@@ -225,7 +227,7 @@ async def test_acks_all_waits_for_the_high_watermark_and_a_time_out_keeps_the_re
     assert of(await ask(broker, request(acks=1), 9)).error_code == NONE
 
 
-async def test_too_few_replicas_in_sync_refuse_acks_all_and_write_nothing(broker: Broker, ask) -> None:
+async def test_too_few_replicas_in_sync_refuse_acks_all_and_write_nothing(broker: BrokerServer, ask) -> None:
     topics.create(broker, "t", configs={"min.insync.replicas": "2"})
     assert of(await ask(broker, request(), 9)).error_code == NONE  # never more than there are replicas
     partition = broker.leader_of(TopicPartition("t", 0))
@@ -235,14 +237,14 @@ async def test_too_few_replicas_in_sync_refuse_acks_all_and_write_nothing(broker
     assert log_end(broker) == 2
 
 
-def with_follower(broker: Broker, number: int) -> Partition:
+def with_follower(broker: BrokerServer, number: int) -> Partition:
     """The partition, with a broker 2 in sync that has not fetched yet."""
     partition = broker.leader_of(TopicPartition("t", number))
     partition.update(partition.state._replace(replicas=(1, 2), isr=(1, 2)))
     return partition
 
 
-async def test_replicas_that_fall_out_of_sync_while_an_append_waits_are_told(broker: Broker, ask) -> None:
+async def test_replicas_that_fall_out_of_sync_while_an_append_waits_are_told(broker: BrokerServer, ask) -> None:
     topics.create(broker, "t", partitions=2, configs={"min.insync.replicas": "2"})
     partition = with_follower(broker, 0)
     asked = request()
@@ -260,7 +262,7 @@ async def test_replicas_that_fall_out_of_sync_while_an_append_waits_are_told(bro
 
 
 async def test_an_append_that_all_in_sync_replicas_have_succeeds_even_if_one_leaves_later(
-    broker: Broker, ask, in_purgatory
+    broker: BrokerServer, ask, in_purgatory
 ) -> None:
     topics.create(broker, "t", partitions=2, configs={"min.insync.replicas": "2"})
     partitions = [with_follower(broker, number) for number in range(2)]
@@ -274,7 +276,7 @@ async def test_an_append_that_all_in_sync_replicas_have_succeeds_even_if_one_lea
     assert [one.error_code for one in (await task).responses[0].partition_responses] == [NONE, NONE]
 
 
-async def test_acks_0_is_not_answered_and_an_error_closes_the_connection(broker: Broker, topic: str) -> None:
+async def test_acks_0_is_not_answered_and_an_error_closes_the_connection(broker: BrokerServer, topic: str) -> None:
     context = Context(broker.services, None, 9, "test")  # type: ignore[arg-type]
     assert await handler(request(bytearray(batch()), acks=0), context) is None
     assert log_end(broker) == 1
@@ -282,14 +284,14 @@ async def test_acks_0_is_not_answered_and_an_error_closes_the_connection(broker:
         await handler(request(topic="nope", acks=0), context)
 
 
-async def test_flush_messages_1_has_every_batch_on_the_disk_before_it_answers(broker: Broker, ask) -> None:
+async def test_flush_messages_1_has_every_batch_on_the_disk_before_it_answers(broker: BrokerServer, ask) -> None:
     topics.create(broker, "t", configs={"flush.messages": "1"})
     for count in (1, 2, 3):
         assert of(await ask(broker, request(), 9)).error_code == NONE
         assert broker.leader_of(TopicPartition("t", 0)).log.recovery_point == count
 
 
-async def _readers_that_wait(broker: Broker, ask, in_purgatory, count: int) -> list[asyncio.Task]:
+async def _readers_that_wait(broker: BrokerServer, ask, in_purgatory, count: int) -> list[asyncio.Task]:
     asked = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
     fetch = FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=[FetchRequest.Topic(topic="t", partitions=[asked])])
     readers = [asyncio.create_task(ask(broker, fetch, 12)) for _ in range(count)]
@@ -297,7 +299,7 @@ async def _readers_that_wait(broker: Broker, ask, in_purgatory, count: int) -> l
     return readers
 
 
-async def _order_of_answers(broker: Broker, ask, in_purgatory, readers: int) -> list[str]:
+async def _order_of_answers(broker: BrokerServer, ask, in_purgatory, readers: int) -> list[str]:
     topics.create(broker, "t", partitions=1)
     answered: list[str] = []
     asked = await _readers_that_wait(broker, ask, in_purgatory, readers)
@@ -309,11 +311,11 @@ async def _order_of_answers(broker: Broker, ask, in_purgatory, readers: int) -> 
 
 
 async def test_a_reader_that_waits_has_the_records_before_their_producer_is_answered(
-    broker: Broker, ask, in_purgatory
+    broker: BrokerServer, ask, in_purgatory
 ) -> None:
     assert await _order_of_answers(broker, ask, in_purgatory, readers=1) == ["reader", "producer"]
 
 
-async def test_a_producer_does_not_stand_behind_a_crowd_of_readers(broker: Broker, ask, in_purgatory) -> None:
+async def test_a_producer_does_not_stand_behind_a_crowd_of_readers(broker: BrokerServer, ask, in_purgatory) -> None:
     crowd = SERVED_FIRST + 1
     assert await _order_of_answers(broker, ask, in_purgatory, readers=crowd) == ["producer", *["reader"] * crowd]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.protocol.errors import error_name
 from kmini.protocol.messages.sync_group import SyncGroupRequest
@@ -18,19 +18,19 @@ EXAMPLE = SyncGroupRequest(
     group_id="readers", generation_id=1, member_id="x", protocol_type="consumer", protocol_name="range"
 )
 
-StartBroker = Callable[..., Awaitable[Broker]]
+StartBroker = Callable[..., Awaitable[BrokerServer]]
 Ask = Callable[..., Awaitable[Any]]
 
 
 @pytest.fixture
-async def broker(start_broker: StartBroker) -> Broker:
+async def broker(start_broker: StartBroker) -> BrokerServer:
     broker = await start_broker()
     topics.create_missing(broker, CONSUMER_OFFSETS)
     return broker
 
 
 @pytest.mark.parametrize("version", range(6))
-async def test_a_member_gets_its_share_in_every_version(broker: Broker, ask: Ask, version: int) -> None:
+async def test_a_member_gets_its_share_in_every_version(broker: BrokerServer, ask: Ask, version: int) -> None:
     member = (await joined(ask, broker, 9)).member_id
     answer = await ask(broker, sync(member), version)
     assert (answer.error_code, answer.assignment) == (0, b"share")

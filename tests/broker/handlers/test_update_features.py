@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.protocol.errors import NONE, InvalidUpdateVersion
 from kmini.protocol.messages.update_features import (
     SAFE_DOWNGRADE,
@@ -30,7 +30,9 @@ def request(*updates: Update) -> UpdateFeaturesRequest:
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("updates", [[], [SAME], [SAME, SAME], [("metadata.version", 30, SAFE_DOWNGRADE)]])
-async def test_what_is_in_force_may_be_asked_for(broker: Broker, ask, version: int, updates: list[Update]) -> None:
+async def test_what_is_in_force_may_be_asked_for(
+    broker: BrokerServer, ask, version: int, updates: list[Update]
+) -> None:
     answer = await ask(broker, request(*updates), version)
     assert answer.error_code == NONE
     told = [(result.feature, result.error_code) for result in answer.results]
@@ -57,13 +59,13 @@ async def test_what_is_in_force_may_be_asked_for(broker: Broker, ask, version: i
     ],
 )
 @pytest.mark.parametrize("version", [1, 2])
-async def test_one_update_that_would_change_something_fails_all(broker: Broker, ask, version: int, wrong) -> None:
+async def test_one_update_that_would_change_something_fails_all(broker: BrokerServer, ask, version: int, wrong) -> None:
     answer = await ask(broker, request(SAME, wrong), version)
     assert (answer.error_code, answer.results) == (InvalidUpdateVersion.code, [])
     assert wrong[0] in answer.error_message
 
 
-def levels(broker: Broker) -> dict[str, int]:
+def levels(broker: BrokerServer) -> dict[str, int]:
     return {feature.name: feature.level for feature in broker.features}
 
 
@@ -80,7 +82,7 @@ async def test_a_level_that_is_lowered_stays_so_until_it_is_raised(start_broker,
     assert (levels(broker)["transaction.version"], broker.controller.features_epoch) == (1, 2)
 
 
-async def test_version_0_says_in_its_own_way_that_a_level_may_be_lowered(broker: Broker, ask) -> None:
+async def test_version_0_says_in_its_own_way_that_a_level_may_be_lowered(broker: BrokerServer, ask) -> None:
     Feature = UpdateFeaturesRequest.FeatureUpdate
     for allowed, code in ((False, InvalidUpdateVersion.code), (True, NONE)):
         update = Feature(feature="transaction.version", max_version_level=0, allow_downgrade=allowed)
@@ -88,7 +90,7 @@ async def test_version_0_says_in_its_own_way_that_a_level_may_be_lowered(broker:
         assert answer.error_code == code
 
 
-async def test_only_to_see_changes_nothing_and_neither_does_what_is_in_force(broker: Broker, ask) -> None:
+async def test_only_to_see_changes_nothing_and_neither_does_what_is_in_force(broker: BrokerServer, ask) -> None:
     only_to_see = request(("transaction.version", 0, UNSAFE_DOWNGRADE))
     only_to_see.validate_only = True
     assert (await ask(broker, only_to_see)).error_code == NONE

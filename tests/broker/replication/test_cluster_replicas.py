@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.broker.local_cluster import LocalCluster
 from kmini.client import Client
@@ -37,11 +37,11 @@ def client(cluster: LocalCluster) -> Client:
     return Client(",".join(broker.address for broker in cluster.brokers.values()))
 
 
-def leader(cluster: LocalCluster) -> Broker:
+def leader(cluster: LocalCluster) -> BrokerServer:
     return cluster.brokers[cluster.state(T0).leader]
 
 
-async def fetch_code(broker: Broker, offset: int) -> int:
+async def fetch_code(broker: BrokerServer, offset: int) -> int:
     """The error code that a consumer gets at one broker, with a version in which followers may be read."""
     asked = FetchRequest.Topic.Partition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
     request = FetchRequest(

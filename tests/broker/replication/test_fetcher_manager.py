@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller.topology import NO_LEADER
 from kmini.broker.replication.fetcher_manager import FetcherManager
 from kmini.protocol.errors import FencedLeaderEpoch
@@ -16,19 +16,19 @@ from support.broker.lone_broker import OTHER, T0, append, shared_partition, star
 
 
 @pytest.fixture
-async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
+async def broker(tmp_path: Path) -> AsyncIterator[BrokerServer]:
     broker = await start_alone(str(tmp_path))
     yield broker
     await broker.stop()
 
 
 @pytest.fixture
-async def manager(broker: Broker) -> FetcherManager:
+async def manager(broker: BrokerServer) -> FetcherManager:
     return broker.replica_manager.fetcher_manager
 
 
 @pytest.fixture
-async def log(broker: Broker) -> PartitionLog:
+async def log(broker: BrokerServer) -> PartitionLog:
     """A log with a record, so that there is something to delete."""
     partition = shared_partition(broker)
     append(broker, partition)

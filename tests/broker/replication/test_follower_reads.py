@@ -12,7 +12,7 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Confluent
 
 from kmini import Cluster as Embedded
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.broker.local_cluster import LocalCluster
 from kmini.broker.replication.replica_selection import LEADER
@@ -79,7 +79,7 @@ def fetch(offset: int, *, rack: str = "", max_wait_ms: int = 0, epoch: int = -1,
     )
 
 
-async def send(broker: Broker, request: Any, version: int | None = None) -> Any:
+async def send(broker: BrokerServer, request: Any, version: int | None = None) -> Any:
     """What a broker answers for the one partition that is asked for."""
     connection = await Connection.open(address_of(broker))
     try:
@@ -90,7 +90,7 @@ async def send(broker: Broker, request: Any, version: int | None = None) -> Any:
     return topics[0].partitions[0]
 
 
-def address_of(broker: Broker) -> Address:
+def address_of(broker: BrokerServer) -> Address:
     (address,) = parse_addresses(broker.address)
     return address
 

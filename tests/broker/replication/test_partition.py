@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.controller import elections, topics
 from kmini.broker.local_cluster import LocalCluster
@@ -36,13 +36,13 @@ LAG_MS = 10_000
 
 
 @pytest.fixture
-async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
+async def broker(tmp_path: Path) -> AsyncIterator[BrokerServer]:
     broker = await start_alone(str(tmp_path), replica_lag_time_max_ms=LAG_MS)
     yield broker
     await broker.stop()
 
 
-async def advance(broker: Broker, duration_ms: int) -> None:
+async def advance(broker: BrokerServer, duration_ms: int) -> None:
     assert isinstance(broker.clock, MovableClock)
     await broker.clock.advance(duration_ms, liveness=True)
 
@@ -50,7 +50,7 @@ async def advance(broker: Broker, duration_ms: int) -> None:
 # --- high watermark
 
 
-async def test_the_high_watermark_is_the_smallest_end_of_the_replicas_in_sync(broker: Broker) -> None:
+async def test_the_high_watermark_is_the_smallest_end_of_the_replicas_in_sync(broker: BrokerServer) -> None:
     partition = shared_partition(broker)
     append(broker, partition, 3)
     assert (partition.log.high_watermark, partition.log.log_end_offset) == (0, 3)
@@ -60,7 +60,7 @@ async def test_the_high_watermark_is_the_smallest_end_of_the_replicas_in_sync(br
     assert partition.log.high_watermark == 3
 
 
-async def test_callbacks_run_in_order_once_the_high_watermark_is_beyond_their_offset(broker: Broker) -> None:
+async def test_callbacks_run_in_order_once_the_high_watermark_is_beyond_their_offset(broker: BrokerServer) -> None:
     partition = shared_partition(broker)
     append(broker, partition, 2)
     called: list[int] = []
@@ -75,7 +75,7 @@ async def test_callbacks_run_in_order_once_the_high_watermark_is_beyond_their_of
     assert called == [0, 1, -1]
 
 
-async def test_a_broker_that_left_no_longer_holds_the_high_watermark_back(broker: Broker) -> None:
+async def test_a_broker_that_left_no_longer_holds_the_high_watermark_back(broker: BrokerServer) -> None:
     partition = shared_partition(broker)
     append(broker, partition, 1)
     assert partition.log.high_watermark == 0
@@ -101,7 +101,7 @@ async def test_the_high_watermark_stands_still_while_too_few_replicas_are_in_syn
 # --- ISR
 
 
-async def test_a_follower_that_lags_leaves_the_isr_and_returns_when_it_has_caught_up(broker: Broker) -> None:
+async def test_a_follower_that_lags_leaves_the_isr_and_returns_when_it_has_caught_up(broker: BrokerServer) -> None:
     partition = shared_partition(broker)
     append(broker, partition, 2)
     partition.shrink_isr()
@@ -115,7 +115,7 @@ async def test_a_follower_that_lags_leaves_the_isr_and_returns_when_it_has_caugh
     assert partition.state.isr == (1, OTHER)
 
 
-async def test_a_follower_that_still_has_deleted_records_does_not_join_the_isr(broker: Broker) -> None:
+async def test_a_follower_that_still_has_deleted_records_does_not_join_the_isr(broker: BrokerServer) -> None:
     """As the leader it would show them again (KIP-107)."""
     partition = shared_partition(broker)
     append(broker, partition, 2)
@@ -150,14 +150,14 @@ async def test_a_follower_is_in_sync_only_with_all_that_the_leader_was_elected_w
     assert behind in cluster.state(T0).isr
 
 
-def leader(cluster: LocalCluster) -> Broker:
+def leader(cluster: LocalCluster) -> BrokerServer:
     return cluster.brokers[cluster.state(T0).leader]
 
 
 # --- deletions
 
 
-async def test_the_low_watermark_is_the_smallest_log_start_of_the_live_replicas(broker: Broker) -> None:
+async def test_the_low_watermark_is_the_smallest_log_start_of_the_live_replicas(broker: BrokerServer) -> None:
     partition = shared_partition(broker)
     append(broker, partition, 3)
     partition.follower_fetched(OTHER, 3, 0)
@@ -171,14 +171,14 @@ async def test_the_low_watermark_is_the_smallest_log_start_of_the_live_replicas(
 
 
 @pytest.mark.parametrize("offset", [-2, 1])
-async def test_records_are_deleted_up_to_the_high_watermark_only(broker: Broker, offset: int) -> None:
+async def test_records_are_deleted_up_to_the_high_watermark_only(broker: BrokerServer, offset: int) -> None:
     partition = shared_partition(broker)
     append(broker, partition, 1)
     with pytest.raises(OffsetOutOfRange):
         partition.delete_records(offset, without_checkpoint)
 
 
-async def test_records_of_a_topic_that_is_compacted_only_are_not_deleted_by_offset(broker: Broker) -> None:
+async def test_records_of_a_topic_that_is_compacted_only_are_not_deleted_by_offset(broker: BrokerServer) -> None:
     partition = shared_partition(broker, cleanup_policy="compact")
     with pytest.raises(PolicyViolation):
         partition.delete_records(0, without_checkpoint)
@@ -204,7 +204,7 @@ async def test_a_leader_that_is_cut_off_does_not_delete_as_if_it_were_the_last_r
 # --- refusals
 
 
-async def test_a_request_with_another_leader_epoch_is_refused(broker: Broker) -> None:
+async def test_a_request_with_another_leader_epoch_is_refused(broker: BrokerServer) -> None:
     partition = shared_partition(broker)
     state = partition.state
     broker.controller.change_partitions(
@@ -219,7 +219,9 @@ async def test_a_request_with_another_leader_epoch_is_refused(broker: Broker) ->
         current.check_leader_epoch(state.leader_epoch + 2)
 
 
-async def test_acks_all_is_refused_while_fewer_replicas_are_in_sync_than_the_topic_demands(broker: Broker) -> None:
+async def test_acks_all_is_refused_while_fewer_replicas_are_in_sync_than_the_topic_demands(
+    broker: BrokerServer,
+) -> None:
     partition = shared_partition(broker, min_insync_replicas="2")
     partition.check_min_isr()
     elections.leave(broker.controller, OTHER)
@@ -228,7 +230,7 @@ async def test_acks_all_is_refused_while_fewer_replicas_are_in_sync_than_the_top
         partition.check_min_isr()
 
 
-async def test_nothing_is_appended_for_a_leader_that_is_none_any_more(broker: Broker) -> None:
+async def test_nothing_is_appended_for_a_leader_that_is_none_any_more(broker: BrokerServer) -> None:
     """A request may have looked its partition up before it waited for something else."""
     partition = shared_partition(broker)
     state = partition.state

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kmini.broker.appending import until_replicated
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.controller.topology import Topic
 from kmini.broker.replication.partition import Partition
@@ -24,7 +24,7 @@ from support.broker.lone_broker import OTHER, T0, append, shared_partition, star
 
 
 @pytest.fixture
-async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
+async def broker(tmp_path: Path) -> AsyncIterator[BrokerServer]:
     broker = await start_alone(str(tmp_path))
     yield broker
     await broker.stop()
@@ -43,14 +43,14 @@ class Listener:
         self.events.append(("resigned", topic_partition))
 
 
-def elect(broker: Broker, leader: int) -> None:
+def elect(broker: BrokerServer, leader: int) -> None:
     topic = broker.controller.topics["t"]
     state = topic.partitions[0]
     changed = state._replace(leader=leader, leader_epoch=state.leader_epoch + 1)
     broker.controller.change_partitions({(topic.id, 0): changed})
 
 
-async def test_leadership_moves_with_the_controller_and_the_listeners_learn_of_it(broker: Broker) -> None:
+async def test_leadership_moves_with_the_controller_and_the_listeners_learn_of_it(broker: BrokerServer) -> None:
     manager, listener = broker.replica_manager, Listener()
     manager.add_listener(listener)
     led = shared_partition(broker)
@@ -65,7 +65,7 @@ async def test_leadership_moves_with_the_controller_and_the_listeners_learn_of_i
     assert listener.events == [("leads", T0), ("resigned", T0), ("leads", T0)]
 
 
-async def test_a_change_of_the_isr_keeps_the_leader_and_its_epoch(broker: Broker) -> None:
+async def test_a_change_of_the_isr_keeps_the_leader_and_its_epoch(broker: BrokerServer) -> None:
     led, listener = shared_partition(broker), Listener()
     broker.replica_manager.add_listener(listener)
     broker.controller.change_partitions({(led.log.topic_id, 0): led.state._replace(isr=(1,))})
@@ -73,7 +73,7 @@ async def test_a_change_of_the_isr_keeps_the_leader_and_its_epoch(broker: Broker
     assert (led.state.isr, listener.events) == ((1,), [])
 
 
-async def test_a_partition_that_is_led_elsewhere_or_does_not_exist_is_refused(broker: Broker) -> None:
+async def test_a_partition_that_is_led_elsewhere_or_does_not_exist_is_refused(broker: BrokerServer) -> None:
     led, manager = shared_partition(broker), broker.replica_manager
     elect(broker, OTHER)
     for check in (lambda: manager.leader_of(T0), lambda: manager.check_is_led_here(led)):
@@ -85,14 +85,14 @@ async def test_a_partition_that_is_led_elsewhere_or_does_not_exist_is_refused(br
             manager.leader_of(missing)
 
 
-async def test_a_topic_is_known_by_its_id(broker: Broker) -> None:
+async def test_a_topic_is_known_by_its_id(broker: BrokerServer) -> None:
     led = shared_partition(broker)
     assert broker.replica_manager.topic_name(led.log.topic_id) == "t"
     with pytest.raises(UnknownTopicId):
         broker.replica_manager.topic_name(bytes(range(16)))
 
 
-async def test_a_replica_that_moves_to_another_broker_is_dropped_here(broker: Broker) -> None:
+async def test_a_replica_that_moves_to_another_broker_is_dropped_here(broker: BrokerServer) -> None:
     led, manager = shared_partition(broker), broker.replica_manager
     moved = led.state._replace(replicas=(OTHER,), isr=(OTHER,), leader=OTHER, leader_epoch=led.leader_epoch + 1)
     broker.controller.change_partitions({(led.log.topic_id, 0): moved})
@@ -101,13 +101,13 @@ async def test_a_replica_that_moves_to_another_broker_is_dropped_here(broker: Br
     assert T0 not in manager.fetcher_manager.followed
 
 
-async def test_a_folder_of_another_topic_of_that_name_is_not_served(broker: Broker) -> None:
+async def test_a_folder_of_another_topic_of_that_name_is_not_served(broker: BrokerServer) -> None:
     led = shared_partition(broker)
     with pytest.raises(InconsistentTopicId):
         broker.replica_manager.host(T0, bytes(range(16)), led.log.config, led.state)
 
 
-async def test_a_broker_that_is_cut_off_learns_of_no_change_until_it_catches_up(broker: Broker) -> None:
+async def test_a_broker_that_is_cut_off_learns_of_no_change_until_it_catches_up(broker: BrokerServer) -> None:
     led = shared_partition(broker)
     broker.peers.is_cut_off = True
     elect(broker, OTHER)
@@ -117,7 +117,7 @@ async def test_a_broker_that_is_cut_off_learns_of_no_change_until_it_catches_up(
     assert T0 not in broker.replica_manager.partitions
 
 
-async def test_a_request_that_waits_for_replicas_ends_when_the_broker_resigns(broker: Broker) -> None:
+async def test_a_request_that_waits_for_replicas_ends_when_the_broker_resigns(broker: BrokerServer) -> None:
     led = shared_partition(broker)
     append(broker, led)
     waiting = asyncio.ensure_future(until_replicated(broker.replica_manager, led, 0, 60_000))
@@ -128,14 +128,14 @@ async def test_a_request_that_waits_for_replicas_ends_when_the_broker_resigns(br
     assert broker.replica_manager.partitions == {}
 
 
-async def test_settings_of_a_topic_are_put_in_force_in_its_logs(broker: Broker) -> None:
+async def test_settings_of_a_topic_are_put_in_force_in_its_logs(broker: BrokerServer) -> None:
     led = shared_partition(broker)
     topic: Topic = broker.controller.topics["t"]._replace(configs={"retention.ms": "7"})
     broker.replica_manager.update_topic_config(topic)
     assert led.log.config.retention_ms == 7
 
 
-async def test_a_rolled_segment_is_deleted_by_retention(broker: Broker) -> None:
+async def test_a_rolled_segment_is_deleted_by_retention(broker: BrokerServer) -> None:
     led = shared_partition(broker, retention_ms="1000")
     append(broker, led, 2)
     led.follower_fetched(OTHER, 2, 0)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kmini.broker.api.request_context import CloseConnection, Context
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.security.resources import Principal
 from kmini.protocol.errors import KafkaError
 from kmini.protocol.schema import Request
@@ -17,7 +17,7 @@ from support.broker.access_rules import HOST, STANDARD
 
 
 @pytest.fixture
-async def guarded_broker(start_broker: Callable[..., Awaitable[Broker]]) -> Broker:
+async def guarded_broker(start_broker: Callable[..., Awaitable[BrokerServer]]) -> BrokerServer:
     return await start_broker(
         authorizer_class_name=STANDARD,
         super_users="User:admin",
@@ -30,7 +30,7 @@ async def guarded_broker(start_broker: Callable[..., Awaitable[Broker]]) -> Brok
 def ask_as() -> Callable[..., Awaitable[Any]]:
     """Ask a broker as a user, in the wire format of `version`; None if it hangs up."""
 
-    async def ask(broker: Broker, user: str, request: Request, version: int | None = None) -> Any:
+    async def ask(broker: BrokerServer, user: str, request: Request, version: int | None = None) -> Any:
         version = request.max_version if version is None else version
         handler = broker.server.handlers[request.api_key]
         connection = SimpleNamespace(

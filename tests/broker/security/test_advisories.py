@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.security.acls import AclFilter
 from kmini.broker.security.resources import AclOperation, ResourceType
 from kmini.protocol import messages as m
@@ -20,11 +20,11 @@ from support.broker.access_rules import STANDARD, acl
 from support.broker.guarded_requests import ID, TOPIC, batch, codes
 
 Ask = Callable[..., Awaitable[Any]]
-StartBroker = Callable[..., Awaitable[Broker]]
+StartBroker = Callable[..., Awaitable[BrokerServer]]
 
 
 @pytest.fixture
-async def broker(guarded_broker: Broker, ask_as: Ask) -> Broker:
+async def broker(guarded_broker: BrokerServer, ask_as: Ask) -> BrokerServer:
     topic = m.CreateTopicsRequest.Topic(name=TOPIC, num_partitions=1, replication_factor=1)
     await ask_as(guarded_broker, "admin", m.CreateTopicsRequest(topics=[topic], timeout_ms=1000))
     await ask_as(guarded_broker, "admin", produce(batch()))
@@ -42,7 +42,7 @@ def produce(records: bytes, transactional_id: str | None = None) -> m.ProduceReq
 
 
 @pytest.mark.parametrize("replica_id", [0, 1, 2, 1000])
-async def test_a_client_cannot_pose_as_a_follower(broker: Broker, ask_as: Ask, replica_id: int) -> None:
+async def test_a_client_cannot_pose_as_a_follower(broker: BrokerServer, ask_as: Ask, replica_id: int) -> None:
     """CVE-2018-1288: a hand-made fetch with a replica id interfered with replication."""
     broker.controller.create_acls([acl(AclOperation.ALL, ResourceType.TOPIC, "*")])
     log = broker.partitions[TopicPartition(TOPIC, 0)].log
@@ -65,7 +65,7 @@ async def test_a_client_cannot_pose_as_a_follower(broker: Broker, ask_as: Ask, r
 
 @pytest.mark.parametrize("transactional_id", [ID, "somebody-elses", None])
 async def test_a_transactional_produce_needs_its_transactional_id(
-    broker: Broker, ask_as: Ask, transactional_id: str | None
+    broker: BrokerServer, ask_as: Ask, transactional_id: str | None
 ) -> None:
     """CVE-2018-17196: a hand-made produce got round the check of the transactional id."""
     broker.controller.create_acls(
@@ -83,7 +83,7 @@ async def test_a_transactional_produce_needs_its_transactional_id(
 
 
 async def test_deleting_one_rule_of_several_leaves_the_others_also_on_disk(
-    broker: Broker, ask_as: Ask, start_broker: StartBroker
+    broker: BrokerServer, ask_as: Ask, start_broker: StartBroker
 ) -> None:
     """CVE-2024-27309: with one rule of three deleted, the resource was treated as if it had one."""
     rules = [acl(AclOperation.READ, ResourceType.TOPIC, TOPIC, principal=f"User:{name}") for name in ("a", "b", "c")]
@@ -131,7 +131,7 @@ def everything(**changed: Any) -> m.DescribeAclsRequest:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
-async def test_rules_are_made_told_and_deleted_over_the_wire(broker: Broker, ask_as: Ask, version: int) -> None:
+async def test_rules_are_made_told_and_deleted_over_the_wire(broker: BrokerServer, ask_as: Ask, version: int) -> None:
     creations = [
         creation(),
         creation(operation=4),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.handlers import HANDLERS
 from kmini.broker.security.permissions import Permission, Scope
 from kmini.broker.security.resources import AclOperation, PatternType, PermissionType, ResourceType
@@ -62,7 +62,7 @@ def name_of(need: Need) -> str:
 
 
 @pytest.fixture
-async def broker(guarded_broker: Broker, ask_as: Ask) -> Broker:
+async def broker(guarded_broker: BrokerServer, ask_as: Ask) -> BrokerServer:
     creation = m.CreateTopicsRequest.Topic(name=TOPIC, num_partitions=1, replication_factor=1)
     answer = await ask_as(guarded_broker, "admin", m.CreateTopicsRequest(topics=[creation], timeout_ms=1000))
     assert list(codes(answer)) == [0]
@@ -72,11 +72,11 @@ async def broker(guarded_broker: Broker, ask_as: Ask) -> Broker:
     return guarded_broker
 
 
-def topic_id(broker: Broker) -> bytes:
+def topic_id(broker: BrokerServer) -> bytes:
     return broker.controller.topics[TOPIC].id
 
 
-def grant(broker: Broker, *permissions: Permission, user: str) -> None:
+def grant(broker: BrokerServer, *permissions: Permission, user: str) -> None:
     broker.controller.create_acls(
         acl(each.operation, each.resource_type, NAMES[each.resource_type], principal=f"User:{user}")
         for each in permissions
@@ -92,7 +92,7 @@ def test_every_api_needs_permissions_or_is_open_to_every_client() -> None:
 
 
 async def test_a_client_without_one_right_is_refused_with_its_code_in_every_version(
-    broker: Broker, ask_as: Ask
+    broker: BrokerServer, ask_as: Ask
 ) -> None:
     wrong = []
     for number, need in enumerate(REFUSED):
@@ -109,7 +109,7 @@ async def test_a_client_without_one_right_is_refused_with_its_code_in_every_vers
 
 
 @pytest.mark.parametrize("newest", [False, True], ids=["oldest", "newest"])
-async def test_a_client_with_all_the_rights_is_not_refused(broker: Broker, ask_as: Ask, newest: bool) -> None:
+async def test_a_client_with_all_the_rights_is_not_refused(broker: BrokerServer, ask_as: Ask, newest: bool) -> None:
     wrong = []
     for need in sorted(REFUSED, key=lambda need: need.api == "DeleteTopics"):  # the last one takes the topic away
         api, permission = need
@@ -121,7 +121,7 @@ async def test_a_client_with_all_the_rights_is_not_refused(broker: Broker, ask_a
     assert not wrong
 
 
-async def test_a_client_without_any_right_is_refused_everything(broker: Broker, ask_as: Ask) -> None:
+async def test_a_client_without_any_right_is_refused_everything(broker: BrokerServer, ask_as: Ask) -> None:
     not_refused = []
     for api, permission in NEEDS:
         request = request_for(api, permission.resource_type, topic_id(broker))
@@ -131,7 +131,7 @@ async def test_a_client_without_any_right_is_refused_everything(broker: Broker, 
     assert {*not_refused} == {"ListGroups", "ListTransactions"}, "these list what may be seen, which is nothing"
 
 
-async def test_the_wider_right_makes_the_narrower_right_unnecessary(broker: Broker, ask_as: Ask) -> None:
+async def test_the_wider_right_makes_the_narrower_right_unnecessary(broker: BrokerServer, ask_as: Ask) -> None:
     for api, permission in (need for need in NEEDS if need.permission.scope == Scope.SUFFICES):
         request = request_for(api, permission.resource_type, topic_id(broker))
         grant(broker, permission, user=api)
@@ -143,7 +143,7 @@ async def test_the_wider_right_makes_the_narrower_right_unnecessary(broker: Brok
         assert not REFUSALS & {*codes(answer)}, api
 
 
-async def test_a_denied_part_does_not_hinder_the_others(broker: Broker, ask_as: Ask) -> None:
+async def test_a_denied_part_does_not_hinder_the_others(broker: BrokerServer, ask_as: Ask) -> None:
     broker.controller.create_acls([acl(AclOperation.DELETE, ResourceType.TOPIC, TOPIC)])
     T = m.DeleteRecordsRequest.Topic
     topics = [T(name=name, partitions=[T.Partition(partition_index=0, offset=0)]) for name in ("hidden", TOPIC)]
@@ -157,7 +157,7 @@ async def test_a_denied_part_does_not_hinder_the_others(broker: Broker, ask_as: 
 # --- what is filtered
 
 
-async def test_all_topics_are_those_that_may_be_described(broker: Broker, ask_as: Ask) -> None:
+async def test_all_topics_are_those_that_may_be_described(broker: BrokerServer, ask_as: Ask) -> None:
     assert (await ask_as(broker, "alice", m.MetadataRequest(topics=None))).topics == []
     broker.controller.create_acls([acl(AclOperation.READ, ResourceType.TOPIC, TOPIC)])
     for version in range(14):
@@ -168,7 +168,9 @@ async def test_all_topics_are_those_that_may_be_described(broker: Broker, ask_as
         assert answer.topics == []
 
 
-async def test_version_0_of_metadata_does_not_take_a_refused_name_for_all_names(broker: Broker, ask_as: Ask) -> None:
+async def test_version_0_of_metadata_does_not_take_a_refused_name_for_all_names(
+    broker: BrokerServer, ask_as: Ask
+) -> None:
     asked = m.MetadataRequest(topics=[m.MetadataRequest.Topic(name="secret")])
     broker.controller.create_acls([acl(AclOperation.DESCRIBE, ResourceType.TOPIC, TOPIC)])
     answer = await ask_as(broker, "alice", asked, 0)
@@ -177,7 +179,7 @@ async def test_version_0_of_metadata_does_not_take_a_refused_name_for_all_names(
 
 @pytest.mark.parametrize("wide", [True, False])
 async def test_a_metadata_request_creates_a_topic_only_with_the_right_to_create_it(
-    broker: Broker, ask_as: Ask, wide: bool
+    broker: BrokerServer, ask_as: Ask, wide: bool
 ) -> None:
     asked = m.MetadataRequest(topics=[m.MetadataRequest.Topic(name="new")])
     broker.controller.create_acls([acl(AclOperation.DESCRIBE, ResourceType.TOPIC, "new")])
@@ -192,7 +194,7 @@ async def test_a_metadata_request_creates_a_topic_only_with_the_right_to_create_
     assert [topic.error_code for topic in answer.topics] == [0]
 
 
-async def test_an_unknown_topic_is_answered_like_a_secret_one(broker: Broker, ask_as: Ask) -> None:
+async def test_an_unknown_topic_is_answered_like_a_secret_one(broker: BrokerServer, ask_as: Ask) -> None:
     asked = m.MetadataRequest(
         topics=[m.MetadataRequest.Topic(name=name) for name in (TOPIC, "no-such")], allow_auto_topic_creation=False
     )
@@ -203,7 +205,7 @@ async def test_an_unknown_topic_is_answered_like_a_secret_one(broker: Broker, as
     assert [topic.error_code for topic in answer.topics] == [0, UnknownTopicOrPartition.code]
 
 
-async def test_groups_are_listed_to_clients_that_may_describe_them(broker: Broker, ask_as: Ask) -> None:
+async def test_groups_are_listed_to_clients_that_may_describe_them(broker: BrokerServer, ask_as: Ask) -> None:
     commit = request_for("OffsetCommit", ResourceType.GROUP, topic_id(broker))
     commit.topics[0].partitions[0].committed_offset = 0
     assert not any(codes(await ask_as(broker, "admin", commit)))
@@ -216,7 +218,9 @@ async def test_groups_are_listed_to_clients_that_may_describe_them(broker: Broke
 
 
 @pytest.mark.parametrize("version", [2, 7, 8, 9, 10])
-async def test_all_offsets_are_those_of_topics_that_may_be_described(broker: Broker, ask_as: Ask, version: int) -> None:
+async def test_all_offsets_are_those_of_topics_that_may_be_described(
+    broker: BrokerServer, ask_as: Ask, version: int
+) -> None:
     commit = request_for("OffsetCommit", ResourceType.GROUP, topic_id(broker))
     await ask_as(broker, "admin", commit)
     G = m.OffsetFetchRequest.Group
@@ -229,7 +233,7 @@ async def test_all_offsets_are_those_of_topics_that_may_be_described(broker: Bro
     assert len((answer.groups[0] if version >= 8 else answer).topics) == 1
 
 
-async def test_transactions_are_listed_to_clients_that_may_describe_them(broker: Broker, ask_as: Ask) -> None:
+async def test_transactions_are_listed_to_clients_that_may_describe_them(broker: BrokerServer, ask_as: Ask) -> None:
     begin = m.InitProducerIdRequest(transactional_id=ID, transaction_timeout_ms=1000)
     assert (await ask_as(broker, "admin", begin)).error_code == 0
     everything = m.ListTransactionsRequest(state_filters=[], producer_id_filters=[])
@@ -240,7 +244,7 @@ async def test_transactions_are_listed_to_clients_that_may_describe_them(broker:
 
 
 async def test_pages_of_topics_do_not_name_a_next_topic_that_the_client_may_not_describe(
-    broker: Broker, ask_as: Ask
+    broker: BrokerServer, ask_as: Ask
 ) -> None:
     creations = [
         m.CreateTopicsRequest.Topic(name=name, num_partitions=1, replication_factor=1)
@@ -271,7 +275,7 @@ async def test_pages_of_topics_do_not_name_a_next_topic_that_the_client_may_not_
 # --- what a client is told that it may do
 
 
-async def test_authorized_operations_are_those_that_are_allowed(broker: Broker, ask_as: Ask) -> None:
+async def test_authorized_operations_are_those_that_are_allowed(broker: BrokerServer, ask_as: Ask) -> None:
     broker.controller.create_acls(
         [
             acl(AclOperation.READ, ResourceType.TOPIC, TOPIC),
@@ -299,7 +303,7 @@ async def test_authorized_operations_are_those_that_are_allowed(broker: Broker, 
 # --- fetch sessions
 
 
-async def test_a_session_obeys_rules_that_change_while_it_lasts(broker: Broker, ask_as: Ask) -> None:
+async def test_a_session_obeys_rules_that_change_while_it_lasts(broker: BrokerServer, ask_as: Ask) -> None:
     produce = request_for("Produce", ResourceType.TOPIC, topic_id(broker))
     assert not any(codes(await ask_as(broker, "admin", produce)))
     right = acl(AclOperation.READ, ResourceType.TOPIC, TOPIC)
@@ -326,7 +330,7 @@ async def test_a_session_obeys_rules_that_change_while_it_lasts(broker: Broker, 
     assert topic.partitions[0].records
 
 
-async def test_a_session_of_another_user_gives_no_records(broker: Broker, ask_as: Ask) -> None:
+async def test_a_session_of_another_user_gives_no_records(broker: BrokerServer, ask_as: Ask) -> None:
     await ask_as(broker, "admin", request_for("Produce", ResourceType.TOPIC, topic_id(broker)))
     fetch = request_for("Fetch", ResourceType.TOPIC, topic_id(broker))
     fetch.session_epoch = 0
@@ -339,7 +343,9 @@ async def test_a_session_of_another_user_gives_no_records(broker: Broker, ask_as
     assert not topic.partitions[0].records
 
 
-async def test_a_refused_produce_without_acknowledgements_closes_the_connection(broker: Broker, ask_as: Ask) -> None:
+async def test_a_refused_produce_without_acknowledgements_closes_the_connection(
+    broker: BrokerServer, ask_as: Ask
+) -> None:
     request = m.ProduceRequest(
         acks=0,
         timeout_ms=100,
@@ -353,7 +359,7 @@ async def test_a_refused_produce_without_acknowledgements_closes_the_connection(
     assert broker.leader_of(next(iter(broker.partitions))).log.log_end_offset == 0
 
 
-async def test_deny_is_stronger_than_allow(broker: Broker, ask_as: Ask) -> None:
+async def test_deny_is_stronger_than_allow(broker: BrokerServer, ask_as: Ask) -> None:
     broker.controller.create_acls(
         [
             acl(AclOperation.ALL, ResourceType.TOPIC, "*"),

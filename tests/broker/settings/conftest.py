@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.controller import topics
 from kmini.broker.settings.broker_config import BrokerConfig
@@ -19,14 +19,14 @@ from support.broker.settings_at_work import Ask, Bench, Start, StartCluster, Thr
 @pytest.fixture
 async def start(tmp_path: Path) -> AsyncIterator[Start]:
     """A maker of brokers on a clock that can be moved, each instead of the one before; underscores stand for dots."""
-    started: list[Broker] = []
+    started: list[BrokerServer] = []
 
-    async def start(**settings: object) -> Broker:
+    async def start(**settings: object) -> BrokerServer:
         if started:
             await started.pop().stop()
         properties = {name.replace("_", "."): str(value) for name, value in settings.items()}
         config = BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0", **properties})
-        broker = await Broker.start(config, str(tmp_path), clock=MovableClock())
+        broker = await BrokerServer.start(config, str(tmp_path), clock=MovableClock())
         started.append(broker)
         return broker
 

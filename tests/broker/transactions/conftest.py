@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.settings.broker_config import BrokerConfig
 from support.broker.transaction_bank import Bank
@@ -24,7 +24,7 @@ async def open_bank(tmp_path: Path) -> AsyncIterator[OpenBank]:
     async def start(**settings: object) -> Bank:
         properties = {name.replace("_", "."): str(value) for name, value in settings.items()}
         config = BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0", **properties})
-        broker = await Broker.start(config, str(tmp_path), clock=MovableClock())
+        broker = await BrokerServer.start(config, str(tmp_path), clock=MovableClock())
         banks.append(Bank(broker))
         return banks[-1]
 

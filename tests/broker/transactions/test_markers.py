@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.broker.transactions.transaction_states import (
     COMPLETE_COMMIT,
@@ -123,7 +123,7 @@ async def test_a_decided_transaction_survives_a_kill_between_its_markers(
         assert bank.state() is state
         killed = tmp_path.with_name(tmp_path.name + "-killed")
         shutil.copytree(tmp_path, killed)
-    broker = await Broker.start(bank.broker.config.current, str(killed), clock=bank.clock)
+    broker = await BrokerServer.start(bank.broker.config.current, str(killed), clock=bank.clock)
     try:
         after = Bank(broker)
         await after.a_few_turns()

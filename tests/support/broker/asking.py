@@ -6,13 +6,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from kmini.broker.api.request_context import Context
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.handlers import HANDLERS
 from kmini.protocol.errors import KafkaError
 from kmini.protocol.schema import Request
 
 
-async def ask_handler(broker: Broker, request: Request, version: int | None = None) -> Any:
+async def ask_handler(broker: BrokerServer, request: Request, version: int | None = None) -> Any:
     """Send a request to a broker's handler in the wire format of `version`, by default the newest; decode the answer.
 
     The client seems to have arrived at client-side.example:19092.

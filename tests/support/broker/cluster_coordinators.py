@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.controller import topics
 from kmini.broker.coordinators.coordinator_topic import Producer
@@ -55,11 +55,11 @@ class Coordinators:
         await asyncio.gather(*self._waiting, return_exceptions=True)
 
     @property
-    def leader(self) -> Broker:
+    def leader(self) -> BrokerServer:
         return self.cluster.brokers[self.cluster.state(OFFSETS).leader]
 
     @property
-    def followers(self) -> list[Broker]:
+    def followers(self) -> list[BrokerServer]:
         return [self.cluster.brokers[one] for one in self.cluster.state(OFFSETS).isr if one != self.leader.node_id]
 
     async def hold(self) -> None:

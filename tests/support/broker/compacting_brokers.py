@@ -11,7 +11,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.controller.controller import PartitionState
 from kmini.broker.metrics_text import metrics_text
@@ -29,13 +29,13 @@ LED_BY_1 = PartitionState((1,), (1,), 1)
 
 
 @asynccontextmanager
-async def compacting_brokers(directory: Path) -> AsyncIterator[Callable[..., Awaitable[Broker]]]:
+async def compacting_brokers(directory: Path) -> AsyncIterator[Callable[..., Awaitable[BrokerServer]]]:
     """A maker of brokers with a clock that can be moved, and of one compacted topic."""
-    started: list[Broker] = []
+    started: list[BrokerServer] = []
 
-    async def make(**topic: Any) -> Broker:
+    async def make(**topic: Any) -> BrokerServer:
         config = BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0"})
-        broker = await Broker.start(config, str(directory), clock=MovableClock())
+        broker = await BrokerServer.start(config, str(directory), clock=MovableClock())
         started.append(broker)
         broker.replica_manager.host(P, bytes(range(16)), LogConfig(cleanup_policy=("compact",), **topic), LED_BY_1)
         return broker
@@ -45,14 +45,14 @@ async def compacting_brokers(directory: Path) -> AsyncIterator[Callable[..., Awa
         await broker.stop()
 
 
-def put(broker: Broker, *pairs: tuple[str, str | None]) -> None:
+def put(broker: BrokerServer, *pairs: tuple[str, str | None]) -> None:
     partition = broker.partitions[P]
     for key, value in pairs:
         record = Record(0, broker.clock.now_ms(), key.encode(), None if value is None else value.encode())
         partition.append(ValidatedRecords.of(build_batch([record])), broker.clock.now_ms())
 
 
-def keys(broker: Broker) -> list[str]:
+def keys(broker: BrokerServer) -> list[str]:
     log = broker.partitions[P].log
     return [
         (record.key or b"").decode()
@@ -63,14 +63,14 @@ def keys(broker: Broker) -> list[str]:
     ]
 
 
-def clean_up(broker: Broker) -> asyncio.Future[None]:
+def clean_up(broker: BrokerServer) -> asyncio.Future[None]:
     """Three records of one key, sealed, and a look at them that goes on in the background."""
     put(broker, ("a", "1"), ("a", "2"), ("a", "3"))
     broker.partitions[P].log.roll(broker.clock.now_ms())
     return asyncio.ensure_future(broker.cleaner.look())
 
 
-def gauges(broker: Broker) -> dict[str, float]:
+def gauges(broker: BrokerServer) -> dict[str, float]:
     """What is measured of the cleaner, by the last part of its name."""
     prefix = re.compile("kafka_log_logcleaner(manager)?_")
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.protocol.errors import (
     NONE,
 )
@@ -37,7 +37,7 @@ def change(resource_type: int, name: str, *changes: Change) -> IncrementalAlterC
 
 async def alter(
     ask: Ask,
-    broker: Broker,
+    broker: BrokerServer,
     *resources: IncrementalAlterConfigsRequest.Resource,
     version: int = 1,
     validate_only: bool = False,
@@ -53,7 +53,7 @@ async def alter(
     return [told.error_code for told in responses]
 
 
-async def places(ask: Ask, broker: Broker, resource_type: int, name: str, key: str) -> list[Place]:
+async def places(ask: Ask, broker: BrokerServer, resource_type: int, name: str, key: str) -> list[Place]:
     """What DescribeConfigs tells about a key: its value in force, and the places that speak of it."""
     resource = DescribeConfigsRequest.Resource(
         resource_type=resource_type, resource_name=name, configuration_keys=[key]
@@ -67,5 +67,5 @@ async def places(ask: Ask, broker: Broker, resource_type: int, name: str, key: s
     ]
 
 
-def log_config(broker: Broker, topic: str, partition: int = 0) -> LogConfig:
+def log_config(broker: BrokerServer, topic: str, partition: int = 0) -> LogConfig:
     return broker.leader_of(TopicPartition(topic, partition)).log.config

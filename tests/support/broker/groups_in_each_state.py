@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.broker.groups.member import Joining
 from kmini.protocol.messages.join_group import JoinGroupRequest
@@ -13,13 +13,13 @@ from kmini.protocol.messages.offset_commit import OffsetCommitRequest
 from kmini.protocol.messages.sync_group import SyncGroupRequest
 from kmini.protocol.topics import CONSUMER_OFFSETS
 
-StartBroker = Callable[..., Awaitable[Broker]]
+StartBroker = Callable[..., Awaitable[BrokerServer]]
 
 
 Ask = Callable[..., Awaitable[Any]]
 
 
-async def broker_with_groups(start_broker: StartBroker, ask: Ask) -> Broker:
+async def broker_with_groups(start_broker: StartBroker, ask: Ask) -> BrokerServer:
     """A broker with the groups "stable", "joined", "empty" and "simple"."""
     broker = await start_broker()
     topics.create_missing(broker, CONSUMER_OFFSETS)

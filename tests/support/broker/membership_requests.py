@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.protocol.errors import error_name
 from kmini.protocol.messages.heartbeat import HeartbeatRequest
 from kmini.protocol.messages.join_group import JoinGroupRequest
@@ -60,7 +60,7 @@ def leave(*members: str | tuple[str, str | None], version: int = 5) -> LeaveGrou
     )
 
 
-async def joined(ask: Ask, broker: Broker, version: int, **fields: Any) -> Any:
+async def joined(ask: Ask, broker: BrokerServer, version: int, **fields: Any) -> Any:
     """The answer to a member that joins, the second time if need be."""
     answer = await ask(broker, join(**fields), version)
     if error_name(answer.error_code) == "MEMBER_ID_REQUIRED":

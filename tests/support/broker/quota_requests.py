@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.protocol.errors import NONE
 from kmini.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from kmini.protocol.messages.describe_client_quotas import (
@@ -42,7 +42,7 @@ def told(response) -> list[tuple[Entity, dict[str, float]]]:
     ]
 
 
-async def set_quotas(ask, broker: Broker, entity: Entity, quotas: dict[str, float | None]) -> int:
+async def set_quotas(ask, broker: BrokerServer, entity: Entity, quotas: dict[str, float | None]) -> int:
     (answer,) = (await ask(broker, alter(entity, quotas))).entries
     assert {e.entity_type: e.entity_name for e in answer.entity} == entity
     return answer.error_code

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.protocol import messages as m
 from kmini.testing import ConnectionClosed, Wire
 
@@ -30,7 +30,7 @@ ALICE = b"\0alice\0wonderland"
 class Served:
     """A broker on a loop of the test's, and clients in threads."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: BrokerServer) -> None:
         self.broker = broker
 
     async def in_thread(self, work: Callable[[str], Any]) -> Any:

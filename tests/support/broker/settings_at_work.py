@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.controller.config_changes import Alteration, Change, alter
 from kmini.broker.local_cluster import LocalCluster
@@ -53,7 +53,7 @@ AMONG_SEVERAL = [
 """Settings about brokers among each other. replica.selector.class is in broker/replication/test_follower_reads.py."""
 
 
-Start = Callable[..., Awaitable[Broker]]
+Start = Callable[..., Awaitable[BrokerServer]]
 
 
 Ask = Callable[..., Awaitable[Any]]
@@ -65,7 +65,7 @@ StartCluster = Callable[..., Awaitable["Three"]]
 class Bench:
     """A broker with one topic, on a clock that can be moved, and a way to change a setting of the topic's."""
 
-    def __init__(self, broker: Broker, number: int = 0, *, is_default: bool = False) -> None:
+    def __init__(self, broker: BrokerServer, number: int = 0, *, is_default: bool = False) -> None:
         assert isinstance(broker.clock, MovableClock)
         self.broker = broker
         self.clock = broker.clock
@@ -117,7 +117,7 @@ class Three:
         return self.cluster.state(T0).leader
 
     @property
-    def followers(self) -> list[Broker]:
+    def followers(self) -> list[BrokerServer]:
         return [broker for node_id, broker in self.cluster.brokers.items() if node_id != self.leader]
 
     async def append(self, value: bytes = b"value", number: int = 0) -> None:
@@ -125,9 +125,9 @@ class Three:
         leader = self.cluster.brokers[self.cluster.state(TopicPartition("t", number)).leader]
         Bench(leader, number).append(value=value)
 
-    def end(self, broker: Broker) -> int:
+    def end(self, broker: BrokerServer) -> int:
         return broker.logs.logs[T0].log_end_offset
 
-    def fetcher(self, broker: Broker) -> Any:
+    def fetcher(self, broker: BrokerServer) -> Any:
         """How a follower follows the leader."""
         return broker.replica_manager.fetcher_manager._fetchers[self.leader]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.groups.committed_offsets import CommittedOffset, CommittedOffsets
 from kmini.broker.groups.group_loader import LoadedGroup
 from kmini.broker.groups.group_records import GroupMetadata, encode_offset, offset_key, offset_key_prefix
@@ -67,6 +67,6 @@ def append_offsets(partition: Partition, numbers: range, *, offset: int = 7, gro
     partition.append(ValidatedRecords.of(build_batch(records)), 0, Origin.COORDINATOR)
 
 
-def loaded_offsets(broker: Broker) -> dict[int, int]:
+def loaded_offsets(broker: BrokerServer) -> dict[int, int]:
     group = broker.groups.groups["g"]
     return {number: one.offset for number, one in group.offsets.by_topic["orders"].items()}

@@ -7,7 +7,7 @@ from collections import deque
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.controller import topics
 from kmini.broker.coordinators.coordinator_topic import NO_PRODUCER, Producer
@@ -35,7 +35,7 @@ PARTITIONS = [TopicPartition("orders", number) for number in range(3)]
 class Bank:
     """A broker with a topic to write to, and a coordinator."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: BrokerServer) -> None:
         self.broker = broker
         if broker.controller.topic("orders") is None:
             topics.create(broker, "orders", partitions=3)
@@ -53,7 +53,7 @@ class Bank:
     async def restart(self) -> None:
         """Stop, and start again over the same directory, at the same time."""
         await self.broker.stop()
-        self.broker = await Broker.start(self.broker.config.current, self.broker.data_dir, clock=self.clock)
+        self.broker = await BrokerServer.start(self.broker.config.current, self.broker.data_dir, clock=self.clock)
         await self.a_few_turns()
 
     async def a_few_turns(self) -> None:

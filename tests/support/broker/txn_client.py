@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.protocol.errors import (
     NONE,
 )
@@ -26,7 +26,7 @@ Ask = Callable[..., Awaitable[Any]]
 class TxnClient:
     """A transactional producer, a request at a time."""
 
-    def __init__(self, broker: Broker, ask: Ask, name: str = "t") -> None:
+    def __init__(self, broker: BrokerServer, ask: Ask, name: str = "t") -> None:
         self.broker, self.name = broker, name
         self._ask = ask
         self.producer_id = self.epoch = -1

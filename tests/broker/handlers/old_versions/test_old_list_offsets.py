@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.protocol.errors import NONE, InvalidRequest, UnknownTopicOrPartition, UnsupportedVersion
 from kmini.protocol.messages.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP, ListOffsetsRequest
@@ -26,7 +26,7 @@ def request(*asked: tuple[int, int], topic: str = "t", replica_id: int = -1) -> 
 
 
 @pytest.fixture
-async def filled(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Broker:
+async def filled(broker: BrokerServer, monkeypatch: pytest.MonkeyPatch) -> BrokerServer:
     """Five records, each in a segment that was written to at 100, 200, 300, 400 and 500."""
     topics.create(broker, "t", configs={"segment.bytes": "100"})
     led = broker.leader_of(TopicPartition("t", 0))
@@ -36,40 +36,40 @@ async def filled(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Broker:
     return broker
 
 
-async def told(broker: Broker, ask, *asked: tuple[int, int], **options: int) -> list[list[int]]:
+async def told(broker: BrokerServer, ask, *asked: tuple[int, int], **options: int) -> list[list[int]]:
     answer = await ask(broker, request(*asked, **options), 0)
     assert {partition.error_code for partition in answer.topics[0].partitions} == {NONE}
     return [list(partition.old_style_offsets) for partition in answer.topics[0].partitions]
 
 
-async def test_both_ends(filled: Broker, ask) -> None:
+async def test_both_ends(filled: BrokerServer, ask) -> None:
     assert await told(filled, ask, (LATEST, 1), (EARLIEST, 1), (LATEST, 3), (EARLIEST, 3)) == [[5], [0], [5, 4, 3], [0]]
     assert await told(filled, ask, (LATEST, 100)) == [[5, 4, 3, 2, 1, 0]]
 
 
-async def test_by_the_time_that_a_segment_was_written_to(filled: Broker, ask) -> None:
+async def test_by_the_time_that_a_segment_was_written_to(filled: BrokerServer, ask) -> None:
     assert await told(filled, ask, (500, 9), (499, 9), (300, 2), (99, 9)) == [[4, 3, 2, 1, 0], [3, 2, 1, 0], [2, 1], []]
     assert await told(filled, ask, (1 << 62, 1)) == [[5]]
 
 
-async def test_none_are_asked_for(filled: Broker, ask) -> None:
+async def test_none_are_asked_for(filled: BrokerServer, ask) -> None:
     assert await told(filled, ask, (LATEST, 0), (EARLIEST, 0)) == [[], []]
 
 
-async def test_the_log_start_offset_takes_the_place_of_what_is_below(filled: Broker, ask) -> None:
+async def test_the_log_start_offset_takes_the_place_of_what_is_below(filled: BrokerServer, ask) -> None:
     led = filled.leader_of(TopicPartition("t", 0))
     led.log.raise_log_start_offset(2)
     assert await told(filled, ask, (EARLIEST, 1), (LATEST, 9)) == [[2], [5, 4, 3, 2, 2, 2]]
 
 
-async def test_a_consumer_sees_the_high_watermark_in_place_of_what_is_beyond(filled: Broker, ask) -> None:
+async def test_a_consumer_sees_the_high_watermark_in_place_of_what_is_beyond(filled: BrokerServer, ask) -> None:
     log = filled.leader_of(TopicPartition("t", 0)).log
     log.high_watermark = 3
     assert await told(filled, ask, (LATEST, 9), (LATEST, 1), (200, 9)) == [[3, 3, 2, 1, 0], [3], [1, 0]]
     assert await told(filled, ask, (LATEST, 2), replica_id=-2) == [[5, 4]]
 
 
-async def test_an_empty_log_has_one_place(broker: Broker, ask) -> None:
+async def test_an_empty_log_has_one_place(broker: BrokerServer, ask) -> None:
     topics.create(broker, "t")
     assert await told(broker, ask, (LATEST, 9), (EARLIEST, 9)) == [[0], [0]]
 
@@ -84,7 +84,7 @@ async def test_an_empty_log_has_one_place(broker: Broker, ask) -> None:
     ],
 )
 async def test_errors_come_in_kafkas_order(
-    filled: Broker, ask, asked: tuple[int, int], topic: str, error: type
+    filled: BrokerServer, ask, asked: tuple[int, int], topic: str, error: type
 ) -> None:
     answer = (await ask(filled, request(asked, topic=topic), 0)).topics[0].partitions[0]
     assert (answer.error_code, list(answer.old_style_offsets)) == (error.code, [])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kmini.broker.api.request_context import CloseConnection
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.protocol.errors import (
     NONE,
@@ -47,24 +47,24 @@ def of(response):
     return response.responses[0].partition_responses[0]
 
 
-def log_of(broker: Broker):
+def log_of(broker: BrokerServer):
     return broker.leader_of(TopicPartition("t", 0)).log
 
 
-def stored(broker: Broker) -> bytes:
+def stored(broker: BrokerServer) -> bytes:
     log = log_of(broker)
     return log.read(0, 1 << 20, limit_offset=log.high_watermark)
 
 
 @pytest.fixture
-async def topic(broker: Broker) -> str:
+async def topic(broker: BrokerServer) -> str:
     topics.create(broker, "t")
     return "t"
 
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_a_set_is_stored_as_a_batch(broker: Broker, topic: str, ask, version: int, codec: Codec) -> None:
+async def test_a_set_is_stored_as_a_batch(broker: BrokerServer, topic: str, ask, version: int, codec: Codec) -> None:
     magic = int(version == 2)
     for expected in (0, 300):
         answer = of(await ask(broker, request(messages(sent(300), magic, codec)), version))
@@ -77,7 +77,7 @@ async def test_a_set_is_stored_as_a_batch(broker: Broker, topic: str, ask, versi
     assert {record.timestamp for record in records} == ({*range(1_000, 1_300)} if magic else {-1})
 
 
-async def test_append_time_is_told_from_version_2_on(broker: Broker, ask) -> None:
+async def test_append_time_is_told_from_version_2_on(broker: BrokerServer, ask) -> None:
     topics.create(broker, "t", configs={"message.timestamp.type": "LogAppendTime"})
     told = [of(await ask(broker, request(messages(sent(), 1)), version)).log_append_time_ms for version in VERSIONS]
     assert told[:2] == [-1, -1]
@@ -87,7 +87,7 @@ async def test_append_time_is_told_from_version_2_on(broker: Broker, ask) -> Non
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("magic", [0, 1, 2])
-async def test_any_version_brings_any_magic(broker: Broker, topic: str, ask, version: int, magic: int) -> None:
+async def test_any_version_brings_any_magic(broker: BrokerServer, topic: str, ask, version: int, magic: int) -> None:
     """Kafka has never minded, for the sake of clients that do."""
     data = bytes(build_batch(sent())) if magic == 2 else messages(sent(), magic)
     answer = of(await ask(broker, request(data), version))
@@ -96,27 +96,27 @@ async def test_any_version_brings_any_magic(broker: Broker, topic: str, ask, ver
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_several_batches_are_no_set(broker: Broker, topic: str, ask, version: int) -> None:
+async def test_several_batches_are_no_set(broker: BrokerServer, topic: str, ask, version: int) -> None:
     assert of(await ask(broker, request(bytes(build_batch(sent())) * 2), version)).error_code == InvalidRecord.code
 
 
 @pytest.mark.parametrize("acks", [1, -1])
 @pytest.mark.parametrize("records", [b"", messages(sent(1))[:-1]])
 async def test_a_set_without_a_whole_message_stores_nothing_and_is_no_error(
-    broker: Broker, topic: str, ask, records: bytes, acks: int
+    broker: BrokerServer, topic: str, ask, records: bytes, acks: int
 ) -> None:
     answer = of(await ask(broker, request(records, acks=acks), 2))
     assert (answer.error_code, answer.base_offset) == (NONE, -1)
     assert log_of(broker).log_end_offset == 0
 
 
-async def test_what_follows_the_last_whole_message_is_left_out(broker: Broker, topic: str, ask) -> None:
+async def test_what_follows_the_last_whole_message_is_left_out(broker: BrokerServer, topic: str, ask) -> None:
     assert of(await ask(broker, request(messages(sent())[:-1]), 2)).error_code == NONE
     assert log_of(broker).log_end_offset == 2
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_what_is_wrong_has_kafkas_code(broker: Broker, topic: str, ask, version: int) -> None:
+async def test_what_is_wrong_has_kafkas_code(broker: BrokerServer, topic: str, ask, version: int) -> None:
     damaged = messages(sent())[:-1] + b"x"
     nested = build_wrapper([sent()], 1, Codec.GZIP)
     for records, error in (
@@ -133,7 +133,7 @@ async def test_what_is_wrong_has_kafkas_code(broker: Broker, topic: str, ask, ve
     assert log_of(broker).log_end_offset == 0
 
 
-async def test_other_checks_come_in_kafkas_order(broker: Broker, topic: str, ask) -> None:
+async def test_other_checks_come_in_kafkas_order(broker: BrokerServer, topic: str, ask) -> None:
     damaged = messages(sent())[:-1] + b"x"
     broken = request(damaged, topic="unknown", acks=7)
     assert of(await ask(broker, broken, 2)).error_code == UnknownTopicOrPartition.code
@@ -142,7 +142,7 @@ async def test_other_checks_come_in_kafkas_order(broker: Broker, topic: str, ask
     assert of(await ask(broker, request(damaged, topic="__consumer_offsets"), 2)).error_code == InvalidTopic.code
 
 
-async def test_a_set_that_takes_its_time_is_validated_elsewhere(broker: Broker, topic: str, ask, turns) -> None:
+async def test_a_set_that_takes_its_time_is_validated_elsewhere(broker: BrokerServer, topic: str, ask, turns) -> None:
     """While the loop answers others."""
     records = [Record(n, 1, b"k", b"v" * 10) for n in range(10_000)]
     for data in (messages(records), messages(records, codec=Codec.GZIP)):
@@ -152,12 +152,12 @@ async def test_a_set_that_takes_its_time_is_validated_elsewhere(broker: Broker, 
     assert log_of(broker).log_end_offset == 20_000
 
 
-async def test_without_acks_an_error_closes_the_connection(broker: Broker, topic: str, ask) -> None:
+async def test_without_acks_an_error_closes_the_connection(broker: BrokerServer, topic: str, ask) -> None:
     with pytest.raises(CloseConnection):
         await ask(broker, request(messages(sent())[:-1] + b"x", acks=0), 1)
 
 
-async def test_what_was_stored_is_a_log_like_any(broker: Broker, topic: str, ask, start_broker) -> None:
+async def test_what_was_stored_is_a_log_like_any(broker: BrokerServer, topic: str, ask, start_broker) -> None:
     for version in VERSIONS:
         await ask(broker, request(messages(sent(), int(version == 2), Codec.LZ4)), version)
     before = stored(broker)
