@@ -49,8 +49,8 @@ class BrokerServer:
     """One broker over a data directory: the controller's database, and the Kafka log directory `broker-<node id>`
     beside it.
 
-    `BrokerServer.start` makes one; it belongs to the running event loop. What blocks runs in threads, on input that does not
-    change.
+    `BrokerServer.start` makes one; it belongs to the running event loop. Blocking work runs in threads, on input that
+    does not change.
     """
 
     def __init__(
