@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.broker.controller.controller import Controller, ControllerError
 from kmini.broker.network.socket_server import PortTaken
@@ -27,11 +27,11 @@ def config(**settings: object) -> BrokerConfig:
 async def test_topics_that_clients_are_to_find_are_there_before_the_port_is_open(tmp_path: Path) -> None:
     listening_before: list[bool] = []
 
-    def create(broker: Broker) -> None:
+    def create(broker: BrokerServer) -> None:
         listening_before.append(bool(broker.server.listeners))
         topics.create(broker, "t")
 
-    broker = await Broker.start(config(), str(tmp_path), before_open=create)
+    broker = await BrokerServer.start(config(), str(tmp_path), before_open=create)
     try:
         assert listening_before == [False]
         async with Client(broker.address) as client:
@@ -42,13 +42,13 @@ async def test_topics_that_clients_are_to_find_are_there_before_the_port_is_open
 
 @pytest.mark.parametrize("is_killed", [False, True])
 async def test_only_a_stop_in_order_marks_the_log_directory_as_clean(tmp_path: Path, is_killed: bool) -> None:
-    broker = await Broker.start(config(), str(tmp_path))
+    broker = await BrokerServer.start(config(), str(tmp_path))
     topics.create(broker, "t")
     mark = Path(broker.logs.directory) / CLEAN_SHUTDOWN
     assert not mark.exists()
     await (broker.kill() if is_killed else broker.stop())
     assert mark.exists() is not is_killed
-    again = await Broker.start(config(), str(tmp_path))
+    again = await BrokerServer.start(config(), str(tmp_path))
     try:
         assert not mark.exists()
         assert [*again.replica_manager.partitions] == [T0]
@@ -61,16 +61,16 @@ async def test_a_start_that_cannot_listen_leaves_the_directory_to_the_next_one(t
     async with other:
         port = other.sockets[0].getsockname()[1]
         with pytest.raises(PortTaken, match=str(port)):
-            await Broker.start(config(listeners=f"PLAINTEXT://127.0.0.1:{port}"), str(tmp_path))
-    broker = await Broker.start(config(), str(tmp_path))
+            await BrokerServer.start(config(listeners=f"PLAINTEXT://127.0.0.1:{port}"), str(tmp_path))
+    broker = await BrokerServer.start(config(), str(tmp_path))
     await broker.stop()
 
 
 async def test_two_brokers_do_not_share_a_directory(tmp_path: Path) -> None:
-    broker = await Broker.start(config(), str(tmp_path))
+    broker = await BrokerServer.start(config(), str(tmp_path))
     try:
         with pytest.raises(ControllerError):
-            await Broker.start(config(), str(tmp_path))
+            await BrokerServer.start(config(), str(tmp_path))
         assert broker.server.listeners
     finally:
         await broker.stop()
@@ -80,7 +80,7 @@ async def test_a_broker_leaves_a_controller_that_others_share_open(tmp_path: Pat
     controller = Controller.open(str(tmp_path), node_ids=[1])
     try:
         controller.begin_leader_epochs(controller.node_ids)
-        broker = await Broker.start(config(), str(tmp_path), controller=controller)
+        broker = await BrokerServer.start(config(), str(tmp_path), controller=controller)
         topics.create(broker, "t")
         controller.unregister(1)
         await broker.stop()
@@ -93,8 +93,8 @@ async def test_a_broker_leaves_a_controller_that_others_share_open(tmp_path: Pat
 
 async def test_an_end_leaves_no_task_behind(tmp_path: Path) -> None:
     before = asyncio.all_tasks()
-    for end in (Broker.stop, Broker.kill):
-        broker = await Broker.start(config(), str(tmp_path))
+    for end in (BrokerServer.stop, BrokerServer.kill):
+        broker = await BrokerServer.start(config(), str(tmp_path))
         async with Client(broker.address) as client:
             await client.metadata()
         await end(broker)

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kmini.broker.api.releases import NEWEST, Feature
-from kmini.broker.broker import Broker
+from kmini.broker.broker import BrokerServer
 
-StartBroker = Callable[..., Awaitable[Broker]]
+StartBroker = Callable[..., Awaitable[BrokerServer]]
 
 
 async def test_the_parts_are_those_of_one_broker(start_broker: StartBroker) -> None:
