@@ -67,7 +67,7 @@ def ask(port: int, phases: multiprocessing.connection.Connection) -> None:
 async def fill(cluster: LocalCluster, records: int, batch_size: int) -> None:
     """Append committed offsets, and wait for the follower."""
     broker = cluster.brokers[cluster.state(PARTITION).leader]
-    partition = broker.partitions[PARTITION]
+    partition = broker.replica_manager.partitions[PARTITION]
     now_ms = broker.clock.now_ms()
     for first in range(0, records, batch_size):
         batch = []

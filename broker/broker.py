@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from ..protocol.topics import TopicPartition
 from ..storage import filenames
 from ..storage.filesystem import FileSystem, OsFileSystem
 from ..storage.log_config import LogConfig
@@ -32,7 +31,6 @@ from .network.event_loop import descriptors_for_files
 from .network.socket_server import Server
 from .purgatory import Purgatory
 from .replication.fetch_sessions import FetchSessions
-from .replication.partition import Partition
 from .replication.reconciliation import reconcile
 from .replication.replica_manager import ReplicaManager
 from .scheduler import in_thread
@@ -288,27 +286,6 @@ class BrokerServer:
         self.config.current = config
         self.logs.set_producer_id_expiration_ms(config.producer_id_expiration_ms)
         self.replica_manager.settings_changed()
-
-    # --- until handlers, groups and transactions take the parts they use
-
-    @property
-    def partitions(self) -> dict[TopicPartition, Partition]:
-        return self.replica_manager.partitions
-
-    def leader_of(self, topic_partition: TopicPartition) -> Partition:
-        return self.replica_manager.leader_of(topic_partition)
-
-    def check_partition_exists(self, topic_partition: TopicPartition) -> None:
-        self.replica_manager.check_partition_exists(topic_partition)
-
-    def topic_name(self, topic_id: bytes) -> str:
-        return self.replica_manager.topic_name(topic_id)
-
-    def is_led_here(self, partition: Partition) -> bool:
-        return self.replica_manager.is_led_here(partition)
-
-    def check_is_led_here(self, partition: Partition) -> None:
-        self.replica_manager.check_is_led_here(partition)
 
 
 def _open_controller(config: BrokerConfig, data_dir: str, filesystem: FileSystem, cluster_id: str) -> Controller:

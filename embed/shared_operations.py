@@ -120,7 +120,7 @@ class SharedOperations(ABC):
         leader = self.known_topic(topic).partitions[partition].leader
         for broker in self.running:
             if broker.node_id == leader:
-                return broker, broker.leader_of(topic_partition)
+                return broker, broker.replica_manager.leader_of(topic_partition)
         raise LeaderNotAvailable(f"no broker that runs leads {topic_partition}")
 
     def led(self, topic: str, partition: int | None) -> list[Partition]:
@@ -215,7 +215,7 @@ class SharedOperations(ABC):
         known = self._controller.topic(topic)
         brokers = {broker.node_id: broker for broker in self.running}
         found = [
-            brokers[state.leader].partitions.get(TopicPartition(topic, number))
+            brokers[state.leader].replica_manager.partitions.get(TopicPartition(topic, number))
             for number, state in enumerate(known.partitions if known else ())
             if state.leader in brokers
         ]

@@ -239,7 +239,7 @@ async def test_a_follower_that_lags_for_too_long_leaves_the_isr_and_returns_when
         await cluster.brokers[late].replica_manager.fetcher_manager.hold()
         writing = asyncio.ensure_future(ours.produce("t", 0, [record(b"2")]))
         await until_async(lambda: sorted(ends(cluster)) == [1, 2, 2])
-        replica = leader(cluster).partitions[T0].replicas.get(other)
+        replica = leader(cluster).replica_manager.partitions[T0].replicas.get(other)
         assert replica is not None
         await until_async(lambda: replica.log_end_offset == 2)  # else it lags, too, when time passes
         assert not writing.done(), "it waits for the one that is still in sync"

@@ -49,7 +49,7 @@ async def test_compact_leaves_the_newest_record_of_every_key(start: Any) -> None
 async def test_a_rolled_segment_is_cleaned_after_a_back_off(start: Any) -> None:
     broker = await start()
     put(broker, ("a", "1"), ("a", "2"))
-    broker.partitions[P].log.roll(broker.clock.now_ms())
+    broker.replica_manager.partitions[P].log.roll(broker.clock.now_ms())
     put(broker, ("a", "3"))
     await broker.clock.advance(15_000)
     assert keys(broker) == ["a", "a"]
@@ -71,7 +71,7 @@ async def test_a_log_that_is_idle_since_a_moment_after_a_look_keeps_the_bound(st
     broker.replica_manager.host(OTHER, bytes(range(1, 17)), LogConfig(), PartitionState((1,), (1,), 1))
     await broker.clock.advance(12_000)
     record = Record(0, broker.clock.now_ms(), b"a", b"1")
-    broker.partitions[OTHER].append(ValidatedRecords.of(build_batch([record])), broker.clock.now_ms())
+    broker.replica_manager.partitions[OTHER].append(ValidatedRecords.of(build_batch([record])), broker.clock.now_ms())
     await broker.clock.advance(4_000)
     put(broker, ("a", "1"), ("a", "2"))
     await broker.clock.advance(3_600_000 + 2 * 15_000)
@@ -90,7 +90,7 @@ async def test_a_tombstone_goes_with_its_horizon_though_nothing_is_written(start
 async def test_a_topic_that_is_deleted_meanwhile_is_no_failure(start: Any) -> None:
     broker = await start()
     put(broker, ("a", "1"), ("a", "2"))
-    broker.partitions[P].log.roll(broker.clock.now_ms())
+    broker.replica_manager.partitions[P].log.roll(broker.clock.now_ms())
     broker.replica_manager.drop(P)
     await broker.cleaner.look()
     assert broker.cleaner.schedule.uncleanable() == {}
@@ -99,7 +99,7 @@ async def test_a_topic_that_is_deleted_meanwhile_is_no_failure(start: Any) -> No
 async def test_a_damaged_log_is_said_to_be(start: Any) -> None:
     broker = await start()
     put(broker, ("a", "1"), ("a", "2"))
-    broker.partitions[P].log.segments.active.log.write_at(65, b"\xff")
+    broker.replica_manager.partitions[P].log.segments.active.log.write_at(65, b"\xff")
     with pytest.raises(KafkaStorageError, match="position 0"):
         await broker.cleaner.compact(P)
     put(broker, ("a", "3"))
@@ -108,7 +108,7 @@ async def test_a_damaged_log_is_said_to_be(start: Any) -> None:
 async def test_a_broker_that_stops_ends_its_passes(start: Any) -> None:
     broker = await start()
     put(broker, *[(f"{number}", "1") for number in range(300)])
-    broker.partitions[P].log.roll(broker.clock.now_ms())
+    broker.replica_manager.partitions[P].log.roll(broker.clock.now_ms())
     looking = asyncio.ensure_future(broker.cleaner.look())
     await asyncio.sleep(0)
     await broker.cleaner.stop()
@@ -201,8 +201,8 @@ async def test_a_pass_over_a_topic_that_is_no_longer_compacted_is_aborted(start:
     partition = TopicPartition("t", 0)
     for value in (b"1", b"2"):
         validated = ValidatedRecords.of(build_batch([Record(0, broker.clock.now_ms(), b"a", value)]))
-        broker.partitions[partition].append(validated, broker.clock.now_ms())
-    broker.replica_manager.roll(broker.partitions[partition])
+        broker.replica_manager.partitions[partition].append(validated, broker.clock.now_ms())
+    broker.replica_manager.roll(broker.replica_manager.partitions[partition])
     looking = asyncio.ensure_future(broker.cleaner.look())
     await held.begun()
     topic = broker.controller.topic("t")
@@ -211,7 +211,7 @@ async def test_a_pass_over_a_topic_that_is_no_longer_compacted_is_aborted(start:
     assert broker.cleaner.schedule.states[partition] is State.ABORTED
     held.may_go_on.set()
     await looking
-    log = broker.partitions[partition].log
+    log = broker.replica_manager.partitions[partition].log
     assert [batch.base_offset for segment in log.segments for _, batch, _ in segment.batches()] == [0, 1]
     assert files(broker, ".cleaned") == []
 
@@ -228,11 +228,11 @@ async def test_truncation_waits_for_the_pass_to_end_and_lowers_the_checkpoint(st
     await held.begun()
     truncating = asyncio.ensure_future(broker.cleaner.truncate(P, 1))
     await asyncio.sleep(0)
-    assert (truncating.done(), broker.partitions[P].log.log_end_offset) == (False, 5)
+    assert (truncating.done(), broker.replica_manager.partitions[P].log.log_end_offset) == (False, 5)
     held.may_go_on.set()
     await looking
     await truncating
-    assert (broker.partitions[P].log.log_end_offset, keys(broker)) == (1, ["a"])
+    assert (broker.replica_manager.partitions[P].log.log_end_offset, keys(broker)) == (1, ["a"])
     assert broker.cleaner.schedule.checkpoint.get(P) == 0
     assert (Path(broker.logs.directory) / "cleaner-offset-checkpoint").read_text() == "0\n1\nprofiles 0 0\n"
     assert broker.cleaner.schedule.states[P] is State.IDLE
@@ -262,9 +262,9 @@ async def test_a_damaged_segment_costs_its_partition_and_says_where(
     for partition in (P, other):
         for value in (b"1", b"2"):
             validated = ValidatedRecords.of(build_batch([Record(0, broker.clock.now_ms(), b"a", value)]))
-            broker.partitions[partition].append(validated, broker.clock.now_ms())
-        broker.replica_manager.roll(broker.partitions[partition])
-    log = broker.partitions[P].log
+            broker.replica_manager.partitions[partition].append(validated, broker.clock.now_ms())
+        broker.replica_manager.roll(broker.replica_manager.partitions[partition])
+    log = broker.replica_manager.partitions[P].log
     second = next(iter(log.segments)).size // 2
     log.segments.oldest.log.write_at(second + 65, b"\xff")
     await broker.cleaner.look()
@@ -274,21 +274,21 @@ async def test_a_damaged_segment_costs_its_partition_and_says_where(
     assert told["uncleanable_partitions_count"] == 1
     assert told["uncleanable_bytes"] == 2 * second
     assert told["max_dirty_percent"] == 100
-    assert len(list(broker.partitions[other].log.segments.oldest.batches())) == 1
+    assert len(list(broker.replica_manager.partitions[other].log.segments.oldest.batches())) == 1
     put(broker, ("b", "1"))
 
 
 async def test_what_is_damaged_so_that_its_age_cannot_be_told_costs_its_partition_only(start: Any) -> None:
     broker = await start(max_compaction_lag_ms=3_600_000)
     put(broker, ("a", "1"))
-    broker.replica_manager.roll(broker.partitions[P])
-    broker.partitions[P].log.segments.oldest.log.write_at(16, b"\x09")
+    broker.replica_manager.roll(broker.replica_manager.partitions[P])
+    broker.replica_manager.partitions[P].log.segments.oldest.log.write_at(16, b"\x09")
     await broker.cleaner.look()
     assert P in broker.cleaner.schedule.uncleanable()
     await broker.clock.advance(WEEK_MS)
     told = gauges(broker)
     assert (told["uncleanable_partitions_count"], told["deadthreadcount"]) == (1, 0)
-    assert told["uncleanable_bytes"] == broker.partitions[P].log.size_bytes
+    assert told["uncleanable_bytes"] == broker.replica_manager.partitions[P].log.size_bytes
 
 
 async def test_a_damaged_horizon_after_a_start_makes_its_partition_uncleanable(start: Any) -> None:
@@ -297,7 +297,7 @@ async def test_a_damaged_horizon_after_a_start_makes_its_partition_uncleanable(s
     await broker.cleaner.compact(P)
     broker.cleaner.schedule.forget_all_but([])
     broker.cleaner.schedule.checkpoint.set(P, 1)
-    broker.partitions[P].log.segments.oldest.log.write_at(8, b"\xff")
+    broker.replica_manager.partitions[P].log.segments.oldest.log.write_at(8, b"\xff")
     await broker.cleaner.look()
     assert "position 0" in broker.cleaner.schedule.uncleanable()[P]
 
@@ -336,7 +336,7 @@ async def test_a_checkpoint_that_cannot_be_right_is_corrected_on_the_disk_at_onc
 async def test_a_look_that_fails_is_followed_by_another(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     broker = await start()
     put(broker, ("a", "1"), ("a", "2"))
-    broker.replica_manager.roll(broker.partitions[P])
+    broker.replica_manager.roll(broker.replica_manager.partitions[P])
     schedule = broker.cleaner.schedule
     with monkeypatch.context() as patched:
         patched.setattr(schedule, "pick", lambda *_: 1 / 0)

@@ -62,7 +62,7 @@ async def test_how_dirty_the_dirtiest_log_is_is_told_as_it_is_now(start: Any) ->
     put(broker, ("a", "1"))
     await broker.cleaner.compact(P)
     put(broker, ("a", "2"))
-    broker.replica_manager.roll(broker.partitions[P])
+    broker.replica_manager.roll(broker.replica_manager.partitions[P])
     assert gauges(broker)["max_dirty_percent"] == 50
 
 

@@ -127,14 +127,14 @@ class World:
     async def start(self) -> None:
         config = BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0", "log.cleaner.backoff.ms": str(BACKOFF_MS)})
         self.broker = await BrokerServer.start(config, self.data_dir, clock=self.clock, filesystem=self.filesystem)
-        if P not in self.broker.partitions:
+        if P not in self.broker.replica_manager.partitions:
             topics.create(self.broker, P.topic, configs=self.configs)
             self.reader = Reader(self.clock.now_ms())
         self.held_up_until_ms = self.clock.now_ms()
 
     @property
     def log(self) -> PartitionLog:
-        return self.broker.partitions[P].log
+        return self.broker.replica_manager.partitions[P].log
 
     @property
     def slack_ms(self) -> int:
@@ -161,7 +161,7 @@ class World:
             self.sequence += 1
         else:
             batch = build_batch([record], base_offset=offset, codec=codec)
-        self.broker.partitions[P].append(ValidatedRecords.of(batch), now_ms)
+        self.broker.replica_manager.partitions[P].append(ValidatedRecords.of(batch), now_ms)
         transaction = len(self.decided) - 1 if is_transactional else None
         self.written.append(Written(offset, record.key or b"", value, transaction))
         self._note_superseded()
@@ -173,7 +173,9 @@ class World:
         marker = build_end_transaction_marker(
             EndTransactionMarker(not is_commit, 0), producer_id=PRODUCER, producer_epoch=0, timestamp=now_ms
         )
-        self.broker.partitions[P].append(ValidatedRecords.of(bytearray(marker)), now_ms, Origin.COORDINATOR)
+        self.broker.replica_manager.partitions[P].append(
+            ValidatedRecords.of(bytearray(marker)), now_ms, Origin.COORDINATOR
+        )
         self.decided[len(self.decided) - 1] = is_commit
         self.held_up_until_ms = self.clock.now_ms()
         self._note_superseded()

@@ -170,5 +170,5 @@ async def test_a_transaction_that_hangs_is_late(broker: BrokerServer) -> None:
     for producer_id, timestamp in ((1, now_ms - 1_100_000), (2, now_ms - 1_300_000)):
         records = [Record(0, timestamp, None, b"v")]
         batch = build_batch(records, producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True)
-        broker.partitions[TopicPartition("orders", 0)].append(ValidatedRecords.of(batch), now_ms)
+        broker.replica_manager.partitions[TopicPartition("orders", 0)].append(ValidatedRecords.of(batch), now_ms)
         assert samples(broker)[late] == producer_id - 1

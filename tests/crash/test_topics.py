@@ -71,7 +71,7 @@ async def crash_at(n: int, outage: Any) -> bool:
         assert found in told, f"after operation {n} ({faults.last}): {found} is none of {told}"
         for name, (partitions, _) in found.items():
             for number in range(partitions):
-                assert TopicPartition(name, number) in again.partitions, f"{name}-{number} is not led"
+                assert TopicPartition(name, number) in again.replica_manager.partitions, f"{name}-{number} is not led"
         topics.create(again, "afterwards")
     finally:
         await again.stop()
@@ -100,7 +100,7 @@ async def test_a_deleted_topic_never_comes_back_with_its_folders() -> None:
         try:
             assert told_by(again) == {}, f"seed {seed}"
             topics.create(again, "gone")
-            assert len(again.partitions) == 1
+            assert len(again.replica_manager.partitions) == 1
         finally:
             await again.stop()
 

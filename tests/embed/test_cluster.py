@@ -73,7 +73,8 @@ def log_ends(cluster: Cluster) -> dict[int, int]:
 def has_fetched_all(cluster: Cluster, follower: int) -> bool:
     """Whether the leader knows that a follower has all records; a follower appends before it fetches again."""
     leader = cluster.leader("orders")
-    replica = cluster._operations.core.brokers[leader].partitions[TopicPartition("orders", 0)].replicas.get(follower)
+    partitions = cluster._operations.core.brokers[leader].replica_manager.partitions
+    replica = partitions[TopicPartition("orders", 0)].replicas.get(follower)
     return replica is not None and replica.log_end_offset == log_ends(cluster)[leader]
 
 

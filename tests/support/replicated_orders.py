@@ -187,7 +187,7 @@ class Replicas:
 
     def replica(self, follower: int) -> Replica:
         """A follower, as its leader sees it."""
-        replica = self.core(self.leader).partitions[ORDERS].replicas.get(follower)
+        replica = self.core(self.leader).replica_manager.partitions[ORDERS].replicas.get(follower)
         assert replica is not None
         return replica
 

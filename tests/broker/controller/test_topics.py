@@ -29,7 +29,7 @@ StartBroker = Callable[..., Awaitable[BrokerServer]]
 
 
 def append_a_record(broker: BrokerServer, topic_partition: TopicPartition) -> None:
-    partition, now_ms = broker.leader_of(topic_partition), broker.clock.now_ms()
+    partition, now_ms = broker.replica_manager.leader_of(topic_partition), broker.clock.now_ms()
     batch = build_batch([Record(0, now_ms, b"key", b"value")])
     partition.append(validate(memoryview(batch), partition.log.config, now_ms), now_ms)
 
@@ -51,7 +51,7 @@ async def test_a_partition_without_a_folder_gets_one_at_the_next_start(
     shutil.rmtree(log_directory / "t-1")
     again = await start_broker()
     assert again.controller.topics["t"].id == made.id
-    assert again.leader_of(TopicPartition("t", 1)).log.topic_id == made.id
+    assert again.replica_manager.leader_of(TopicPartition("t", 1)).log.topic_id == made.id
 
 
 async def test_every_start_begins_a_new_leader_epoch(start_broker: StartBroker) -> None:
@@ -60,7 +60,7 @@ async def test_every_start_begins_a_new_leader_epoch(start_broker: StartBroker) 
         if epoch == 0:
             topics.create(broker, "t", partitions=2)
         assert [state.leader_epoch for state in broker.controller.topics["t"].partitions] == [epoch, epoch]
-        assert broker.leader_of(TopicPartition("t", 1)).leader_epoch == epoch
+        assert broker.replica_manager.leader_of(TopicPartition("t", 1)).leader_epoch == epoch
         await broker.stop()
 
 
@@ -70,7 +70,7 @@ async def test_a_half_made_folder_is_completed(start_broker: StartBroker, log_di
     await broker.stop()
     (log_directory / "t-1" / "partition.metadata").unlink()
     again = await start_broker()
-    assert again.leader_of(TopicPartition("t", 1)).log.topic_id == made.id
+    assert again.replica_manager.leader_of(TopicPartition("t", 1)).log.topic_id == made.id
     assert (log_directory / "t-1" / "partition.metadata").read_text().startswith("version: 0\ntopic_id: ")
 
 
@@ -112,7 +112,7 @@ async def test_internal_topics_are_taken_in_with_the_settings_that_keep_their_re
     (tmp_path / DATABASE).unlink()
     again = await start_broker()
     assert again.controller.topics[name].configs == made.configs
-    assert not again.leader_of(TopicPartition(name, 0)).log.config.is_deletable
+    assert not again.replica_manager.leader_of(TopicPartition(name, 0)).log.config.is_deletable
 
 
 async def test_folders_unknown_to_a_lost_database_are_taken_in_with_their_records(
@@ -130,8 +130,8 @@ async def test_folders_unknown_to_a_lost_database_are_taken_in_with_their_record
     assert (adopted.id, len(adopted.partitions)) == (made.id, 3)
     assert again.controller.cluster_id == cluster_id
     assert [state.leader_epoch for state in adopted.partitions] == [1, 1, 1], "above what the log holds"
-    assert again.leader_of(TopicPartition("t", 1)).log.high_watermark == 1
-    assert len(again.partitions) == 3
+    assert again.replica_manager.leader_of(TopicPartition("t", 1)).log.high_watermark == 1
+    assert len(again.replica_manager.partitions) == 3
     assert "took in topic t" in caplog.text
 
 
@@ -154,9 +154,9 @@ async def test_a_folder_of_another_topic_of_that_name_is_left_alone_and_not_serv
     await broker.stop()
     shutil.copy(log_directory / "other-0" / "partition.metadata", log_directory / "t-1" / "partition.metadata")
     again = await start_broker()
-    assert again.leader_of(TopicPartition("t", 0))
+    assert again.replica_manager.leader_of(TopicPartition("t", 0))
     with pytest.raises(NotLeaderOrFollower):
-        again.leader_of(TopicPartition("t", 1))
+        again.replica_manager.leader_of(TopicPartition("t", 1))
     assert "t-1 cannot be held: its folder belongs to another topic" in caplog.text
 
 
@@ -169,9 +169,9 @@ async def test_one_partition_that_the_disk_refuses_does_not_stop_the_start(
     shutil.rmtree(log_directory / "t-1")
     (log_directory / "t-1").write_text("a file where the folder should be")
     again = await start_broker()
-    assert again.leader_of(TopicPartition("t", 0))
+    assert again.replica_manager.leader_of(TopicPartition("t", 0))
     with pytest.raises(NotLeaderOrFollower):
-        again.leader_of(TopicPartition("t", 1))
+        again.replica_manager.leader_of(TopicPartition("t", 1))
 
 
 async def test_a_brokers_new_defaults_do_not_stop_a_topic_that_contradicts_them(start_broker: StartBroker) -> None:
@@ -179,7 +179,7 @@ async def test_a_brokers_new_defaults_do_not_stop_a_topic_that_contradicts_them(
     topics.create(broker, "t", configs={"min.compaction.lag.ms": "1000"})
     await broker.stop()
     again = await start_broker(log_cleaner_max_compaction_lag_ms=5)
-    assert again.leader_of(TopicPartition("t", 0)).log.config == LogConfig(min_compaction_lag_ms=1000)
+    assert again.replica_manager.leader_of(TopicPartition("t", 0)).log.config == LogConfig(min_compaction_lag_ms=1000)
 
 
 # --- making and removing
@@ -195,7 +195,7 @@ async def test_other_requests_are_served_while_many_partitions_are_made(start_br
         turns += 1
         assert turns < 10_000
     assert turns > 10
-    assert len(broker.partitions) == 100
+    assert len(broker.replica_manager.partitions) == 100
 
 
 async def test_a_topic_deleted_while_it_is_made_is_gone_at_the_end(
@@ -207,7 +207,7 @@ async def test_a_topic_deleted_while_it_is_made_is_gone_at_the_end(
         await asyncio.sleep(0)
     topics.delete(broker, "t")
     await creation
-    assert broker.partitions == {}
+    assert broker.replica_manager.partitions == {}
     assert broker.logs.logs == {}
 
 

@@ -28,7 +28,7 @@ async def broker(start_broker: StartBroker) -> BrokerServer:
 
 @pytest.fixture
 def partition(broker: BrokerServer) -> Partition:
-    return broker.partitions[TopicPartition(CONSUMER_OFFSETS, 0)]
+    return broker.replica_manager.partitions[TopicPartition(CONSUMER_OFFSETS, 0)]
 
 
 @pytest.fixture

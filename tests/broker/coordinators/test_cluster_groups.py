@@ -53,7 +53,7 @@ async def test_a_new_group_that_times_out_shows_without_members_once_the_replica
     assert error_name((await joined).error_code) == "COORDINATOR_NOT_AVAILABLE"
     assert await world.listed() == []
     world.release()
-    log = world.leader.partitions[OFFSETS].log
+    log = world.leader.replica_manager.partitions[OFFSETS].log
     await until_async(lambda: log.high_watermark == log.log_end_offset)
     assert await world.described() == ("Empty", 0)
     assert await world.listed() == ["g"]
@@ -131,7 +131,7 @@ async def test_a_deleted_group_is_shown_until_the_replicas_have_its_tombstone(st
     assert code(await answer) == "COORDINATOR_NOT_AVAILABLE"
     assert await world.listed() == ["g"]
     world.release()
-    log = world.leader.partitions[OFFSETS].log
+    log = world.leader.replica_manager.partitions[OFFSETS].log
     await until_async(lambda: log.high_watermark == log.log_end_offset)
     assert await world.listed() == []
     assert await world.committed() == -1
@@ -146,7 +146,7 @@ async def test_a_new_coordinator_answers_nothing_that_may_be_lost_again(start: S
     log = world.followers[0].logs.logs[OFFSETS]
     await behind.replica_manager.fetcher_manager.hold()
     answer = await world.appended(commit_of(member_id, 2))
-    await until_async(lambda: log.log_end_offset == first.partitions[OFFSETS].log.log_end_offset)
+    await until_async(lambda: log.log_end_offset == first.replica_manager.partitions[OFFSETS].log.log_end_offset)
     await world.followers[0].replica_manager.fetcher_manager.hold()
     world.cluster.move_leader(OFFSETS, world.followers[0].node_id)
     assert code(await answer) == "NOT_COORDINATOR"

@@ -71,7 +71,7 @@ async def test_a_commit_that_times_out_shows_once_the_replicas_have_it(start: St
     assert code(await answer) == "COORDINATOR_NOT_AVAILABLE"
     assert await world.committed() == 1
     world.release()
-    log = world.leader.partitions[OFFSETS].log
+    log = world.leader.replica_manager.partitions[OFFSETS].log
     await until_async(lambda: log.high_watermark == log.log_end_offset)
     assert await world.committed() == 2
 
@@ -81,7 +81,7 @@ async def test_a_commit_that_cannot_be_appended_leaves_no_trace(start: Start) ->
     await world.cluster.kill(world.followers[0].node_id)
     assert code(await world.ask(commit(1))) == "COORDINATOR_NOT_AVAILABLE"
     assert world.leader.groups.groups == {}
-    assert world.leader.partitions[OFFSETS].log.log_end_offset == 0
+    assert world.leader.replica_manager.partitions[OFFSETS].log.log_end_offset == 0
     joined = await world.ask(joining(), 3)
     assert error_name(joined.error_code) == "COORDINATOR_NOT_AVAILABLE"
     assert world.leader.groups.groups == {}
@@ -125,7 +125,7 @@ async def test_offsets_of_a_transaction_are_shown_when_the_replicas_have_its_mar
     marker = Marker(producer, is_commit=True, coordinator_epoch=0)
     writing = asyncio.ensure_future(world.leader.marker_writer.write(marker, [OFFSETS]))
     await asyncio.sleep(0)
-    log = world.leader.partitions[OFFSETS].log
+    log = world.leader.replica_manager.partitions[OFFSETS].log
     assert log.high_watermark < log.log_end_offset
     assert await world.committed() == 1
     world.release()

@@ -64,7 +64,7 @@ async def test_the_topic_is_created_when_a_coordinator_is_looked_up(start_broker
         "compression.type": "producer",
         "segment.bytes": str(1 << 20),
     }
-    config = broker.partitions[TopicPartition(CONSUMER_OFFSETS, 0)].log.config
+    config = broker.replica_manager.partitions[TopicPartition(CONSUMER_OFFSETS, 0)].log.config
     assert config.is_compacted
     assert not config.is_deletable
     broker.groups.store.coordinator_of("g")

@@ -161,7 +161,7 @@ async def test_a_partition_that_is_being_loaded_takes_no_marker(broker: BrokerSe
 async def test_a_transactional_id_is_being_loaded_until_the_last_step(broker: BrokerServer) -> None:
     coordinator = broker.transactions
     producer = await coordinator.init_producer_id("t", 60_000, NO_PRODUCER)
-    steps = coordinator.load(broker.partitions[TopicPartition(TRANSACTION_STATE, 0)])
+    steps = coordinator.load(broker.replica_manager.partitions[TopicPartition(TRANSACTION_STATE, 0)])
     with pytest.raises(CoordinatorLoadInProgress):
         await coordinator.init_producer_id("t", 60_000, NO_PRODUCER)
     with pytest.raises(CoordinatorLoadInProgress):

@@ -64,7 +64,7 @@ async def alter(
 
 
 def log_config(broker: BrokerServer) -> LogConfig:
-    return broker.leader_of(TopicPartition("t", 0)).log.config
+    return broker.replica_manager.leader_of(TopicPartition("t", 0)).log.config
 
 
 @pytest.mark.parametrize("version", range(3))

@@ -70,7 +70,7 @@ async def half_grown(ask: Ask, broker: BrokerServer) -> asyncio.Future[dict[str,
         if partition_count(broker, "t") > 1:
             break
         await asyncio.sleep(0)
-    assert len(broker.partitions) < 40, "it is still being made"
+    assert len(broker.replica_manager.partitions) < 40, "it is still being made"
     return growing
 
 
@@ -79,7 +79,7 @@ async def test_new_partitions_are_led_when_the_answer_comes(broker: BrokerServer
     made = topics.create(broker, "t", partitions=2, configs={"retention.ms": "7"})
     assert await outcomes(ask, broker, grow(wish("t", 4)), version) == {"t": NONE}
     for number in range(4):
-        log = broker.leader_of(TopicPartition("t", number)).log
+        log = broker.replica_manager.leader_of(TopicPartition("t", number)).log
         assert (log.topic_id, log.config.retention_ms) == (made.id, 7)
     (told,) = (await ask(broker, MetadataRequest(topics=[MetadataRequest.Topic(name="t")]), 9)).topics
     assert [(state.partition_index, state.leader_id, state.error_code) for state in told.partitions] == [
@@ -89,9 +89,9 @@ async def test_new_partitions_are_led_when_the_answer_comes(broker: BrokerServer
 
 async def test_present_partitions_stay_what_they_are(broker: BrokerServer, ask: Ask) -> None:
     topics.create(broker, "t")
-    before = broker.leader_of(TopicPartition("t", 0))
+    before = broker.replica_manager.leader_of(TopicPartition("t", 0))
     await outcomes(ask, broker, grow(wish("t", 2)))
-    assert broker.leader_of(TopicPartition("t", 0)) is before
+    assert broker.replica_manager.leader_of(TopicPartition("t", 0)) is before
 
 
 async def test_the_new_number_survives_a_restart(start_broker: StartBroker, ask: Ask) -> None:
@@ -101,7 +101,7 @@ async def test_the_new_number_survives_a_restart(start_broker: StartBroker, ask:
     await broker.stop()
     again = await start_broker()
     assert partition_count(again, "t") == 3
-    assert again.leader_of(TopicPartition("t", 2))
+    assert again.replica_manager.leader_of(TopicPartition("t", 2))
 
 
 async def test_an_assignment_is_kept(broker: BrokerServer, ask: Ask) -> None:
@@ -182,7 +182,7 @@ async def test_where_the_disk_refuses_there_are_no_more_partitions_than_before(
         patch.setattr(broker.logs.filesystem, "make_directory", refuse_the_third)
         assert await outcomes(ask, broker, grow(wish("t", 4))) == {"t": KafkaStorageError.code}
     assert partition_count(broker, "t") == 1
-    assert set(broker.partitions) == {TopicPartition("t", 0)}
+    assert set(broker.replica_manager.partitions) == {TopicPartition("t", 0)}
     assert await outcomes(ask, broker, grow(wish("t", 4))) == {"t": NONE}
 
 
@@ -193,7 +193,7 @@ async def test_settings_changed_meanwhile_are_those_of_all_partitions_at_the_end
     growing = await half_grown(ask, broker)
     set_topic_configs(broker.controller, broker.controller.topics["t"], {"retention.ms": "9"})
     assert await growing == {"t": NONE}
-    assert {partition.log.config.retention_ms for partition in broker.partitions.values()} == {9}
+    assert {partition.log.config.retention_ms for partition in broker.replica_manager.partitions.values()} == {9}
 
 
 async def test_a_topic_deleted_while_it_grows_is_gone_with_all_its_partitions(broker: BrokerServer, ask: Ask) -> None:
@@ -201,6 +201,6 @@ async def test_a_topic_deleted_while_it_grows_is_gone_with_all_its_partitions(br
     growing = await half_grown(ask, broker)
     await topics.delete_all(broker, [before])
     await growing
-    assert not broker.partitions
+    assert not broker.replica_manager.partitions
     assert not broker.logs.logs
     assert not broker.controller.is_leaving("t")

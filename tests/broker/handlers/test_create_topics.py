@@ -80,7 +80,7 @@ async def test_a_created_topic_takes_records_when_the_answer_comes(
     assert made is not None
     assert topic.topic_id == (made.id if version >= 7 else ZERO_UUID)
     for number in range(3):
-        assert broker.leader_of(TopicPartition("orders", number)).log.topic_id == made.id
+        assert broker.replica_manager.leader_of(TopicPartition("orders", number)).log.topic_id == made.id
 
 
 @pytest.mark.parametrize("version", range(8))
@@ -127,7 +127,7 @@ async def test_topics_and_settings_are_there_after_a_restart(start_broker: Start
     again = await start_broker()
     found = again.controller.topics["t"]
     assert (found.id, found.configs, len(found.partitions)) == (made.id, made.configs, 2)
-    assert again.leader_of(TopicPartition("t", 1)).log.config.segment_bytes == 100
+    assert again.replica_manager.leader_of(TopicPartition("t", 1)).log.config.segment_bytes == 100
 
 
 async def test_small_segments_are_allowed_as_before_kafka_4(broker: BrokerServer, ask: Ask) -> None:
@@ -259,7 +259,7 @@ async def test_a_disk_that_refuses_leaves_no_topic_behind(
     monkeypatch.setattr(broker.logs, "create", full_at_the_third)
     assert await codes(ask, broker, wish("t", 5)) == {"t": KafkaStorageError.code}
     assert broker.controller.topics == {}
-    assert broker.partitions == {}
+    assert broker.replica_manager.partitions == {}
     assert broker.logs.logs == {}
     monkeypatch.undo()
     assert await codes(ask, broker, wish("t", 5)) == {"t": NONE}

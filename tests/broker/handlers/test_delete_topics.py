@@ -57,7 +57,7 @@ async def test_when_the_answer_comes_the_topic_is_gone_and_its_name_free(
     assert answer.topic_id == (made.id if version >= 6 else ZERO_UUID)
     assert broker.controller.topics == {}
     with pytest.raises(UnknownTopicOrPartition):
-        broker.leader_of(TopicPartition("t", 0))
+        broker.replica_manager.leader_of(TopicPartition("t", 0))
     assert topics.create(broker, "t", partitions=3).id != made.id
 
 
@@ -133,7 +133,7 @@ async def test_while_folders_are_put_away_nothing_of_the_topic_is_served(
     def look_and_drop(topic_partition: TopicPartition) -> None:
         for number in range(20):
             try:
-                broker.leader_of(TopicPartition("t", number))
+                broker.replica_manager.leader_of(TopicPartition("t", number))
             except (UnknownTopicOrPartition, NotLeaderOrFollower) as error:
                 seen.append(type(error))
         drop(topic_partition)

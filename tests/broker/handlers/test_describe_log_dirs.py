@@ -24,7 +24,7 @@ Topic = DescribeLogDirsRequest.Topic
 async def filled(broker: BrokerServer) -> BrokerServer:
     topics.create(broker, "t", partitions=2)
     topics.create(broker, "other")
-    led = broker.leader_of(TopicPartition("t", 1))
+    led = broker.replica_manager.leader_of(TopicPartition("t", 1))
     led.append(validate(memoryview(build_batch([Record(0, 1_000, None, b"value")])), led.log.config, 1_000), 1_000)
     return broker
 

@@ -21,7 +21,7 @@ def request(name: str, *partitions: int) -> DescribeProducersRequest:
 
 
 def append(broker: BrokerServer, timestamp: int, **producer: int) -> None:
-    led = broker.leader_of(TopicPartition("t", 0))
+    led = broker.replica_manager.leader_of(TopicPartition("t", 0))
     batch = build_batch([Record(0, timestamp, None, b"v"), Record(0, timestamp, None, b"v")], **producer)
     led.append(validate(memoryview(batch), led.log.config, timestamp), timestamp)
 

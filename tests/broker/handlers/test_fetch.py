@@ -51,7 +51,7 @@ Asked = FetchRequest.Topic.Partition
 
 def append(broker: BrokerServer, topic: str, *values: bytes, partition: int = 0) -> None:
     """One batch."""
-    led = broker.leader_of(TopicPartition(topic, partition))
+    led = broker.replica_manager.leader_of(TopicPartition(topic, partition))
     batch = build_batch([Record(0, 1_000, None, value) for value in values])
     led.append(validate(memoryview(batch), led.log.config, 1_000), 1_000)
 
@@ -198,7 +198,7 @@ async def test_an_error_in_one_partition_is_answered_at_once_with_the_data_of_ot
 async def test_leader_epochs_that_are_not_ours_are_refused(broker: BrokerServer, topic: str, ask) -> None:
     assert of(await ask(broker, request(current_leader_epoch=0), 12)).error_code == NONE
     assert of(await ask(broker, request(current_leader_epoch=1), 12)).error_code == UnknownLeaderEpoch.code
-    broker.partitions[TopicPartition(topic, 0)].leader_epoch = 5
+    broker.replica_manager.partitions[TopicPartition(topic, 0)].leader_epoch = 5
     assert of(await ask(broker, request(current_leader_epoch=4), 12)).error_code == FencedLeaderEpoch.code
 
 
@@ -232,7 +232,7 @@ async def test_read_committed_gets_a_list_of_aborted_transactions_and_others_get
 async def test_read_committed_gets_the_aborted_transactions_and_reads_to_the_first_open_one(
     broker: BrokerServer, topic: str, ask
 ) -> None:
-    log = broker.leader_of(TopicPartition(topic, 0)).log
+    log = broker.replica_manager.leader_of(TopicPartition(topic, 0)).log
 
     def write(batch: bytearray, origin: Origin = Origin.CLIENT) -> None:
         log.append_as_leader(ValidatedRecords.of(batch), leader_epoch=0, now_ms=1_000, origin=origin)

@@ -34,7 +34,7 @@ ALL = dict.fromkeys(range(PARTITIONS), 0)
 
 
 def append(broker: BrokerServer, partition: int, *values: bytes, topic: str = "t") -> None:
-    led = broker.leader_of(TopicPartition(topic, partition))
+    led = broker.replica_manager.leader_of(TopicPartition(topic, partition))
     batch = build_batch([Record(0, 1_000, None, value) for value in values])
     led.append(validate(memoryview(batch), led.log.config, 1_000), 1_000)
 
@@ -170,7 +170,7 @@ async def test_a_partition_that_gave_records_is_read_last_the_next_time(broker: 
 async def test_a_log_start_offset_that_moved_is_told(broker: BrokerServer, fetch: Fetch) -> None:
     append(broker, 0, b"a")
     session = (await fetch({0: 1, 1: 0}, session=0, epoch=0)).session_id
-    broker.leader_of(TopicPartition("t", 0)).delete_records(1, without_checkpoint)
+    broker.replica_manager.leader_of(TopicPartition("t", 0)).delete_records(1, without_checkpoint)
     answer = await fetch({}, session=session, epoch=1)
     (partition,) = answer.responses[0].partitions
     assert (partition.partition_index, partition.log_start_offset) == (0, 1)

@@ -87,7 +87,7 @@ async def test_settings_of_the_broker_itself_are_in_force(broker: BrokerServer, 
     assert broker.config.current.max_connections_per_ip_overrides == {"127.0.0.1": 2, "::1": 4}
     topics.create(broker, "later")
     for name in ("t", "later"):
-        assert broker.leader_of(TopicPartition(name, 0)).log.producers.expiration_ms == 5000
+        assert broker.replica_manager.leader_of(TopicPartition(name, 0)).log.producers.expiration_ms == 5000
 
 
 @pytest.mark.parametrize("name", ["", "1"])

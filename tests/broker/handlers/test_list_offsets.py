@@ -55,7 +55,7 @@ def of(response):
 async def filled(broker: BrokerServer) -> BrokerServer:
     """Five records in two batches, with timestamps 100, 300, 200 and 250, 300."""
     topics.create(broker, "t")
-    led = broker.leader_of(TopicPartition("t", 0))
+    led = broker.replica_manager.leader_of(TopicPartition("t", 0))
     for timestamps in ((100, 300, 200), (250, 300)):
         batch = build_batch([Record(0, timestamp, None, b"v") for timestamp in timestamps])
         led.append(validate(memoryview(batch), led.log.config, 1_000), 1_000)
@@ -85,7 +85,7 @@ async def test_a_timestamp_finds_the_first_record_at_or_after_it(
 
 
 async def test_what_was_deleted_is_not_found(filled: BrokerServer, ask) -> None:
-    filled.leader_of(TopicPartition("t", 0)).delete_records(2, without_checkpoint)
+    filled.replica_manager.leader_of(TopicPartition("t", 0)).delete_records(2, without_checkpoint)
     answer = of(await ask(filled, request(101)))
     assert (answer.timestamp, answer.offset) == (200, 2)
     assert of(await ask(filled, request(EARLIEST))).offset == 2
@@ -128,5 +128,5 @@ async def test_unknown_partitions_and_foreign_epochs_get_their_codes(filled: Bro
     assert of(await ask(filled, request(LATEST, topic="nope"))).error_code == UnknownTopicOrPartition.code
     assert of(await ask(filled, request(LATEST, partition=1))).error_code == UnknownTopicOrPartition.code
     assert of(await ask(filled, request(LATEST, current_leader_epoch=1))).error_code == UnknownLeaderEpoch.code
-    filled.partitions[TopicPartition("t", 0)].leader_epoch = 2
+    filled.replica_manager.partitions[TopicPartition("t", 0)].leader_epoch = 2
     assert of(await ask(filled, request(LATEST, current_leader_epoch=1))).error_code == FencedLeaderEpoch.code

@@ -95,7 +95,7 @@ async def test_a_topic_created_by_asking_is_ready_in_the_same_answer(
     (topic,) = (await ask(broker, by_name("new"), version)).topics
     assert topic.error_code == NONE
     assert [(p.error_code, p.leader_id) for p in topic.partitions] == [(NONE, 1)]
-    assert broker.leader_of(TopicPartition("new", 0)).log.log_end_offset == 0
+    assert broker.replica_manager.leader_of(TopicPartition("new", 0)).log.log_end_offset == 0
 
 
 async def test_a_topic_created_by_asking_has_num_partitions_partitions(start_broker: StartBroker, ask: Ask) -> None:

@@ -39,7 +39,7 @@ def of(response):
 async def led(broker: BrokerServer) -> BrokerServer:
     """Three records in epoch 2, two in epoch 5, and nothing yet in epoch 7."""
     topics.create(broker, "t")
-    partition = broker.leader_of(TopicPartition("t", 0))
+    partition = broker.replica_manager.leader_of(TopicPartition("t", 0))
     for epoch, count in ((2, 3), (5, 2), (7, 0)):
         partition.leader_epoch = epoch
         partition.become_leader()

@@ -83,7 +83,7 @@ async def topic(broker: BrokerServer) -> str:
 
 
 def log_end(broker: BrokerServer) -> int:
-    return broker.leader_of(TopicPartition("t", 0)).log.log_end_offset
+    return broker.replica_manager.leader_of(TopicPartition("t", 0)).log.log_end_offset
 
 
 @pytest.mark.parametrize("version", range(3, 14))
@@ -220,7 +220,7 @@ async def test_a_topic_that_vanishes_while_its_records_are_validated_takes_none(
 async def test_acks_all_waits_for_the_high_watermark_and_a_time_out_keeps_the_records(
     broker: BrokerServer, topic: str, ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = broker.leader_of(TopicPartition("t", 0)).log
+    log = broker.replica_manager.leader_of(TopicPartition("t", 0)).log
     monkeypatch.setattr(type(log), "update_high_watermark", lambda self, offset: False)
     assert of(await ask(broker, request(timeout_ms=1), 9)).error_code == RequestTimedOut.code
     assert (log.log_end_offset, log.high_watermark) == (1, 0)
@@ -230,7 +230,7 @@ async def test_acks_all_waits_for_the_high_watermark_and_a_time_out_keeps_the_re
 async def test_too_few_replicas_in_sync_refuse_acks_all_and_write_nothing(broker: BrokerServer, ask) -> None:
     topics.create(broker, "t", configs={"min.insync.replicas": "2"})
     assert of(await ask(broker, request(), 9)).error_code == NONE  # never more than there are replicas
-    partition = broker.leader_of(TopicPartition("t", 0))
+    partition = broker.replica_manager.leader_of(TopicPartition("t", 0))
     partition.update(partition.state._replace(replicas=(1, 2)))
     assert of(await ask(broker, request(), 9)).error_code == NotEnoughReplicas.code
     assert of(await ask(broker, request(acks=1), 9)).error_code == NONE
@@ -239,7 +239,7 @@ async def test_too_few_replicas_in_sync_refuse_acks_all_and_write_nothing(broker
 
 def with_follower(broker: BrokerServer, number: int) -> Partition:
     """The partition, with a broker 2 in sync that has not fetched yet."""
-    partition = broker.leader_of(TopicPartition("t", number))
+    partition = broker.replica_manager.leader_of(TopicPartition("t", number))
     partition.update(partition.state._replace(replicas=(1, 2), isr=(1, 2)))
     return partition
 
@@ -288,7 +288,7 @@ async def test_flush_messages_1_has_every_batch_on_the_disk_before_it_answers(br
     topics.create(broker, "t", configs={"flush.messages": "1"})
     for count in (1, 2, 3):
         assert of(await ask(broker, request(), 9)).error_code == NONE
-        assert broker.leader_of(TopicPartition("t", 0)).log.recovery_point == count
+        assert broker.replica_manager.leader_of(TopicPartition("t", 0)).log.recovery_point == count
 
 
 async def _readers_that_wait(broker: BrokerServer, ask, in_purgatory, count: int) -> list[asyncio.Task]:

@@ -62,7 +62,7 @@ async def test_an_administrator_ends_a_hanging_transaction(client: TxnClient, ve
     await client.init()
     await client.add()
     await client.produce()
-    log = client.broker.partitions[TopicPartition("orders", 0)].log
+    log = client.broker.replica_manager.partitions[TopicPartition("orders", 0)].log
     assert log.last_stable_offset == 0
     assert await write(client, markers(client, 0, 5), version) == [NONE, UnknownTopicOrPartition.code]
     assert log.last_stable_offset == 2

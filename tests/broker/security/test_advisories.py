@@ -45,7 +45,7 @@ def produce(records: bytes, transactional_id: str | None = None) -> m.ProduceReq
 async def test_a_client_cannot_pose_as_a_follower(broker: BrokerServer, ask_as: Ask, replica_id: int) -> None:
     """CVE-2018-1288: a hand-made fetch with a replica id interfered with replication."""
     broker.controller.create_acls([acl(AclOperation.ALL, ResourceType.TOPIC, "*")])
-    log = broker.partitions[TopicPartition(TOPIC, 0)].log
+    log = broker.replica_manager.partitions[TopicPartition(TOPIC, 0)].log
     before = (log.log_start_offset, log.high_watermark, log.log_end_offset)
     F = m.FetchRequest.Topic
     for version in (0, 3, 4, 11, 12, 14, 15, 18):
@@ -74,7 +74,7 @@ async def test_a_transactional_produce_needs_its_transactional_id(
             acl(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, "mine"),
         ]
     )
-    log = broker.partitions[TopicPartition(TOPIC, 0)].log
+    log = broker.replica_manager.partitions[TopicPartition(TOPIC, 0)].log
     end = log.log_end_offset
     for version in (3, 9, 11, 12):
         answer = await ask_as(broker, "alice", produce(batch(transactional=True), transactional_id), version)

@@ -73,7 +73,7 @@ async def test_a_client_that_poses_as_the_follower_changes_nothing(cluster: Loca
         await client.produce("t", 0, [record(b"0")])
         leader_id = cluster.controller.topics["t"].partitions[0].leader
         follower_id = 3 - leader_id
-        partition = cluster.brokers[leader_id].partitions[T0]
+        partition = cluster.brokers[leader_id].replica_manager.partitions[T0]
         before = (partition.log.high_watermark, partition.low_watermark)
         F = m.FetchRequest.Topic
         asked = F.Partition(partition=0, fetch_offset=1, log_start_offset=1, partition_max_bytes=1000)

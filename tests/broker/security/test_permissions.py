@@ -356,7 +356,7 @@ async def test_a_refused_produce_without_acknowledgements_closes_the_connection(
         ],
     )
     assert await ask_as(broker, "alice", request, 9) is None
-    assert broker.leader_of(next(iter(broker.partitions))).log.log_end_offset == 0
+    assert broker.replica_manager.leader_of(next(iter(broker.replica_manager.partitions))).log.log_end_offset == 0
 
 
 async def test_deny_is_stronger_than_allow(broker: BrokerServer, ask_as: Ask) -> None:

@@ -28,7 +28,7 @@ from support.broker.transaction_bank import DECIDED, ORDERS, PARTITIONS, Bank, o
 async def test_markers_that_are_refused_for_now_are_written_again(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
     producer = await bank.init()
     await bank.begin(producer, *PARTITIONS[:2])
-    partition = bank.broker.partitions[PARTITIONS[1]]
+    partition = bank.broker.replica_manager.partitions[PARTITIONS[1]]
 
     def refuse(*_: object) -> None:
         raise KafkaStorageError("the disk is full")
@@ -118,7 +118,7 @@ async def test_a_decided_transaction_survives_a_kill_between_its_markers(
 
     with monkeypatch.context() as patched:
         for partition in PARTITIONS[1:]:
-            patched.setattr(bank.broker.partitions[partition], "append", refuse)
+            patched.setattr(bank.broker.replica_manager.partitions[partition], "append", refuse)
         await bank.end(producer, is_commit=outcome == "commit")
         assert bank.state() is state
         killed = tmp_path.with_name(tmp_path.name + "-killed")
@@ -131,6 +131,6 @@ async def test_a_decided_transaction_survives_a_kill_between_its_markers(
         assert [len(after.markers(one)) for one in PARTITIONS] == [2, 1, 1]  # the first is told once more
         assert {name for one in PARTITIONS for name, _, _ in after.markers(one)} == {outcome}
         assert after.last_stable_offset() == 3
-        assert len(broker.partitions[ORDERS].log.aborted_transactions(0, 3)) == (outcome == "abort")
+        assert len(broker.replica_manager.partitions[ORDERS].log.aborted_transactions(0, 3)) == (outcome == "abort")
     finally:
         await broker.stop()

@@ -57,7 +57,7 @@ async def test_an_abort_goes_into_the_transaction_index(bank: Bank) -> None:
     bank.write(producer, b"a")
     await bank.end(producer, is_commit=False)
     assert bank.state() is COMPLETE_ABORT
-    log = bank.broker.partitions[ORDERS].log
+    log = bank.broker.replica_manager.partitions[ORDERS].log
     assert [one[:3] for one in log.aborted_transactions(0, 2)] == [(producer.producer_id, 0, 1)]
 
 

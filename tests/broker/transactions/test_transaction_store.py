@@ -22,7 +22,7 @@ def append(bank: Bank, name: str, *records: tuple[bytes | None, bytes | None]) -
     """Put records into the partition of an id, as they are."""
     number = bank.coordinator.store.topic.number_of(name)
     batch = build_batch([Record(0, 1, key, value) for key, value in records])
-    log = bank.broker.partitions[TopicPartition(TRANSACTION_STATE, number)].log
+    log = bank.broker.replica_manager.partitions[TopicPartition(TRANSACTION_STATE, number)].log
     log.append_as_leader(ValidatedRecords.of(batch), leader_epoch=1, now_ms=1, origin=Origin.REPLICATION)
     log.update_high_watermark(log.log_end_offset)
 

@@ -22,7 +22,7 @@ OpenBank = Callable[..., Awaitable[Bank]]
 
 
 def verify(bank: Bank, producer: Producer, *, name: str = "t", knows_abortable: bool = True) -> None:
-    partition = bank.broker.partitions[ORDERS]
+    partition = bank.broker.replica_manager.partitions[ORDERS]
     verification.verify(bank.coordinator, name, producer, partition, knows_abortable=knows_abortable)
 
 
@@ -83,7 +83,7 @@ async def test_it_can_be_switched_off(open_bank: OpenBank) -> None:
 
 async def test_in_the_second_version_of_transactions_a_partition_joins_unasked(bank: Bank) -> None:
     producer = await bank.init()
-    partition = bank.broker.partitions[ORDERS]
+    partition = bank.broker.replica_manager.partitions[ORDERS]
     await verification.add_partition(bank.coordinator, "t", producer, partition)
     assert bank.state() is ONGOING
     assert bank.transaction().entry.partitions == {ORDERS}

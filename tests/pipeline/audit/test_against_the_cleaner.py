@@ -23,7 +23,7 @@ def cleaners_view(broker: Broker, topic: str = "profiles") -> Dirtiness:
     core = broker._operations.core
     partition = TopicPartition(topic, 0)
     checkpoint = core.cleaner.schedule.checkpoint.get(partition)
-    return assess(core.leader_of(partition).log, checkpoint, core.clock.now_ms())
+    return assess(core.replica_manager.leader_of(partition).log, checkpoint, core.clock.now_ms())
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -84,7 +84,7 @@ class Coordinators:
 
     async def appended(self, request: Any, version: int | None = None) -> asyncio.Future[Any]:
         """The answer to come, once the request has appended to the log."""
-        log = self.leader.partitions[OFFSETS].log
+        log = self.leader.replica_manager.partitions[OFFSETS].log
         end = log.log_end_offset
         answer = asyncio.ensure_future(self.ask(request, version))
         self._waiting.add(answer)
@@ -93,7 +93,7 @@ class Coordinators:
 
     async def settled(self) -> None:
         """Return when the coordinator has loaded what it was elected with."""
-        partition = self.leader.partitions[OFFSETS]
+        partition = self.leader.replica_manager.partitions[OFFSETS]
         await until_async(lambda: partition.has_settled)
 
     async def time_out(self) -> None:

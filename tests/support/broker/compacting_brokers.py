@@ -46,14 +46,14 @@ async def compacting_brokers(directory: Path) -> AsyncIterator[Callable[..., Awa
 
 
 def put(broker: BrokerServer, *pairs: tuple[str, str | None]) -> None:
-    partition = broker.partitions[P]
+    partition = broker.replica_manager.partitions[P]
     for key, value in pairs:
         record = Record(0, broker.clock.now_ms(), key.encode(), None if value is None else value.encode())
         partition.append(ValidatedRecords.of(build_batch([record])), broker.clock.now_ms())
 
 
 def keys(broker: BrokerServer) -> list[str]:
-    log = broker.partitions[P].log
+    log = broker.replica_manager.partitions[P].log
     return [
         (record.key or b"").decode()
         for segment in log.segments
@@ -66,7 +66,7 @@ def keys(broker: BrokerServer) -> list[str]:
 def clean_up(broker: BrokerServer) -> asyncio.Future[None]:
     """Three records of one key, sealed, and a look at them that goes on in the background."""
     put(broker, ("a", "1"), ("a", "2"), ("a", "3"))
-    broker.partitions[P].log.roll(broker.clock.now_ms())
+    broker.replica_manager.partitions[P].log.roll(broker.clock.now_ms())
     return asyncio.ensure_future(broker.cleaner.look())
 
 

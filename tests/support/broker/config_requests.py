@@ -68,4 +68,4 @@ async def places(ask: Ask, broker: BrokerServer, resource_type: int, name: str, 
 
 
 def log_config(broker: BrokerServer, topic: str, partition: int = 0) -> LogConfig:
-    return broker.leader_of(TopicPartition(topic, partition)).log.config
+    return broker.replica_manager.leader_of(TopicPartition(topic, partition)).log.config

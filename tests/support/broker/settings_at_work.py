@@ -70,7 +70,7 @@ class Bench:
         self.broker = broker
         self.clock = broker.clock
         self.is_default = is_default
-        self.partition: Partition = broker.leader_of(TopicPartition("t", number))
+        self.partition: Partition = broker.replica_manager.leader_of(TopicPartition("t", number))
         self.log: PartitionLog = self.partition.log
 
     async def set(self, key: str, value: object) -> None:

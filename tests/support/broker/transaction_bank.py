@@ -85,7 +85,11 @@ class Bank:
             base_sequence=sequence,
             transactional=True,
         )
-        return self.broker.partitions[partition].append(ValidatedRecords.of(batch), self.clock.now_ms()).first_offset
+        return (
+            self.broker.replica_manager.partitions[partition]
+            .append(ValidatedRecords.of(batch), self.clock.now_ms())
+            .first_offset
+        )
 
     # --- what is there
 
@@ -99,7 +103,7 @@ class Bank:
         """What the log has of an id, in order."""
         entries = []
         for number in range(self.coordinator.store.topic.partition_count):
-            partition = self.broker.partitions[TopicPartition(TRANSACTION_STATE, number)]
+            partition = self.broker.replica_manager.partitions[TopicPartition(TRANSACTION_STATE, number)]
             for header, batch in stored_batches(partition.log):
                 for record in stored_records(header, batch):
                     assert record.key is not None
@@ -112,14 +116,14 @@ class Bank:
         entries: dict[str, Entry] = {}
         store = self.coordinator.store
         for number in range(store.topic.partition_count):
-            partition = self.broker.partitions[TopicPartition(TRANSACTION_STATE, number)]
+            partition = self.broker.replica_manager.partitions[TopicPartition(TRANSACTION_STATE, number)]
             deque(store.load(partition, entries.__setitem__), maxlen=0)
         return entries
 
     def markers(self, partition: TopicPartition = ORDERS) -> list[tuple[str, Producer, int]]:
         """The markers of a partition: how, whose, and of which coordinator epoch."""
         found = []
-        for header, batch in stored_batches(self.broker.partitions[partition].log):
+        for header, batch in stored_batches(self.broker.replica_manager.partitions[partition].log):
             if header.is_control:
                 marker = parse_end_transaction_marker(batch)
                 assert marker is not None
@@ -128,7 +132,7 @@ class Bank:
         return found
 
     def last_stable_offset(self, partition: TopicPartition = ORDERS) -> int:
-        return self.broker.partitions[partition].log.last_stable_offset
+        return self.broker.replica_manager.partitions[partition].log.last_stable_offset
 
 
 DECIDED = pytest.mark.parametrize(

@@ -36,7 +36,7 @@ CODECS = (Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4)
 
 def append(broker: BrokerServer, *values: bytes, partition: int = 0, codec: Codec = Codec.NONE) -> None:
     """One batch, with headers and timestamps."""
-    led = broker.leader_of(TopicPartition("t", partition))
+    led = broker.replica_manager.leader_of(TopicPartition("t", partition))
     batch = build_batch([Record(0, 1_000, b"k", value, (("h", b"1"),)) for value in values], codec=codec)
     led.append(ValidatedRecords.of(batch), 1_000)
 
@@ -45,12 +45,12 @@ def append_marker(broker: BrokerServer) -> None:
     marker = build_end_transaction_marker(
         EndTransactionMarker(is_abort=False, coordinator_epoch=0), producer_id=7, producer_epoch=0, timestamp=1
     )
-    broker.leader_of(TopicPartition("t", 0)).append(ValidatedRecords.of(marker), 1_000)
+    broker.replica_manager.leader_of(TopicPartition("t", 0)).append(ValidatedRecords.of(marker), 1_000)
 
 
 def write_old(broker: BrokerServer, data: bytes) -> None:
     """As a follower would that copies an old log."""
-    led = broker.leader_of(TopicPartition("t", 0))
+    led = broker.replica_manager.leader_of(TopicPartition("t", 0))
     led.log.append_as_follower(data, now_ms=1_000)
     led.log.update_high_watermark(led.log.log_end_offset)
 

@@ -29,7 +29,7 @@ def request(*asked: tuple[int, int], topic: str = "t", replica_id: int = -1) -> 
 async def filled(broker: BrokerServer, monkeypatch: pytest.MonkeyPatch) -> BrokerServer:
     """Five records, each in a segment that was written to at 100, 200, 300, 400 and 500."""
     topics.create(broker, "t", configs={"segment.bytes": "100"})
-    led = broker.leader_of(TopicPartition("t", 0))
+    led = broker.replica_manager.leader_of(TopicPartition("t", 0))
     for _ in range(5):
         led.append(ValidatedRecords.of(build_batch([Record(0, 7, None, b"value")])), 1_000)
     monkeypatch.setattr(Segment, "modified_ms", property(lambda segment: 100 + 100 * segment.base_offset))
@@ -57,13 +57,13 @@ async def test_none_are_asked_for(filled: BrokerServer, ask) -> None:
 
 
 async def test_the_log_start_offset_takes_the_place_of_what_is_below(filled: BrokerServer, ask) -> None:
-    led = filled.leader_of(TopicPartition("t", 0))
+    led = filled.replica_manager.leader_of(TopicPartition("t", 0))
     led.log.raise_log_start_offset(2)
     assert await told(filled, ask, (EARLIEST, 1), (LATEST, 9)) == [[2], [5, 4, 3, 2, 2, 2]]
 
 
 async def test_a_consumer_sees_the_high_watermark_in_place_of_what_is_beyond(filled: BrokerServer, ask) -> None:
-    log = filled.leader_of(TopicPartition("t", 0)).log
+    log = filled.replica_manager.leader_of(TopicPartition("t", 0)).log
     log.high_watermark = 3
     assert await told(filled, ask, (LATEST, 9), (LATEST, 1), (200, 9)) == [[3, 3, 2, 1, 0], [3], [1, 0]]
     assert await told(filled, ask, (LATEST, 2), replica_id=-2) == [[5, 4]]

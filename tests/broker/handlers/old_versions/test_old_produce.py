@@ -48,7 +48,7 @@ def of(response):
 
 
 def log_of(broker: BrokerServer):
-    return broker.leader_of(TopicPartition("t", 0)).log
+    return broker.replica_manager.leader_of(TopicPartition("t", 0)).log
 
 
 def stored(broker: BrokerServer) -> bytes:
