@@ -90,7 +90,7 @@ DEFECTS = (
         "group.py",
         "group.generation_id = stored.generation_id",
         "group.generation_id = 0",
-        ("tests/broker/groups/test_group_store.py", "tests/broker/groups/test_rebalance.py"),
+        ("tests/broker/groups/test_group_coordinator.py",),
     ),
     Defect(
         "time_out_does_not_fence_the_producer",
@@ -178,7 +178,7 @@ DEFECTS = (
         "acls.py",
         "if length > len(name):",
         "if length >= len(name):",
-        ("tests/broker/security/test_authorizer.py",),
+        ("tests/broker/security/test_acls.py",),
     ),
     Defect(
         "follower_joins_the_isr_below_the_start_of_the_epoch",
@@ -186,7 +186,7 @@ DEFECTS = (
         "partition.py",
         "offset >= max(self.log.high_watermark, self._epoch_start_offset)",
         "offset >= self.log.high_watermark",
-        ("tests/broker/replication/test_cluster_replicas.py", "tests/broker/controller/test_elections.py"),
+        ("tests/broker/replication/test_partition.py",),
     ),
     Defect(
         "offsets_of_an_empty_group_expire_by_their_commit",
@@ -214,7 +214,7 @@ DEFECTS = (
         "partition.py",
         "if len(self.state.isr) < self._effective_min_isr: return False",
         "if not self.state.isr: return False",
-        ("tests/broker/replication/test_cluster_replicas.py",),
+        ("tests/broker/replication/test_partition.py",),
     ),
 )
 
