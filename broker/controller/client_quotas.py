@@ -1,4 +1,4 @@
-"""Quotas of users, client ids and addresses (KIP-546): kept, told, and without effect. Nobody is slowed down here.
+"""Quotas of users, client ids and addresses (KIP-546): stored and described, without effect. No client is slowed down.
 
 Tools and user interfaces set and show them as they do with Apache Kafka, so that a script that prepares a cluster runs
 unchanged. The rules are Kafka's, with one exception: a host name other than localhost is no address, because nothing a
@@ -15,12 +15,12 @@ from ...protocol.messages.describe_client_quotas import ENTITY_TYPES
 from .controller import Controller
 
 Entity = Mapping[str, str | None]
-"""What a quota is for: names by entity type, None for the default of the type. Not empty."""
+"""The entity that a quota is for: names by entity type, None for the default of the type. Not empty."""
 
 IP = "ip"
 
 INT, LONG, DOUBLE = (1 << 31) - 1, (1 << 63) - 1, float("inf")
-"""What a quota is counted in, by the largest value."""
+"""The largest value of a quota, by its type."""
 
 _OF_USERS_AND_CLIENTS = {
     "producer_byte_rate": LONG,
@@ -31,13 +31,13 @@ _OF_USERS_AND_CLIENTS = {
 _OF_ADDRESSES = {"connection_creation_rate": INT}
 
 _EPSILON = 1e-6
-"""How far a whole number may be off for Kafka."""
+"""The distance from a whole number that Kafka allows."""
 
 MAX_ENTITIES = 10_000
-"""How many may have quotas. Kafka takes any number."""
+"""Entities that may have quotas. Kafka takes any number."""
 
 MAX_NAME_LENGTH = 1_000
-"""Of a user or client id. Kafka takes any length."""
+"""Characters that the name of a user or client id may have. Kafka takes any length."""
 
 
 def stored_quotas(controller: Controller) -> Iterable[tuple[Entity, Mapping[str, float]]]:
@@ -67,7 +67,7 @@ def check_entity(entity: Entity) -> None:
 
 
 def _check_address(name: str | None) -> None:
-    import ipaddress  # here, because a start takes its time from whoever waits for it
+    import ipaddress  # here, because a start would wait for the import
 
     if name is None or name == "localhost":
         return

@@ -49,10 +49,10 @@ MAX_VALUE_LENGTH = 32_767
 """The longest value of a topic's setting; Kafka's limit too."""
 
 MAX_UNKNOWN_KEYS = 100
-"""How many keys that nobody knows may be stored for a broker. Kafka stores any number."""
+"""Unknown keys that may be stored for a broker. Kafka stores any number."""
 
 MAX_CHANGES = 1000
-"""How many settings of a resource one request may change: more than there are. Kafka sets no limit."""
+"""Settings of a resource that one request may change: more than exist. Kafka sets no limit."""
 
 THREAD_COUNTS = (
     "background.threads",
@@ -66,7 +66,7 @@ THREAD_COUNTS = (
 
 
 class Change(NamedTuple):
-    """What is to become of one setting."""
+    """The change of one setting."""
 
     name: str
     operation: int
@@ -75,7 +75,7 @@ class Change(NamedTuple):
 
 
 class Alteration(NamedTuple):
-    """What is to become of one resource."""
+    """The changes of one resource."""
 
     resource_type: int
     resource_name: str
@@ -272,14 +272,15 @@ def _alter_broker(
 
 
 def _check_names(configs: Mapping[str, str]) -> None:
-    """Which settings of a broker can be changed at all: Kafka's dynamic ones, and those that nobody knows."""
+    """Raise InvalidRequest for a setting that cannot change while the broker runs. Kafka's dynamic settings and unknown
+    keys can."""
     if fixed := sorted(name for name in configs if _is_fixed(name)):
         raise InvalidRequest(f"cannot be changed while the broker runs: {', '.join(fixed)}")
     if bare := sorted(PER_LISTENER & configs.keys()):
         raise InvalidRequest(f"can be changed for one listener only, with its prefix: {', '.join(bare)}")
     unknown = sum(1 for name in configs if name not in BROKER_KEYS)
     if unknown > MAX_UNKNOWN_KEYS:
-        raise PolicyViolation(f"{unknown} settings that nobody knows; {MAX_UNKNOWN_KEYS} can be kept")
+        raise PolicyViolation(f"{unknown} unknown settings; {MAX_UNKNOWN_KEYS} can be stored")
 
 
 def _is_fixed(name: str) -> bool:

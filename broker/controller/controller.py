@@ -1,4 +1,4 @@
-"""What the cluster agrees on: brokers, topics and who leads them, settings made while it runs, producer ids.
+"""The metadata of the cluster: brokers, topics and their leaders, settings made while it runs, producer ids.
 
 One object for all brokers of a process, over one file (`controller/database.py`). Reading is from memory. A change is
 in the file before it shows in memory, so a caller that was answered finds it again after `kill -9` and after loss of
@@ -216,7 +216,7 @@ class Controller:
             self._remember(topic)
         for topic, number in told:
             for registered in self.brokers:
-                current = self._by_id.get(topic.id)  # whoever is told first may have changed it again
+                current = self._by_id.get(topic.id)  # the broker that heard it first may have changed it again
                 if registered.broker is not None and current is not None:
                     registered.broker.replica_manager.partition_changed(current, number)
 
@@ -263,7 +263,7 @@ class Controller:
     # --- settings
 
     def broker_configs(self, name: str) -> dict[str, str]:
-        """What was set while brokers ran: for the broker of this number, or for all (the empty name)."""
+        """Settings made while brokers ran: for the broker of this number, or for all (the empty name)."""
         return self._broker_configs.get(name, {})
 
     def set_broker_configs(self, name: str, configs: Mapping[str, str]) -> None:

@@ -120,12 +120,12 @@ def topic_entries(topics: Iterable[Topic]) -> Entries:
 
 
 def topic_key(topic_id: bytes) -> Key:
-    """Its value is the topic's name."""
+    """The key of a topic. The value is the topic's name."""
     return ("topic", format_uuid(topic_id))
 
 
 def partition_key(topic_id: bytes, number: int) -> Key:
-    """Its value has the fields of PartitionState."""
+    """The key of a partition. The value has the fields of PartitionState."""
     return ("partition", format_uuid(topic_id), number)
 
 
@@ -139,7 +139,7 @@ def deleted_topic_ids(keys: Iterable[Key]) -> set[bytes]:
 
 
 def config_key(resource_type: int, name: str) -> Key:
-    """Its value has the resource's settings, by their keys. The type is TOPIC, BROKER or CLIENT_QUOTA."""
+    """The key of a resource's settings, which are the value. The type is TOPIC, BROKER or CLIENT_QUOTA."""
     return ("config", resource_type, name)
 
 

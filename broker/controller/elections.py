@@ -1,13 +1,13 @@
-"""Who leads a partition, and who is in sync with it: the rules by which the controller's picture changes.
+"""Leaders and in-sync replicas of partitions: the rules by which the controller changes them.
 
     what happens                    in sync afterwards                      leader
     ------------------------------  --------------------------------------  -----------------------------------------
     a broker dies or leaves         the others; the last one stays in       if it led: the first replica that is live
-                                                                            and in sync, else nobody
-    a broker comes (back)           as before: it joins when it has         it, of what nobody leads and it is in sync
-                                    caught up                               with
-    nobody in sync is live, and     only the new leader                     the first live replica: what it lacks is
-    unclean elections are allowed                                           lost
+                                                                            and in sync, else none
+    a broker comes (back)           as before: it joins when it has         it, of partitions without a leader where it
+                                    caught up                               is in sync
+    no replica in sync is live,     only the new leader                     the first live replica: what it lacks is
+    and unclean elections are allowed                                       lost
     the first replica is preferred  as before                               it, if it is live and in sync
 
 Every change of leader starts a new leader epoch (KIP-101). What the leader finds out about its followers it reports by
@@ -52,7 +52,7 @@ def leave(controller: Controller, node_id: int, is_unclean_allowed: IsUncleanAll
 
 
 def join(controller: Controller, broker: BrokerRegistration, is_unclean_allowed: IsUncleanAllowed = never) -> None:
-    """A broker is live from now on, and leads what nobody could lead without it. Raises KafkaStorageError."""
+    """Register a live broker, and let it lead partitions that had no live leader. Raises KafkaStorageError."""
     controller.register(broker)
     settle(controller, is_unclean_allowed)
 
@@ -72,7 +72,7 @@ def _settled(controller: Controller, state: PartitionState, is_unclean: Callable
     isr = tuple(node_id for node_id in state.isr if controller.is_live(node_id))
     if not isr and is_unclean():
         isr = tuple(node_id for node_id in state.replicas if controller.is_live(node_id))[:1]
-    state = state._replace(isr=isr or state.isr)  # somebody has to be known to have everything
+    state = state._replace(isr=isr or state.isr)  # the last one in sync stays: it has every record
     if controller.is_live(state.leader) and state.leader in isr:
         return state
     leader = _first(node_id for node_id in state.replicas if node_id in isr)
@@ -103,7 +103,7 @@ def prefer_first(controller: Controller) -> None:
 
 
 def alter_isr(controller: Controller, topic_partition: TopicPartition, leader_epoch: int, isr: tuple[int, ...]) -> None:
-    """What the leader of `leader_epoch` says of who is in sync. Raises UnknownTopicOrPartition, FencedLeaderEpoch,
+    """Replace the ISR, as the leader of `leader_epoch` asks. Raises UnknownTopicOrPartition, FencedLeaderEpoch,
     KafkaStorageError."""
     topic_id, state = find(controller, topic_partition)
     if state.leader_epoch != leader_epoch:
@@ -116,9 +116,9 @@ def alter_isr(controller: Controller, topic_partition: TopicPartition, leader_ep
 def elect(
     controller: Controller, topic_partition: TopicPartition, leader: int | None = None, *, is_unclean: bool = False
 ) -> None:
-    """Have `leader` lead a partition, its first replica if none is named, or with `is_unclean` whoever is live.
+    """Elect `leader`, the first replica if none is named, or with `is_unclean` any live replica.
 
-    Raises UnknownTopicOrPartition; ElectionNotNeeded where it leads already (or, unclean, anybody does);
+    Raises UnknownTopicOrPartition; ElectionNotNeeded where it leads already (or, unclean, any replica does);
     PreferredLeaderNotAvailable where it is not live or not in sync, or EligibleLeadersNotAvailable; KafkaStorageError.
     """
     topic_id, state = find(controller, topic_partition)

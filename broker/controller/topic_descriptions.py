@@ -1,4 +1,4 @@
-"""What Metadata and DescribeTopicPartitions tell alike: the state of a partition, and why there is no topic."""
+"""Answers that Metadata and DescribeTopicPartitions share: the state of a partition, and why a topic is missing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a topic is going to be like: the wishes of whoever wants one, checked in Kafka's order and filled up.
+"""Plans of topics: a request's wishes, checked in Kafka's order, with the broker's defaults for the rest.
 
-Nothing is made here. The answer holds for as long as nothing else runs: `topics.py` makes it real, or finds that the
-name was taken meanwhile.
+A plan makes nothing. It holds for as long as nothing else runs: `topics.py` makes it real, or finds that the name was
+taken meanwhile.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def plan_partitions(
 
 
 def plan_missing(broker: TopicCreator, name: str, *, room: int = MAX_NEW_PARTITIONS) -> Topic:
-    """The topic that comes to be because somebody needs it: an internal one in its own shape, others by the defaults.
+    """Plan a topic that a request needs: an internal one in its own shape, others by the defaults.
 
     Raises KafkaError, as `plan` does.
     """

@@ -43,7 +43,7 @@ def create(
 
 
 def create_missing(broker: TopicCreator, name: str) -> Topic:
-    """Make the topic that somebody needs, as `plan_missing` says; otherwise as `create`."""
+    """Create a topic that a request needs, as `plan_missing` plans it; otherwise as `create`."""
     return _make(broker, plan_missing(broker, name))
 
 

@@ -1,4 +1,4 @@
-"""What a cluster consists of: brokers, and topics with the places of their partitions."""
+"""The parts of a cluster: brokers, and topics with the replicas of their partitions."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..settings.broker_config import BrokerConfig
 from ..settings.dynamic_config import DynamicBrokerConfig
 
 NO_LEADER = -1
-"""In place of the leader of a partition that nobody leads."""
+"""The leader of a partition that has none."""
 
 
 class PartitionState(NamedTuple):
-    """Who holds a partition and who leads it."""
+    """The replicas and the leader of a partition."""
 
     replicas: tuple[int, ...]
     """Node ids; the first is the preferred leader."""
@@ -29,7 +29,7 @@ class PartitionState(NamedTuple):
     """Raised by one with every change of leader, ISR or replicas."""
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
-    """Those of `replicas` that are to come and to go, while the partition is being reassigned (KIP-455)."""
+    """The `replicas` that are to come and to go, while the partition is being reassigned (KIP-455)."""
 
     @property
     def is_reassigned(self) -> bool:
