@@ -61,7 +61,10 @@ class Housekeeping:
     def _log_tasks(self) -> list[Periodic]:
         config = self._config.current
         every = partial(
-            Periodic, self._clock, delay_ms=config.log_initial_task_delay_ms, naps=self._maintenance.paused_tasks
+            Periodic,
+            self._clock,
+            delay_ms=config.log_initial_task_delay_ms,
+            paused_tasks=self._maintenance.paused_tasks,
         )
         return [
             every(
@@ -80,7 +83,7 @@ class Housekeeping:
 
     def _coordinator_tasks(self) -> list[Periodic]:
         config = self._config.current
-        every = partial(Periodic, self._clock, naps=self._maintenance.paused_tasks)
+        every = partial(Periodic, self._clock, paused_tasks=self._maintenance.paused_tasks)
         return [
             every(
                 "expiry of offsets",

@@ -21,7 +21,7 @@ from ..storage.log_manager import LogManager
 from ..storage.offset_checkpoint_file import write_offsets
 from .clock import Clock
 from .purgatory import Purgatory
-from .scheduler import Deferred, Naps, SharedWrite, in_thread
+from .scheduler import CheckpointWriter, Deferred, PausedTasks, in_thread
 from .settings.dynamic_config import DynamicBrokerConfig
 
 log = logging.getLogger("kmini.broker")
@@ -35,14 +35,14 @@ class LogMaintenance:
         self._clock = clock
         self._logs = logs
         self._purgatory = purgatory
-        self.paused_tasks = Naps()
+        self.paused_tasks = PausedTasks()
         """The tasks of `housekeeping.py` that skip their runs until something changes."""
-        self.log_start_checkpoint = SharedWrite(logs.log_start_offsets, logs.write_log_start_offsets)
+        self.log_start_checkpoint = CheckpointWriter(logs.log_start_offsets, logs.write_log_start_offsets)
         """The checkpoint of log start offsets: DeleteRecords is answered when it is written."""
         later = partial(Deferred, clock)
         self._high_watermarks = later("the high watermark checkpoint", self._write_high_watermarks)
         self._recovery_points = later("the recovery point checkpoint", self._write_recovery_points)
-        self._start_offsets = later("the log start offset checkpoint", self.log_start_checkpoint.written)
+        self._start_offsets = later("the log start offset checkpoint", self.log_start_checkpoint.write)
         self._deletions = later("the deletion of files", self._delete_files)
         self._listeners: list[Callable[[], None]] = []
         self._working: set[asyncio.Task[None]] = set()
@@ -56,7 +56,7 @@ class LogMaintenance:
         to be done."""
         self._purgatory.check(topic_partition)
         if self.paused_tasks:
-            self.paused_tasks.end()
+            self.paused_tasks.resume()
         if not self._high_watermarks.is_asked_for:
             self._ask_for_checkpoints()
         for listener in self._listeners:

@@ -71,40 +71,40 @@ class Turn:
         return time.perf_counter() >= self._ends
 
     async def next(self) -> None:
-        """Let everybody else who is ready have a turn first."""
+        """Let everything else that is ready have a turn first."""
         await asyncio.sleep(0)
         self._ends = time.perf_counter() + self._length_s
 
 
-class Naps:
-    """The periodic tasks that have nothing to do before a certain time, unless something changes."""
+class PausedTasks:
+    """The periodic tasks that skip their runs until a certain time, unless something changes."""
 
     def __init__(self) -> None:
-        self._napping: set[Periodic] = set()
+        self._paused: set[Periodic] = set()
 
     def __bool__(self) -> bool:
-        return bool(self._napping)
+        return bool(self._paused)
 
     def add(self, task: "Periodic") -> None:
-        self._napping.add(task)
+        self._paused.add(task)
 
     def discard(self, task: "Periodic") -> None:
-        self._napping.discard(task)
+        self._paused.discard(task)
 
-    def end(self) -> None:
-        """Something has changed: they run at their next beat, and see."""
-        napping, self._napping = self._napping, set()
-        for task in napping:
-            task.wake()
+    def resume(self) -> None:
+        """Something has changed: each runs at its next beat, and sees whether it has anything to do."""
+        paused, self._paused = self._paused, set()
+        for task in paused:
+            task.resume()
 
 
 class Periodic:
     """Runs a task every `interval_ms` of log time (or liveness), the first time after `delay_ms`. A failed run is
     logged; the next one comes.
 
-    With `naps` it skips the beats at which it can have no effect, so that a test may move the clock by a month:
-    `next_effect_ms` is asked after each run when the next one can have any, as things are; None is never. Whoever
-    changes things ends the naps.
+    With `paused_tasks` it skips the beats at which it can have no effect, so that a test may move the clock by a month:
+    after each run `next_effect_ms` says when the next one can have an effect, as things are; None is never. A caller
+    that changes things resumes the paused tasks.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class Periodic:
         delay_ms: int | None = None,
         liveness: bool = False,
         next_effect_ms: Callable[[], int | None] | None = None,
-        naps: Naps | None = None,
+        paused_tasks: PausedTasks | None = None,
     ) -> None:
         self._clock = clock
         self._name = name
@@ -125,7 +125,7 @@ class Periodic:
         self._interval_ms = interval_ms
         self._liveness = liveness
         self._next_effect_ms = next_effect_ms
-        self._naps = naps
+        self._paused_tasks = paused_tasks
         self._is_over = False
         first_ms = interval_ms if delay_ms is None else delay_ms
         self._beat_ms = self._due_ms = self._now_ms() + first_ms
@@ -137,8 +137,8 @@ class Periodic:
         return self._clock.liveness_ms() if self._liveness else self._clock.now_ms()
 
     async def _run(self) -> None:
-        if self._naps is not None:
-            self._naps.discard(self)
+        if self._paused_tasks is not None:
+            self._paused_tasks.discard(self)
         effect_ms: int | None = 0
         try:
             await self._task()
@@ -149,8 +149,8 @@ class Periodic:
         if not self._is_over:
             # Keep the beat, whatever a run takes; beats that were missed are not made up for.
             self._beat_ms = max(self._due_ms + self._interval_ms, self._now_ms())
-            if self._naps is not None and (effect_ms is None or effect_ms > self._beat_ms):
-                self._naps.add(self)
+            if self._paused_tasks is not None and (effect_ms is None or effect_ms > self._beat_ms):
+                self._paused_tasks.add(self)
             self._set_timer(None if effect_ms is None else self._beat_at(effect_ms))
 
     def _beat_at(self, time_ms: int) -> int:
@@ -167,8 +167,8 @@ class Periodic:
             self._timer = self._clock.call_later(delay_ms, self._run, liveness=self._liveness)
             self._due_ms = due_ms
 
-    def wake(self) -> None:
-        """Run at the next beat, which a nap would have skipped."""
+    def resume(self) -> None:
+        """Run at the next beat, although it was to be skipped."""
         if not self._is_over:
             self._set_timer(self._beat_at(self._now_ms()))
 
@@ -178,7 +178,7 @@ class Periodic:
 
 
 class Deferred:
-    """Runs a task some time after it was asked for: once for all who have asked by then, and not at all if nobody does.
+    """Runs a task some time after it was asked for: once for all requests until then, and not at all without one.
 
     Unlike a periodic task it costs nothing while nothing happens, however far a test moves the clock.
     """
@@ -219,32 +219,32 @@ class Deferred:
             self._timer = None
 
 
-class SharedWrite:
-    """A file that is written off the loop, and by one write for all who ask at the same time.
+class CheckpointWriter:
+    """A file that is written off the loop, by one write for all callers that ask at the same time.
 
     `snapshot` is called on the loop and gives what to write; `write` is called in a thread with it.
     """
 
     def __init__(self, snapshot: Callable[[], T], write: Callable[[T], None]) -> None:
         self._snapshot = snapshot
-        self._write = write
+        self._write_in_thread = write
         self._running: asyncio.Task[None] | None = None
         self._next: asyncio.Task[None] | None = None
 
-    async def written(self) -> None:
+    async def write(self) -> None:
         """Return once a snapshot that was taken after this call is in the file. Raises what the write raises
         (OSError)."""
         if self._running is None or self._running.done():
             self._running = asyncio.ensure_future(self._run())
             await asyncio.shield(self._running)
         else:
-            # The running write may have taken its snapshot already: all who come now share the one after it.
+            # The running write may have taken its snapshot already: later callers share the one after it.
             if self._next is None:
                 self._next = asyncio.ensure_future(self._run_after(self._running))
             await asyncio.shield(self._next)
 
     async def _run(self) -> None:
-        await in_thread(self._write, self._snapshot())
+        await in_thread(self._write_in_thread, self._snapshot())
 
     async def _run_after(self, running: "asyncio.Task[None]") -> None:
         await asyncio.wait([running])

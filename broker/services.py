@@ -20,7 +20,7 @@ from .metrics import Metrics
 from .purgatory import Purgatory
 from .replication.fetch_sessions import FetchSessions
 from .replication.replica_manager import ReplicaManager
-from .scheduler import SharedWrite
+from .scheduler import CheckpointWriter
 from .security.authorizer import Authorizer
 from .settings.dynamic_config import DynamicBrokerConfig
 from .transactions.markers import MarkerWriter
@@ -36,7 +36,7 @@ class Services:
         this_broker: BrokerHandle,
         release: Release | None,
         replica_manager: ReplicaManager,
-        log_start_checkpoint: SharedWrite,
+        log_start_checkpoint: CheckpointWriter,
         cleaner: LogCleaner,
         fetch_sessions: FetchSessions,
         long_work: LongWork,

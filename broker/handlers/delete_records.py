@@ -23,7 +23,7 @@ from ..api.registry import handles
 from ..api.request_context import Context
 from ..purgatory import Operation
 from ..replication.replica_manager import ReplicaManager
-from ..scheduler import SharedWrite, Turn
+from ..scheduler import CheckpointWriter, Turn
 from ..security.guarding import refused_partitions, topic_by_topic
 from ..security.permissions import each
 from ..security.resources import AclOperation, ResourceType
@@ -135,10 +135,10 @@ class DelayedDelete(Operation):
         return not self._pending
 
 
-async def persist(checkpoint: SharedWrite, deletions: list[Deletion]) -> None:
+async def persist(checkpoint: CheckpointWriter, deletions: list[Deletion]) -> None:
     """Write the new offsets to the checkpoint before they are answered. Requests at the same time share the write."""
     try:
-        await checkpoint.written()
+        await checkpoint.write()
     except OSError as error:
         for deletion in deletions:
             if deletion.error is None:

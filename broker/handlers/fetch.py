@@ -18,7 +18,15 @@ from ...protocol.errors import (
 from ...protocol.messages.fetch import FetchRequest, FetchResponse
 from ..api.registry import handles
 from ..api.request_context import Context
-from ..replication.delayed_fetch import Answer, DelayedFetch, Reader, Wanted, count_fetched, is_enough, read_all
+from ..replication.delayed_fetch import (
+    DelayedFetch,
+    FetchedData,
+    FetchPartition,
+    Reader,
+    count_fetched,
+    is_enough,
+    read_all,
+)
 from ..replication.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession
 from ..replication.partition import Partition
 from ..replication.replica_selection import LEADER
@@ -68,7 +76,7 @@ async def guard(call: Call) -> Any:
     guard=guard,
 )
 async def fetch(request: FetchRequest, context: Context) -> FetchResponse:
-    """Answer a request that names all its partitions, or continue a session."""
+    """FetchedData a request that names all its partitions, or continue a session."""
     if context.version < BATCHES_SINCE:
         from .old_versions.old_fetch import fetch_messages  # old clients are rare
 
@@ -89,7 +97,7 @@ async def fetch(request: FetchRequest, context: Context) -> FetchResponse:
         session = sessions.go_on(request, reader)
         if session is None:
             return FetchResponse()
-        return await _fetch_news(session, request, context)
+        return await _fetch_changes(session, request, context)
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
 
@@ -115,7 +123,7 @@ async def _fetch_all(request: FetchRequest, reader: Reader, context: Context) ->
     return result
 
 
-async def _fetch_news(session: FetchSession, request: FetchRequest, context: Context) -> FetchResponse:
+async def _fetch_changes(session: FetchSession, request: FetchRequest, context: Context) -> FetchResponse:
     limit = _max_bytes(request, context)
     wanted = session.to_read()
     answers = await read_all(wanted, limit)
@@ -128,7 +136,7 @@ async def _fetch_news(session: FetchSession, request: FetchRequest, context: Con
         answers = await read_all(wanted, limit)
     context.services.fetch_sessions.check_accepted(session, request.session_epoch)
     count_fetched(context.services.metrics, wanted, answers)
-    result = response(*session.news(wanted, answers))
+    result = response(*session.changed_since_sent(wanted, answers))
     result.session_id = session.id
     return result
 
@@ -138,26 +146,28 @@ def _max_bytes(request: FetchRequest, context: Context) -> int:
     return min(request.max_bytes, limit)
 
 
-async def resolve(request: FetchRequest, reader: Reader, context: Context) -> list[Wanted]:
+async def resolve(request: FetchRequest, reader: Reader, context: Context) -> list[FetchPartition]:
     """The partitions asked for, in order. A partition that is named twice is answered once, as it was named last. That
     is Kafka's rule, and it bounds the cost of a wait by the number of partitions."""
-    wanted: dict[tuple[str, bytes, int], Wanted] = {}
+    wanted: dict[tuple[str, bytes, int], FetchPartition] = {}
     turn = Turn()
     for topic in request.topics:
         for partition in topic.partitions:
             if turn.is_over:
                 await turn.next()
             key = (topic.topic, topic.topic_id, partition.partition)
-            wanted[key] = Wanted(context.services.replica_manager, topic, partition, reader)
+            wanted[key] = FetchPartition(context.services.replica_manager, topic, partition, reader)
     return list(wanted.values())
 
 
-def must_wait(wanted: "list[Wanted] | FetchSession", answers: Iterable[Answer], request: FetchRequest) -> bool:
+def must_wait(
+    wanted: "list[FetchPartition] | FetchSession", answers: Iterable[FetchedData], request: FetchRequest
+) -> bool:
     """Whether an answer now has too few bytes. A request for no partition does not wait."""
     return request.max_wait_ms > 0 and len(wanted) > 0 and not is_enough(answers, request.min_bytes)
 
 
-def note_fetched(wanted: Iterable[Wanted], answers: Iterable[Answer]) -> None:
+def note_fetched(wanted: Iterable[FetchPartition], answers: Iterable[FetchedData]) -> None:
     """Note in the partitions how far the follower has fetched, unless its log diverges from the leader's."""
     for one, answer in zip(wanted, answers, strict=True):
         if not answer.error_code and answer.diverging is None and isinstance(one.partition, Partition):
@@ -165,7 +175,7 @@ def note_fetched(wanted: Iterable[Wanted], answers: Iterable[Answer]) -> None:
             one.partition.follower_fetched(one.reader.replica_id, asked.fetch_offset, asked.log_start_offset)
 
 
-def response(wanted: Iterable[Wanted], answers: Iterable[Answer]) -> FetchResponse:
+def response(wanted: Iterable[FetchPartition], answers: Iterable[FetchedData]) -> FetchResponse:
     """The response with the answers, in their order."""
     topics: list[FetchResponse.Topic] = []
     previous: tuple[str, bytes] | None = None
@@ -186,7 +196,7 @@ def hide_storage_errors(result: FetchResponse) -> None:
                 partition.error_code = NotLeaderOrFollower.code
 
 
-def _partition_response(wanted: Wanted, answer: Answer) -> FetchResponse.Topic.Partition:
+def _partition_response(wanted: FetchPartition, answer: FetchedData) -> FetchResponse.Topic.Partition:
     index = wanted.asked.partition
     if answer.error_code or wanted.partition is None:
         return FetchResponse.Topic.Partition(
@@ -213,7 +223,7 @@ def _partition_response(wanted: Wanted, answer: Answer) -> FetchResponse.Topic.P
     return response
 
 
-def _skipped(answer: Answer) -> list[FetchResponse.Topic.Partition.AbortedTransaction]:
+def _skipped(answer: FetchedData) -> list[FetchResponse.Topic.Partition.AbortedTransaction]:
     return [
         FetchResponse.Topic.Partition.AbortedTransaction(
             producer_id=aborted.producer_id, first_offset=aborted.first_offset

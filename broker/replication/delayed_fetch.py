@@ -72,7 +72,7 @@ class Reader(NamedTuple):
         return cls(is_read_committed, names_topics_by_id, replica_id, access, may_read_followers, rack)
 
 
-class Wanted:
+class FetchPartition:
     """One partition of a fetch: what is asked for it, and what that resolved to."""
 
     __slots__ = (
@@ -161,7 +161,7 @@ class Wanted:
             return LEADER
         return preferred_replica(self._replica_manager, partition, self.asked.fetch_offset, self.reader.rack)
 
-    def read(self, max_bytes: int, *, whole_first_batch: bool) -> "Answer":
+    def read(self, max_bytes: int, *, whole_first_batch: bool) -> "FetchedData":
         """What the partition has for this reader now."""
         access = self.reader.access
         if access is not None and self.topic_partition is not None and not access.may_read(self.topic_partition.topic):
@@ -169,13 +169,13 @@ class Wanted:
         elif self.error is None and not self.is_served_here():
             self.error = NotLeaderOrFollower("leadership moved while the fetch waited")
         if self.error is not None or self.partition is None:
-            return Answer(self.error.code if self.error else NONE)
+            return FetchedData(self.error.code if self.error else NONE)
         if self.reader.rack and (preferred := self._preferred_replica()) != LEADER:
-            return Answer(NONE, preferred_replica=preferred)
+            return FetchedData(NONE, preferred_replica=preferred)
         asked, log = self.asked, self.partition.log
         try:
             if asked.last_fetched_epoch >= 0 and (diverging := self._diverging_epoch()) is not None:
-                return Answer(NONE, diverging=diverging)
+                return FetchedData(NONE, diverging=diverging)
             records = log.read(
                 asked.fetch_offset,
                 max(min(asked.partition_max_bytes, max_bytes, _LARGEST_READ), 0),
@@ -183,10 +183,12 @@ class Wanted:
                 min_one_batch=whole_first_batch,
             )
             if records and self.reader.is_read_committed:
-                return Answer(NONE, records, aborted=log.aborted_transactions(asked.fetch_offset, _end_of(records)))
+                return FetchedData(
+                    NONE, records, aborted=log.aborted_transactions(asked.fetch_offset, _end_of(records))
+                )
         except Exception as error:
-            return Answer(kafka_error(error, f"the read of {self.topic_partition}").code)
-        return Answer(NONE, records)
+            return FetchedData(kafka_error(error, f"the read of {self.topic_partition}").code)
+        return FetchedData(NONE, records)
 
     def is_behind_high_watermark(self) -> bool:
         """Whether this is a follower that has to hear of the high watermark at once, because consumers may read there
@@ -210,7 +212,7 @@ class Wanted:
         return None
 
 
-class Answer(NamedTuple):
+class FetchedData(NamedTuple):
     """What one partition answers."""
 
     error_code: int
@@ -233,7 +235,7 @@ class DelayedFetch(Operation):
     `wanted` may change while the fetch waits: whoever changes it checks `session`, which is watched too.
     """
 
-    def __init__(self, wanted: Iterable[Wanted], min_bytes: int, session: Hashable = None) -> None:
+    def __init__(self, wanted: Iterable[FetchPartition], min_bytes: int, session: Hashable = None) -> None:
         self._wanted = wanted
         self._min_bytes = min_bytes
         self._session = session
@@ -271,7 +273,7 @@ def _end_of(records: bytes | memoryview) -> int:
     return end_offset_of(records) if records[MAGIC_AT] == MAGIC else MAX_LONG
 
 
-async def read_all(wanted: Sequence[Wanted], max_bytes: int) -> list[Answer]:
+async def read_all(wanted: Sequence[FetchPartition], max_bytes: int) -> list[FetchedData]:
     """Read the partitions in order, `max_bytes` of all together; the first batch of all is whole, however large."""
     left = max(max_bytes, 0)
     nothing_yet = True
@@ -289,7 +291,7 @@ async def read_all(wanted: Sequence[Wanted], max_bytes: int) -> list[Answer]:
     return answers
 
 
-def is_enough(answers: Iterable[Answer], min_bytes: int) -> bool:
+def is_enough(answers: Iterable[FetchedData], min_bytes: int) -> bool:
     """Whether there is nothing to wait for: as much as was asked for, or something that the reader must hear now."""
     size = 0
     for answer in answers:
@@ -299,7 +301,7 @@ def is_enough(answers: Iterable[Answer], min_bytes: int) -> bool:
     return size >= min_bytes
 
 
-def count_fetched(metrics: Metrics, wanted: Iterable[Wanted], answers: Iterable[Answer]) -> None:
+def count_fetched(metrics: Metrics, wanted: Iterable[FetchPartition], answers: Iterable[FetchedData]) -> None:
     """Count the partitions that a request has read: as traffic of consumers, or of followers."""
     for one, answer in zip(wanted, answers):  # noqa: B905 (they are of the same length, and this is the hot path)
         if not answer.error_code and one.topic_partition is not None:

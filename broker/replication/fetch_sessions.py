@@ -24,7 +24,7 @@ from ...protocol.errors import (
 )
 from ...protocol.messages.fetch import FetchRequest
 from ..clock import Clock
-from .delayed_fetch import Answer, Reader, Wanted
+from .delayed_fetch import FetchedData, FetchPartition, Reader
 
 if TYPE_CHECKING:
     from .replica_manager import ReplicaManager
@@ -53,7 +53,12 @@ class FetchSession:
     """What a reader asked for, and which of it may have news."""
 
     def __init__(
-        self, replica_manager: "ReplicaManager", session_id: int, wanted: Iterable[Wanted], reader: Reader, now_ms: int
+        self,
+        replica_manager: "ReplicaManager",
+        session_id: int,
+        wanted: Iterable[FetchPartition],
+        reader: Reader,
+        now_ms: int,
     ) -> None:
         self.id = session_id
         self.epoch = next_epoch(INITIAL_EPOCH)
@@ -61,9 +66,9 @@ class FetchSession:
         self.reader = reader
         self.created_ms = self.used_ms = now_ms
         self._replica_manager = replica_manager
-        self._wanted: dict[Key, Wanted] = {}
-        self._by_partition: dict[Hashable, Wanted] = {}
-        self.pending: dict[Wanted, None] = {}
+        self._wanted: dict[Key, FetchPartition] = {}
+        self._by_partition: dict[Hashable, FetchPartition] = {}
+        self.pending: dict[FetchPartition, None] = {}
         """In the order of service."""
         for one in wanted:
             self._add(one)
@@ -91,55 +96,55 @@ class FetchSession:
         if reader != self.reader:
             for known in self._wanted.values():
                 known.reader = reader
-                self._wake(known)
+                self._make_pending(known)
             self.reader = reader
         for topic in request.topics:
             for asked in topic.partitions:
                 wanted = self._wanted.get((topic.topic, topic.topic_id, asked.partition))
                 if wanted is None:
-                    self._add(Wanted(self._replica_manager, topic, asked, reader))
+                    self._add(FetchPartition(self._replica_manager, topic, asked, reader))
                 else:
-                    self._quiet(wanted)
+                    self._stop_listening(wanted)
                     wanted.ask(asked, reader)
-                    self._know(wanted)
+                    self._mark_pending(wanted)
         for forgotten in request.forgotten_topics_data:
             for number in forgotten.partitions:
                 gone = self._wanted.pop((forgotten.topic, forgotten.topic_id, number), None)
                 if gone is not None:
-                    self._quiet(gone)
+                    self._stop_listening(gone)
                     self.pending.pop(gone, None)
 
-    def _add(self, wanted: Wanted) -> None:
+    def _add(self, wanted: FetchPartition) -> None:
         self._wanted[wanted.topic, wanted.topic_id, wanted.asked.partition] = wanted
-        self._know(wanted)
+        self._mark_pending(wanted)
 
-    def _know(self, wanted: Wanted) -> None:
+    def _mark_pending(self, wanted: FetchPartition) -> None:
         """It is to be looked at in the next fetch, and listened to after that."""
         if wanted.topic_partition is not None:
             self._by_partition[wanted.topic_partition] = wanted
         self.pending[wanted] = None
 
-    def _quiet(self, wanted: Wanted) -> None:
+    def _stop_listening(self, wanted: FetchPartition) -> None:
         """Stop listening for news of it."""
         if wanted.topic_partition is not None:
             self._replica_manager.purgatory.ignore(wanted.topic_partition, self)
             self._by_partition.pop(wanted.topic_partition, None)
 
-    def _wake(self, wanted: Wanted) -> None:
+    def _make_pending(self, wanted: FetchPartition) -> None:
         if wanted not in self.pending:
-            self._quiet(wanted)
-            self._know(wanted)
+            self._stop_listening(wanted)
+            self._mark_pending(wanted)
 
     def close(self) -> None:
         """Listen to nothing any more."""
         for wanted in self._wanted.values():
-            self._quiet(wanted)
+            self._stop_listening(wanted)
         self._wanted.clear()
         self.pending.clear()
 
     # --- what is answered
 
-    def to_read(self) -> list[Wanted]:
+    def to_read(self) -> list[FetchPartition]:
         """The partitions that may have something to say, as they are now."""
         pending = list(self.pending)
         for wanted in pending:
@@ -150,18 +155,20 @@ class FetchSession:
                     self._by_partition[wanted.topic_partition] = wanted
         return pending
 
-    def news(self, read: Iterable[Wanted], answers: Iterable[Answer]) -> tuple[list[Wanted], list[Answer]]:
+    def changed_since_sent(
+        self, read: Iterable[FetchPartition], answers: Iterable[FetchedData]
+    ) -> tuple[list[FetchPartition], list[FetchedData]]:
         """Of what was read, what has to be answered; it counts as answered from now on."""
-        told: list[Wanted] = []
-        news: list[Answer] = []
+        sent: list[FetchPartition] = []
+        changed: list[FetchedData] = []
         for wanted, answer in zip(read, answers, strict=True):
-            if _tell(wanted, answer):
-                told.append(wanted)
-                news.append(answer)
+            if _note_sent(wanted, answer):
+                sent.append(wanted)
+                changed.append(answer)
             self._put_back(wanted, answer)
-        return told, news
+        return sent, changed
 
-    def _put_back(self, wanted: Wanted, answer: Answer) -> None:
+    def _put_back(self, wanted: FetchPartition, answer: FetchedData) -> None:
         if wanted not in self.pending:  # it was forgotten while it was read
             return
         if answer.records:
@@ -171,14 +178,14 @@ class FetchSession:
             del self.pending[wanted]
             self._replica_manager.purgatory.listen(wanted.topic_partition, self)
 
-    def remember(self, read: Iterable[Wanted], answers: Iterable[Answer]) -> None:
+    def remember(self, read: Iterable[FetchPartition], answers: Iterable[FetchedData]) -> None:
         """The partitions were answered in full, as a session's first request is."""
         for wanted, answer in zip(read, answers, strict=True):
-            _tell(wanted, answer)
+            _note_sent(wanted, answer)
             self._put_back(wanted, answer)
 
 
-def _tell(wanted: Wanted, answer: Answer) -> bool:
+def _note_sent(wanted: FetchPartition, answer: FetchedData) -> bool:
     """Count it as told; False if there is nothing new: no records, no error, no offsets that the reader does not
     know."""
     partition = wanted.partition
@@ -196,7 +203,7 @@ def _tell(wanted: Wanted, answer: Answer) -> bool:
     return is_new
 
 
-def _is_at_rest(wanted: Wanted) -> bool:
+def _is_at_rest(wanted: FetchPartition) -> bool:
     """Whether there is nothing to tell until something changes."""
     if wanted.error is not None or not wanted.is_served_here():
         return False
@@ -255,7 +262,7 @@ class FetchSessions:
         if session.epoch != next_epoch(epoch) or self._sessions.get(session.id) is not session:
             raise InvalidFetchSessionEpoch(f"a later request of session {session.id} has taken over")
 
-    def create(self, wanted: list[Wanted], reader: Reader) -> FetchSession | None:
+    def create(self, wanted: list[FetchPartition], reader: Reader) -> FetchSession | None:
         """A session over these partitions, or None if there is no room."""
         if not wanted or self.partition_count + len(wanted) > MAX_PARTITIONS:
             return None

@@ -76,7 +76,7 @@ class Fetcher:
         """Break the connection; the next fetch makes a new one, if it can."""
         await self._disconnect()
 
-    def hurry(self) -> None:
+    def retry_now(self) -> None:
         """Try again now, if it pauses after an error."""
         if self._is_pausing:
             self._changed.set()
@@ -87,7 +87,7 @@ class Fetcher:
 
     def remove(self, topic_partition: TopicPartition) -> None:
         followed = self._partitions.pop(topic_partition, None)
-        if followed is not None and followed.told is not None:
+        if followed is not None and followed.sent_state is not None:
             self._forgotten.append((followed.log.topic_id, topic_partition))
             self._changed.set()
 
@@ -183,7 +183,7 @@ class Fetcher:
         self._session_id, self._session_epoch = NO_SESSION, INITIAL_EPOCH
         self._forgotten.clear()
         for followed in self._partitions.values():
-            followed.told = None
+            followed.sent_state = None
 
     def _version(self, connection: Connection) -> int:
         newest = self._manager.max_fetch_version
@@ -197,20 +197,20 @@ class Fetcher:
         config, version = self._config.current, self._version(connection)
         topics: dict[str, FetchRequest.Topic] = {}
         for followed in ready:
-            place = followed.place
-            if place == followed.told and self._session_id != NO_SESSION:
+            state = followed.fetch_state
+            if state == followed.sent_state and self._session_id != NO_SESSION:
                 continue
-            followed.told = place
+            followed.sent_state = state
             name, number = followed.topic_partition
             if name not in topics:
                 topics[name] = FetchRequest.Topic(topic=name, topic_id=followed.log.topic_id, partitions=[])
             topics[name].partitions.append(
                 FetchRequest.Topic.Partition(
                     partition=number,
-                    current_leader_epoch=place.leader_epoch,
-                    fetch_offset=place.offset,
-                    last_fetched_epoch=place.last_fetched_epoch,
-                    log_start_offset=place.log_start_offset if version >= OLDEST_WITH_LOG_START else -1,
+                    current_leader_epoch=state.leader_epoch,
+                    fetch_offset=state.offset,
+                    last_fetched_epoch=state.last_fetched_epoch,
+                    log_start_offset=state.log_start_offset if version >= OLDEST_WITH_LOG_START else -1,
                     partition_max_bytes=config.replica_fetch_max_bytes,
                     high_watermark=followed.log.high_watermark,
                 )
@@ -263,7 +263,7 @@ class Fetcher:
                     self._delay(followed, error)
                 has_deleted = has_deleted or followed.log.log_start_offset > start
         if has_deleted:  # the next fetch tells the leader of it, and after that it must stay so
-            await self._manager.maintenance.log_start_checkpoint.written()
+            await self._manager.maintenance.log_start_checkpoint.write()
         for followed, delete_files in deletions:
             if self._partitions.get(followed.topic_partition) is followed:
                 try:
@@ -277,9 +277,9 @@ class Fetcher:
         log.log(level, "following %s at broker %d: %s", followed.topic_partition, self._leader, error)
         now_ms = self._clock.liveness_ms()
         followed.paused_until_ms = now_ms + self._config.current.replica_fetch_backoff_ms
-        if followed.told is not None:  # else the leader would send the same again at once
+        if followed.sent_state is not None:  # else the leader would send the same again at once
             self._forgotten.append((followed.log.topic_id, followed.topic_partition))
-        followed.told = None
+        followed.sent_state = None
 
     async def _follow(
         self,

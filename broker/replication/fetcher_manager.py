@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from .fetcher import Fetcher
 
 
-class _Place(NamedTuple):
-    """What the leader was last told of a partition."""
+class _FetchState(NamedTuple):
+    """A partition as a fetch names it to the leader."""
 
     offset: int
     log_start_offset: int
@@ -47,8 +47,8 @@ class Followed:
         self.topic_partition = log.topic_partition
         self.leader = leader
         self.leader_epoch = leader_epoch
-        self.told: _Place | None = None
-        """None: it is not in the session yet."""
+        self.sent_state: _FetchState | None = None
+        """As the session last named it to the leader; None before that."""
         self.knows_log_start = log.log_start_offset == log.log_end_offset
         """Whether it has nothing that may be deleted elsewhere (KIP-107): since it came back, a leader has told it
         where the log starts. Until then nobody reads from it."""
@@ -62,9 +62,9 @@ class Followed:
         check_leader_epoch(epoch, self.leader_epoch)
 
     @property
-    def place(self) -> _Place:
+    def fetch_state(self) -> _FetchState:
         log = self.log
-        return _Place(log.log_end_offset, log.log_start_offset, self.leader_epoch, log.leader_epochs.latest_epoch)
+        return _FetchState(log.log_end_offset, log.log_start_offset, self.leader_epoch, log.leader_epochs.latest_epoch)
 
 
 class FetcherManager:
@@ -143,7 +143,7 @@ class FetcherManager:
         if known is not None and (known.log, known.leader, known.leader_epoch) == (partition_log, leader, leader_epoch):
             known.paused_until_ms = 0  # whatever went wrong may be over
             if leader in self._fetchers:
-                self._fetchers[leader].hurry()
+                self._fetchers[leader].retry_now()
             return
         self.unfollow(partition_log.topic_partition)
         followed = Followed(partition_log, leader, leader_epoch)

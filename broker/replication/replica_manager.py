@@ -162,7 +162,7 @@ class ReplicaManager:
             other = format_uuid(partition_log.topic_id)
             raise InconsistentTopicId(f"its folder belongs to another topic of that name, {other}")
         self._serve(partition_log, state)
-        self._maintenance.paused_tasks.end()  # it may hold what expires
+        self._maintenance.paused_tasks.resume()  # it may hold what expires
         self.purgatory.check(topic_partition.topic)
 
     def _serve(self, partition_log: PartitionLog, state: PartitionState) -> None:
@@ -228,7 +228,7 @@ class ReplicaManager:
 
     def settings_changed(self) -> None:
         """The tasks that skip their runs, and the cleaner, may have something to do sooner than before."""
-        self._maintenance.paused_tasks.end()
+        self._maintenance.paused_tasks.resume()
         self._cleaner.ask()
 
     # --- partitions that are led here

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from kmini.broker.clock import MovableClock
-from kmini.broker.scheduler import Naps, Periodic, SharedWrite, run_now
+from kmini.broker.scheduler import CheckpointWriter, PausedTasks, Periodic, run_now
 
 
 class Store:
@@ -37,20 +37,20 @@ async def turns() -> None:
 
 async def test_a_write_that_was_asked_for_holds_what_was_true_then() -> None:
     store = Store()
-    shared = SharedWrite(store.snapshot, store.write)
+    shared = CheckpointWriter(store.snapshot, store.write)
     store.value = 7
-    await shared.written()
+    await shared.write()
     assert store.written == [7]
 
 
 async def test_those_who_ask_during_a_write_share_the_one_after_it() -> None:
     store = Store()
-    shared = SharedWrite(store.snapshot, store.write)
+    shared = CheckpointWriter(store.snapshot, store.write)
     store.gate.clear()
-    first = asyncio.create_task(shared.written())
+    first = asyncio.create_task(shared.write())
     await turns()
     store.value = 1
-    later = [asyncio.create_task(shared.written()) for _ in range(20)]
+    later = [asyncio.create_task(shared.write()) for _ in range(20)]
     await turns()
     store.gate.set()
     await asyncio.gather(first, *later)
@@ -59,29 +59,29 @@ async def test_those_who_ask_during_a_write_share_the_one_after_it() -> None:
 
 async def test_a_failed_write_fails_those_who_asked_and_nobody_later() -> None:
     store = Store()
-    shared = SharedWrite(store.snapshot, store.write)
+    shared = CheckpointWriter(store.snapshot, store.write)
     store.fails = True
     with pytest.raises(OSError, match="disk full"):
-        await shared.written()
+        await shared.write()
     store.fails = False
-    await shared.written()
+    await shared.write()
     assert store.written == [0]
 
 
 async def test_who_waits_for_the_write_after_a_failed_one_gets_it() -> None:
     store = Store()
-    shared = SharedWrite(store.snapshot, store.write)
+    shared = CheckpointWriter(store.snapshot, store.write)
     store.gate.clear()
     store.fails = True
-    first = asyncio.create_task(shared.written())
+    first = asyncio.create_task(shared.write())
     await turns()
-    second = asyncio.create_task(shared.written())
+    second = asyncio.create_task(shared.write())
     await turns()
     store.gate.set()
     results = await asyncio.gather(first, second, return_exceptions=True)
     assert all(isinstance(result, OSError) for result in results)
     store.fails = False
-    await shared.written()
+    await shared.write()
     assert store.written == [0]
 
 
@@ -113,14 +113,16 @@ async def test_a_periodic_task_skips_the_beats_at_which_it_can_have_no_effect() 
     async def task() -> None:
         runs.append(round((clock.now_ms() - start) / 60_000))
 
-    naps = Naps()
-    Periodic(clock, "a test", task, interval_ms=60_000, next_effect_ms=lambda: effects.pop(0), naps=naps)
+    paused_tasks = PausedTasks()
+    Periodic(
+        clock, "a test", task, interval_ms=60_000, next_effect_ms=lambda: effects.pop(0), paused_tasks=paused_tasks
+    )
     await clock.advance(900_000)
-    assert (runs, bool(naps)) == ([1], True)
+    assert (runs, bool(paused_tasks)) == ([1], True)
     await clock.advance(6_030_000)
     assert runs == [1, 17]
-    naps.end()
-    assert not naps
+    paused_tasks.resume()
+    assert not paused_tasks
     await clock.advance(120_000)
     assert runs == [1, 17, 116, 117]
 
@@ -133,14 +135,16 @@ async def test_what_changes_ends_the_nap_at_the_next_beat() -> None:
     async def task() -> None:
         runs.append(round((clock.now_ms() - start) / 60_000))
 
-    naps = Naps()
-    periodic = Periodic(clock, "a test", task, interval_ms=60_000, next_effect_ms=lambda: start + 86_400_000, naps=naps)
+    paused_tasks = PausedTasks()
+    periodic = Periodic(
+        clock, "a test", task, interval_ms=60_000, next_effect_ms=lambda: start + 86_400_000, paused_tasks=paused_tasks
+    )
     await clock.advance(130_000)
-    naps.end()
+    paused_tasks.resume()
     await clock.advance(60_000)
     assert runs == [1, 3]
     periodic.cancel()
-    naps.end()
+    paused_tasks.resume()
     await clock.advance(86_400_000)
     assert runs == [1, 3]
 

@@ -16,7 +16,7 @@ from ....protocol.records.batch import iter_batches
 from ....protocol.records.old_formats.down_conversion import Converted, down_convert, sign_of_a_larger_batch
 from ...api.error_mapping import kafka_error
 from ...api.request_context import Context
-from ...replication.delayed_fetch import Answer, DelayedFetch, Reader, Wanted, count_fetched
+from ...replication.delayed_fetch import DelayedFetch, FetchedData, FetchPartition, Reader, count_fetched
 from ...scheduler import Turn
 from ..fetch import hide_storage_errors, must_wait, resolve, response
 
@@ -43,7 +43,7 @@ async def fetch_messages(request: FetchRequest, context: Context) -> FetchRespon
     return result
 
 
-async def _read_all(wanted: list[Wanted], request: FetchRequest, context: Context) -> list[Answer]:
+async def _read_all(wanted: list[FetchPartition], request: FetchRequest, context: Context) -> list[FetchedData]:
     """Read the partitions in the order of the request, within its limits."""
     left = max(min(request.max_bytes, context.services.config.current.fetch_max_bytes), 0)
     whole_first_batch = context.version >= FIRST_BATCH_WHOLE_SINCE
@@ -60,28 +60,28 @@ async def _read_all(wanted: list[Wanted], request: FetchRequest, context: Contex
     return answers
 
 
-async def _read(one: Wanted, left: int, whole_first_batch: bool, context: Context) -> Answer:
+async def _read(one: FetchPartition, left: int, whole_first_batch: bool, context: Context) -> FetchedData:
     """The messages of one partition for this reader. `one.asked` moves past the records that it will never get."""
     asked, led = one.asked, one.partition
     if led is not None and led.log.config.compression_type == "zstd":
-        return Answer(UnsupportedCompressionType.code)
+        return FetchedData(UnsupportedCompressionType.code)
     answer = _read_some(one, left, whole_first_batch)
     while answer.records:
         try:
             has_flag = led is not None and led.log.config.kmini_tombstone_flag_enable
             converted = await _convert(answer.records, asked.fetch_offset, context, has_flag)
         except Exception as error:
-            return Answer(kafka_error(error, f"converting {one.topic_partition} at {asked.fetch_offset}").code)
+            return FetchedData(kafka_error(error, f"converting {one.topic_partition} at {asked.fetch_offset}").code)
         if converted.records or converted.next_offset <= asked.fetch_offset:
-            return Answer(NONE, converted.records)
+            return FetchedData(NONE, converted.records)
         asked.fetch_offset = converted.next_offset
         answer = _read_some(one, left, whole_first_batch)
     if led is None or answer.error_code or asked.fetch_offset >= one.limit_offset or asked.partition_max_bytes > left:
         return answer
-    return Answer(NONE, sign_of_a_larger_batch(asked.partition_max_bytes))
+    return FetchedData(NONE, sign_of_a_larger_batch(asked.partition_max_bytes))
 
 
-def _read_some(one: Wanted, left: int, whole_first_batch: bool) -> Answer:
+def _read_some(one: FetchPartition, left: int, whole_first_batch: bool) -> FetchedData:
     answer = one.read(min(left, _READ_BYTES), whole_first_batch=whole_first_batch)
     if answer.records or answer.error_code or left <= _READ_BYTES:
         return answer

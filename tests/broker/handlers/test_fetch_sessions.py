@@ -10,7 +10,7 @@ import pytest
 from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.controller import topics
-from kmini.broker.replication.delayed_fetch import Reader, Wanted
+from kmini.broker.replication.delayed_fetch import FetchPartition, Reader
 from kmini.broker.replication.fetch_sessions import FetchSessions, next_epoch
 from kmini.protocol.errors import (
     FetchSessionIdNotFound,
@@ -250,7 +250,7 @@ class Cache:
         reader = Reader(False, False, 1 if follower else -1)
         topic = FetchRequest.Topic(topic="t", partitions=[])
         asked = [Asked(partition=p, fetch_offset=0, partition_max_bytes=1) for p in range(partitions)]
-        wanted = [Wanted(self.broker.replica_manager, topic, each, reader) for each in asked]
+        wanted = [FetchPartition(self.broker.replica_manager, topic, each, reader) for each in asked]
         session = self.sessions.create(wanted, reader)
         return None if session is None else session.id
 
