@@ -50,7 +50,7 @@ async def alter_client_quotas(request: AlterClientQuotasRequest, context: Contex
             await turn.next()
         answers.append(_answer(context, entries[name], times_named[name], validate_only=request.validate_only))
     if any(answer.error_code == NONE for answer in answers) and not request.validate_only:
-        peer_log.warning("client quotas were changed: they are kept and told, but nobody is slowed down by them")
+        peer_log.warning("client quotas were changed: they are stored and described, but slow down no client")
     return AlterClientQuotasResponse(entries=answers)
 
 
