@@ -6,8 +6,8 @@
                                                                             and in sync, else none
     a broker comes (back)           as before: it joins when it has         it, of partitions without a leader where it
                                     caught up                               is in sync
-    no replica in sync is live,     only the new leader                     the first live replica: what it lacks is
-    and unclean elections are allowed                                       lost
+    no live one is in sync, and     only the new leader                     the first live replica: what it lacks is
+    unclean elections are allowed                                           lost
     the first replica is preferred  as before                               it, if it is live and in sync
 
 Every change of leader starts a new leader epoch (KIP-101). What the leader finds out about its followers it reports by
