@@ -19,7 +19,7 @@ from datetime import timedelta
 from itertools import count
 
 Callback = Callable[[], "Awaitable[None] | None"]
-"""What a timer runs. An awaitable it returns is driven to its end; `MovableClock.advance` waits for it."""
+"""The function that a timer runs. An awaitable that it returns runs to its end; `MovableClock.advance` waits for it."""
 
 
 Duration = int | str | timedelta

@@ -27,14 +27,14 @@ from .settings.broker_config import BrokerConfig, ConfigError
 
 
 class ReplicaOffsets(NamedTuple):
-    """Where one replica of a partition stands."""
+    """The offsets of one replica of a partition."""
 
     log_start_offset: int
     high_watermark: int
-    """As this replica knows it: a follower learns of the leader's with its next fetch."""
+    """The high watermark that this replica knows: a follower learns the leader's with its next fetch."""
     log_end_offset: int
     last_stable_offset: int
-    """Where the oldest transaction begins that this replica knows as open, or its high watermark."""
+    """The first offset of the oldest transaction that this replica knows as open, or its high watermark."""
 
 
 class LocalCluster:
@@ -58,14 +58,14 @@ class LocalCluster:
         self.data_dir = data_dir
         self.clock = clock or Clock()
         self.brokers: dict[int, BrokerServer] = {}
-        """Those that run, by node id."""
+        """The running brokers, by node id."""
         self._configs = {config.node_id: config for config in configs}
         self._rebalance: Periodic | None = None
         self._starting: set[int] = set()
         self._kept_ports: dict[int, list[socket.socket]] = {}
-        """Of brokers that do not run: else the system might give their ports to somebody's connection meanwhile."""
+        """The ports of stopped brokers, held so that the system gives them to no other connection."""
         self._fences: dict[int, Timer] = {}
-        """When brokers that are cut off will count as dead."""
+        """Timers after which brokers that are cut off count as dead."""
         self._is_temporary = is_temporary
         self._cluster_id = cluster_id
         self.controller: Controller
@@ -87,7 +87,7 @@ class LocalCluster:
         )
         try:
             self.controller.begin_leader_epochs(self._configs.keys())
-            for config in self._configs.values():  # nobody is elected because another is slower to start
+            for config in self._configs.values():  # no election happens because another broker starts more slowly
                 self.controller.register(BrokerRegistration(config.node_id, config.broker_rack))
             for node_id in self._configs:
                 await self._start(node_id)
@@ -110,7 +110,7 @@ class LocalCluster:
         elections.prefer_first(self.controller)
 
     async def stop(self) -> None:
-        """Stop every broker. Who leads and who is in sync stays as it is: the next start finds all of them again."""
+        """Stop every broker. Leaders and in-sync replicas stay as they are: the next start finds them again."""
         if self._rebalance is not None:
             self._rebalance.cancel()
         for timer in self._fences.values():
@@ -178,7 +178,7 @@ class LocalCluster:
             bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
             kept.append(bound)
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            with contextlib.suppress(OSError):  # somebody was faster; the restart will say so
+            with contextlib.suppress(OSError):  # another process took the port; the restart reports it
                 bound.bind((host, port))
 
     def _give_ports_back(self, node_id: int) -> None:
@@ -248,7 +248,7 @@ class LocalCluster:
         return topic.partitions[topic_partition.partition]
 
     def replica_offsets(self, topic_partition: TopicPartition) -> dict[int, ReplicaOffsets]:
-        """Where each replica on a broker that runs stands, by node id. Raises UnknownTopicOrPartition."""
+        """The offsets of each replica on a running broker, by node id. Raises UnknownTopicOrPartition."""
         offsets = {}
         for node_id in self.state(topic_partition).replicas:
             log = self.brokers[node_id].logs.get(topic_partition) if node_id in self.brokers else None

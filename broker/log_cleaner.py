@@ -47,10 +47,10 @@ class LogCleaner:
         self._clock = clock
         self._logs = logs
         self._changed = maintenance.offsets_changed
-        """To be called with every partition whose log has left something to be done elsewhere."""
+        """Called with every partition whose log has left work for other parts of the broker."""
         self._threads = 0
         self._executor: ThreadPoolExecutor | None = None
-        """Of so many threads."""
+        """Has `_threads` threads."""
         self._look = Deferred(clock, "compaction", self.look)
         self._will_look = False
         """Whether a look is at most a back-off away. (One that waits for a delete horizon may be a week away.)"""
@@ -59,9 +59,9 @@ class LogCleaner:
         self._ended = asyncio.Condition()
         """Notified whenever one of the passes under way has ended, checkpoint and all, or a pause."""
         self.last_look_ms = clock.now_ms()
-        """When it last looked for something to clean; at first, when it was made."""
+        """The time of the last look for something to clean; at first, of the construction."""
         self.dead_threads = 0
-        """How many threads an error that is not of one log has ended in the last look. The next one begins afresh."""
+        """Threads that an error which is not of one log has ended in the last look. The next look starts at 0."""
         maintenance.on_change(self._log_changed)
 
     @cached_property
@@ -88,7 +88,7 @@ class LogCleaner:
         return not self._under_way or self.schedule.states.is_idle(partition)
 
     async def until_idle(self, partition: TopicPartition) -> None:
-        """Return once no pass is under way over this partition, and nobody has paused it."""
+        """Return once no pass is under way over this partition and no pause holds."""
         async with self._ended:
             await self._ended.wait_for(partial(self.schedule.states.is_idle, partition))
 
@@ -124,7 +124,7 @@ class LogCleaner:
             await self._look_at_all()
         except Exception:
             self.dead_threads = max(self.dead_threads, 1)
-            self.ask()  # what falls due meanwhile must not wait for somebody to write something
+            self.ask()  # what falls due meanwhile must not wait for the next append
             raise
 
     async def _look_at_all(self) -> None:
@@ -145,7 +145,7 @@ class LogCleaner:
             self.ask(max(due_ms - self._clock.now_ms(), self.schedule.backoff_ms))
 
     def _roll_what_is_due(self) -> None:
-        """KIP-354: only sealed segments are cleaned, and nobody may be appending."""
+        """Roll active segments whose records must be cleaned (KIP-354): an idle log would never roll by itself."""
         from ..storage.cleaner.dirtiness import must_roll
 
         now_ms = self._clock.now_ms()
@@ -263,7 +263,7 @@ class LogCleaner:
     # Seen from outside
 
     def gauges(self) -> CleanerGauges:
-        """How it stands with all compacted logs now."""
+        """The gauges over all compacted logs, as of now."""
         return self.schedule.gauges(self._logs.logs, self._clock.now_ms())
 
     # Cleaning

@@ -1,4 +1,4 @@
-"""Work on compressed records: a few bytes of them may take seconds, and nobody else must wait for those."""
+"""Work on compressed records: a few bytes of them may take seconds, and no other request must wait for those."""
 
 import asyncio
 from collections import deque
@@ -16,7 +16,7 @@ milliseconds at most."""
 
 
 class Requester(Protocol):
-    """Who asked for work, and may leave: cancelling `waiting` ends the wait for a turn."""
+    """The connection that asked for work. It may close: cancelling `waiting` ends the wait for a turn."""
 
     waiting: "asyncio.Future[bool] | None"
 
@@ -67,7 +67,7 @@ class LongWork:
             requester.waiting = None
 
     def _pass_on(self) -> None:
-        """Let the next one begin who has not left."""
+        """Start the next work whose connection is still open."""
         while self._turns:
             turn = self._turns.popleft()
             if not turn.done():

@@ -42,7 +42,7 @@ class Metrics:
         self.topics: dict[str, TopicMetrics] = {}
         self.requests: dict[int, RequestMetrics] = {}
         self.replication_bytes_in = self.replication_bytes_out = 0
-        """What this broker fetched as a follower, and what followers fetched from it."""
+        """Bytes that this broker fetched as a follower, and that followers fetched from it."""
         self.isr_shrinks = self.isr_expands = self.failed_isr_updates = 0
         """How often it left followers out, or took one in, as a leader, and how often that failed."""
         self._of_deleted_topics = TopicMetrics()

@@ -37,13 +37,13 @@ def metrics_text(broker: MeasuredBroker) -> str:
 
 
 class _Snapshot:
-    """What prometheus_client renders: an object that can be collected."""
+    """A collector, as prometheus_client renders it."""
 
     def __init__(self, broker: MeasuredBroker) -> None:
         self._services, self._server = broker.services, broker.server
 
     def collect(self) -> "Iterator[Metric]":
-        from .replication.replication_metrics import replication_readings  # nobody needs it before
+        from .replication.replication_metrics import replication_readings  # not needed before
 
         yield from _traffic(self._services.metrics)
         yield from _requests(self._services.metrics)
@@ -244,7 +244,7 @@ def _groups(services: Services) -> "Iterator[Metric]":
 
 
 _LATE_BY_MS = 300_000
-"""A transaction in a log is late so long after the longest time-out there may be: nobody is going to end it."""
+"""Milliseconds after the longest time-out at which a transaction in a log counts as late: no coordinator ends it."""
 
 
 def _transactions(services: Services) -> "Iterator[Metric]":

@@ -1,8 +1,8 @@
 """Waiting is one concept: a request that cannot be answered yet waits here, and nothing else sleeps or polls.
 
-An `Operation` names the keys whose change may complete it. Whoever changes what a key stands for calls `check(key)`.
-An operation leaves exactly once: complete, expired, or with the connection that asked for it. What outlives a request,
-a fetch session, has itself told instead: once, of the next change of a key.
+An `Operation` names the keys whose change may complete it. Code that changes what a key stands for calls `check(key)`.
+An operation leaves exactly once: complete, expired, or with the connection that asked for it. A fetch session outlives
+its requests, so it registers as a listener instead: it is called once, at the next change of a key.
 """
 
 import asyncio
@@ -13,11 +13,11 @@ from .clock import Clock
 
 
 class Operation:
-    """What a request waits for."""
+    """The condition that a request waits for."""
 
     @property
     def keys(self) -> Iterable[Hashable]:
-        """What to watch. Read once, when the wait begins."""
+        """The keys to watch. Read once, when the wait begins."""
         raise NotImplementedError
 
     def is_complete(self) -> bool:
@@ -26,7 +26,7 @@ class Operation:
 
 
 class Waiter(Protocol):
-    """Who asked, and may leave: cancelling `waiting` ends the wait."""
+    """The connection whose request waits. It may close: cancelling `waiting` ends the wait."""
 
     waiting: "asyncio.Future[bool] | None"
 
@@ -39,7 +39,7 @@ class Unattended:
 
 
 class Listener(Protocol):
-    """Who wants to be told of the next change of a key."""
+    """Receives the next change of a key."""
 
     def changed(self, key: Hashable) -> None:
         """Something about `key` changed. Must be cheap, and may listen to it again."""
@@ -54,11 +54,10 @@ class Purgatory:
         self._listeners: dict[Hashable, list[Listener]] = {}
         self._waiting = 0
         self.released = 0
-        """How many operations were released because something changed; only grows. Each goes on in the loop's next
-        pass."""
+        """Operations that a change has released so far. Each goes on in the loop's next pass."""
 
     def __len__(self) -> int:
-        """How many operations wait."""
+        """The number of waiting operations."""
         return self._waiting
 
     async def wait(self, operation: Operation, *, timeout_ms: int, waiter: Waiter) -> bool:
@@ -85,7 +84,7 @@ class Purgatory:
                 self._forget(key, operation)
 
     def check(self, key: Hashable) -> None:
-        """Something about `key` changed: tell who listens, release the operations that are complete now."""
+        """Handle a change of `key`: call its listeners, release the operations that are complete now."""
         if self._listeners:
             for listener in self._listeners.pop(key, ()):
                 listener.changed(key)
@@ -106,7 +105,7 @@ class Purgatory:
 
     @property
     def listened_keys(self) -> int:
-        """How many keys somebody listens to."""
+        """The number of keys that have listeners."""
         return len(self._listeners)
 
     def ignore(self, key: Hashable, listener: Listener) -> None:

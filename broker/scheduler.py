@@ -1,4 +1,4 @@
-"""What the broker does without being asked: periodic tasks, and blocking work that must not hold the loop."""
+"""Periodic and deferred tasks of the broker, and blocking work that must not hold the loop."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ log = logging.getLogger("kmini.background")
 T = TypeVar("T")
 
 _TURN_S = 0.004
-"""How long one request may hold the loop while others wait."""
+"""Seconds that one request may hold the loop while others wait."""
 
 
 async def in_thread(function: Callable[..., T], *arguments: object) -> T:

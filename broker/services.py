@@ -1,4 +1,4 @@
-"""What handlers and connections reach of a broker.
+"""The parts of a broker that handlers and connections reach.
 
 `broker.py` builds it. Only the network, the handlers and what lies between them use it; everything below takes the
 parts that it needs.
@@ -66,7 +66,7 @@ class Services:
         self.cleaner = cleaner
         self.fetch_sessions = fetch_sessions
         self.purgatory: Purgatory = replica_manager.purgatory
-        """Where requests wait."""
+        """The requests that wait."""
         self.long_work = long_work
         """Decompression of large batches, one after the other."""
         self.appender = RecordAppender(replica_manager, long_work)

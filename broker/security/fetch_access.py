@@ -8,7 +8,7 @@ from .resources import AclOperation, ResourceType
 
 
 class FetchAccess:
-    """What a reader may read. Equal for equal rights, so that a session notices when they change."""
+    """The topics that a reader may read. Equal for equal rights, so that a session notices when they change."""
 
     __slots__ = ("_access", "_generation", "_is_follower")
 

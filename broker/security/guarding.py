@@ -30,7 +30,7 @@ class Call(NamedTuple):
     context: Context
     access: Access
     permissions: tuple[Permission, ...]
-    """What the handler's registration says that the request needs, in its order."""
+    """The permissions of the handler's registration, in its order."""
     handler: Serve
 
     async def serve(self) -> Any:

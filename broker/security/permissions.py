@@ -27,7 +27,7 @@ _REFUSALS: dict[ResourceType, type[KafkaError]] = {
 
 
 class Scope(Enum):
-    """What a client without the permission is refused."""
+    """The part of a request that a client without the permission is refused."""
 
     WHOLE = "the whole request"
     EACH = "the part of the request about the resource; the rest is done"
