@@ -53,6 +53,7 @@ class Dispatcher:
     ) -> None:
         self._connection = connection
         self._services = services
+        self._metrics = services.metrics
         self._handlers = handlers
         self._hints = hints
         self._logged: LoggedRequest | None = None
@@ -132,7 +133,7 @@ class Dispatcher:
                 self._drop(frame, "the answer cannot be sent")
                 return
         frame.release()
-        self._services.metrics.request(header.api_key, time.perf_counter() - started)
+        self._metrics.request(header.api_key, time.perf_counter() - started)
         if self._logged is not None:
             self._logged.answered(response)
             self._logged = None
@@ -177,7 +178,7 @@ class Dispatcher:
         if response is None:
             self._drop(frame, error)
             return
-        self._services.metrics.failed(handler.request.api_key, error.kafka_name)
+        self._metrics.failed(handler.request.api_key, error.kafka_name)
         self._finish(frame, handler, started, response)
 
     def _drop(self, frame: Frame, reason: object) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Iterator
 
 import pytest
 
@@ -12,18 +11,6 @@ from kmini import Broker
 from kmini.protocol.messages.fetch import FetchRequest, FetchResponse
 from kmini.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kmini.testing import ConnectionClosed, Wire
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker(topics={"t": 1}) as running:
-        yield running
-
-
-@pytest.fixture
-def wire(broker: Broker) -> Iterator[Wire]:
-    with Wire(broker.bootstrap_servers) as connection:
-        yield connection
 
 
 def fetch(max_wait_ms: int) -> FetchRequest:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from kmini import Broker
 from kmini.broker.api.request_context import CloseConnection
 from kmini.broker.metrics import Metrics
 from kmini.broker.network.dispatch import Dispatcher
@@ -21,18 +20,6 @@ from kmini.protocol.messages.api_versions import ApiVersionsRequest, ApiVersions
 from kmini.protocol.messages.headers import RequestHeader
 from kmini.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kmini.testing import Wire
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker(topics={"t": 1}) as running:
-        yield running
-
-
-@pytest.fixture
-def wire(broker: Broker) -> Iterator[Wire]:
-    with Wire(broker.bootstrap_servers) as connection:
-        yield connection
 
 
 def test_an_unknown_version_of_api_versions_is_answered_in_version_0(wire: Wire) -> None:

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import pytest
 
 from kmini import Broker
 from kmini.protocol.messages.metadata import MetadataRequest
 from kmini.testing import ConnectionClosed, Wire
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker(topics={"t": 1}) as running:
-        yield running
 
 
 def test_without_advertised_listeners_clients_are_told_where_they_arrived(broker: Broker) -> None:
