@@ -38,7 +38,7 @@ _LARGEST_READ = 8 * 1024 * 1024
 
 
 class Reader(NamedTuple):
-    """Who fetches, and how: what counts for every partition of a request."""
+    """The client that fetches, and how: the part of a request that counts for all its partitions."""
 
     is_read_committed: bool
     names_topics_by_id: bool
@@ -134,7 +134,7 @@ class FetchPartition:
             self.error = error
 
     def _check_follower(self, partition: Partition) -> None:
-        """Only who has a replica of the partition may read what is not on all of them yet."""
+        """Only a broker with a replica of the partition may read what is not on all replicas yet."""
         if partition.replicas.get(self.reader.replica_id) is None:
             error = NotLeaderOrFollower if self.asked.current_leader_epoch < 0 else UnknownLeaderEpoch
             raise error("the replica id belongs to no replica of this partition")
@@ -232,7 +232,7 @@ class FetchedData(NamedTuple):
 class DelayedFetch(Operation):
     """Complete when `min_bytes` can be read, or a partition has something else to say.
 
-    `wanted` may change while the fetch waits: whoever changes it checks `session`, which is watched too.
+    `wanted` may change while the fetch waits: the code that changes it checks `session`, which is watched, too.
     """
 
     def __init__(self, wanted: Iterable[FetchPartition], min_bytes: int, session: Hashable = None) -> None:

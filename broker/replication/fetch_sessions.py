@@ -6,11 +6,11 @@ something to say. The epoch counts requests, 1 to 2^31-1 and around, when they a
 one is refused, and the reader begins anew.
 
 A session listens to its partitions instead of looking at all of them: a fetch costs what is *pending*, the partitions
-of which something may be new, however many there are. Order is kept by that too: who gave records, or has become
-pending, stands at the end.
+of which something may be new, however many there are. The same set keeps the order: a partition that gave records, or
+has become pending, stands at the end.
 
 Sessions belong to no connection. There is room for `max.incremental.fetch.session.cache.slots`; a newcomer may push out
-one that was not used for two minutes, or that is that old and smaller. Whoever gets none is served without.
+one that was not used for two minutes, or that is that old and smaller. A reader that gets none is served without.
 """
 
 import os
@@ -38,7 +38,7 @@ _MAX_INT = 0x7FFFFFFF
 _STALE_MS = 120_000
 
 MAX_PARTITIONS = 500_000
-"""Partitions that all sessions together may remember; more would be somebody's attempt on our memory."""
+"""Partitions that all sessions together may remember: bounds the memory that clients can make the broker use."""
 
 Key = tuple[str, bytes, int]
 """A partition as requests name it: topic or topic id, and number."""
@@ -282,7 +282,7 @@ class FetchSessions:
             session.close()
 
     def _evict(self, size: int, is_privileged: bool, now_ms: int) -> bool:
-        """Make room for a newcomer of this size, if anybody has to leave for it."""
+        """Evict a session for a new one of this size, if one may be evicted."""
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None:
             return False
@@ -303,7 +303,7 @@ class FetchSessions:
 
 
 def _rank(session: FetchSession) -> tuple[bool, int, int]:
-    """Who leaves first."""
+    """The order of eviction."""
     return (session.is_privileged, len(session), session.id)
 
 

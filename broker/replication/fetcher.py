@@ -1,6 +1,6 @@
 """One follower's loop: fetch from a leader, append what comes, and do what the leader's answers ask for.
 
-In a module of its own because a client comes with it, and a broker that follows nobody starts without one.
+In a module of its own because a client comes with it, and a broker that follows no other starts without one.
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ class Fetcher:
                 topic_partition = TopicPartition(name, partition.partition_index)
                 followed = by_partition.get(topic_partition)
                 if followed is None or self._partitions.get(topic_partition) is not followed:
-                    continue  # it is led by somebody else by now
+                    continue  # another broker leads it by now
                 start = followed.log.log_start_offset
                 try:
                     await self._follow(followed, partition, deletions)
@@ -321,7 +321,7 @@ class Fetcher:
         """A log that ends within a batch of the leader's takes it as a whole (KIP-107), and begins with it for now.
 
         It has nothing, because it began anew where the leader's log starts; or nothing but what the leader has deleted,
-        and that may have parted from the leader's without anybody knowing.
+        and that may have parted from the leader's unnoticed.
         """
         start, end = partition_log.log_start_offset, partition_log.log_end_offset
         _, first = next(iter_batches(records), (0, None))
@@ -350,7 +350,7 @@ class Fetcher:
             await self._truncate(followed, earliest, fully=True)
 
     async def _truncate(self, followed: Followed, offset: int, *, fully: bool = False) -> None:
-        """Cut its log back, unless it follows somebody else by then, or leads: nothing of that is this leader's."""
+        """Cut its log back, unless the broker follows another leader by then, or leads itself."""
 
         def is_wanted() -> bool:
             return self._partitions.get(followed.topic_partition) is followed

@@ -51,7 +51,7 @@ class Followed:
         """As the session last named it to the leader; None before that."""
         self.knows_log_start = log.log_start_offset == log.log_end_offset
         """Whether it has nothing that may be deleted elsewhere (KIP-107): since it came back, a leader has told it
-        where the log starts. Until then nobody reads from it."""
+        where the log starts. Until then no consumer reads from it."""
         self.lag = 0
         """How many records it lacked below the leader's high watermark after its last fetch."""
         self.paused_until_ms = 0
@@ -137,8 +137,10 @@ class FetcherManager:
     def follow(
         self, partition_log: PartitionLog, leader: int, leader_epoch: int, *, knows_log_start: bool = False
     ) -> None:
-        """Fetch a partition from this leader from now on; from nobody if it is NO_LEADER. Who `knows_log_start` is
-        live, and has led it until now."""
+        """Fetch a partition from this leader from now on; from none if it is NO_LEADER.
+
+        A replica that `knows_log_start` is live, and has led the partition until now.
+        """
         known = self.followed.get(partition_log.topic_partition)
         if known is not None and (known.log, known.leader, known.leader_epoch) == (partition_log, leader, leader_epoch):
             known.paused_until_ms = 0  # whatever went wrong may be over

@@ -95,7 +95,7 @@ class Partition:
         self._advance_high_watermark()
 
     def update(self, state: "PartitionState") -> None:
-        """The controller has changed who replicates the partition, or who is in sync; the leader and its epoch stay."""
+        """The controller has changed the replicas or the ISR; the leader and its epoch stay."""
         is_live = self._host.controller.is_live
         died = [node_id for node_id in self.state.isr if node_id not in state.isr and not is_live(node_id)]
         self.state = state
@@ -129,8 +129,8 @@ class Partition:
         return min(self.log.config.min_insync_replicas, len(self.state.replicas))
 
     def append(self, validated: "ValidatedRecords", now_ms: int, origin: Origin = Origin.CLIENT) -> AppendInfo:
-        """Append as the leader, move the high watermark, and wake whoever waits for either. Raises KafkaError, and
-        NotLeaderOrFollower where somebody else has become the leader since this was looked up."""
+        """Append as the leader, move the high watermark, and complete the operations that wait for either. Raises
+        KafkaError, and NotLeaderOrFollower where another broker has become the leader since this was looked up."""
         self._host.check_is_led_here(self)
         if self.replicas:
             self.replicas.leader_moves_on(self.log.log_end_offset, self._host.clock.liveness_ms())
@@ -237,7 +237,7 @@ class Partition:
             self._host.offsets_changed(self.topic_partition)
 
     def follower_left(self, node_id: int) -> None:
-        """A follower is live no more; that the controller has also changed who is in sync is not said."""
+        """A follower is no longer live; the controller may or may not have changed the ISR."""
         self.replicas.forget(node_id)
         self._advance_high_watermark()
         self._host.offsets_changed(self.topic_partition)
@@ -255,7 +255,7 @@ class Partition:
             self._alter_isr(tuple(node_id for node_id in self.state.isr if node_id not in lagging))
 
     def _alter_isr(self, isr: tuple[int, ...]) -> None:
-        """Have the controller change who is in sync; `update` follows before this returns."""
+        """Have the controller change the ISR; `update` follows before this returns."""
         if self._host.peers.is_cut_off:
             return
         grows, metrics = len(isr) > len(self.state.isr), self._host.metrics
@@ -277,6 +277,6 @@ class Partition:
         """The log start offset of every live replica, in the ISR or not; -1 of one that has not told its own."""
         yield self.log.log_start_offset
         for replica in self.replicas:
-            # Who is cut off does not hear of deaths either, and must not take itself for the last one.
+            # A leader that is cut off does not learn of deaths, and must not take itself for the last replica.
             if self._host.peers.is_cut_off or self._host.controller.is_live(replica.node_id):
                 yield replica.log_start_offset

@@ -1,7 +1,7 @@
 """Which replica a consumer should read from: one in its own rack, if there is one that has what it asks for (KIP-392).
 
 Of the leader, and the followers that are in sync and have the offset: those in the consumer's rack. The leader where it
-is among them or there are none, else whoever has most; of equals, who caught up last.
+is among them or there are none, else the follower with the most records; of equals, the one that caught up last.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class Replicas:
         return self._by_id.get(node_id)
 
     def assign(self, node_ids: Iterable[int], *, died: Collection[int] = ()) -> None:
-        """Have these followers from now on. Of who stays and has not `died` all is remembered."""
+        """Have these followers from now on. A follower that stays and has not `died` keeps its state."""
         known = {node_id: replica for node_id, replica in self._by_id.items() if node_id not in died}
         self._by_id = {node_id: known.get(node_id) or Replica(node_id, 0) for node_id in node_ids}
 
@@ -67,7 +67,7 @@ class Replicas:
             self._by_id[node_id] = Replica(node_id, 0)
 
     def leader_moves_on(self, leader_end_offset: int, now_ms: int) -> None:
-        """The leader is about to append at `leader_end_offset`: whoever had everything had it until now.
+        """The leader is about to append at `leader_end_offset`: a follower that had everything had it until now.
 
         An idle follower fetches without naming its partitions (KIP-227), so that its last fetch may be long ago.
         """

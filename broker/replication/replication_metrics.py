@@ -15,7 +15,7 @@ class Reading(NamedTuple):
     mbean: str
     about: str
     value: float
-    labels: dict[str, str] = {}  # noqa: RUF012 (nobody changes it)
+    labels: dict[str, str] = {}  # noqa: RUF012 (it is never changed)
 
 
 def replication_readings(manager: ReplicaManager) -> Iterator[Reading]:
