@@ -51,7 +51,6 @@ STANDS_FOR = {
 """Test files that stand for a module, or for all modules of a folder whose name ends in a slash."""
 
 NO_TEST_YET = {
-    "broker/controller/config_changes.py",
     "broker/coordination.py",
     "broker/metrics_text.py",
     "broker/replication/delayed_fetch.py",
