@@ -66,9 +66,8 @@ def refuse(run: Callable[..., Result], broker: Broker) -> Callable[..., str]:
         assert result.exit_code == code, result.output
         assert isinstance(result.exception, SystemExit)
         told: list[str] = result.stderr.splitlines()
-        lines = [
-            line for line in told if not line.endswith("(still trying)")
-        ]  # as a busy machine may be slow to answer
+        # A busy machine may be so slow to answer that the command says so first.
+        lines = [line for line in told if not line.endswith("(still trying)")]
         assert len(lines) == 1, result.stderr
         return lines[0]
 
