@@ -61,7 +61,7 @@ class BrokerServer:
         owns_controller: bool,
         logs: LogManager,
     ) -> None:
-        """The parts of a broker over its open logs and its controller; `start` is what makes them work."""
+        """Build the parts over open logs and a controller. Nothing runs until `start`."""
         self.data_dir, self.node_id = data_dir, config.node_id
         self.config = DynamicBrokerConfig(config)
         """The settings in force."""
@@ -130,8 +130,8 @@ class BrokerServer:
 
         With `is_temporary` the data need not survive a power loss, so neither logs nor database are synced.
         `cluster_id` is the id of a new cluster; without one it gets a random id. A broker of several shares their
-        `controller`; one by itself opens its own. `before_open` is called when all but the listeners is there: for
-        topics that clients are to find.
+        `controller`; one by itself opens its own. `before_open` is for the latter: it runs before the listeners
+        open, so it can create topics that clients find.
         """
         began = time.perf_counter()
         clock = clock or Clock()
@@ -163,7 +163,7 @@ class BrokerServer:
             await broker._close(clean=False)  # no request was served, so nothing needs to be flushed
             raise
         log.info(
-            "node %d started in %.0f ms: %s, %d partitions",
+            "node %d started in %.0f ms: %s, leads %d partitions",
             broker.node_id,
             (time.perf_counter() - began) * 1000,
             broker.address,
@@ -204,19 +204,20 @@ class BrokerServer:
         elections.join(self.controller, registration, partial(topics.is_unclean_election_allowed, self.config))
 
     def resign(self) -> None:
-        """Lead and coordinate nothing any more: others do. Requests that wait here are answered so that their clients
-        look for them."""
+        """Stop leading partitions and coordinating groups and transactions. Requests that wait for them fail with
+        NOT_LEADER_OR_FOLLOWER or NOT_COORDINATOR, so clients look up the new leader or coordinator."""
         self.replica_manager.resign()
         self.coordination.resign()
 
     async def stop(self) -> None:
-        """Answer what is being worked on, hang up, and leave the data directory as a clean shutdown does."""
+        """Answer the requests in service, close the connections, and leave the data directory as a clean shutdown
+        does."""
         await self.server.stop()
         await self._close(clean=True)
         log.info("node %d stopped", self.node_id)
 
     async def kill(self) -> None:
-        """End as `kill -9` ends a process: connections break, and what the disk has is what there is."""
+        """End as `kill -9` ends a process: connections break, and the logs close without a flush."""
         await self.server.kill()
         await self._close(clean=False)
         log.info("node %d was killed", self.node_id)
@@ -250,7 +251,7 @@ class BrokerServer:
         return self.server.listeners[0].address
 
     def peer(self, node_id: int) -> BrokerServer | None:
-        """The broker of this number, if it is live and can be reached from here; that may be this one."""
+        """The broker with this node id, if live and reachable; it may be this broker."""
         found = self if node_id == self.node_id else self.peers.get(node_id)
         return found if isinstance(found, BrokerServer) else None
 
@@ -266,8 +267,8 @@ class BrokerServer:
         return None if ours is None else (ours.host, ours.port)
 
     def address_for(self, listener: str, host: str) -> tuple[str, int] | None:
-        """Where a client reaches this broker that came to another one's listener of this name, at `host`; None if this
-        broker has no such listener."""
+        """The address of this broker for a client that connected to the same listener of another broker, at `host`;
+        None if this broker has no such listener."""
         ours = self.server.listener(listener)
         if ours is None:
             return None

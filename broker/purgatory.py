@@ -21,7 +21,7 @@ class Operation:
         raise NotImplementedError
 
     def is_complete(self) -> bool:
-        """Whether the request can be answered now. Cheap, without side effects, and asked often."""
+        """Whether the request can be answered now. Cheap, asked often; may remember what it found."""
         raise NotImplementedError
 
 

@@ -53,7 +53,7 @@ class Services:
         self.config: DynamicBrokerConfig = replica_manager.config
         """The settings in force are `config.current`."""
         self.release = release
-        """The release of Apache Kafka whose requests and versions are served; None for all that there are."""
+        """The release of Apache Kafka whose requests and versions are served; None serves every version."""
         self.clock: Clock = replica_manager.clock
         self.controller: Controller = replica_manager.controller
         """The cluster's metadata."""

@@ -1,7 +1,7 @@
 """Bytes to requests, responses to bytes: one connection, without its socket.
 
 On the wire every message is a frame: its size as an int32, a header, a body. The caller of a `ServerConnection` moves
-bytes; this module knows all about frames:
+bytes; this module parses and builds frames:
 
     buffer = connection.get_buffer()            free space for bytes of the socket
     connection.buffer_updated(count)            the number of bytes that arrived in it
@@ -23,8 +23,8 @@ view of the buffer, and its bytes stay in place until the frame is released: rec
 copy. If bytes must move to make room meanwhile, they move to another buffer, and the frame keeps the old one.
 
 A frame's size is a claim. It is checked as soon as its four bytes have arrived, and it reserves nothing: the buffer
-doubles as bytes arrive, and ends at most one read behind the frame. A large size therefore costs the peer as much as it
-costs the broker, and an idle connection holds no more memory than its last requests needed.
+doubles as bytes arrive, and extends at most READ_BYTES past the frame. A large size therefore costs the peer as much as
+it costs the broker, and an idle connection holds no more memory than its last requests needed.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class FrameReader:
         self._buffer = bytearray()
         self._view = memoryview(self._buffer)
         self._start = 0
-        """Where the first frame begins that is not handed out yet."""
+        """Start of the next frame to hand out."""
         self._end = 0
         """Where the bytes that have arrived end."""
         self._is_held = False
@@ -271,7 +271,7 @@ class ClientConnection(FrameReader):
     def receive_data(self, data: Buffer) -> Iterator[Response]:
         """The responses that `data` completes, in the order of the requests. They stay valid.
 
-        Raises MalformedMessage if the peer is no broker, or answers another request than the next one.
+        Raises MalformedMessage if the peer is no broker, or answers requests out of order.
         """
         self._copy(data)
         while (content := self._next_content()) is not None:

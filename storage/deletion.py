@@ -1,4 +1,4 @@
-"""Deleting the oldest records of a log: the one order that DeleteRecords, retention and followers keep.
+"""Deleting the oldest records of a log: the order that DeleteRecords and followers keep. Retention omits step 2.
 
 1. *Offset.* The log start offset rises in memory: from here on no reader gets what lies below it.
 2. *Checkpoint.* log-start-offset-checkpoint has the new offset, on the disk.

@@ -70,17 +70,17 @@ class PartitionLog:
     log_start_offset: int
     """The first offset a consumer may read. `raise_log_start_offset` alone raises it: for DeleteRecords, for retention,
     and on a follower for its leader's value. Only truncation below it lowers it. At most the high watermark. May lie
-    within a batch, which readers still get whole. In log-start-offset-checkpoint before a client hears of the value
-    (deletion.py)."""
+    within a batch, which readers still get whole. log-start-offset-checkpoint has a new value before DeleteRecords
+    succeeds, and before a follower tells it to its leader; retention does not wait for that (deletion.py)."""
 
     high_watermark: int
-    """The first offset that some in-sync replica may lack: consumers read below it. The broker raises it
+    """The first offset that an in-sync replica may lack; consumers read only below it. The broker raises it
     (`update_high_watermark`), truncation lowers it. Lies between log start offset and log end offset. In
     replication-offset-checkpoint every few seconds; a loaded log begins with its log start offset."""
 
     log_end_offset: int
-    """The offset of the next record. Appends raise it, truncation lowers it. In no checkpoint: in a loaded log the last
-    whole batch ends there."""
+    """The offset of the next record. Appends raise it, truncation lowers it. No checkpoint stores it; loading takes it
+    from the last whole batch."""
 
     leader_epochs: LeaderEpochs
     """Appends that carry a new epoch and `assign_leader_epoch` add to it; it is cut where the log is cut. The file
@@ -243,9 +243,9 @@ class PartitionLog:
 
     @contextlib.contextmanager
     def disk_errors(self, *, needs_reload: bool = False) -> Iterator[None]:
-        """Turn an OSError of the body into KafkaStorageError. With `needs_reload` the log takes no more appends after
-        one: only loading it again shows in which state it is. (`read` and `append_as_leader` spell this out: the
-        context manager costs a microsecond of the nine that either takes.)"""
+        """Turn an OSError of the body into KafkaStorageError. With `needs_reload`, an error stops appends until a
+        restart reloads the log. (`read` and `append_as_leader` spell this out: the context manager costs a microsecond
+        of the nine that either takes.)"""
         try:
             yield
         except OSError as error:
@@ -273,10 +273,11 @@ class PartitionLog:
             raise self._refused(error) from error
 
     def bytes_between(self, offset: int, limit_offset: int) -> int:
-        """Return how many bytes `read` has for a reader at `offset` below `limit_offset`; 0 if it is not below it.
+        """Return the number of bytes of batches from `offset` to below `limit_offset`, or
+        `segments.ANOTHER_SEGMENT` if `limit_offset` lies in a later segment: a read ends with its segment, so waiting
+        gains nothing. 0 if `offset` is not below `limit_offset`.
 
-        ANOTHER_SEGMENT if `limit_offset` lies in a later segment: a read ends with its segment, so waiting gains
-        nothing. Raises OffsetOutOfRange as `read` does.
+        Raises OffsetOutOfRange as `read` does.
         """
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise self._out_of_range(offset)
@@ -327,8 +328,8 @@ class PartitionLog:
     def truncate_to(self, offset: int) -> bool:
         """Drop the records at or beyond `offset`, for a follower that diverged; return whether there were any.
 
-        `offset` should begin a batch: a batch that contains it goes whole, and leaves a gap. KafkaStorageError if the
-        disk refuses; the log then takes no more appends.
+        `offset` should begin a batch: a batch that contains it is removed whole, so the offsets before `offset` have a
+        gap. KafkaStorageError if the disk refuses; the log then takes no more appends.
         """
         if offset >= self.log_end_offset:
             self.leader_epochs.truncate_from_end(offset)

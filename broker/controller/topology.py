@@ -95,8 +95,8 @@ class BrokerHandle(Protocol):
         """Host and port where other brokers reach this one; None while it does not listen."""
 
     def address_for(self, listener: str, host: str) -> tuple[str, int] | None:
-        """Host and port where a client reaches this broker that came to another one's listener of this name, at
-        `host`; None if this broker has no such listener."""
+        """The address of this broker for a client that connected to the same listener of another broker, at `host`;
+        None if this broker has no such listener."""
 
     def forget_topics(self, topic_ids: Mapping[str, bytes]) -> None:
         """Topics were deleted, given as ids by name: forget the committed offsets and transactions that name them."""

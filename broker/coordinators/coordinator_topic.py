@@ -1,8 +1,10 @@
 """A topic in which a coordinator stores its state: the partitions of its keys, appends, and loading.
 
-A key belongs to one partition, by a hash; the leader of that partition coordinates it. A change is appended to the log,
-then applied to memory in the same turn of the loop; memory never runs ahead of the log. A request is answered when
-every in-sync replica has its change (acks=-1), and readers are shown it from then on: `AppendedBatch.when_replicated`.
+A key belongs to one partition, by a hash; the leader of that partition coordinates it. A change is appended to the log
+before it is applied to memory; memory never runs ahead of the log. A change of a group is applied in the same turn of
+the loop, and readers are shown it once every in-sync replica has it: `AppendedBatch.when_replicated`. A change of a
+transactional id is applied only then; other changes of the id get CONCURRENT_TRANSACTIONS meanwhile. A request is
+answered when every in-sync replica has its change (acks=-1).
 
 A new leader answers COORDINATOR_LOAD_IN_PROGRESS until it has read the partition, and every in-sync replica has what it
 has read (`Partition.has_settled`). Before that, it cannot tell which part the previous leader has answered clients

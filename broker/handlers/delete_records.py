@@ -35,7 +35,7 @@ from ..security.resources import AclOperation, ResourceType
     guard=topic_by_topic(refused_partitions(DeleteRecordsResponse.Topic)),
 )
 async def delete_records(request: DeleteRecordsRequest, context: Context) -> DeleteRecordsResponse:
-    """Start every deletion now; answer when none is pending (KIP-107, steps 3 to 8)."""
+    """Start every deletion, then respond when each has reached every live replica or failed (KIP-107)."""
     wanted = {
         TopicPartition(topic.name, partition.partition_index): partition.offset
         for topic in request.topics
@@ -74,7 +74,7 @@ class Deletion:
             self.error = kafka_error(error, f"the deletion in {topic_partition}")
 
     def _start(self) -> None:
-        """Raise the log start offset (step 3). The files follow once it is in the checkpoint: `delete_files`."""
+        """Raise the log start offset. The files follow once it is in the checkpoint: `delete_files`."""
         if is_internal(self.topic_partition.topic) and self._replica_manager.controller.topic(
             self.topic_partition.topic
         ):
@@ -83,8 +83,8 @@ class Deletion:
         self._offset = self._partition.delete_records(self._offset, self._after_checkpoint.append)
 
     def delete_files(self) -> None:
-        """Remove the segments below the log start offset from the log. Retention does so where the deletion has failed
-        or the partition has another leader by now."""
+        """Remove the segments below the log start offset from the log. If the deletion failed or leadership moved,
+        retention removes them later."""
         if self.error is not None or self._lost() is not None:
             return
         try:
@@ -95,8 +95,8 @@ class Deletion:
         self._replica_manager.offsets_changed(self.topic_partition)
 
     def is_pending(self) -> bool:
-        """Whether the deletion has neither failed nor reached every live replica (step 4). Its outcome then stays,
-        while the request waits for other partitions."""
+        """Whether the deletion has neither failed nor reached every live replica. Its outcome then stays, while
+        the request waits for other partitions."""
         if self._outcome is None:
             error = self.error or self._lost()
             if error is not None:
@@ -106,7 +106,7 @@ class Deletion:
         return self._outcome is None
 
     def _lost(self) -> KafkaError | None:
-        """The reason why this broker cannot say any more when the replicas have followed, or None."""
+        """The error if this broker no longer leads the partition, else None."""
         if self._replica_manager.partitions.get(self.topic_partition) is self._partition:
             return None
         if self._replica_manager.controller.topic(self.topic_partition.topic) is None:

@@ -67,8 +67,9 @@ class PartitionHost(Protocol):
 class Partition:
     """The leader's view of a partition: its log, its followers, and what all of them have.
 
-    The high watermark is the smallest log end offset of the replicas in sync, and the low watermark the smallest log
-    start offset of the live ones. Of a partition with one replica both are the log's own.
+    The high watermark rises to the smallest log end offset of the replicas in sync, and of the caught-up ones that are
+    about to join them; while fewer are in sync than `min.insync.replicas`, it stays. The low watermark is the smallest
+    log start offset of the live replicas. Of a partition with one replica both are the log's own.
     """
 
     def __init__(self, host: PartitionHost, log: PartitionLog, state: "PartitionState") -> None:

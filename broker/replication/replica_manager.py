@@ -1,8 +1,8 @@
 """The replicas of one broker: which partitions it leads and which it follows, as the controller says.
 
 A partition of which the broker has a replica has its log here. The broker serves it as the leader (`partition.py`), or
-fetches from the leader (`fetcher_manager.py`). A change of leadership is told to the listeners: the coordinators load
-and unload the groups and transactions that a partition holds.
+fetches from the leader (`fetcher_manager.py`). A change of leadership is told to the listeners, unless `resign` makes
+it: the coordinators load and unload the groups and transactions that a partition holds.
 """
 
 from __future__ import annotations
@@ -80,15 +80,15 @@ class ReplicaManager:
         self.partitions: dict[TopicPartition, Partition] = {}
         """The partitions that this broker leads."""
         self.offsets_changed = maintenance.offsets_changed
-        """To be called when the offsets of a partition changed: completes the operations that wait for that, and more
-        (`LogMaintenance.offsets_changed`)."""
+        """To be called when the offsets of a partition changed: completes waiting operations and schedules
+        checkpoints, flushes and file deletions (`LogMaintenance.offsets_changed`)."""
         self._maintenance = maintenance
         self._cleaner = cleaner
         self._listeners: list[LeadershipListener] = []
         self._is_member = self._is_rejoining = False
 
     def add_listener(self, listener: LeadershipListener) -> None:
-        """Tell `listener` of every change of leadership from now on."""
+        """Tell `listener` of every change of leadership from now on, except by `resign`."""
         self._listeners.append(listener)
 
     # --- membership
@@ -99,8 +99,8 @@ class ReplicaManager:
 
     @contextlib.contextmanager
     def rejoining(self) -> Iterator[None]:
-        """The broker did not count as live, and does from now on. Within this, what it led before may have lost records
-        to DeleteRecords without this broker's knowledge."""
+        """The broker becomes live again. Inside this context it takes into account that DeleteRecords may have deleted
+        records, without its knowledge, of partitions that it led before."""
         self._is_rejoining = True
         self.fetcher_manager.forget_log_starts()
         try:
@@ -162,7 +162,7 @@ class ReplicaManager:
             other = format_uuid(partition_log.topic_id)
             raise InconsistentTopicId(f"its folder belongs to another topic of that name, {other}")
         self._serve(partition_log, state)
-        self._maintenance.paused_tasks.resume()  # it may hold what expires
+        self._maintenance.paused_tasks.resume()  # the log may hold expired records
         self.purgatory.check(topic_partition.topic)
 
     def _serve(self, partition_log: PartitionLog, state: PartitionState) -> None:
@@ -205,7 +205,7 @@ class ReplicaManager:
 
     def confirm_deletion(self, topic_ids: Collection[bytes]) -> None:
         """Tell the controller that the broker has no folder of these deleted topics any more, once that is on the disk.
-        Where the disk refuses, the next start tries again."""
+        If the disk fails, the next start tries again."""
         if topic_ids:
             try:
                 self.logs.sync_names()
@@ -280,7 +280,7 @@ class ReplicaManager:
         self.offsets_changed(partition.topic_partition)
 
     async def shrink_isrs(self) -> None:
-        """Leave out the followers that have not kept up, in every partition (replica.lag.time.max.ms)."""
+        """Shrink the ISR of each partition by its lagging followers (replica.lag.time.max.ms)."""
         for partition in list(self.partitions.values()):
             if partition.replicas:
                 partition.shrink_isr()

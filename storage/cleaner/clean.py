@@ -1,6 +1,6 @@
 """One pass over one log: superseded records go, every other record keeps its offset.
 
-    log start              first dirty              end                       log end
+    log start              first dirty    first uncleanable offset            log end
         |    clean            |       dirty          |      not cleanable        |
     ----+---------------------+----------------------+---------------------------+---->  offsets
                               |<-- keys are mapped ->|
@@ -29,12 +29,12 @@
     | with a value                                    | yes                                                            |
     | tombstone without a horizon, or before it       | yes                                                            |
     | tombstone whose horizon has passed              | no                                                             |
-    | tombstone of magic 0 or 1                       | if its file is younger than that of the last clean segment     |
-    |                                                 | less `delete.retention.ms`                                     |
+    | tombstone of magic 0 or 1                       | yes, if its segment was modified after (last clean segment's   |
+    |                                                 | mtime - `delete.retention.ms`)                                 |
 
    Three kinds of batches keep their header when all their records go: the last batch of every active producer, for its
    sequence; the last marker of a producer that has written nothing else, for its epoch; and the last batch of a group,
-   which tells recovery how far a group reaches that was being swapped in.
+   from which recovery learns the last offset of a group whose swap was interrupted.
 
 Offsets never change. A pass writes `.cleaned` files only, so no reader sees a change; the caller of `Pass.run` swaps
 each group in (`Segments.replace`) before it asks for the next. A pass reads sealed segments, which do not change, so it
@@ -94,7 +94,7 @@ class Pass:
         log, report = self._log, self.report
         began = perf_counter()
         dirty = log.dirty_segments
-        report.is_horizon_pass = not dirty
+        report.is_horizon_pass = not dirty  # schedule.py says when such a pass is due
         with contextlib.closing(self._map_for(dirty)) as offset_map:
             offset_map.reach(log.first_dirty_offset - 1)
             self._map_keys(dirty, offset_map)
@@ -181,7 +181,7 @@ class _Rewriter:
         self._transactions = CleanedTransactions(log.aborted_transactions(log.segments))
         self._sieve = offset_map.sieve.Sieve(offset_map.table, now_ms, log.tombstone_bit, limits.record_bytes)
         self._simple_sieve = offset_map.sieve.Sieve(offset_map.table, now_ms, log.tombstone_bit)
-        """For simple batches, many at a time; `_sieve` takes all other batches, in pieces."""
+        """For simple batches (kernels/simple_batches.py), many at a time; `_sieve` takes all others, in pieces."""
         self._codec = BlockCodec(limits.record_bytes * BATCH_FACTOR)
         self._horizon_ms = now_ms + log.config.delete_retention_ms
         self._legacy_horizon_ms = self._legacy_horizon()
