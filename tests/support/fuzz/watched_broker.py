@@ -185,7 +185,7 @@ async def look(core: Any, heartbeat: Heartbeat) -> dict[str, Any]:
     gc.collect()
     are_sockets = descriptors()
     clock = core.clock
-    core.maintenance.paused_tasks.resume()  # a periodic task without work has no timer; one that it gets later is no leak
+    core.maintenance.paused_tasks.resume()  # a periodic task without work has no timer, and gets one later
     timers = [timer for timer in (*clock._timers, *clock._liveness_timers) if timer.callback is not None]
     state = State(
         connections=len(core.server.connections),
