@@ -95,7 +95,9 @@ def test_the_files_of_a_running_apache_kafka_are_whole(run, apache_kafka_server,
     topic = topic_names("dump")
     for codec in ("none", "zstd"):
         lines = "".join(f"line {number}\n" for number in range(2_000))
-        run("produce", topic, "-z", codec, "-b", apache_kafka_server.bootstrap_servers, stdin=lines)
+        servers = apache_kafka_server.bootstrap_servers
+        result = run("produce", topic, "-z", codec, "-b", servers, "--timeout-ms", "60000", stdin=lines)
+        assert result.exit_code == 0, result.output
     command = apache_kafka_server.command
     result = run("log", "dump", "--records", f"{command[command.index('--data-dir') + 1]}/log/{topic}-0")
     assert result.exit_code == 0, result.output
