@@ -13,8 +13,8 @@ from functools import partial
 from ..protocol.errors import KafkaStorageError
 from ..storage import retention
 from .groups.group_coordinator import GroupCoordinator
-from .log_cleaner import LogCleaner
-from .log_maintenance import LogMaintenance
+from .logs.log_cleaner import LogCleaner
+from .logs.log_maintenance import LogMaintenance
 from .replication.replica_manager import ReplicaManager
 from .scheduler import Periodic
 from .transactions.transaction_coordinator import TransactionCoordinator

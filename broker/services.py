@@ -14,7 +14,7 @@ from .controller.controller import Controller
 from .controller.topology import BrokerHandle
 from .groups.group_coordinator import GroupCoordinator
 from .groups.transactional_offsets import TransactionalOffsets
-from .log_cleaner import LogCleaner
+from .logs.log_cleaner import LogCleaner
 from .long_work import LongWork
 from .metrics import Metrics
 from .purgatory import Purgatory

@@ -13,24 +13,24 @@ from collections.abc import AsyncIterator, Callable
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar
 
-from ..protocol.errors import KafkaError, KafkaStorageError
-from ..protocol.topics import TopicPartition
-from ..storage.cleaner.cleaning_states import State
-from ..storage.log import PartitionLog
-from ..storage.log_manager import LogManager
-from .clock import Clock
+from ...protocol.errors import KafkaError, KafkaStorageError
+from ...protocol.topics import TopicPartition
+from ...storage.cleaner.cleaning_states import State
+from ...storage.log import PartitionLog
+from ...storage.log_manager import LogManager
+from ..clock import Clock
+from ..scheduler import Deferred
+from ..settings.dynamic_config import DynamicBrokerConfig
 from .log_maintenance import LogMaintenance
-from .scheduler import Deferred
-from .settings.dynamic_config import DynamicBrokerConfig
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-    from ..storage.cleaner.cleanable_log import Limits
-    from ..storage.cleaner.cleaned_segment import CleanedGroup
-    from ..storage.cleaner.schedule import Job, Schedule
-    from ..storage.cleaner.stats import CleanerGauges, PassReport
-    from ..storage.cleaner.throttle import Throttle
+    from ...storage.cleaner.cleanable_log import Limits
+    from ...storage.cleaner.cleaned_segment import CleanedGroup
+    from ...storage.cleaner.schedule import Job, Schedule
+    from ...storage.cleaner.stats import CleanerGauges, PassReport
+    from ...storage.cleaner.throttle import Throttle
 
 T = TypeVar("T")
 
@@ -67,15 +67,15 @@ class LogCleaner:
     @cached_property
     def schedule(self) -> Schedule:
         """Made, like all that comes with it, when it is first asked for: a broker starts faster without."""
-        from ..storage.cleaner.cleaner_checkpoint import CleanerCheckpoint
-        from ..storage.cleaner.schedule import Schedule
+        from ...storage.cleaner.cleaner_checkpoint import CleanerCheckpoint
+        from ...storage.cleaner.schedule import Schedule
 
         checkpoint = CleanerCheckpoint(self._logs.filesystem, self._logs.directory)
         return Schedule(checkpoint, backoff_ms=self._config.current.log_cleaner_backoff_ms)
 
     @cached_property
     def _throttle(self) -> Throttle:
-        from ..storage.cleaner.throttle import Throttle
+        from ...storage.cleaner.throttle import Throttle
 
         return Throttle(self._config.current.log_cleaner_io_max_bytes_per_second)
 
@@ -146,7 +146,7 @@ class LogCleaner:
 
     def _roll_what_is_due(self) -> None:
         """Roll active segments whose records must be cleaned (KIP-354): an idle log would never roll by itself."""
-        from ..storage.cleaner.dirtiness import must_roll
+        from ...storage.cleaner.dirtiness import must_roll
 
         now_ms = self._clock.now_ms()
         for partition, partition_log in list(self._logs.logs.items()):
@@ -162,7 +162,7 @@ class LogCleaner:
         self._changed(partition)
 
     async def _find_horizons(self) -> None:
-        from ..storage.cleaner.dirtiness import delete_horizons
+        from ...storage.cleaner.dirtiness import delete_horizons
 
         logs = self._logs.logs
         for partition in self.schedule.without_horizon(logs):
@@ -192,7 +192,7 @@ class LogCleaner:
 
         More than one if the map was too small. KafkaStorageError if the log is uncleanable.
         """
-        from ..storage.cleaner.dirtiness import delete_horizons
+        from ...storage.cleaner.dirtiness import delete_horizons
 
         partition_log = self._logs.logs[partition]
         self._roll(partition, partition_log)
@@ -270,8 +270,8 @@ class LogCleaner:
 
     async def _clean(self, job: Job) -> PassReport | None:
         """Do the job; None if it failed, or was stopped."""
-        from ..storage.cleaner.cleanable_log import CleaningAborted
-        from ..storage.cleaner.worker import CleaningWork, swap_in
+        from ...storage.cleaner.cleanable_log import CleaningAborted
+        from ...storage.cleaner.worker import CleaningWork, swap_in
 
         loop = asyncio.get_running_loop()
 
@@ -309,7 +309,7 @@ class LogCleaner:
             log.error("the cleaner checkpoint cannot be written: %s", error)
 
     def _limits(self) -> Limits:
-        from ..storage.cleaner.cleanable_log import Limits
+        from ...storage.cleaner.cleanable_log import Limits
 
         config = self._config.current
         threads = max(config.log_cleaner_threads, 1)
