@@ -141,7 +141,7 @@ class Partition:
         return appended
 
     async def flush(self) -> None:
-        """Put the log on the disk as far as it goes now, before anyone is told (flush.messages). Raises
+        """Put the log on the disk as far as it goes now, before any answer (flush.messages). Raises
         KafkaStorageError."""
         work = self.log.flush_work()
         await in_thread(work.run)
