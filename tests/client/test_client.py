@@ -6,34 +6,10 @@ import pytest
 
 from kmini.client import Client, Disconnected, record
 from kmini.client.deadline import Deadline
-from kmini.protocol.errors import (
-    RequestTimedOut,
-)
+from kmini.protocol.errors import RequestTimedOut
 from kmini.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kmini.protocol.messages.metadata import MetadataRequest
-
-
-def offsets(*codes: int):
-    """Answers to ListOffsets with these error codes, one after the other, then with offset 7."""
-    left = list(codes)
-
-    def answer(request: ListOffsetsRequest) -> ListOffsetsResponse:
-        code = left.pop(0) if left else 0
-        Topic = ListOffsetsResponse.Topic
-        return ListOffsetsResponse(
-            topics=[
-                Topic(
-                    name=topic.name,
-                    partitions=[
-                        Topic.Partition(partition_index=p.partition_index, error_code=code, offset=7, leader_epoch=0)
-                        for p in topic.partitions
-                    ],
-                )
-                for topic in request.topics
-            ]
-        )
-
-    return answer
+from support.scripted_offsets import offsets
 
 
 async def test_any_request_can_be_sent_to_any_broker(cluster, client) -> None:

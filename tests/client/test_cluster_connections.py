@@ -20,30 +20,8 @@ from kmini.protocol.messages.find_coordinator import FindCoordinatorRequest, Fin
 from kmini.protocol.messages.list_offsets import EARLIEST, ListOffsetsRequest, ListOffsetsResponse
 from kmini.protocol.messages.metadata import MetadataRequest
 from kmini.protocol.topics import TopicPartition
+from support.scripted_offsets import offsets
 from support.until import until_async
-
-
-def offsets(*codes: int):
-    """Answers to ListOffsets with these error codes, one after the other, then with offset 7."""
-    left = list(codes)
-
-    def answer(request: ListOffsetsRequest) -> ListOffsetsResponse:
-        code = left.pop(0) if left else 0
-        Topic = ListOffsetsResponse.Topic
-        return ListOffsetsResponse(
-            topics=[
-                Topic(
-                    name=topic.name,
-                    partitions=[
-                        Topic.Partition(partition_index=p.partition_index, error_code=code, offset=7, leader_epoch=0)
-                        for p in topic.partitions
-                    ],
-                )
-                for topic in request.topics
-            ]
-        )
-
-    return answer
 
 
 async def test_each_partition_is_asked_for_at_its_leader(cluster, client) -> None:

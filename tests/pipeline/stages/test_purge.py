@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
 
 from kmini.pipeline.admin import AdminError, DeletedRecords
-from kmini.pipeline.stages import durable, purge
+from kmini.pipeline.stages import purge
 from kmini.pipeline.stages.purge import GroupConsumer, Purger, StageConsumer, TopicConsumer, TopicPurge
 from kmini.pipeline.stages.spark_checkpoint import LocalFiles, read_planned
 
@@ -264,17 +263,3 @@ def test_a_group_that_cannot_be_asked_keeps_everything(broker: Broker, clock: Cl
     Purger(broker, [purged], now=clock).purge()
     assert broker.requests == []
     assert "GROUP_AUTHORIZATION_FAILED" in purged.problem
-
-
-@pytest.fixture
-def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The paths that were synced, in order."""
-    paths: list[str] = []
-
-    def sync(descriptor: int) -> None:
-        paths.append(os.readlink(f"/proc/self/fd/{descriptor}"))
-
-    if not os.path.isdir("/proc/self/fd"):
-        pytest.skip("what is synced is seen in /proc")
-    monkeypatch.setattr(durable.os, "fsync", sync)
-    return paths

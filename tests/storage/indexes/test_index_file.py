@@ -15,11 +15,6 @@ GOLDEN = bytes.fromhex("00000005 0000018e 00000009 0000031c")
 
 
 @pytest.fixture
-def filesystem() -> MemoryFileSystem:
-    return MemoryFileSystem()
-
-
-@pytest.fixture
 def index(filesystem: MemoryFileSystem) -> OffsetIndex:
     index = OffsetIndex(filesystem, PATH, 1000)
     index.append(1005, 398)

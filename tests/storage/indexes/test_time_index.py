@@ -14,11 +14,6 @@ GOLDEN = bytes.fromhex("0000000000000066 00000005 0000000000000068 00000009 0000
 
 
 @pytest.fixture
-def filesystem() -> MemoryFileSystem:
-    return MemoryFileSystem()
-
-
-@pytest.fixture
 def index(filesystem: MemoryFileSystem) -> TimeIndex:
     index = TimeIndex(filesystem, PATH, 1000, max_bytes=100)
     for timestamp, offset in ((102, 1005), (104, 1009)):

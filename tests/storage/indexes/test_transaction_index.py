@@ -15,11 +15,6 @@ SECOND = AbortedTransaction(producer_id=8, first_offset=105, last_offset=120, la
 
 
 @pytest.fixture
-def filesystem() -> MemoryFileSystem:
-    return MemoryFileSystem()
-
-
-@pytest.fixture
 def index(filesystem: MemoryFileSystem) -> TransactionIndex:
     index = TransactionIndex(filesystem, PATH, 100)
     index.append(FIRST)

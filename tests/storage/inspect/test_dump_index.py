@@ -8,8 +8,6 @@ import pytest
 
 from support.dumps import batch, damage, lines, segment_of_six, write
 
-LOG = "orders-0/00000000000000000000.log"
-
 
 def test_indexes_are_shown_with_absolute_offsets(filesystem) -> None:
     path = segment_of_six(filesystem)

@@ -9,12 +9,6 @@ from support.dumps import batch, lines, write
 LOG = "orders-0/00000000000000000000.log"
 
 
-TWO_RECORDS = bytes.fromhex(
-    "0000000000000000000000450000000502bca0f4fb00000000000100000000000003e800000000000003ed"
-    "000000000000000700030000000a0000000214000000046b310476310010000a02046b320100"
-)
-
-
 def test_bytes_that_are_no_text_are_hexadecimal_and_long_ones_are_cut(filesystem) -> None:
     record = Record(0, 0, b"\xff\x00", b"x" * 500, (("h", b"1"), ("n", None)))
     write(filesystem, LOG, bytes(build_batch([record])))
