@@ -140,7 +140,7 @@ class LogCleaner:
         self.dead_threads = len(errors)
         if errors:
             raise errors[0]
-        due_ms = self.schedule.next_due_ms(logs, self._clock.now_ms())
+        due_ms = self.schedule.next_due_ms(logs, self.last_look_ms)
         if due_ms is not None:
             self.ask(max(due_ms - self._clock.now_ms(), self.schedule.backoff_ms))
 

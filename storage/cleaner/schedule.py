@@ -238,16 +238,20 @@ class Schedule:
                 uncleanable_bytes += log.size_bytes if dirtiness is None else dirtiness.cleanable_bytes
         return CleanerGauges(delay_ms / 1000, 100 * dirtiest, uncleanable, uncleanable_bytes)
 
-    def next_due_ms(self, logs: Mapping[TopicPartition, PartitionLog], now_ms: int) -> int | None:
-        """Return when time alone next gives the cleaner something to do: a roll, a bound, a minimum lag, a horizon;
-        None for never. The time may be too early, and is never too late."""
+    def next_due_ms(self, logs: Mapping[TopicPartition, PartitionLog], since_ms: int) -> int | None:
+        """Return the first time after `since_ms` at which time alone gives the cleaner something to do: a roll, a
+        bound, a minimum lag, a horizon; None for never. The time may be too early, and is never too late.
+
+        `since_ms` is when the cleaner began to look. What falls due during the look, after the cleaner has passed its
+        log, is due at once.
+        """
         times: list[int] = []
         for partition, log in self._compacted(logs):
             if not self._memory(partition).failure:
                 # The next `pick` finds that a log that cannot be measured is uncleanable.
                 with contextlib.suppress(KafkaError, OSError):
                     times += self._times(partition, log)
-        return min((time for time in times if time > now_ms), default=None)
+        return min((time for time in times if time > since_ms), default=None)
 
     def _times(self, partition: TopicPartition, log: PartitionLog) -> Iterable[int]:
         memory = self._memory(partition)

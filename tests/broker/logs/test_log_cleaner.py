@@ -87,6 +87,30 @@ async def test_a_tombstone_goes_with_its_horizon_though_nothing_is_written(start
     assert keys(broker) == []
 
 
+async def test_a_horizon_that_passes_at_the_end_of_a_look_is_found_by_the_next_look(
+    start: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The look found nothing to clean at a moment before the horizon, and asks for the next look at a moment after."""
+    broker = await start(max_compaction_lag_ms=1_000, delete_retention_ms=86_400_000)
+    put(broker, ("a", "1"), ("a", None))
+    await broker.clock.advance(60_000)
+    horizon_ms = broker.cleaner.schedule.next_due_ms(broker.logs.logs, broker.clock.now_ms())
+    pick, moments = broker.cleaner.schedule.pick, []
+
+    def slow_pick(*arguments: Any) -> Any:
+        job = pick(*arguments)
+        if not moments:
+            moments.append(broker.clock.now_ms())
+            broker.clock._ahead_ms += 1_000
+        return job
+
+    monkeypatch.setattr(broker.cleaner.schedule, "pick", slow_pick)
+    broker.cleaner.ask(horizon_ms - broker.clock.now_ms() - 500)
+    await broker.clock.advance(WEEK_MS)
+    assert moments[0] < horizon_ms < moments[0] + 1_000
+    assert keys(broker) == []
+
+
 async def test_a_topic_that_is_deleted_meanwhile_is_no_failure(start: Any) -> None:
     broker = await start()
     put(broker, ("a", "1"), ("a", "2"))
