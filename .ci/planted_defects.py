@@ -203,7 +203,7 @@ DEFECTS = (
         "elif entry.state in COMPLETED:",
         "elif entry.state is PREPARE_ABORT:",
         (
-            "tests/broker/transactions/test_markers.py",
+            "tests/broker/transactions/test_completion.py",
             "tests/broker/transactions/test_transaction_coordinator.py",
             "tests/broker/transactions/test_transaction_store.py",
         ),

@@ -257,7 +257,7 @@ def _transactions(services: Services) -> "Iterator[Metric]":
         (
             "kafka.coordinator.transaction:type=TransactionMarkerChannelManager,name=UnknownDestinationQueueSize",
             "Decided transactions whose markers wait.",
-            len(services.transactions.markers),
+            len(services.transactions.completion),
         ),
         (
             "kmini:type=transactions,name=transactional_ids",

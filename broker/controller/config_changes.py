@@ -32,12 +32,13 @@ from ...protocol.errors import (
 from ...protocol.messages.describe_configs import BROKER, BROKER_LOGGER, TOPIC
 from ...protocol.messages.incremental_alter_configs import APPEND, DELETE, SET, SUBTRACT
 from ...protocol.topics import validate_topic_name
-from ...storage.config_key import LIST, READ_ONLY, ConfigKey, shorten, split_list
+from ...storage.config_key import LIST, ConfigKey, shorten, split_list
 from ...storage.log_config import LogConfig, topic_key
 from ..scheduler import Turn
 from ..settings import log_levels
-from ..settings.broker_config import ALIASES, BROKER_KEYS, BrokerConfig
-from ..settings.ignored_keys import PER_LISTENER, can_be_changed, is_ignored
+from ..settings.broker_config import BROKER_KEYS, BrokerConfig
+from ..settings.dynamic_config import is_dynamic
+from ..settings.ignored_keys import PER_LISTENER
 from . import elections
 from .controller import Controller
 from .topics import is_unclean_election_allowed, live
@@ -274,21 +275,13 @@ def _alter_broker(
 def _check_names(configs: Mapping[str, str]) -> None:
     """Raise InvalidRequest for a setting that cannot change while the broker runs. Kafka's dynamic settings and unknown
     keys can."""
-    if fixed := sorted(name for name in configs if _is_fixed(name)):
+    if fixed := sorted(name for name in configs if not is_dynamic(name)):
         raise InvalidRequest(f"cannot be changed while the broker runs: {', '.join(fixed)}")
     if bare := sorted(PER_LISTENER & configs.keys()):
         raise InvalidRequest(f"can be changed for one listener only, with its prefix: {', '.join(bare)}")
     unknown = sum(1 for name in configs if name not in BROKER_KEYS)
     if unknown > MAX_UNKNOWN_KEYS:
         raise PolicyViolation(f"{unknown} unknown settings; {MAX_UNKNOWN_KEYS} can be stored")
-
-
-def _is_fixed(name: str) -> bool:
-    if line := BROKER_KEYS.get(name):
-        return line.dynamic == READ_ONLY
-    if name.endswith(".sasl.jaas.config"):  # it holds passwords, which are not stored as they are
-        return True
-    return name in ALIASES or (is_ignored(name) and not can_be_changed(name) and name not in PER_LISTENER)
 
 
 def _check_thread_counts(wanted: BrokerConfig, present: BrokerConfig) -> None:

@@ -14,19 +14,16 @@ from typing import TYPE_CHECKING
 from ...protocol.consumer_protocol import PROTOCOL_TYPE, subscribed_topics
 from ...protocol.errors import (
     NONE,
-    FencedInstanceId,
     GroupIdNotFound,
-    IllegalGeneration,
     KafkaError,
     MalformedMessage,
     NonEmptyGroup,
     RebalanceInProgress,
-    UnknownMemberId,
 )
 from ...protocol.records.batch import NO_TIMESTAMP
 from .committed_offsets import CommittedOffsets
 from .group_records import GroupMetadata
-from .group_states import COMMIT, COMPLETING, DEAD, EMPTY, PREVIOUS, STABLE, GroupState
+from .group_states import COMPLETING, DEAD, EMPTY, PREVIOUS, STABLE, GroupState
 from .member import JoinedMember, JoinResult, Member
 
 if TYPE_CHECKING:
@@ -275,23 +272,6 @@ class Group:
         """Milliseconds that a rebalance may wait for members: the longest that any member allows."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
-    def check_member(self, member_id: str, instance_id: str | None) -> Member:
-        """The member of this id. Raises UnknownMemberId, and FencedInstanceId if the instance id belongs to another."""
-        if instance_id is not None:
-            owner = self.static_members.get(instance_id)
-            if owner is None:
-                raise UnknownMemberId(f"no member has the instance id {instance_id!r}")
-            if owner != member_id:
-                raise FencedInstanceId(f"another member has taken over the instance id {instance_id!r}")
-        member = self.members.get(member_id)
-        if member is None:
-            raise UnknownMemberId(f"there is no member {member_id!r}")
-        return member
-
-    def check_generation(self, generation_id: int) -> None:
-        if generation_id != self.generation_id:
-            raise IllegalGeneration(f"the generation is {self.generation_id}, not {generation_id}")
-
     # --- generations
 
     def can_agree(self, protocol_type: str, protocols: Mapping[str, bytes]) -> bool:
@@ -389,24 +369,6 @@ class Group:
         return self.is_of_consumers if topics is None else topic in topics
 
     # --- what other requests may do to it
-
-    def check_commit(
-        self, member_id: str, instance_id: str | None, generation_id: int, *, is_transactional: bool = False
-    ) -> None:
-        """Check whether a client that gives these fields may commit offsets. Raises CoordinatorNotAvailable,
-        UnknownMemberId, FencedInstanceId, IllegalGeneration, RebalanceInProgress."""
-        refusal = COMMIT[self.state]
-        if self.state is DEAD and refusal is not None:
-            raise refusal("the group was removed")
-        if generation_id < 0 and self.state is EMPTY:
-            return  # a consumer that assigns partitions itself, or an administrator
-        if generation_id >= 0 or member_id or instance_id is not None:
-            self.check_member(member_id, instance_id)
-            self.check_generation(generation_id)
-        elif not is_transactional:
-            raise UnknownMemberId("the group has members, and this is none of them")
-        if refusal is not None and not is_transactional:
-            raise refusal("the members are getting a new assignment")
 
     def check_delete(self) -> None:
         """Check whether the group may be deleted. Raises GroupIdNotFound, NonEmptyGroup."""

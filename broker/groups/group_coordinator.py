@@ -29,6 +29,7 @@ from ...protocol.errors import (
 from ...protocol.topics import CONSUMER_OFFSETS
 from ..api.error_mapping import kafka_error
 from .cleanup import expire, forget_topics, next_expiry_ms
+from .fencing import check_commit, check_generation, check_member
 from .group import Group, refused
 from .group_states import DEAD, EMPTY, HEARTBEAT, PREPARING, STABLE, SYNC, Sync, can_rebalance
 from .joins import Joins, Refused
@@ -244,8 +245,8 @@ class GroupCoordinator:
         action = SYNC[group.state]
         if group.state in (EMPTY, DEAD) and not isinstance(action, Sync):
             raise action
-        member = group.check_member(syncing.member_id, syncing.instance_id)
-        group.check_generation(syncing.generation_id)
+        member = check_member(group, syncing.member_id, syncing.instance_id)
+        check_generation(group, syncing.generation_id)
         if syncing.protocol_type not in (None, group.protocol_type) or (
             syncing.protocol_name is not None and syncing.protocol_name != group.protocol_name
         ):
@@ -273,8 +274,8 @@ class GroupCoordinator:
         refusal = HEARTBEAT[group.state]
         if refusal is not None and group.state is DEAD:
             raise refusal
-        member = group.check_member(member_id, instance_id)
-        group.check_generation(generation_id)
+        member = check_member(group, member_id, instance_id)
+        check_generation(group, generation_id)
         self._rebalancer.heartbeat(member, group)
         if refusal is not None:
             raise refusal
@@ -300,7 +301,7 @@ class GroupCoordinator:
             member_id = group.static_members.get(instance_id, "")
         if not group.remove_pending_member(member_id):
             try:
-                group.check_member(member_id, instance_id)
+                check_member(group, member_id, instance_id)
             except KafkaError as error:
                 return error.code
             self._rebalancer.remove(group, member_id)
@@ -323,7 +324,7 @@ class GroupCoordinator:
         """The group in which a client may commit offsets; a commit extends the session of a member.
 
         A client that is no member may commit in a group that does not exist: it gets a new one, which `commit` keeps.
-        Raises GroupIdNotFound or, below OffsetCommit v9, IllegalGeneration, and what `Group.check_commit` does.
+        Raises GroupIdNotFound or, below OffsetCommit v9, IllegalGeneration, and what `fencing.check_commit` does.
         """
         group = self.groups.get(group_id)
         if group is None:
@@ -331,7 +332,7 @@ class GroupCoordinator:
                 error = GroupIdNotFound if version >= GROUP_ID_NOT_FOUND_SINCE else IllegalGeneration
                 raise error("there is no such group")
             group = Group(group_id, self._clock.now_ms())
-        group.check_commit(member_id, instance_id, generation_id)
+        check_commit(group, member_id, instance_id, generation_id)
         member = group.members.get(member_id)
         if member is not None and group.state in (PREPARING, STABLE):
             self._rebalancer.heartbeat(member, group)

@@ -15,6 +15,7 @@ from ...protocol.errors import (
 )
 from ...protocol.uuids import format_hyphenated, random_uuid
 from ..api.error_mapping import kafka_error
+from .fencing import check_member
 from .group import Group, refused, size_of
 from .group_states import COMPLETING, DEAD, JOIN, PREPARING, STABLE, Caller, Join
 from .member import Joining, JoinResult, Member, SyncResult
@@ -202,7 +203,7 @@ def _identify(group: Group, joining: Joining) -> tuple[Caller, Member | None]:
     if member_id in group.pending_members and instance_id is None:
         return Caller.NEWCOMER, None
     try:
-        member = group.check_member(member_id, instance_id)
+        member = check_member(group, member_id, instance_id)
     except KafkaError as error:
         raise Refused(type(error), member_id) from error
     if not member.supports(joining.protocols):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...protocol.errors import IllegalGeneration
 from ..coordinators.coordinator_topic import AppendedBatch, Producer
+from .fencing import check_commit
 from .group import Group
 
 if TYPE_CHECKING:
@@ -48,14 +49,14 @@ class TransactionalOffsets:
         """The group in which a client may commit offsets in a transaction (KIP-447).
 
         A client that is no member may commit in a group that does not exist: it gets a new one, which `commit` keeps.
-        Raises IllegalGeneration, and what `Group.check_commit` does.
+        Raises IllegalGeneration, and what `fencing.check_commit` does.
         """
         group = self._coordinator.groups.get(group_id)
         if group is None:
             if generation_id >= 0:
                 raise IllegalGeneration("there is no such group")
             group = Group(group_id, self._clock.now_ms())
-        group.check_commit(member_id, instance_id, generation_id, is_transactional=True)
+        check_commit(group, member_id, instance_id, generation_id, is_transactional=True)
         return group
 
     async def commit(self, group: Group, changes: OffsetChanges, producer: Producer) -> None:

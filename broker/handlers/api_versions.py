@@ -1,18 +1,18 @@
 """ApiVersions, versions 0 to 4: the requests that are served, all or those of a release (`kmini.as.version`).
 
-The connection answers a version beyond these in version 0 (KIP-511), with `unsupported_version_answer`. Answers before
+A version beyond these is answered in version 0 (KIP-511): dispatch sends `unsupported_version_answer`. Answers before
 version 4 leave out features whose lowest level is 0: the clients that send these versions fail on one.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
-from ...protocol.errors import InvalidRequest
+from ...protocol.errors import InvalidRequest, UnsupportedVersion
 from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from ..api.registry import handles, registered, served
+from ..api.registry import Handler, handles, registered, served
 from ..api.request_context import Context
-from ..api.version_ranges import version_range
 from ..security.permissions import OPEN
 
 _WELL_FORMED = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?", re.ASCII)
@@ -30,7 +30,7 @@ async def api_versions(request: ApiVersionsRequest, context: Context) -> ApiVers
     handlers = served(registered(), context.services.release)
     features = context.services.features
     return ApiVersionsResponse(
-        api_keys=[version_range(api_key, handlers) for api_key in sorted(handlers)],
+        api_keys=[_version_range(api_key, handlers) for api_key in sorted(handlers)],
         supported_features=[
             ApiVersionsResponse.SupportedFeature(
                 name=feature.name, min_version=feature.min_level, max_version=feature.max_level
@@ -46,4 +46,19 @@ async def api_versions(request: ApiVersionsRequest, context: Context) -> ApiVers
             for feature in features
             if feature.level > 0
         ],
+    )
+
+
+def _version_range(api_key: int, handlers: Mapping[int, Handler]) -> ApiVersionsResponse.ApiVersion:
+    """The versions of an API that clients are told."""
+    handler = handlers[api_key]
+    return ApiVersionsResponse.ApiVersion(
+        api_key=api_key, min_version=handler.advertised_min, max_version=handler.max_version
+    )
+
+
+def unsupported_version_answer(handlers: Mapping[int, Handler]) -> ApiVersionsResponse:
+    """The answer, to be encoded in version 0, to an ApiVersions request of a version that is not served (KIP-511)."""
+    return ApiVersionsResponse(
+        error_code=UnsupportedVersion.code, api_keys=[_version_range(ApiVersionsRequest.api_key, handlers)]
     )

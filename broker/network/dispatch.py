@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ...protocol.errors import KafkaError, MalformedMessage, UnknownServerError
 from ..api.error_mapping import error_response
 from ..api.request_context import CloseConnection, Context, RequestConnection
-from ..api.version_ranges import unsupported_version_answer
+from ..handlers.api_versions import unsupported_version_answer
 from ..scheduler import resume
 from .request_log import LoggedRequest
 from .request_log import log as _request_log

@@ -2,8 +2,8 @@
 
 A rule allows or denies a principal, from a host, an operation on the resources of a pattern. The pattern is a name, the
 name `*` (every resource of the type), or a prefix of names. The rules about one resource are indexed under its name,
-under `*`, and under each of its prefixes that has rules: a decision takes as many look-ups as there are lengths of
-prefixes, plus two. Each entry merges its rules to bits of operations, by principal and host.
+under `*`, and under each of its prefixes that has rules: a decision (authorizer.py) takes as many look-ups as there are
+lengths of prefixes, plus two. Each entry merges its rules to bits of operations, by principal and host.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from .resources import ANY, WILDCARD, WILDCARD_PRINCIPAL, AclOperation, PatternType, PermissionType, Principal
+from .resources import ANY, WILDCARD, AclOperation, PatternType, PermissionType, Principal
 
 _ALL = (1 << 32) - 1
 
@@ -141,49 +141,6 @@ class AclIndex:
             if rules is not None:
                 yield rules
 
-    def decide(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> bool | None:
-        """True if a rule allows the operation and none denies it; None if no rule is about the resource."""
-        allowed, found = False, False
-        subjects = (
-            (principal, host),
-            (principal, WILDCARD),
-            (WILDCARD_PRINCIPAL, host),
-            (WILDCARD_PRINCIPAL, WILDCARD),
-        )
-        for rules in self.rules_for(resource_type, name):
-            found = True
-            for subject in subjects:
-                bits = rules.get(subject)
-                if bits is not None:
-                    if bits[1] >> operation & 1:
-                        return False
-                    if bits[0] >> operation & 1:
-                        allowed = True
-        return allowed if found else None
-
-    def allows_some(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
-        """Whether a resource of the type may exist on which the operation is allowed (KIP-679).
-
-        That is so if a pattern allows it, and no pattern denies all that this one covers.
-        """
-        allowed: list[AclBinding] = []
-        denied: set[tuple[int, str]] = set()
-        for acl in self._acls:
-            if (
-                acl.resource_type != resource_type
-                or acl.operation not in (operation, AclOperation.ALL)
-                or acl.host not in (host, WILDCARD)
-                or acl.principal not in (principal, WILDCARD_PRINCIPAL)
-            ):
-                continue
-            if acl.permission_type == PermissionType.ALLOW:
-                allowed.append(acl)
-            else:
-                denied.add((acl.pattern_type, acl.resource_name))
-        if (PatternType.LITERAL, WILDCARD) in denied:
-            return False
-        return any(not _is_covered(acl, denied) for acl in allowed)
-
     # ---
 
     def _patterns(self, pattern_type: int) -> dict[tuple[int, str], Rules]:
@@ -202,17 +159,6 @@ class AclIndex:
             if len(acl.resource_name) not in lengths:
                 lengths.append(len(acl.resource_name))
                 lengths.sort()
-
-
-def _is_covered(acl: AclBinding, denied: set[tuple[int, str]]) -> bool:
-    """Whether the denied patterns cover all that a rule allows."""
-    name = acl.resource_name
-    if acl.pattern_type == PatternType.LITERAL:
-        if name == WILDCARD:
-            return False
-        if (PatternType.LITERAL, name) in denied:
-            return True
-    return any((PatternType.PREFIXED, name[:length]) in denied for length in range(1, len(name) + 1))
 
 
 def check_can_be_created(acl: AclBinding) -> None:

@@ -5,6 +5,8 @@ a rule about the resource denies the operation     denied
 a rule about the resource allows the operation     allowed
 rules about the resource exist, but none matches   denied
 no rule is about the resource                      as allow.everyone.if.no.acl.found says
+
+A rule is about a resource if its pattern covers it: the name, a prefix of the name, or `*` (acls.py).
 """
 
 from __future__ import annotations
@@ -14,8 +16,18 @@ from collections.abc import Collection
 from typing import Protocol
 
 from ..network.peer_log import PeerLog
-from .acls import AclIndex
-from .resources import CLUSTER_NAME, OPERATIONS, AclOperation, Principal, ResourceType
+from .acls import AclBinding, AclIndex
+from .resources import (
+    CLUSTER_NAME,
+    OPERATIONS,
+    WILDCARD,
+    WILDCARD_PRINCIPAL,
+    AclOperation,
+    PatternType,
+    PermissionType,
+    Principal,
+    ResourceType,
+)
 from .security_settings import SecurityConfig, super_users
 
 peer_log = PeerLog(logging.getLogger("kmini.authorizer"))
@@ -44,7 +56,7 @@ class Authorizer:
     def may(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> bool:
         if principal in self._super_users:
             return True
-        decision = self.acls.decide(principal, host, operation, resource_type, name)
+        decision = self._decide(principal, host, operation, resource_type, name)
         return self._allows_if_no_acl_found if decision is None else decision
 
     def may_some(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
@@ -54,7 +66,61 @@ class Authorizer:
         """
         if self.may(principal, host, operation, resource_type, "hardcode"):
             return True
-        return self.acls.allows_some(principal, host, operation, resource_type)
+        return self._allows_some(principal, host, operation, resource_type)
+
+    def _decide(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> bool | None:
+        """True if a rule allows the operation and none denies it; None if no rule is about the resource."""
+        allowed, found = False, False
+        subjects = (
+            (principal, host),
+            (principal, WILDCARD),
+            (WILDCARD_PRINCIPAL, host),
+            (WILDCARD_PRINCIPAL, WILDCARD),
+        )
+        for rules in self.acls.rules_for(resource_type, name):
+            found = True
+            for subject in subjects:
+                bits = rules.get(subject)
+                if bits is not None:
+                    if bits[1] >> operation & 1:
+                        return False
+                    if bits[0] >> operation & 1:
+                        allowed = True
+        return allowed if found else None
+
+    def _allows_some(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
+        """Whether a resource of the type may exist on which the operation is allowed (KIP-679).
+
+        That is so if a pattern allows it, and no pattern denies all that this one covers.
+        """
+        allowed: list[AclBinding] = []
+        denied: set[tuple[int, str]] = set()
+        for acl in self.acls:
+            if (
+                acl.resource_type != resource_type
+                or acl.operation not in (operation, AclOperation.ALL)
+                or acl.host not in (host, WILDCARD)
+                or acl.principal not in (principal, WILDCARD_PRINCIPAL)
+            ):
+                continue
+            if acl.permission_type == PermissionType.ALLOW:
+                allowed.append(acl)
+            else:
+                denied.add((acl.pattern_type, acl.resource_name))
+        if (PatternType.LITERAL, WILDCARD) in denied:
+            return False
+        return any(not _is_covered(acl, denied) for acl in allowed)
+
+
+def _is_covered(acl: AclBinding, denied: set[tuple[int, str]]) -> bool:
+    """Whether the denied patterns cover all that a rule allows."""
+    name = acl.resource_name
+    if acl.pattern_type == PatternType.LITERAL:
+        if name == WILDCARD:
+            return False
+        if (PatternType.LITERAL, name) in denied:
+            return True
+    return any((PatternType.PREFIXED, name[:length]) in denied for length in range(1, len(name) + 1))
 
 
 def authorizer_of(config: AuthorizerConfig, acls: AclIndex) -> Authorizer | None:

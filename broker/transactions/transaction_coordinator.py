@@ -26,7 +26,7 @@ from ...protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartiti
 from ..coordinators.coordinator_topic import Producer
 from ..network.peer_log import PeerLog
 from ..scheduler import Turn
-from .markers import MarkerPeer, MarkerSender
+from .completion import Completion, MarkerPeer
 from .transaction import MAX_EPOCH, Transaction
 from .transaction_records import Entry
 from .transaction_states import (
@@ -83,7 +83,7 @@ class TransactionCoordinator:
         self._offsets_partition_of = offsets_partition_of
         self._peer = peer
         self.transactions: dict[str, Transaction] = {}
-        self.markers = MarkerSender(self, controller, clock, peer)
+        self.completion = Completion(self, controller, clock, peer)
         self._open: dict[str, Transaction] = {}
 
     # --- life
@@ -108,7 +108,7 @@ class TransactionCoordinator:
         yield from steps
         for transaction in ending:
             if self.has(transaction):
-                self.markers.send(transaction)
+                self.completion.start(transaction)
             yield
 
     def unload(self, number: int | None = None) -> None:
@@ -121,7 +121,7 @@ class TransactionCoordinator:
 
     async def stop(self) -> None:
         """Cancel all markers and unload all ids; the next start resumes."""
-        await self.markers.stop()
+        await self.completion.stop()
         self.unload()
 
     def forget_topics(self, names: Collection[str]) -> None:
@@ -242,7 +242,7 @@ class TransactionCoordinator:
 
     async def _decide(self, transaction: Transaction, state: TransactionState) -> None:
         await self.move(transaction, state)
-        self.markers.send(transaction)
+        self.completion.start(transaction)
 
     async def _fence(self, transaction: Transaction) -> None:
         """Raise the epoch, which fences the owner, and abort its open transaction. Raises what the store does; the

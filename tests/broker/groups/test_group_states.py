@@ -1,9 +1,9 @@
-"""The tables: every transition, every kind of caller in every state, every request in every state."""
+"""The tables: every transition, every kind of caller that joins or leaves in every state."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import pytest
 
@@ -23,8 +23,26 @@ from kmini.broker.groups.group_states import (
     Caller,
     GroupState,
 )
-from kmini.protocol.errors import KafkaError, NotCoordinator, error_name
+from kmini.protocol.errors import NotCoordinator, error_name
 from support.broker.group_lab import NONE, SESSION_MS, Lab
+from support.broker.groups_in_states import (
+    ENTER,
+    FENCED,
+    IDS,
+    INCONSISTENT,
+    ORDER,
+    REQUIRED,
+    UNAVAILABLE,
+    UNKNOWN,
+    WAITS,
+    C,
+    D,
+    E,
+    P,
+    S,
+    dead,
+    stable,
+)
 
 MAY_FOLLOW = {
     (PREPARING, EMPTY),
@@ -55,50 +73,7 @@ def test_every_table_knows_every_state() -> None:
     assert set(JOIN) == {(caller, state) for caller in Caller for state in GroupState}
 
 
-# --- a group in each state, with the members leader, follower and static, of which the first leads
-
-IDS = dict[str, str]
-
-
-async def empty(lab: Lab) -> IDS:
-    ids = await lab.form("leader", "follower", "static")
-    lab.leave(*ids.values())
-    return ids
-
-
-async def preparing(lab: Lab) -> IDS:
-    ids = await lab.form("leader", "follower", "static")
-    lab.join(ids["leader"])
-    return ids
-
-
-async def completing(lab: Lab) -> IDS:
-    ids = await preparing(lab)
-    lab.join(ids["follower"])
-    lab.join(ids["static"], instance="static")
-    return ids
-
-
-async def stable(lab: Lab) -> IDS:
-    return await lab.form("leader", "follower", "static")
-
-
-async def dead(lab: Lab) -> IDS:
-    ids = await empty(lab)
-    lab.store.gate = asyncio.Event()
-    deletion = asyncio.ensure_future(lab.coordinator.delete("g"))
-    deletion.add_done_callback(lambda done: done.exception())
-    await asyncio.sleep(0)
-    return ids
-
-
-ENTER: dict[GroupState, Callable[[Lab], Awaitable[IDS]]] = {
-    EMPTY: empty,
-    PREPARING: preparing,
-    COMPLETING: completing,
-    STABLE: stable,
-    DEAD: dead,
-}
+# --- joining, by each kind of client
 
 WANTS_MORE = {"range": b"more"}
 
@@ -119,11 +94,6 @@ CALLERS: dict[str, Callable[[Lab, IDS], asyncio.Future[object]]] = {
     "no common protocol": lambda lab, ids: lab.join(version=3, protocols={"sticky": b""}),
     "no protocol": lambda lab, ids: lab.join(version=3, protocols={}),
 }
-
-WAITS = "waits"
-P, C, S, E, D = "PreparingRebalance", "CompletingRebalance", "Stable", "Empty", "Dead"
-UNKNOWN, FENCED, INCONSISTENT = "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID", "INCONSISTENT_GROUP_PROTOCOL"
-REQUIRED, UNAVAILABLE = "MEMBER_ID_REQUIRED", "COORDINATOR_NOT_AVAILABLE"
 
 # For each caller, in each state: what is answered, and the state afterwards.
 #                          Empty              Preparing          Completing         Stable
@@ -163,96 +133,7 @@ async def test_a_join_of_a_dead_group_has_to_come_again(lab: Lab, caller: str) -
     assert error_name(CALLERS[caller](lab, ids).result().error_code) == UNAVAILABLE  # type: ignore[attr-defined]
 
 
-# --- the other requests: what a member of the group, or a stranger, is answered in each state
-
-IN_PROGRESS, GENERATION = "REBALANCE_IN_PROGRESS", "ILLEGAL_GENERATION"
-
-ORDER = (EMPTY, PREPARING, COMPLETING, STABLE, DEAD)
-
-NO_MEMBER_NOW = {  # whatever they ask for
-    "stranger": (UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNAVAILABLE),
-    "fenced": (UNKNOWN, FENCED, FENCED, FENCED, UNAVAILABLE),
-    "unknown instance": (UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNAVAILABLE),
-    "old generation": (UNKNOWN, GENERATION, GENERATION, GENERATION, UNAVAILABLE),
-}
-
-SYNCS = {
-    **NO_MEMBER_NOW,
-    "follower": (UNKNOWN, IN_PROGRESS, WAITS, NONE, UNAVAILABLE),
-    "leader": (UNKNOWN, IN_PROGRESS, NONE, NONE, UNAVAILABLE),
-    "another type": (UNKNOWN, INCONSISTENT, INCONSISTENT, INCONSISTENT, UNAVAILABLE),
-    "another protocol": (UNKNOWN, INCONSISTENT, INCONSISTENT, INCONSISTENT, UNAVAILABLE),
-    "right protocol": (UNKNOWN, IN_PROGRESS, WAITS, NONE, UNAVAILABLE),
-}
-
-HEARTBEATS = {
-    **NO_MEMBER_NOW,
-    "follower": (UNKNOWN, IN_PROGRESS, NONE, NONE, UNAVAILABLE),
-}
-
-COMMITS = {
-    **NO_MEMBER_NOW,
-    "follower": (UNKNOWN, NONE, IN_PROGRESS, NONE, UNAVAILABLE),
-    "outsider": (NONE, UNKNOWN, UNKNOWN, UNKNOWN, UNAVAILABLE),
-    "member id and no generation": (NONE, UNKNOWN, UNKNOWN, UNKNOWN, UNAVAILABLE),
-}
-
-
-def identity(sender: str, lab: Lab, ids: IDS) -> tuple[str, str | None, int]:
-    """Member id, instance id and generation of a caller."""
-    generation = lab.group.generation_id
-    return {
-        "follower": (ids["follower"], None, generation),
-        "leader": (ids["leader"], None, generation),
-        "stranger": ("someone", None, generation),
-        "fenced": ("someone", "static", generation),
-        "unknown instance": (ids["follower"], "other", generation),
-        "old generation": (ids["follower"], None, generation - 1),
-        "outsider": ("", None, -1),
-        "member id and no generation": ("someone", None, -1),
-    }.get(sender, (ids["follower"], None, generation))
-
-
-@pytest.mark.parametrize("state", ORDER)
-@pytest.mark.parametrize("sender", SYNCS)
-async def test_a_sync_in_each_state(lab: Lab, sender: str, state: GroupState) -> None:
-    ids = await ENTER[state](lab)
-    member_id, instance_id, generation = identity(sender, lab, ids)
-    protocol = {
-        "another type": ("connect", None),
-        "another protocol": ("consumer", "sticky"),
-        "right protocol": ("consumer", "range"),
-    }.get(sender, (None, None))
-    answer = lab.sync(member_id, generation, instance=instance_id, protocol=protocol)
-    expected = SYNCS[sender][ORDER.index(state)]
-    assert (error_name(answer.result().error_code) if answer.done() else WAITS) == expected
-
-
-@pytest.mark.parametrize("state", ORDER)
-@pytest.mark.parametrize("sender", HEARTBEATS)
-async def test_a_heartbeat_in_each_state(lab: Lab, sender: str, state: GroupState) -> None:
-    ids = await ENTER[state](lab)
-    member_id, instance_id, generation = identity(sender, lab, ids)
-    assert lab.heartbeat(member_id, generation, instance=instance_id) == HEARTBEATS[sender][ORDER.index(state)]
-    assert lab.group.state is state
-
-
-@pytest.mark.parametrize("state", ORDER)
-@pytest.mark.parametrize("sender", COMMITS)
-async def test_a_commit_in_each_state(lab: Lab, sender: str, state: GroupState) -> None:
-    ids = await ENTER[state](lab)
-    outcome = NONE
-    try:
-        lab.coordinator.group_for_commit("g", *identity(sender, lab, ids), 8)
-    except KafkaError as error:
-        outcome = error.kafka_name
-    assert outcome == COMMITS[sender][ORDER.index(state)]
-
-
-async def test_a_transactional_commit_needs_no_member(lab: Lab) -> None:
-    await completing(lab)
-    lab.group.check_commit("", None, -1, is_transactional=True)
-
+# --- leaving, and being removed
 
 LEAVES: dict[str, tuple[Leaving, str, str]] = {
     "follower": (Leaving("follower"), NONE, P),

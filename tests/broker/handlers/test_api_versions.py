@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from kmini.broker.api.releases import NEWEST, RELEASES
-from kmini.broker.api.version_ranges import unsupported_version_answer
 from kmini.broker.broker import BrokerServer
 from kmini.broker.handlers import HANDLERS
+from kmini.broker.handlers.api_versions import unsupported_version_answer
 from kmini.protocol.errors import NONE, InvalidRequest, UnsupportedVersion
 from kmini.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 

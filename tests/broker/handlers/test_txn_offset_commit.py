@@ -79,7 +79,7 @@ async def test_a_commit_while_the_last_transaction_is_ended_has_to_come_again(
 ) -> None:
     await client.init()
     await client.add_offsets()
-    monkeypatch.setattr(client.broker.transactions.markers, "send", lambda _: None)
+    monkeypatch.setattr(client.broker.transactions.completion, "start", lambda _: None)
     await client.end()
     assert await client.commit_offset(7) == CoordinatorNotAvailable.code
 

@@ -172,7 +172,7 @@ async def test_a_decided_transaction_is_completed_at_the_next_start(
 ) -> None:
     producer = await open_everywhere(bank)
     with monkeypatch.context() as patched:
-        patched.setattr(bank.coordinator.markers, "send", lambda _: None)
+        patched.setattr(bank.coordinator.completion, "start", lambda _: None)
         await bank.end(producer, is_commit=outcome == "commit")
     assert bank.state() is state
     assert bank.markers() == []

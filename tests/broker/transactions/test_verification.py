@@ -70,7 +70,7 @@ async def test_what_the_coordinator_says_is_translated(bank: Bank, monkeypatch: 
         verify(bank, producer, name="unknown")
     await bank.begin(producer)
     with monkeypatch.context() as patched:
-        patched.setattr(bank.coordinator.markers, "send", lambda _: None)
+        patched.setattr(bank.coordinator.completion, "start", lambda _: None)
         await bank.end(producer)
     with pytest.raises(NotEnoughReplicas, match="CONCURRENT_TRANSACTIONS"):
         verify(bank, producer)

@@ -60,7 +60,7 @@ class Bank:
         """Let the markers that wait for nothing be written: on a slow machine they take more than one turn of the
         loop. Those that wait for something are left waiting."""
         for _ in range(50):
-            if not len(self.coordinator.markers):
+            if not len(self.coordinator.completion):
                 return
             await asyncio.sleep(0)
 
