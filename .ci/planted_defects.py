@@ -167,7 +167,7 @@ DEFECTS = (
     Defect(
         "marker_stays_one_pass_after_its_horizon",
         "A marker without data goes with the pass that runs at its delete horizon.",
-        "clean.py",
+        "delete_horizons.py",
         "header.has_delete_horizon and header.base_timestamp <= self._now_ms",
         "header.has_delete_horizon and header.base_timestamp < self._now_ms",
         ("tests/storage/cleaner/test_cleaned_transactions.py", "tests/kips/test_kip_534_delete_horizons.py"),

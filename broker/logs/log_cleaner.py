@@ -162,7 +162,7 @@ class LogCleaner:
         self._changed(partition)
 
     async def _find_horizons(self) -> None:
-        from ...storage.cleaner.dirtiness import delete_horizons
+        from ...storage.cleaner.delete_horizons import delete_horizons
 
         logs = self._logs.logs
         for partition in self.schedule.without_horizon(logs):
@@ -192,7 +192,7 @@ class LogCleaner:
 
         More than one if the map was too small. KafkaStorageError if the log is uncleanable.
         """
-        from ...storage.cleaner.dirtiness import delete_horizons
+        from ...storage.cleaner.delete_horizons import delete_horizons
 
         partition_log = self._logs.logs[partition]
         self._roll(partition, partition_log)

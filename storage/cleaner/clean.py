@@ -19,7 +19,7 @@
     | a marker without data, no delete horizon        | itself, with the horizon now + `delete.retention.ms`           |
     | a marker without data, its horizon has passed   | nothing                                                        |
     | data with records that stay                     | these records; with a horizon if the pass is the first one to  |
-    |                                                 | keep a tombstone of the batch                                  |
+    |                                                 | keep a tombstone of the batch (delete_horizons.py)             |
 
     | record                                          | stays                                                          |
     |-------------------------------------------------|----------------------------------------------------------------|
@@ -39,10 +39,6 @@
 Offsets never change. A pass writes `.cleaned` files only, so no reader sees a change; the caller of `Pass.run` swaps
 each group in (`Segments.replace`) before it asks for the next. A pass reads sealed segments, which do not change, so it
 may run in any thread.
-
-Unlike in Apache Kafka, a batch gets its horizon only when the map reaches beyond its last offset. If the map is too
-small for the dirty part, older values of its keys may still be there; the time to read the tombstone must not run out
-before they are gone.
 """
 
 from __future__ import annotations
@@ -64,6 +60,7 @@ from .block import Block
 from .cleanable_log import CleanableLog, Limits, Watch
 from .cleaned_segment import NOTE, CleanedGroup, CleanedSegment
 from .cleaned_transactions import CleanedTransactions
+from .delete_horizons import DeleteHorizons
 from .key_mapper import KeyMapper
 from .offset_map import OffsetMap
 from .rewrite import Selection, emptied, rebuilt, upgraded
@@ -183,8 +180,7 @@ class _Rewriter:
         self._simple_sieve = offset_map.sieve.Sieve(offset_map.table, now_ms, log.tombstone_bit)
         """For simple batches (kernels/simple_batches.py), many at a time; `_sieve` takes all others, in pieces."""
         self._codec = BlockCodec(limits.record_bytes * BATCH_FACTOR)
-        self._horizon_ms = now_ms + log.config.delete_retention_ms
-        self._legacy_horizon_ms = self._legacy_horizon()
+        self._horizons = DeleteHorizons(log, now_ms)
         self._last_data_offsets = {
             tail.last_data_offset for tail in log.producers.values() if tail.last_data_offset is not None
         }
@@ -194,11 +190,6 @@ class _Rewriter:
         self._out = bytearray()
         count = limits.buffer_bytes // HEADER_SIZE + 1
         self._notes = array("q", bytes(8 * NOTE * count))
-
-    def _legacy_horizon(self) -> int:
-        """The file time after which tombstones of magic 0 and 1 stay. (Their format has no place for a horizon.)"""
-        clean = [s for s in self._log.segments if s.base_offset < self._log.first_dirty_offset]
-        return clean[-1].modified_ms - self._log.config.delete_retention_ms if clean else 0
 
     def rewrite(self, sources: Sequence[Segment]) -> CleanedGroup:
         log, report = self._log, self._report
@@ -234,7 +225,7 @@ class _Rewriter:
 
     def _rewrite_segment(self, segment: Segment, cleaned: CleanedSegment) -> None:
         reader = SegmentReader(segment, self._limits.buffer_bytes, self._watch.on_bytes, drops_behind=True)
-        keeps_legacy_tombstones = segment.modified_ms > self._legacy_horizon_ms
+        keeps_legacy_tombstones = self._horizons.keeps_legacy_tombstones(segment)
         position = 0
         while position < segment.size:
             before = cleaned.size
@@ -284,16 +275,16 @@ class _Rewriter:
         is_spent = self._transactions.is_spent(header, batch)
         cleaned.add_aborted(self._transactions.still_indexed)
         self._transactions.still_indexed.clear()
-        has_expired = is_spent and header.has_delete_horizon and header.base_timestamp <= self._now_ms
+        has_expired = is_spent and self._horizons.has_passed(header)
         if has_expired or header.record_count == 0:
             self._report.removed_markers += has_expired
             self._drop(header, cleaned)
         elif is_spent and not header.has_delete_horizon:
-            self._report.note_horizon(self._horizon_ms)
+            self._report.note_horizon(self._horizons.new_ms)
             block = Block(batch, header, self._limits.record_bytes)
             verdicts = bytearray(header.record_count)  # all of them stay
             everything = Selection([(header.size, verdicts)], header.record_count, header.max_timestamp)
-            changed = rebuilt(self._map.sieve, block, header, everything, delete_horizon_ms=self._horizon_ms)
+            changed = rebuilt(self._map.sieve, block, header, everything, delete_horizon_ms=self._horizons.new_ms)
             cleaned.append(changed.batch, changed.header)
         else:
             if is_spent:
@@ -316,12 +307,14 @@ class _Rewriter:
         if not sieve.kept:
             self._drop(header, cleaned)
             return
-        gets_horizon = sieve.kept_tombstones and horizon_ms is None and header.last_offset <= self._map.latest_offset
-        new_horizon_ms = self._horizon_ms if gets_horizon else None
+        new_horizon_ms = None
         if sieve.kept_tombstones:
             self._report.tombstones_waiting += sieve.kept_tombstones
-            if (horizon_ms if horizon_ms is not None else new_horizon_ms) is not None:
-                self._report.note_horizon(horizon_ms if horizon_ms is not None else self._horizon_ms)
+            new_horizon_ms = self._horizons.given_to(header, self._map.latest_offset)
+            if horizon_ms is None:
+                horizon_ms = new_horizon_ms
+            if horizon_ms is not None:
+                self._report.note_horizon(horizon_ms)
         if sieve.kept == sieve.walked and new_horizon_ms is None:
             cleaned.append(batch, header)
             return
@@ -347,10 +340,10 @@ class _Rewriter:
                 kept.append(record)
         if kept:
             has_tombstones = any(record.value is None for record in kept)
-            gets_horizon = has_tombstones and header.last_offset <= self._map.latest_offset
-            if gets_horizon:
-                report.note_horizon(self._horizon_ms)
-            changed = upgraded(header, kept, delete_horizon_ms=self._horizon_ms if gets_horizon else None)
+            horizon_ms = self._horizons.given_to(header, self._map.latest_offset) if has_tombstones else None
+            if horizon_ms is not None:
+                report.note_horizon(horizon_ms)
+            changed = upgraded(header, kept, delete_horizon_ms=horizon_ms)
             cleaned.append(changed.batch, changed.header)
         else:
             self._drop(header, cleaned)

@@ -14,7 +14,6 @@ Three kinds of segments are not cleanable: the active one; those that reach the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from ...protocol.records.batch import HEADER_SIZE, MAGIC, NO_TIMESTAMP, BatchHeader
@@ -165,12 +164,3 @@ def _first_record_timestamp(segment: Segment, header: BatchHeader) -> int:
     for records in iter_records(batch, 0, header):
         return records[0].timestamp
     return header.max_timestamp
-
-
-def delete_horizons(segments: Iterable[Segment]) -> list[int]:
-    """Return the delete horizons in the batch headers of these sealed segments, each once, in order. Blocks.
-
-    CorruptMessage if a segment is damaged.
-    """
-    headers = (header for segment in segments for _, header in segment.headers(0))
-    return sorted({header.base_timestamp for header in headers if header.has_delete_horizon})

@@ -74,6 +74,14 @@ class CleaningBench:
         self.log.update_high_watermark(self.log.log_end_offset)
         return info
 
+    def append_old(self, messages: bytes) -> None:
+        """Append messages of magic 0 or 1 as they are, as a log of an old Kafka has them."""
+        (_, header), *_ = iter_batches(messages)
+        last = decode_records(messages, 0, header)[-1].offset
+        self.log.segments.active.append(messages, last, header.max_timestamp)
+        self.log.log_end_offset = self.log.producers.end_offset = last + 1
+        self.log.update_high_watermark(last + 1)
+
     def end_transaction(self, producer_id: int, *, abort: bool, producer_epoch: int = 0) -> AppendInfo:
         marker = EndTransactionMarker(abort, 0)
         batch = build_end_transaction_marker(

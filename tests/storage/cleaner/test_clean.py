@@ -12,7 +12,6 @@ from kmini.protocol.records.compression import Codec
 from kmini.protocol.records.old_formats.messages import build_messages, build_wrapper
 from kmini.protocol.records.record import Record
 from kmini.storage.cleaner.cleanable_log import Limits
-from support.batches import with_crc
 
 Bench = Any
 DAY_MS = 86_400_000
@@ -109,10 +108,10 @@ class TestRecords:
         for magic in (0, 1):
             for record in old:
                 at = bench.log.log_end_offset
-                _append_old(bench, build_messages([record._replace(offset=at, timestamp=300)], magic))
+                bench.append_old(build_messages([record._replace(offset=at, timestamp=300)], magic))
         at = bench.log.log_end_offset
         pair = [Record(at, 400, b"c", b"1"), Record(at + 1, 500, b"a", b"2")]
-        _append_old(bench, build_wrapper([pair], 1, Codec.GZIP))
+        bench.append_old(build_wrapper([pair], 1, Codec.GZIP))
         bench.clean()
         assert bench.pairs() == [(3, "b", "1"), (4, "c", "1"), (5, "a", "2")]
         assert [record.timestamp for record in bench.records()] == [300, 400, 500]
@@ -125,7 +124,7 @@ class TestRecords:
         bench.filesystem.now_ms = 1_000
         records = [Record(0, 300, b"a", None)]
         old = build_messages(records, 1) if codec == Codec.NONE else build_wrapper([records], 1, codec)
-        _append_old(bench, old)
+        bench.append_old(old)
         report = bench.clean()
         horizon_ms = bench.now_ms + bench.config.delete_retention_ms
         assert (bench.horizons(), report.earliest_horizon_ms) == ({0: horizon_ms}, horizon_ms)
@@ -133,102 +132,6 @@ class TestRecords:
         bench.now_ms = horizon_ms
         bench.clean()
         assert bench.records() == []
-
-
-class TestTombstones:
-    def test_a_tombstone_gets_a_horizon_and_goes_when_it_has_passed(self, bench: Bench) -> None:
-        bench.put(("a", "1"))
-        bench.put(("a", None), ("b", "1"))
-        report = bench.clean()
-        horizon = 1_000 + DAY_MS
-        assert bench.pairs() == [(1, "a", None), (2, "b", "1")]
-        assert bench.horizons() == {1: horizon}
-        assert (report.tombstones_waiting, report.earliest_horizon_ms) == (1, horizon)
-        assert [record.timestamp for record in bench.records()] == [1_000, 1_000]
-
-        bench.now_ms = horizon - 1
-        report = bench.clean()
-        assert report.is_horizon_pass
-        assert [key for _, key, _ in bench.pairs()] == ["a", "b"]
-        bench.now_ms = horizon
-        assert bench.clean().expired_tombstones == 1
-        assert bench.pairs() == [(2, "b", "1")]
-        assert bench.records()[0].timestamp == 1_000
-
-    def test_a_horizon_never_moves(self, make_cleaning_bench: Callable[..., Bench]) -> None:
-        bench = make_cleaning_bench(delete_retention_ms=500)
-        bench.put(("a", None), ("b", None), ("c", "1"))
-        bench.clean()
-        bench.now_ms = 1_200
-        bench.log.config = bench.config.replace(delete_retention_ms=9_000)
-        bench.put(("b", "2"))
-        bench.clean()
-        assert bench.horizons() == {0: 1_500}
-        assert bench.pairs() == [(0, "a", None), (2, "c", "1"), (3, "b", "2")]
-
-    @pytest.mark.parametrize("codec", [Codec.NONE, Codec.SNAPPY])
-    def test_a_horizon_survives_a_restart(self, bench: Bench, codec: Codec) -> None:
-        bench.put(("a", None), ("b", "1"), codec=codec)
-        bench.clean()
-        bench.close()
-        bench.reopen(is_clean=True)
-        assert bench.horizons() == {0: 1_000 + DAY_MS}
-        bench.now_ms = 1_000 + DAY_MS
-        bench.clean()
-        assert bench.pairs() == [(1, "b", "1")]
-
-    def test_with_log_append_time_a_horizon_leaves_timestamps_alone(self, bench: Bench) -> None:
-        bench.append(build_batch([Record(0, 5, b"a", None), Record(0, 6, b"b", b"1")], log_append_time_ms=5_000))
-        bench.clean()
-        assert [record.timestamp for record in bench.records()] == [5_000, 5_000]
-
-    def test_a_batch_may_outgrow_the_largest_message(self, make_cleaning_bench: Callable[..., Bench]) -> None:
-        bench = make_cleaning_bench(max_message_bytes=100)
-        bench.put(*[(f"{n}", None) for n in range(4)])
-        before = len(bench.batches()[0][1])
-        bench.clean()
-        assert len(bench.batches()[0][1]) > max(before, 100)
-        assert bench.read_all() == [0, 1, 2, 3]
-
-    def test_a_batch_beyond_the_reach_of_the_map_gets_no_horizon(self, bench: Bench) -> None:
-        bench.put(("a", "1"))
-        bench.put(("b", "1"), ("a", None))
-        bench.clean(limits=Limits(map_bytes=24 * 3))
-        assert bench.horizons() == {}
-        assert [offset for offset, _, _ in bench.pairs()] == [0, 1, 2]
-
-    def test_an_explicit_tombstone_deletes_although_it_has_a_value(
-        self, make_cleaning_bench: Callable[..., Bench]
-    ) -> None:
-        bench = make_cleaning_bench(kmini_tombstone_flag_enable=True)
-        batch = build_batch([Record(0, 1_000, b"a", b"who deleted it")])
-        batch[62] |= 0x20
-        bench.put(("a", "1"), ("b", "1"))
-        bench.append(with_crc(batch))
-        bench.clean()
-        assert bench.pairs() == [(1, "b", "1"), (2, "a", "who deleted it")]
-        bench.now_ms += DAY_MS
-        bench.clean()
-        assert bench.pairs() == [(1, "b", "1")]
-
-    def test_tombstones_of_old_formats_stay_while_their_file_is_young(self, bench: Bench) -> None:
-        bench.filesystem.now_ms = 1_000
-        _append_old(bench, build_messages([Record(0, 300, b"a", None)], 1))
-        bench.clean()
-        assert bench.pairs() == [(0, "a", None)]
-
-    def test_tombstones_of_old_formats_go_once_a_younger_part_of_the_log_is_clean(self, bench: Bench) -> None:
-        bench.filesystem.now_ms = 1_000
-        bench.put(("z", "1"))
-        bench.roll()
-        _append_old(bench, build_messages([Record(1, 300, b"a", None)], 1))
-        bench.filesystem.now_ms = 1_000 + DAY_MS
-        bench.roll()
-        bench.put(("y", "1"))
-        bench.roll()
-        bench.checkpoint = 3
-        bench.clean()
-        assert bench.pairs() == [(0, "z", "1"), (2, "y", "1")]
 
 
 class TestProducers:
@@ -263,21 +166,9 @@ class TestProducers:
         """As a batch without records. Apache Kafka gives such a log up."""
         bench = make_cleaning_bench(segment_bytes=120)
         bench.put(("a", "1"))
-        _append_old(bench, build_messages([Record(1, 300, b"b", b"1")], 1))
+        bench.append_old(build_messages([Record(1, 300, b"b", b"1")], 1))
         bench.put(("b", "2"))
         bench.clean()
         assert [(h.base_offset, h.magic, h.record_count) for h, _ in bench.batches()] == [
             *((0, MAGIC, 1), (1, MAGIC, 0), (2, MAGIC, 1))
         ]
-
-
-def _append_old(bench: Bench, messages: bytes) -> None:
-    """As a log of an old Kafka has them."""
-    from kmini.protocol.records.batch import iter_batches
-    from kmini.protocol.records.batch_records import decode_records
-
-    (_, header), *_ = iter_batches(messages)
-    last = decode_records(messages, 0, header)[-1].offset
-    bench.log.segments.active.append(messages, last, header.max_timestamp)
-    bench.log.log_end_offset = bench.log.producers.end_offset = last + 1
-    bench.log.update_high_watermark(last + 1)

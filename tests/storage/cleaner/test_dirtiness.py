@@ -9,7 +9,8 @@ import pytest
 
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
-from kmini.storage.cleaner.dirtiness import assess, delete_horizons, first_timestamp, must_roll, next_roll_ms
+from kmini.storage.cleaner.delete_horizons import delete_horizons
+from kmini.storage.cleaner.dirtiness import assess, first_timestamp, must_roll, next_roll_ms
 
 Bench = Any
 
