@@ -59,6 +59,7 @@ from ..protocol.records.batch import (
 )
 from ..protocol.records.batch_records import check_records, decode_records, suspect_records
 from ..protocol.records.compression import Codec, compress_chunks
+from ..protocol.records.layout import RECORD_COUNT_AT
 from ..protocol.records.load_kernel import IS_COMPILED
 from ..protocol.records.record import DEFAULT_LIMIT, RecordFacts
 from .filesystem import Buffer
@@ -75,7 +76,6 @@ _CHEAP_COMPRESSED_BYTES = 512
 _CHEAP_COMPRESSED_RECORDS = 1_000
 """Bytes and records of a compressed batch that is validated on the loop: even a decompression bomb of this size takes
 only some milliseconds."""
-_RECORD_COUNT_AT = 57
 _MAX_RENUMBERED = 65_536
 _MAX_RENUMBERED_BYTES = 1024 * 1024
 """Records, and their bytes if they were compressed, of a batch whose offset deltas are corrected, at most. They are
@@ -115,7 +115,7 @@ def is_cheap(records: Buffer, *, has_tombstone_flag: bool = False) -> bool:
     """Whether `validate` may run on the loop: these records take about a millisecond, whatever their content."""
     size = len(records)
     if size >= HEADER_SIZE and records[ATTRIBUTES_AT] & CODEC_MASK:
-        count = int.from_bytes(records[_RECORD_COUNT_AT:HEADER_SIZE], "big")
+        count = int.from_bytes(records[RECORD_COUNT_AT:HEADER_SIZE], "big")
         return size <= _CHEAP_COMPRESSED_BYTES and count <= _CHEAP_COMPRESSED_RECORDS
     return size <= (_CHEAP_FLAGGED_BYTES if has_tombstone_flag else _CHEAP_BYTES)
 

@@ -332,21 +332,19 @@ class RecordColumns:
     def _fill(self, data: Bytes, position: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Give rows to the records from `position` on; return where the last one taken ends."""
         offset: cython.longlong
-        scan: RecordScan = new_scan()
+        found: RecordScan = new_scan()
+        scan: ScanPointer = cython.address(found)
         while self.left > 0:
-            if not (
-                next_record(cython.address(scan), data, position, size, self.max_record_bytes)
-                and check_headers(cython.address(scan), data)
-            ):
+            if not (next_record(scan, data, position, size, self.max_record_bytes) and check_headers(scan, data)):
                 self.error = scan.error
                 break
             offset = wrapping_sum(self.base_offset, scan.offset_delta)
             if self.first_offset <= offset < self.end_offset:
-                if not self._has_room(cython.address(scan)):
-                    self.refused = scan
+                if not self._has_room(scan):
+                    self.refused = found
                     self.is_full = True
                     break
-                self._put_row(cython.address(scan), data, position, offset)
+                self._put_row(scan, data, position, offset)
             self.left -= 1
             self.walked += 1
             position = scan.end

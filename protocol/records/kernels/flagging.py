@@ -86,14 +86,13 @@ def cleared(piece: cython.const[cython.uchar][::1]) -> tuple[int, bytearray]:
     """Where the last whole record in `piece` ends, and these records with no attribute set."""
     size: cython.Py_ssize_t = len(piece)
     position: cython.Py_ssize_t = 0
-    scan: RecordScan = new_scan()
+    found: RecordScan = new_scan()
+    scan: ScanPointer = cython.address(found)
     out: bytearray = bytearray(piece)
     if size == 0:
         return 0, out
     data: Bytes = cython.address(piece[0]) if cython.compiled else memoryview(piece)
-    while next_record(cython.address(scan), data, position, size, LARGEST) and check_headers(
-        cython.address(scan), data
-    ):
+    while next_record(scan, data, position, size, LARGEST) and check_headers(scan, data):
         if data[scan.attributes_at]:
             out[scan.attributes_at] = 0
         position = scan.end
@@ -112,10 +111,11 @@ def _mark_all(
     """Write the marks of all whole records; return their number, where the last one ends, and the error behind it."""
     count: cython.Py_ssize_t = 0
     position: cython.Py_ssize_t = 0
-    scan: RecordScan = new_scan()
+    found: RecordScan = new_scan()
+    scan: ScanPointer = cython.address(found)
     mark: cython.int
     while True:
-        mark = _next_mark(cython.address(scan), data, position, size, name)
+        mark = _next_mark(scan, data, position, size, name)
         if mark < 0:
             break
         marks[count] = mark
@@ -184,11 +184,10 @@ def _flag_all(
     position: cython.Py_ssize_t = 0
     run: cython.Py_ssize_t = 0
     used: cython.Py_ssize_t = 0
-    scan: RecordScan = new_scan()
+    found: RecordScan = new_scan()
+    scan: ScanPointer = cython.address(found)
     for number in range(count):
-        if not next_record(cython.address(scan), data, position, size, LARGEST) or not check_headers(
-            cython.address(scan), data
-        ):
+        if not next_record(scan, data, position, size, LARGEST) or not check_headers(scan, data):
             return -1
         if _needs_both(marks[number]):
             used = copy(data, run, position, out, used)
@@ -197,7 +196,7 @@ def _flag_all(
                 out[used - 1] = data[scan.attributes_at] | TOMBSTONE_BIT
                 run = scan.attributes_at + 1
             else:
-                used = _write_with_header(cython.address(scan), data, name, out, used)
+                used = _write_with_header(scan, data, name, out, used)
                 run = scan.end
         position = scan.end
     return copy(data, run, position, out, used)

@@ -12,7 +12,7 @@ from ..layout import (
 )
 from . import cython_words as cython
 from .numbers import Bytes, int32_at, int64_at
-from .scan import RecordScan, new_scan, next_record
+from .scan import RecordScan, ScanPointer, new_scan, next_record
 from .simple_batches import SimpleBatch
 from .siphash import SipHash
 
@@ -62,10 +62,11 @@ class RecordGroup:
         count: cython.Py_ssize_t = 0
         low: cython.ulonglong
         high: cython.ulonglong
-        scan: RecordScan = new_scan()
+        found: RecordScan = new_scan()
+        scan: ScanPointer = cython.address(found)
         self.is_last = False
         while count < GROUP:
-            if not next_record(cython.address(scan), data, position, size, self.max_record_bytes):
+            if not next_record(scan, data, position, size, self.max_record_bytes):
                 self.is_last = True
                 break
             self.starts[count] = position

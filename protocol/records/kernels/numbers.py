@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ..layout import VARINT_BITS, VARLONG_BITS
+from ..layout import VARINT_BITS
 from . import cython_words as cython
 
 Bytes = cython.typedef(cython.pointer[cython.const[cython.uchar]])
@@ -59,26 +59,6 @@ def read_number(
 @cython.nogil
 @cython.inline
 @cython.exceptval(check=False)
-def read_varint(
-    data: Bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> tuple[cython.longlong, cython.Py_ssize_t]:
-    return read_number(data, position, end, VARINT_BITS)
-
-
-@cython.cfunc
-@cython.nogil
-@cython.inline
-@cython.exceptval(check=False)
-def read_varlong(
-    data: Bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> tuple[cython.longlong, cython.Py_ssize_t]:
-    return read_number(data, position, end, VARLONG_BITS)
-
-
-@cython.cfunc
-@cython.nogil
-@cython.inline
-@cython.exceptval(check=False)
 def zigzag(value: cython.longlong) -> cython.ulonglong:
     """The bits that stand for a number: small where it is near 0."""
     raw: cython.ulonglong = value if cython.compiled else value & MASK_64
@@ -91,7 +71,11 @@ def zigzag(value: cython.longlong) -> cython.ulonglong:
 @cython.exceptval(-1)
 def append_number(out: bytearray, value: cython.longlong) -> cython.int:
     """Write a number behind what is there."""
-    raw: cython.ulonglong = zigzag(value)
+    raw: cython.ulonglong
+    if not cython.compiled and 0 <= value < 0x40:  # most numbers of a record: they are spared a call
+        out.append(value << 1)
+        return 0
+    raw = zigzag(value)
     while raw >= 0x80:
         out.append(raw & 0x7F | 0x80)
         raw >>= 7

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from . import cython_words as cython
 from .numbers import LARGEST, Bytes, append_number, wrapping_sum
-from .scan import RecordScan, new_scan, next_record
+from .scan import RecordScan, ScanPointer, new_scan, next_record
 
 
 def rewrite(
@@ -17,13 +17,14 @@ def rewrite(
     """
     size: cython.Py_ssize_t = len(piece)
     data: Bytes = cython.address(piece[0]) if cython.compiled else memoryview(piece)
-    scan: RecordScan = new_scan()
+    found: RecordScan = new_scan()
+    scan: ScanPointer = cython.address(found)
     out: bytearray = bytearray()
     head: bytearray = bytearray()
     position: cython.Py_ssize_t = 0
     delta: cython.longlong
     for verdict in verdicts:
-        next_record(cython.address(scan), data, position, size, LARGEST)
+        next_record(scan, data, position, size, LARGEST)
         if verdict == 0:  # it stays
             if shift == 0 and fixed_delta is None:
                 out += data[position : scan.end]

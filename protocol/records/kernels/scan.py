@@ -16,9 +16,11 @@ from ..layout import (
     BAD_VALUE,
     SMALLEST_RECORD,
     TOO_LARGE,
+    VARINT_BITS,
+    VARLONG_BITS,
 )
 from . import cython_words as cython
-from .numbers import Bytes, read_varint, read_varlong
+from .numbers import Bytes, read_number
 
 RecordScan = cython.struct(
     error=cython.int,
@@ -94,7 +96,7 @@ def next_record(
     end: cython.Py_ssize_t
     length: cython.longlong
     scan.error = 0
-    length, at = read_varint(data, position, size)
+    length, at = read_number(data, position, size, VARINT_BITS)
     if at > size:
         if size - position >= 5:
             scan.error = BAD_NUMBER
@@ -110,12 +112,12 @@ def next_record(
     end = at + length
     scan.end = end
     scan.attributes_at = at
-    length, at = read_varlong(data, at + 1, end)
+    length, at = read_number(data, at + 1, end, VARLONG_BITS)
     scan.timestamp_delta = length
     scan.after_timestamp = at
-    length, at = read_varint(data, at, end)
+    length, at = read_number(data, at, end, VARINT_BITS)
     scan.offset_delta = length
-    length, at = read_varint(data, at, end)
+    length, at = read_number(data, at, end, VARINT_BITS)
     if at > end:
         scan.error = BAD_NUMBER
         return False
@@ -126,7 +128,7 @@ def next_record(
     scan.key_length = length
     if length > 0:
         at += length
-    length, at = read_varint(data, at, end)
+    length, at = read_number(data, at, end, VARINT_BITS)
     if at > end:
         scan.error = BAD_NUMBER
         return False
@@ -149,7 +151,7 @@ def begin_headers(scan: ScanPointer, data: Bytes) -> cython.Py_ssize_t:
     """Read the header count; return where the headers begin, 0 at an error."""
     at: cython.Py_ssize_t
     count: cython.longlong
-    count, at = read_varint(data, scan.count_at, scan.end)
+    count, at = read_number(data, scan.count_at, scan.end, VARINT_BITS)
     if at > scan.end:
         scan.error = BAD_NUMBER
         return 0
@@ -168,7 +170,7 @@ def begin_headers(scan: ScanPointer, data: Bytes) -> cython.Py_ssize_t:
 def next_header(scan: ScanPointer, data: Bytes, at: cython.Py_ssize_t) -> cython.Py_ssize_t:
     """Look at the header at `at`; return where it ends, 0 at an error."""
     length: cython.longlong
-    length, at = read_varint(data, at, scan.end)
+    length, at = read_number(data, at, scan.end, VARINT_BITS)
     if at > scan.end:
         scan.error = BAD_NUMBER
         return 0
@@ -177,7 +179,7 @@ def next_header(scan: ScanPointer, data: Bytes, at: cython.Py_ssize_t) -> cython
         return 0
     scan.name_at = at
     scan.name_length = length
-    length, at = read_varint(data, at + length, scan.end)
+    length, at = read_number(data, at + length, scan.end, VARINT_BITS)
     if at > scan.end:
         scan.error = BAD_NUMBER
         return 0
@@ -194,8 +196,10 @@ def next_header(scan: ScanPointer, data: Bytes, at: cython.Py_ssize_t) -> cython
 @cython.inline
 @cython.exceptval(check=False)
 def end_headers(scan: ScanPointer, at: cython.Py_ssize_t) -> cython.bint:
-    """Whether the record ends where its last header does; an error if not."""
-    if at != scan.end:
+    """Whether the record ends where its last header does; an error if not. `at` is not beyond the record."""
+    # `!=` would tell the C compiler that both are equal afterwards. It then takes `at` for the record's end, and the
+    # processor begins with the next record only once it has read all fields of this one: a fifth slower.
+    if at < scan.end:
         scan.error = BAD_SIZE
         return False
     return True

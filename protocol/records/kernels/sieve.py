@@ -35,7 +35,7 @@ from .checksum import checksum_of
 from .key_table import KeyTable, RecordGroup
 from .numbers import LARGEST, Bytes, Room, copy, int32_at, int64_at, put_int32, put_int64, wrapping_sum
 from .rewrite import rewrite
-from .scan import RecordScan, new_scan, next_record
+from .scan import RecordScan, ScanPointer, new_scan, next_record
 from .simple_batches import SimpleBatch
 from .siphash import sip_hash_128
 
@@ -298,9 +298,10 @@ class Sieve:
         """Copy the records that stay, as `_select` has found; return where they end in `out`."""
         number: cython.Py_ssize_t = 0
         run: cython.Py_ssize_t = at
-        scan: RecordScan = new_scan()
+        found: RecordScan = new_scan()
+        scan: ScanPointer = cython.address(found)
         while at < end:
-            next_record(cython.address(scan), block, at, end, self.group.max_record_bytes)
+            next_record(scan, block, at, end, self.group.max_record_bytes)
             if self.verdicts[number] != KEPT:
                 used = copy(block, run, at, out, used)
                 run = scan.end

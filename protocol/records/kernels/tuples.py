@@ -39,14 +39,15 @@ class RecordReader:
         data: Bytes = cython.address(self.block[0]) if cython.compiled else self.block
         size: cython.Py_ssize_t = len(self.block)
         position: cython.Py_ssize_t = self.position
-        scan: RecordScan = new_scan()
+        found: RecordScan = new_scan()
+        scan: ScanPointer = cython.address(found)
         result: list = []
         for _ in range(count):
-            if not next_record(cython.address(scan), data, position, size, LARGEST):
+            if not next_record(scan, data, position, size, LARGEST):
                 raise ValueError("the block ends within a record")
             key = data[scan.key_at : scan.key_at + scan.key_length] if scan.key_length >= 0 else None
             value = data[scan.value_at : scan.value_at + scan.value_length] if scan.value_length >= 0 else None
-            headers = _headers(cython.address(scan), data)
+            headers = _headers(scan, data)
             timestamp = wrapping_sum(base_timestamp, scan.timestamp_delta) if append_time is None else append_time
             result.append(make((wrapping_sum(base_offset, scan.offset_delta), timestamp, key, value, headers)))
             position = scan.end

@@ -6,7 +6,7 @@ from __future__ import annotations
 from . import cython_words as cython
 from .cut_record import CutRecord, feed_cut, new_cut
 from .numbers import LARGEST, SMALLEST, WORTH_RELEASING, Bytes, wrapping_sum
-from .scan import RecordScan, check_headers, new_scan, next_record
+from .scan import RecordScan, ScanPointer, check_headers, new_scan, next_record
 
 
 @cython.final
@@ -94,7 +94,8 @@ class RecordWalker:
     def _walk(self, data: Bytes, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
         position: cython.Py_ssize_t = 0
         goes_on: cython.bint = self.walked < self.record_count and self.error == 0
-        scan: RecordScan = new_scan()
+        found: RecordScan = new_scan()
+        scan: ScanPointer = cython.address(found)
         self.has_stopped = False
         while goes_on:
             if self.cut.is_open:
@@ -103,9 +104,7 @@ class RecordWalker:
                 if self.error or self.cut.is_open:
                     break
                 goes_on = self._note(self.cut.timestamp_delta, self.cut.offset_delta, self.cut.key_length)
-            elif next_record(cython.address(scan), data, position, size, self.max_record_bytes) and check_headers(
-                cython.address(scan), data
-            ):
+            elif next_record(scan, data, position, size, self.max_record_bytes) and check_headers(scan, data):
                 position = scan.end
                 goes_on = self._note(scan.timestamp_delta, scan.offset_delta, scan.key_length)
             elif scan.error:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kmini.protocol.records.kernels import numbers
+from kmini.protocol.records.layout import VARINT_BITS, VARLONG_BITS
 
 LONGS = st.integers(-(2**63), 2**63 - 1)
 INTS = st.integers(-(2**31), 2**31 - 1)
@@ -16,7 +17,7 @@ INTS = st.integers(-(2**31), 2**31 - 1)
 def test_a_varlong_is_read_as_it_was_written(value: int) -> None:
     out = bytearray()
     numbers.append_number(out, value)
-    assert numbers.read_varlong(out, 0, len(out)) == (value, len(out))
+    assert numbers.read_number(out, 0, len(out), VARLONG_BITS) == (value, len(out))
     assert numbers.number_size(value) == len(out) <= 10
     room = bytearray(12)
     assert numbers.write_number(room, 1, value) == 1 + len(out)
@@ -27,7 +28,7 @@ def test_a_varlong_is_read_as_it_was_written(value: int) -> None:
 def test_a_varint_is_read_as_it_was_written(value: int) -> None:
     out = bytearray(b"\0")
     numbers.append_number(out, value)
-    assert numbers.read_varint(out, 1, len(out)) == (value, len(out))
+    assert numbers.read_number(out, 1, len(out), VARINT_BITS) == (value, len(out))
 
 
 @pytest.mark.parametrize(
@@ -41,7 +42,7 @@ def test_small_numbers_of_either_sign_have_few_bytes(value: int, encoded: str) -
 
 @pytest.mark.parametrize("data", [b"", b"\x80", b"\xff" * 4, b"\xff" * 5 + b"\x01"])
 def test_a_varint_that_has_no_end_ends_beyond_the_bytes(data: bytes) -> None:
-    assert numbers.read_varint(data, 0, len(data))[1] == len(data) + 1
+    assert numbers.read_number(data, 0, len(data), VARINT_BITS)[1] == len(data) + 1
 
 
 @given(value=INTS)
