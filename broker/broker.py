@@ -225,6 +225,7 @@ class BrokerServer:
     async def _close(self, *, clean: bool) -> None:
         self.housekeeping.stop()
         self.maintenance.cancel()
+        self.purgatory.close()
         await self.replica_manager.fetcher_manager.stop()
         await self.coordination.stop()
         await self.cleaner.stop()

@@ -3,26 +3,71 @@
 An `Operation` names the keys whose change may complete it. Code that changes what a key stands for calls `check(key)`.
 An operation leaves exactly once: complete, expired, or with the connection that asked for it. A fetch session outlives
 its requests, so it registers as a listener instead: it is called once, at the next change of a key.
+
+A request that waits needs no task: its `Wait` has the function that goes on with it. The request whose change released
+it calls that function before its own answer (`attend`), so that both answers leave in the same turn of the loop.
+Where no request attends, or a change releases many, the loop's next passes go on with them.
 """
 
 import asyncio
-from collections.abc import Hashable, Iterable
-from typing import Protocol
+import heapq
+from collections import deque
+from collections.abc import Callable, Collection, Hashable
+from itertools import count
+from typing import Any, Protocol
 
-from .clock import Clock
+from .clock import Clock, Timer
+from .scheduler import Turn
+
+RELEASED_IN_PLACE = 4
+"""Released requests that go on before the request which released them is answered. That delays its answer a little, and
+halves the time until a record reaches its consumer. More of them go on after the answer."""
+
+_SETTLED_DEADLINES = 64
+"""Deadlines of waits that ended sooner, which are kept at least before they are removed."""
 
 
 class Operation:
     """The condition that a request waits for."""
 
     @property
-    def keys(self) -> Iterable[Hashable]:
+    def keys(self) -> Collection[Hashable]:
         """The keys to watch. Read once, when the wait begins."""
         raise NotImplementedError
 
     def is_complete(self) -> bool:
         """Whether the request can be answered now. Cheap, asked often; may remember what it found."""
         raise NotImplementedError
+
+
+class Wait(asyncio.Future[bool]):
+    """One operation that waits: True once it is complete, False if time ran out; cancelled if its client left.
+
+    A task awaits it like any future. Without a task `go_on` is called, once, after it is settled.
+    """
+
+    go_on: Callable[[], None] | None = None
+
+    def __init__(self, purgatory: "Purgatory", loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop=loop)
+        self._purgatory = purgatory
+
+    def settle(self, is_complete: bool) -> None:
+        """End the wait, unless it has ended."""
+        if not self.done():
+            self.set_result(is_complete)
+            self._purgatory._settled(self)
+
+    def fail(self, error: Exception) -> None:
+        """End the wait with an error of the operation."""
+        self.set_exception(error)
+        self._purgatory._settled(self)
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        is_cancelled = super().cancel(msg)
+        if is_cancelled:
+            self._purgatory._settled(self)
+        return is_cancelled
 
 
 class Waiter(Protocol):
@@ -50,11 +95,20 @@ class Purgatory:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._watchers: dict[Hashable, dict[Operation, asyncio.Future[bool]]] = {}
+        self._watchers: dict[Hashable, dict[Operation, Wait]] = {}
         self._listeners: dict[Hashable, list[Listener]] = {}
         self._waiting = 0
         self.released = 0
-        """Operations that a change has released so far. Each goes on in the loop's next pass."""
+        """Operations that a change has released so far."""
+        self._deadlines: list[tuple[int, int, Wait]] = []
+        """A heap of when each wait expires, in liveness time; waits that have ended stay in it for a while."""
+        self._order = count()
+        self._timer: Timer | None = None
+        """Set for the first of the deadlines, or sooner."""
+        self._going_on: deque[Wait] = deque()
+        """Waits that have ended, and whose requests go on next."""
+        self._is_attended = False
+        """Whether a caller on the stack goes on with what is released."""
 
     def __len__(self) -> int:
         """The number of waiting operations."""
@@ -67,17 +121,21 @@ class Purgatory:
             return True
         if timeout_ms <= 0:
             return False
-        outcome: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        keys = list(operation.keys)
+        wait = Wait(self, asyncio.get_running_loop())
+        keys = operation.keys
+        watchers = self._watchers
         for key in keys:
-            self._watchers.setdefault(key, {})[operation] = outcome
+            watched = watchers.get(key)
+            if watched is None:
+                watchers[key] = {operation: wait}
+            else:
+                watched[operation] = wait
         self._waiting += 1
-        waiter.waiting = outcome
-        timer = self._clock.call_later(timeout_ms, lambda: _settle(outcome, False), liveness=True)
+        waiter.waiting = wait
+        self._expire_in(timeout_ms, wait)
         try:
-            return await outcome
+            return await wait
         finally:
-            timer.cancel()
             waiter.waiting = None
             self._waiting -= 1
             for key in keys:
@@ -90,14 +148,88 @@ class Purgatory:
                 listener.changed(key)
         watchers = self._watchers.get(key)
         if watchers:
-            for operation, outcome in list(watchers.items()):
-                if not outcome.done():
+            for operation, wait in list(watchers.items()):
+                if not wait.done():
                     try:
                         if operation.is_complete():
-                            outcome.set_result(True)
                             self.released += 1
+                            wait.settle(True)
                     except Exception as error:  # that of the request that waits, not of the one that changed something
-                        outcome.set_exception(error)
+                        wait.fail(error)
+
+    # --- going on with what was released
+
+    def attend(self) -> bool:
+        """Hold back what is released from now on, until `go_on`. False if a caller on the stack does so already."""
+        if self._is_attended:
+            return False
+        self._is_attended = True
+        return True
+
+    def go_on(self) -> None:
+        """Go on with a few requests that were released since `attend`; with more of them, soon."""
+        self._is_attended = False
+        if self._going_on:
+            if len(self._going_on) <= RELEASED_IN_PLACE:
+                self._go_on()
+            else:
+                asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        """Go on with requests until none is left, or the turn is over. What they release goes on in its turn."""
+        turn = Turn()
+        self._is_attended = True
+        try:
+            while self._going_on:
+                go_on = self._going_on.popleft().go_on
+                assert go_on is not None
+                go_on()
+                if turn.is_over:
+                    break
+        finally:
+            self._is_attended = False
+            if self._going_on:
+                asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _settled(self, wait: Wait) -> None:
+        if wait.go_on is not None:
+            self._going_on.append(wait)
+            if not self._is_attended and len(self._going_on) == 1:
+                asyncio.get_running_loop().call_soon(self._go_on)
+
+    # --- expiry
+
+    def _expire_in(self, timeout_ms: int, wait: Wait) -> None:
+        due_ms = self._clock.liveness_ms() + timeout_ms
+        if len(self._deadlines) > 2 * self._waiting + _SETTLED_DEADLINES:
+            self._deadlines = [deadline for deadline in self._deadlines if not deadline[2].done()]
+            heapq.heapify(self._deadlines)
+        heapq.heappush(self._deadlines, (due_ms, next(self._order), wait))
+        if self._timer is None or due_ms < self._timer.due_ms:
+            self._set_timer(timeout_ms)
+
+    def _set_timer(self, delay_ms: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._clock.call_later(delay_ms, self._expire, liveness=True)
+
+    def _expire(self) -> None:
+        """End the waits that are due, and set the timer for the next one."""
+        self._timer = None
+        now_ms = self._clock.liveness_ms()
+        deadlines = self._deadlines
+        while deadlines and (deadlines[0][0] <= now_ms or deadlines[0][2].done()):
+            heapq.heappop(deadlines)[2].settle(False)
+        if deadlines:
+            self._set_timer(deadlines[0][0] - now_ms)
+
+    def close(self) -> None:
+        """Expire nothing more: the broker stops, and its connections have ended."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # --- listeners
 
     def listen(self, key: Hashable, listener: Listener) -> None:
         """Have `listener` told of the next change of `key`, once."""
@@ -122,8 +254,3 @@ class Purgatory:
             watchers.pop(operation, None)
             if not watchers:
                 del self._watchers[key]
-
-
-def _settle(outcome: "asyncio.Future[bool]", result: bool) -> None:
-    if not outcome.done():
-        outcome.set_result(result)

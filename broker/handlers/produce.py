@@ -6,7 +6,6 @@ never: an error closes the connection, because the client reads no answer. Each 
 id (KIP-516).
 """
 
-import asyncio
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -56,10 +55,6 @@ TOPIC_IDS_SINCE = 13
 ZSTD_SINCE = 7
 ADMIN_CLIENT_ID = "__admin_client"
 """The one client id that may write to internal topics, as in Apache Kafka."""
-
-SERVED_FIRST = 4
-"""Waiting fetches that are answered before the producer is. That delays the producer's answer a little, and halves the
-time until a record reaches its consumer. Further fetches are answered after the producer."""
 
 REFUSED_UNSEEN = (CorruptMessage, MessageTooLarge, RecordListTooLarge)
 """Errors with which Apache Kafka answers no log start offset, although it knows one."""
@@ -129,8 +124,6 @@ async def produce(request: ProduceRequest, context: Context) -> ProduceResponse 
         return _refuse_all(request, error)
     outcomes = []
     turn = Turn()
-    purgatory = context.services.purgatory
-    released = purgatory.released
     for topic in request.topic_data:
         for partition in topic.partition_data:
             if turn.is_over:
@@ -146,8 +139,6 @@ async def produce(request: ProduceRequest, context: Context) -> ProduceResponse 
         if not delayed.is_complete():
             await context.wait(delayed, timeout_ms=request.timeout_ms)
         outcomes = delayed.outcomes()
-    if 0 < purgatory.released - released <= SERVED_FIRST:
-        await asyncio.sleep(0)
     return _response(request, outcomes)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ...protocol.errors import IllegalSaslState
 from ...protocol.framing import NEED_DATA, frame_of
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class GatedConnection(Protocol):
     """The connection behind a gate, as the gate uses it."""
 
-    in_service: asyncio.Task[None] | None
+    in_service: asyncio.Future[Any] | None
 
     def write(self, buffers: Iterable[bytes | bytearray | memoryview]) -> None: ...
 

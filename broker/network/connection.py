@@ -74,7 +74,7 @@ class Connection(asyncio.BufferedProtocol):
         """The authenticated user."""
         self.redirect_watch: RedirectWatch | None = None
         """Watches whether the client connects to the address it is told; None where that is the address it came to."""
-        self.in_service: asyncio.Task[None] | None = None
+        self.in_service: asyncio.Future[Any] | None = None
         """The request in service, if its handler could not answer at once."""
         self._framing = ServerConnection(
             server.max_request_bytes if listener.sasl is None else listener.sasl.max_receive_bytes

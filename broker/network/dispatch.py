@@ -1,6 +1,7 @@
 """Dispatch: decode a request, run its handler, and answer it, or turn its failure into an answer.
 
-A handler runs without a task up to its first wait, because most requests never wait.
+A handler runs without a task up to its first wait, because most requests never wait, and without one beyond a wait in
+the purgatory.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ import asyncio
 import logging
 import time
 from collections.abc import Coroutine, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...protocol.errors import KafkaError, MalformedMessage, UnknownServerError
 from ..api.error_mapping import error_response
 from ..api.request_context import CloseConnection, Context, RequestConnection
 from ..handlers.api_versions import unsupported_version_answer
+from ..purgatory import Wait
 from ..scheduler import resume
 from .request_log import LoggedRequest
 from .request_log import log as _request_log
@@ -35,7 +38,7 @@ API_VERSIONS = 18
 class DispatchingConnection(RequestConnection, Protocol):
     """The connection whose requests are dispatched, as the dispatcher uses it."""
 
-    in_service: asyncio.Task[None] | None
+    in_service: asyncio.Future[Any] | None
     redirect_watch: RedirectWatch | None
 
     def send(self, correlation_id: int, version: int, response: Response) -> None: ...
@@ -54,6 +57,7 @@ class Dispatcher:
         self._connection = connection
         self._services = services
         self._metrics = services.metrics
+        self._purgatory = services.purgatory
         self._handlers = handlers
         self._hints = hints
         self._logged: LoggedRequest | None = None
@@ -61,7 +65,7 @@ class Dispatcher:
 
     def dispatch(self, frame: Frame) -> None:
         """Serve a request. It is answered on return, unless its handler has to wait: then the connection has it
-        `in_service`."""
+        `in_service`. A few other requests that it released are answered before it."""
         header = frame.header
         handler = self._handlers.get(header.api_key)
         if handler is None or not handler.min_version <= header.api_version <= handler.max_version:
@@ -80,16 +84,59 @@ class Dispatcher:
             self._logged = self._log_line(header, request)
         context = Context(self._services, connection, header.api_version, header.client_id)
         coroutine: Coroutine[Any, Any, Response | None] = handler.function(request, context)  # type: ignore[assignment]
+        purgatory = self._purgatory
+        attends = purgatory.attend()
         try:
             awaited = coroutine.send(None)
         except StopIteration as done:
+            if attends:
+                purgatory.go_on()
             self._finish(frame, handler, started, done.value)
         except Exception as error:
+            if attends:
+                purgatory.go_on()
             self._fail(frame, handler, started, error)
+        except BaseException:
+            if attends:
+                purgatory.go_on()
+            raise
         else:
-            connection.in_service = asyncio.get_running_loop().create_task(
+            self._wait(frame, handler, started, coroutine, awaited)
+            if attends:
+                purgatory.go_on()
+
+    def _wait(
+        self,
+        frame: Frame,
+        handler: Handler,
+        started: float,
+        coroutine: Coroutine[Any, Any, Response | None],
+        awaited: Any,
+    ) -> None:
+        """Go on with a handler when it has what it waits for: in place after a wait in the purgatory, else as a
+        task."""
+        if type(awaited) is Wait:
+            awaited.go_on = partial(self._go_on, frame, handler, started, coroutine)
+            self._connection.in_service = awaited
+        else:
+            self._connection.in_service = asyncio.get_running_loop().create_task(
                 self._await(frame, handler, started, coroutine, awaited)
             )
+
+    def _go_on(
+        self, frame: Frame, handler: Handler, started: float, coroutine: Coroutine[Any, Any, Response | None]
+    ) -> None:
+        """Go on with a handler whose wait in the purgatory has ended."""
+        try:
+            awaited = coroutine.send(None)
+        except StopIteration as done:
+            self._answer(frame, handler, started, done.value, None)
+        except asyncio.CancelledError:
+            self._abandon(frame)
+        except Exception as error:
+            self._answer(frame, handler, started, None, error)
+        else:
+            self._wait(frame, handler, started, coroutine, awaited)
 
     async def _await(
         self,
@@ -100,20 +147,29 @@ class Dispatcher:
         awaited: Any,
     ) -> None:
         """Run the rest of a handler that has to wait, and answer its request."""
-        connection = self._connection
         response, failure = None, None
         try:
             response = await resume(coroutine, awaited)
-        except asyncio.CancelledError:  # the client left, which ended the wait
-            self._log_closed(frame, "the connection ended before the answer")
-            frame.release()
+        except asyncio.CancelledError:
+            self._abandon(frame)
             return
         except Exception as error:
             failure = error
+        self._answer(frame, handler, started, response, failure)
+
+    def _abandon(self, frame: Frame) -> None:
+        """Release a request whose client has left, which ended its wait."""
+        self._log_closed(frame, "the connection ended before the answer")
+        frame.release()
+
+    def _answer(
+        self, frame: Frame, handler: Handler, started: float, response: Response | None, failure: Exception | None
+    ) -> None:
+        """Answer a request that was in service, and serve the next ones."""
+        connection = self._connection
         connection.in_service = None
         if connection.is_closing:
-            self._log_closed(frame, "the connection ended before the answer")
-            frame.release()
+            self._abandon(frame)
             if failure is not None and not isinstance(failure, (KafkaError, CloseConnection)):
                 log.error("%s failed after its client left", handler.request.name, exc_info=failure)
             return

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from kmini.broker.clock import MovableClock
-from kmini.broker.purgatory import Operation, Purgatory
+from kmini.broker.purgatory import RELEASED_IN_PLACE, Operation, Purgatory, Wait
 
 
 class Switch(Operation):
@@ -122,3 +122,115 @@ async def test_an_operation_that_cannot_be_asked_fails_by_itself(purgatory: Purg
         await tasks[0]
     assert await tasks[1]
     assert len(purgatory) == 0
+
+
+async def without_a_task(purgatory: Purgatory, operation: Operation, log: list[str], name: str, **wait: object) -> Wait:
+    """Begin a wait as a dispatcher does; `log` gets the name when it goes on, with its outcome."""
+    coroutine = purgatory.wait(operation, **{"timeout_ms": 1_000, "waiter": Waiter(), **wait})  # type: ignore[arg-type]
+    waiting = coroutine.send(None)
+    assert isinstance(waiting, Wait)
+
+    def go_on() -> None:
+        try:
+            coroutine.send(None)
+        except StopIteration as done:
+            log.append(f"{name} {done.value}")
+        except asyncio.CancelledError:
+            log.append(f"{name} left")
+
+    waiting.go_on = go_on
+    return waiting
+
+
+async def test_a_wait_without_a_task_goes_on_before_the_caller_who_attends(purgatory: Purgatory) -> None:
+    operation, log = Switch("a"), []
+    await without_a_task(purgatory, operation, log, "reader")
+    assert purgatory.attend()
+    assert not purgatory.attend()
+    operation.is_on = True
+    purgatory.check("a")
+    assert not log
+    purgatory.go_on()
+    assert log == ["reader True"]
+    assert len(purgatory) == 0
+
+
+async def test_a_wait_without_a_task_goes_on_soon_where_no_caller_attends(purgatory: Purgatory) -> None:
+    operation, log = Switch("a"), []
+    await without_a_task(purgatory, operation, log, "reader")
+    operation.is_on = True
+    purgatory.check("a")
+    assert not log
+    await asyncio.sleep(0)
+    assert log == ["reader True"]
+
+
+async def test_more_than_a_few_go_on_after_the_caller(purgatory: Purgatory) -> None:
+    operations, log = [Switch("a") for _ in range(RELEASED_IN_PLACE + 1)], []
+    for operation in operations:
+        await without_a_task(purgatory, operation, log, "reader")
+        operation.is_on = True
+    purgatory.attend()
+    purgatory.check("a")
+    purgatory.go_on()
+    assert not log
+    await asyncio.sleep(0)
+    assert log == ["reader True"] * len(operations)
+
+
+async def test_what_goes_on_may_release_others(purgatory: Purgatory) -> None:
+    first, second, log = Switch("a"), Switch("b"), []
+    wait = await without_a_task(purgatory, first, log, "first")
+    await without_a_task(purgatory, second, log, "second")
+    go_on = wait.go_on
+    assert go_on is not None
+
+    def go_on_and_release() -> None:
+        go_on()
+        second.is_on = True
+        purgatory.check("b")
+
+    wait.go_on = go_on_and_release
+    first.is_on = True
+    purgatory.attend()
+    purgatory.check("a")
+    purgatory.go_on()
+    assert log == ["first True", "second True"]
+
+
+async def test_a_wait_without_a_task_expires_and_leaves_as_others_do(purgatory: Purgatory, clock: MovableClock) -> None:
+    log: list[str] = []
+    waiter = Waiter()
+    await without_a_task(purgatory, Switch("a"), log, "slow")
+    await without_a_task(purgatory, Switch("a"), log, "gone", waiter=waiter)
+    assert waiter.waiting is not None
+    waiter.waiting.cancel()
+    await asyncio.sleep(0)
+    assert log == ["gone left"]
+    await clock.advance(1_000, liveness=True)
+    await asyncio.sleep(0)
+    assert log == ["gone left", "slow False"]
+    assert len(purgatory) == 0
+
+
+async def test_waits_expire_in_the_order_of_their_deadlines(purgatory: Purgatory, clock: MovableClock) -> None:
+    log: list[str] = []
+    for timeout_ms in (3_000, 1_000, 2_000):
+        await without_a_task(purgatory, Switch("a"), log, str(timeout_ms), timeout_ms=timeout_ms)
+    for _ in range(3):
+        await clock.advance(1_000, liveness=True)
+        await asyncio.sleep(0)
+    assert log == ["1000 False", "2000 False", "3000 False"]
+
+
+async def test_deadlines_of_waits_that_have_ended_are_forgotten(purgatory: Purgatory) -> None:
+    log: list[str] = []
+    for _ in range(10_000):
+        operation = Switch("a")
+        await without_a_task(purgatory, operation, log, "reader", timeout_ms=3_600_000)
+        operation.is_on = True
+        purgatory.attend()
+        purgatory.check("a")
+        purgatory.go_on()
+    assert len(log) == 10_000
+    assert len(purgatory._deadlines) < 1_000

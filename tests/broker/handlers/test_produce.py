@@ -9,8 +9,8 @@ import pytest
 from kmini.broker.api.request_context import CloseConnection, Context
 from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
-from kmini.broker.handlers.produce import SERVED_FIRST
 from kmini.broker.handlers.produce import produce as handler
+from kmini.broker.purgatory import RELEASED_IN_PLACE
 from kmini.broker.replication.partition import Partition
 from kmini.broker.security.resources import ResourceType
 from kmini.protocol.errors import (
@@ -36,7 +36,9 @@ from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.compression import Codec
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
+from support.broker.fed_connection import FedConnection
 from support.broker.guarded_requests import batch as example_batch
+from support.until import until_async
 
 
 def example(resource: ResourceType, topic_id: bytes) -> ProduceRequest:
@@ -291,31 +293,28 @@ async def test_flush_messages_1_has_every_batch_on_the_disk_before_it_answers(br
         assert broker.replica_manager.leader_of(TopicPartition("t", 0)).log.recovery_point == count
 
 
-async def _readers_that_wait(broker: BrokerServer, ask, in_purgatory, count: int) -> list[asyncio.Task]:
+def _answers_to_a_record(broker: BrokerServer, readers: int) -> list[tuple[str, bytes]]:
+    """The answers when a record is appended for which readers wait, with the names of their connections, in order."""
+    topics.create(broker, "t", partitions=1)
+    written: list[tuple[str, bytes]] = []
     asked = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
     fetch = FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=[FetchRequest.Topic(topic="t", partitions=[asked])])
-    readers = [asyncio.create_task(ask(broker, fetch, 12)) for _ in range(count)]
-    await in_purgatory(broker, count)
-    return readers
+    for _ in range(readers):
+        FedConnection(broker, "reader", written).send((fetch, 12))
+    assert len(broker.purgatory) == readers
+    assert not written
+    FedConnection(broker, "producer", written).send((request(acks=1), 12))
+    return written
 
 
-async def _order_of_answers(broker: BrokerServer, ask, in_purgatory, readers: int) -> list[str]:
-    topics.create(broker, "t", partitions=1)
-    answered: list[str] = []
-    asked = await _readers_that_wait(broker, ask, in_purgatory, readers)
-    producer = asyncio.create_task(ask(broker, request(acks=1), 12))
-    for task, name in [*((reader, "reader") for reader in asked), (producer, "producer")]:
-        task.add_done_callback(lambda _, name=name: answered.append(name))
-    await asyncio.gather(producer, *asked)
-    return answered
+async def test_a_reader_that_waits_has_the_records_before_their_producer_is_answered(broker: BrokerServer) -> None:
+    """Both in the turn of the loop in which the record is appended."""
+    answered = _answers_to_a_record(broker, readers=1)
+    assert [name for name, _ in answered] == ["reader", "producer"]
 
 
-async def test_a_reader_that_waits_has_the_records_before_their_producer_is_answered(
-    broker: BrokerServer, ask, in_purgatory
-) -> None:
-    assert await _order_of_answers(broker, ask, in_purgatory, readers=1) == ["reader", "producer"]
-
-
-async def test_a_producer_does_not_stand_behind_a_crowd_of_readers(broker: BrokerServer, ask, in_purgatory) -> None:
-    crowd = SERVED_FIRST + 1
-    assert await _order_of_answers(broker, ask, in_purgatory, readers=crowd) == ["producer", *["reader"] * crowd]
+async def test_a_producer_does_not_stand_behind_a_crowd_of_readers(broker: BrokerServer) -> None:
+    crowd = RELEASED_IN_PLACE + 1
+    answered = _answers_to_a_record(broker, readers=crowd)
+    await until_async(lambda: len(answered) == crowd + 1)
+    assert [name for name, _ in answered] == ["producer", *["reader"] * crowd]

@@ -11,8 +11,10 @@ from typing import Any, cast
 import pytest
 
 from kmini.broker.api.request_context import CloseConnection
+from kmini.broker.clock import MovableClock
 from kmini.broker.metrics import Metrics
 from kmini.broker.network.dispatch import Dispatcher
+from kmini.broker.purgatory import Purgatory
 from kmini.broker.security.resources import ANONYMOUS
 from kmini.protocol.errors import KafkaStorageError
 from kmini.protocol.framing import NEED_DATA, ServerConnection
@@ -52,7 +54,7 @@ class Peer:
         self.peer = ("192.0.2.7", 40_000)
         self.principal = ANONYMOUS
         self.redirect_watch = None
-        self.in_service: asyncio.Task[None] | None = None
+        self.in_service: asyncio.Future[Any] | None = None
         self.is_closing = False
         self.sent: list[tuple[int, int, Any]] = []
         self.dropped: list[str] = []
@@ -78,7 +80,7 @@ class Desk:
             return await answer()
 
         api = SimpleNamespace(request=MetadataRequest, function=handler, min_version=1, max_version=9)
-        services: Any = SimpleNamespace(metrics=self.metrics)
+        services: Any = SimpleNamespace(metrics=self.metrics, purgatory=Purgatory(MovableClock()))
         handlers: Any = {MetadataRequest.api_key: api}
         self.dispatcher = Dispatcher(cast(Any, self.peer), services, handlers, cast(Any, self.hints))
 
