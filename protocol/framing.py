@@ -309,7 +309,15 @@ def frame_of(header: Buffer, parts: Iterable[Buffer]) -> list[Buffer]:
     return buffers
 
 
-_FLEXIBLE_FROM = {api_key: request.flexible_from for api_key, request in REQUESTS.items()}
+class _FlexibleFrom(dict[int, int]):
+    """The first flexible version of each known API, read off its class when its first request arrives."""
+
+    def __missing__(self, api_key: int) -> int:
+        self[api_key] = flexible_from = REQUESTS[api_key].flexible_from
+        return flexible_from
+
+
+_FLEXIBLE_FROM = _FlexibleFrom()
 
 
 def _beginning_of_header(content: memoryview, error: MalformedMessage) -> RequestHeader:

@@ -1,7 +1,7 @@
 """CONTRIBUTING's checklist for a new API, performed: a made-up API in a copy of the packages.
 
-The copy gets two modules and two import lines. A broker of it, in a process of its own, then decodes the request, lists
-it, asks for its permission and documents it.
+The copy gets two modules, and a line in each list of modules. A broker of it, in a process of its own, then decodes the
+request, lists it, asks for its permission and documents it.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ FILES = {
     "protocol/messages/greet.py": MESSAGE,
     "broker/handlers/greet.py": HANDLER,
 }
-IMPORTS = {
-    "protocol/messages/__init__.py": ("from .heartbeat", "from .greet import GreetRequest, GreetResponse\n"),
-    "broker/handlers/__init__.py": ("    heartbeat,\n", "    greet,\n"),
+LINES = {
+    "protocol/messages/__init__.py": ('    0: "produce",\n', '    1001: "greet",\n'),
+    "broker/handlers/__init__.py": ('        "heartbeat": "0-4",\n', '        "greet": "0-0",\n'),
 }
-"""The line in front of which each list of modules gets its import, and the import."""
+"""The line in front of which each list of modules gets its line, and that line."""
 
 PROGRAM = """
 import asyncio, importlib.util, json, sys, tempfile
@@ -143,10 +143,10 @@ def _link_all(source: Path, target: Path) -> None:
             (target / path.name).symlink_to(path)
 
 
-def test_an_api_is_two_modules_and_two_import_lines(copy: Path, tmp_path: Path) -> None:
+def test_an_api_is_two_modules_and_two_lines_in_lists(copy: Path, tmp_path: Path) -> None:
     for path, text in FILES.items():
         (copy / path).write_text(text.lstrip(), encoding="utf-8")
-    for path, (before, line) in IMPORTS.items():
+    for path, (before, line) in LINES.items():
         listed = (copy / path).read_text(encoding="utf-8")
         assert listed.count(before) == 1, path
         (copy / path).unlink()  # the link, not the file that it points to
@@ -170,7 +170,7 @@ def test_the_checklist_names_what_this_test_does() -> None:
     section = (
         (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("## Adding an API")[2].partition("\n## ")[0]
     )
-    for path in (*FILES, *IMPORTS):
+    for path in (*FILES, *LINES):
         folder, _, name = path.rpartition("/")
         assert f"`{folder}/{name.replace('greet', '<api>')}`" in section
     assert "tests/test_adding_an_api.py" in section

@@ -22,7 +22,6 @@ FENCED_SINCE = 2
 
 @handles(
     EndTxnRequest,
-    versions="0-4",
     needs=[whole(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID)],
     guard=demands("transactional_id"),
 )

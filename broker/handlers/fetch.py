@@ -68,7 +68,6 @@ async def guard(call: Call) -> Any:
 
 @handles(
     FetchRequest,
-    versions="0-18",
     needs=[
         each(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, when="as a replica", refused_as=ResourceType.TOPIC),
         each(AclOperation.READ, ResourceType.TOPIC, when="as a consumer"),

@@ -61,7 +61,6 @@ UNKNOWN = (-1, -1, -1)
 
 @handles(
     ListOffsetsRequest,
-    versions="0-11",
     needs=[each(AclOperation.DESCRIBE, ResourceType.TOPIC)],
     guard=topic_by_topic(refused_partitions(ListOffsetsResponse.Topic)),
 )

@@ -109,7 +109,6 @@ def _not_produced(topics: list[ProduceRequest.Topic], code: int) -> list[Produce
 
 @handles(
     ProduceRequest,
-    versions="0-13",
     needs=[
         whole(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, when="transactional batches"),
         each(AclOperation.WRITE, ResourceType.TOPIC),

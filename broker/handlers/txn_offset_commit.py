@@ -51,7 +51,6 @@ async def guard(call: Call) -> Any:
 
 @handles(
     TxnOffsetCommitRequest,
-    versions="0-4",
     needs=[
         whole(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID),
         whole(AclOperation.READ, ResourceType.GROUP),

@@ -157,4 +157,4 @@ def _behind_guard(handler: Handler, authorizer: Authorizer) -> Handler:
         access = authorizer.access_of(connection.principal, connection.peer[0])
         return await guard(Call(request, context, access, permissions, function))
 
-    return handler._replace(function=serve)
+    return handler.answered_by(serve)

@@ -1,67 +1,105 @@
 """Every message that kmini speaks, one module for each API. This is the one list of them, kept by hand.
 
-Import a message from its module where you can (`from .messages.fetch import FetchRequest`); the names here are for
-callers that need messages of many APIs.
+Import a message from its module where you can (`from .messages.fetch import FetchRequest`). The names here are for
+callers that need messages of many APIs: `messages.FetchRequest`, and REQUESTS. A module is imported when the first of
+its messages is needed, because a broker starts sooner without the messages that no client has sent yet.
 """
 
 from __future__ import annotations
 
-from ..schema import Request
-from .add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from .add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
-from .alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
-from .alter_configs import AlterConfigsRequest, AlterConfigsResponse
-from .alter_partition_reassignments import AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse
-from .alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
-from .alter_user_scram_credentials import AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse
-from .api_versions import ApiVersionsRequest, ApiVersionsResponse
-from .create_acls import CreateAclsRequest, CreateAclsResponse
-from .create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
-from .create_topics import CreateTopicsRequest, CreateTopicsResponse
-from .delete_acls import DeleteAclsRequest, DeleteAclsResponse
-from .delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from .delete_records import DeleteRecordsRequest, DeleteRecordsResponse
-from .delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from .describe_acls import DescribeAclsRequest, DescribeAclsResponse
-from .describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
-from .describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from .describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
-from .describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from .describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
-from .describe_producers import DescribeProducersRequest, DescribeProducersResponse
-from .describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
-from .describe_topic_partitions import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
-from .describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
-from .describe_user_scram_credentials import DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse
-from .elect_leaders import ElectLeadersRequest, ElectLeadersResponse
-from .end_txn import EndTxnRequest, EndTxnResponse
-from .fetch import FetchRequest, FetchResponse
-from .find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from .heartbeat import HeartbeatRequest, HeartbeatResponse
-from .incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
-from .init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from .join_group import JoinGroupRequest, JoinGroupResponse
-from .leave_group import LeaveGroupRequest, LeaveGroupResponse
-from .list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
-from .list_groups import ListGroupsRequest, ListGroupsResponse
-from .list_offsets import ListOffsetsRequest, ListOffsetsResponse
-from .list_partition_reassignments import ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
-from .list_transactions import ListTransactionsRequest, ListTransactionsResponse
-from .metadata import MetadataRequest, MetadataResponse
-from .offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from .offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from .offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from .offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
-from .produce import ProduceRequest, ProduceResponse
-from .sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from .sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from .sync_group import SyncGroupRequest, SyncGroupResponse
-from .txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
-from .unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
-from .update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
-from .write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-REQUESTS: dict[int, type[Request]] = {
-    request.api_key: request for request in Request.__subclasses__() if request.__module__.startswith(f"{__name__}.")
+if TYPE_CHECKING:
+    from ..schema import Request
+
+MODULES = {
+    0: "produce",
+    1: "fetch",
+    2: "list_offsets",
+    3: "metadata",
+    8: "offset_commit",
+    9: "offset_fetch",
+    10: "find_coordinator",
+    11: "join_group",
+    12: "heartbeat",
+    13: "leave_group",
+    14: "sync_group",
+    15: "describe_groups",
+    16: "list_groups",
+    17: "sasl_handshake",
+    18: "api_versions",
+    19: "create_topics",
+    20: "delete_topics",
+    21: "delete_records",
+    22: "init_producer_id",
+    23: "offset_for_leader_epoch",
+    24: "add_partitions_to_txn",
+    25: "add_offsets_to_txn",
+    26: "end_txn",
+    27: "write_txn_markers",
+    28: "txn_offset_commit",
+    29: "describe_acls",
+    30: "create_acls",
+    31: "delete_acls",
+    32: "describe_configs",
+    33: "alter_configs",
+    34: "alter_replica_log_dirs",
+    35: "describe_log_dirs",
+    36: "sasl_authenticate",
+    37: "create_partitions",
+    42: "delete_groups",
+    43: "elect_leaders",
+    44: "incremental_alter_configs",
+    45: "alter_partition_reassignments",
+    46: "list_partition_reassignments",
+    47: "offset_delete",
+    48: "describe_client_quotas",
+    49: "alter_client_quotas",
+    50: "describe_user_scram_credentials",
+    51: "alter_user_scram_credentials",
+    55: "describe_quorum",
+    57: "update_features",
+    60: "describe_cluster",
+    61: "describe_producers",
+    64: "unregister_broker",
+    65: "describe_transactions",
+    66: "list_transactions",
+    74: "list_config_resources",
+    75: "describe_topic_partitions",
 }
-"""The request classes of the modules above, by API key; each has its `response`."""
+"""The module of each API, by API key: Kafka's name of the API in snake case."""
+
+
+def message_name(module: str) -> str:
+    """Kafka's name of the API whose messages `module` has: "DeleteRecords" for "delete_records"."""
+    return "".join(word.capitalize() for word in module.split("_"))
+
+
+class _Requests(Mapping[int, "type[Request]"]):
+    """The request classes by API key; each has its `response`."""
+
+    def __getitem__(self, api_key: int) -> type[Request]:
+        module = MODULES[api_key]
+        request: type[Request] = getattr(import_module(f".{module}", __name__), f"{message_name(module)}Request")
+        return request
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(MODULES)
+
+    def __len__(self) -> int:
+        return len(MODULES)
+
+
+REQUESTS = _Requests()
+
+
+def __getattr__(name: str) -> Any:
+    """Import the module of a request or response when its name is used."""
+    for suffix in ("Request", "Response"):
+        for module in MODULES.values():
+            if name == message_name(module) + suffix:
+                message = globals()[name] = getattr(import_module(f".{module}", __name__), name)
+                return message
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from ..errors import MalformedMessage
 from ..primitives import Buffer, skip_tags
-from ..schema import NEVER
 
 MIN_REQUEST_HEADER_BYTES = 8
 """API key, version and correlation id: every version of the header begins with them."""
@@ -46,7 +45,8 @@ class RequestHeader(NamedTuple):
 def read_request_header(frame: memoryview, flexible_from: Mapping[int, int]) -> tuple[RequestHeader, int]:
     """The header of a request, and the position of its body.
 
-    `flexible_from` has the first flexible version of every API that is known; other headers are taken for version 1.
+    `flexible_from` has the first flexible version of every API that is known. A header of another API is taken for
+    version 1.
     """
     try:
         api_key, api_version, correlation_id, length = _START_AND_LENGTH.unpack_from(frame)
@@ -60,8 +60,10 @@ def read_request_header(frame: memoryview, flexible_from: Mapping[int, int]) -> 
             position = end
         elif length != -1:
             raise MalformedMessage("the client id has a negative length")
-        if api_version >= flexible_from.get(api_key, NEVER):
+        if api_version >= flexible_from[api_key]:
             position = skip_tags(frame, position + 1, frame[position])
+    except KeyError:  # an unknown API: its header is taken for version 1
+        return RequestHeader(api_key, api_version, correlation_id, client_id), position
     except (struct.error, IndexError):
         raise MalformedMessage("the request ends within its header") from None
     except UnicodeDecodeError:

@@ -82,7 +82,7 @@ def unanswered_delete_records(broker: Broker, monkeypatch: pytest.MonkeyPatch) -
         await context.wait(Never(), timeout_ms=60_000)
 
     handlers = broker._operations.core.server.handlers
-    silent = handlers[DeleteRecordsRequest.api_key]._replace(function=wait)
+    silent = handlers[DeleteRecordsRequest.api_key].answered_by(wait)
     monkeypatch.setitem(handlers, DeleteRecordsRequest.api_key, silent)
 
 

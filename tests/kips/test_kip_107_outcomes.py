@@ -205,7 +205,7 @@ async def test_a_leader_that_does_not_answer_leaves_its_partitions_and_no_others
                     await context.wait(Never(), timeout_ms=LONG_MS)
                 return await handler.function(request, context)
 
-            monkeypatch.setitem(handlers, DeleteRecordsRequest.api_key, handler._replace(function=be_silent))
+            monkeypatch.setitem(handlers, DeleteRecordsRequest.api_key, handler.answered_by(be_silent))
             results = await client.delete_records_before({("orders", n): 1 for n in range(3)}, timeout_ms=1_000)
         assert results[("orders", 0)].low_watermark == -1
         assert isinstance(results[("orders", 0)].error, RequestTimedOut)

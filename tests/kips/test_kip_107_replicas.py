@@ -62,7 +62,7 @@ async def test_one_request_goes_to_each_leader_and_names_what_it_leads_and_how_l
             got.append((context.services.node_id, asked, request.timeout_ms))
             return await handler.function(request, context)
 
-        monkeypatch.setitem(handlers, DeleteRecordsRequest.api_key, handler._replace(function=note))
+        monkeypatch.setitem(handlers, DeleteRecordsRequest.api_key, handler.answered_by(note))
         async with Client(cluster.bootstrap_servers) as client:
             await client.delete_records_before({("orders", number): 0 for number in range(6)}, timeout_ms=20_000)
         led = {broker: {number for number in leaders if leaders[number] == broker} for broker in (1, 2, 3)}
@@ -181,7 +181,7 @@ def test_a_follower_reports_in_its_next_fetch_what_is_in_its_checkpoint_by_then(
                     reported.setdefault(follower, after_kill.checkpoint(follower))
         return await handler.function(request, context)
 
-    monkeypatch.setitem(handlers, FetchRequest.api_key, handler._replace(function=note))
+    monkeypatch.setitem(handlers, FetchRequest.api_key, handler.answered_by(note))
     assert after_kill.delete(6) == (6, NONE)
     assert reported == dict.fromkeys(after_kill.followers, 6)
 

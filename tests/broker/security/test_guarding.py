@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kmini.broker.api.registry import Handler
 from kmini.broker.handlers import HANDLERS
 from kmini.broker.security.acls import AclIndex
 from kmini.broker.security.authorizer import Authorizer
@@ -127,4 +128,5 @@ def test_every_handler_is_behind_its_guard_and_keeps_the_rest() -> None:
     for api_key, handler in HANDLERS.items():
         if handler.guard is not None:
             assert behind[api_key].function is not handler.function
-            assert behind[api_key]._replace(function=handler.function) == handler
+            others = [name for name in Handler.__slots__ if name != "function"]
+            assert all(getattr(behind[api_key], name) == getattr(handler, name) for name in others)

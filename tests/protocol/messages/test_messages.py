@@ -1,12 +1,14 @@
 """Claims about the set of messages as a whole."""
 
 import pathlib
+from collections.abc import Iterable
+from importlib import import_module
 
 import pytest
 
 from kmini.broker.api.releases import RELEASES
 from kmini.protocol import messages
-from kmini.protocol.messages import REQUESTS
+from kmini.protocol.messages import MODULES, REQUESTS
 from kmini.protocol.schema import Message, Request, structs_of
 
 
@@ -23,14 +25,27 @@ def test_every_module_of_messages_is_listed() -> None:
     folder = pathlib.Path(messages.__file__).parent
     modules = {path.stem for path in folder.glob("*.py")} - {"__init__", "__main__", "headers"}
     listed = {cls.__module__.rpartition(".")[2] for cls in REQUESTS.values()}
-    assert modules == listed
-    listed_classes = {cls for cls in vars(messages).values() if isinstance(cls, type) and issubclass(cls, Message)}
-    assert listed_classes - {Request} == {cls for request in REQUESTS.values() for cls in (request, request.response)}
+    assert modules == listed == {*MODULES.values()}
+    assert messages_in(modules) == {cls for request in REQUESTS.values() for cls in (request, request.response)}
+
+
+def messages_in(modules: Iterable[str]) -> set[type[Message]]:
+    """The requests and responses that these modules define."""
+    names = [f"{messages.__name__}.{module}" for module in modules]
+    found = {cls for name in names for cls in vars(import_module(name)).values() if isinstance(cls, type)}
+    return {cls for cls in found if issubclass(cls, Message) and cls.__module__ in names}
 
 
 def test_no_two_requests_have_the_same_api_key() -> None:
-    requests = {cls for cls in vars(messages).values() if isinstance(cls, type) and issubclass(cls, Request)}
-    assert requests - {Request} == {*REQUESTS.values()}
+    assert {cls for cls in messages_in(MODULES.values()) if issubclass(cls, Request)} == {*REQUESTS.values()}
+    assert all(request.api_key == api_key for api_key, request in REQUESTS.items())
+
+
+def test_the_package_has_every_message_by_name_and_no_other_names() -> None:
+    for cls in messages_in(MODULES.values()):
+        assert getattr(messages, cls.__name__) is cls
+    with pytest.raises(AttributeError, match="no attribute 'DeleteRecordRequest'"):
+        messages.DeleteRecordRequest  # noqa: B018
 
 
 @pytest.mark.parametrize("request_class", REQUESTS.values(), ids=lambda cls: cls.name)
