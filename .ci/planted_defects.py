@@ -95,7 +95,7 @@ DEFECTS = (
     Defect(
         "time_out_does_not_fence_the_producer",
         "The coordinator that aborts a transaction on its own raises the producer epoch first.",
-        "coordinator.py",
+        "producer_epochs.py",
         "epoch = min(transaction.entry.producer_epoch + 1, MAX_EPOCH)",
         "epoch = min(transaction.entry.producer_epoch, MAX_EPOCH)",
         ("tests/broker/transactions/test_transaction_coordinator.py",),

@@ -95,7 +95,7 @@ class GroupCoordinator:
             group = Group.restored(group_id, *stored)
             self.groups.put(group)
             for member in group.members.values():
-                self._rebalancer.heartbeat(member, group)
+                self._rebalancer.sessions.extend(member, group)
             if len(group.members) > self._config.group_max_size:
                 too_large.append(group)
             if loaded is not None:
@@ -276,7 +276,7 @@ class GroupCoordinator:
             raise refusal
         member = check_member(group, member_id, instance_id)
         check_generation(group, generation_id)
-        self._rebalancer.heartbeat(member, group)
+        self._rebalancer.sessions.extend(member, group)
         if refusal is not None:
             raise refusal
 
@@ -335,7 +335,7 @@ class GroupCoordinator:
         check_commit(group, member_id, instance_id, generation_id)
         member = group.members.get(member_id)
         if member is not None and group.state in (PREPARING, STABLE):
-            self._rebalancer.heartbeat(member, group)
+            self._rebalancer.sessions.extend(member, group)
         return group
 
     async def commit(self, group: Group, changes: OffsetChanges) -> None:

@@ -104,7 +104,7 @@ class Joins:
         if len(group.pending_members) >= MAX_PENDING_MEMBERS:
             raise Refused(GroupMaxSizeReached)
         member_id = _new_member_id(joining)
-        self._rebalancer.add_pending_member(group, member_id, joining.session_timeout_ms)
+        self._rebalancer.sessions.add_pending_member(group, member_id, joining.session_timeout_ms)
         raise Refused(MemberIdRequired, member_id)
 
     def _add(self, group: Group, joining: Joining, answer: asyncio.Future[JoinResult]) -> None:
@@ -121,7 +121,7 @@ class Joins:
         group.has_new_member = group.state is PREPARING and group.is_initial_rebalance
         group.add(member, joining.protocol_type)
         group.await_join(member, answer)
-        self._rebalancer.heartbeat(member, group, NEW_MEMBER_JOIN_TIMEOUT_MS)
+        self._rebalancer.sessions.extend(member, group, NEW_MEMBER_JOIN_TIMEOUT_MS)
         self._rebalancer.prepare_or_try_complete(group, "a member joined")
 
     def _update(self, group: Group, member: Member, joining: Joining, answer: asyncio.Future[JoinResult]) -> None:
@@ -143,7 +143,7 @@ class Joins:
         group.answer_join(old, refused(FencedInstanceId, old.member_id))
         old.answer_sync(SyncResult(FencedInstanceId.code))
         new = group.replace(old, _new_member_id(joining))
-        self._rebalancer.heartbeat(new, group)
+        self._rebalancer.sessions.extend(new, group)
         self._update(group, new, joining, answer)
         if action is Join.REPLACE:
             self._rebalancer.try_complete_join(group)
@@ -189,7 +189,7 @@ class Joins:
             session_timeout_ms=old.session_timeout_ms,
             rebalance_timeout_ms=old.rebalance_timeout_ms,
         )
-        self._rebalancer.heartbeat(restored, group)
+        self._rebalancer.sessions.extend(restored, group)
 
 
 def _identify(group: Group, joining: Joining) -> tuple[Caller, Member | None]:

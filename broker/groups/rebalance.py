@@ -27,6 +27,7 @@ from ..scheduler import run_now
 from .group import Group, refused
 from .group_states import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, can_rebalance
 from .member import Member, SyncResult
+from .sessions import Sessions
 
 if TYPE_CHECKING:
     from ..clock import Callback, Clock, Timer
@@ -63,44 +64,12 @@ class Rebalancer:
         self._config = config
         self._clock = clock
         self._writer = writer
+        self.sessions = Sessions(clock, self.expire_member, self.expire_pending_member)
         self._writes: set[asyncio.Future[None]] = set()
         self.completed = 0
         """The number of rebalances that ended with a stored assignment."""
 
-    # --- sessions
-
-    def heartbeat(self, member: Member, group: Group, timeout_ms: int | None = None) -> None:
-        """Extend the session of a member: it ends `timeout_ms`, by default its session time-out, from now.
-
-        Every heartbeat calls this, so it moves a deadline and leaves the timer as it is, which checks the deadline.
-        """
-        deadline_ms = self._clock.liveness_ms() + (member.session_timeout_ms if timeout_ms is None else timeout_ms)
-        member.deadline_ms = deadline_ms
-        timer = member.timer
-        if timer is None or timer.due_ms > deadline_ms:
-            member.cancel_timer()
-            self._schedule_session_check(member, group)
-
-    def _schedule_session_check(self, member: Member, group: Group) -> None:
-        remaining_ms = max(member.deadline_ms - self._clock.liveness_ms(), 0)
-        member.timer = self._call_later(remaining_ms, partial(self._check_session, member, group))
-
-    def _check_session(self, member: Member, group: Group) -> None:
-        """Expire a member whose timer fired, unless its deadline has moved."""
-        member.timer = None
-        if member.deadline_ms > self._clock.liveness_ms():
-            self._schedule_session_check(member, group)
-        elif not member.is_excused:  # its answer will extend the session
-            log.info(
-                "group %s: no heartbeat of %s in %d ms", group.group_id, member.member_id, member.session_timeout_ms
-            )
-            self.expire_member(group, member)
-
-    def add_pending_member(self, group: Group, member_id: str, timeout_ms: int) -> None:
-        """Add a pending member id, for which rebalances wait until it expires."""
-        group.pending_members[member_id] = self._call_later(
-            timeout_ms, partial(self.expire_pending_member, group, member_id)
-        )
+    # --- the end of a session
 
     def expire_pending_member(self, group: Group, member_id: str) -> None:
         """Remove a pending member id that has not joined in time."""
@@ -198,7 +167,7 @@ class Rebalancer:
             return
         for member in group.members.values():
             group.answer_join(member, group.join_result(member))
-            self.heartbeat(member, group)
+            self.sessions.extend(member, group)
             member.is_new = False
             group.awaited_syncs.add(member.member_id)
         overdue = partial(self._expire_syncs, group, group.generation_id)
@@ -270,7 +239,7 @@ class Rebalancer:
             else:
                 answer = SyncResult(NONE, group.protocol_type, group.protocol_name, member.assignment)
             if member.answer_sync(answer):
-                self.heartbeat(member, group)  # its session may have ended while it waited
+                self.sessions.extend(member, group)  # its session may have ended while it waited
 
     # --- life
 

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from ...protocol.errors import ConcurrentTransactions, InvalidProducerIdMapping, ProducerFenced
+from ...protocol.errors import ConcurrentTransactions
 from ...protocol.records.batch import NO_PRODUCER_EPOCH
-from ..coordinators.coordinator_topic import NO_PRODUCER, Producer
 from .transaction_records import Entry
-from .transaction_states import PREVIOUS, Claim, TransactionState
-
-MAX_EPOCH = 0x7FFF
-EXHAUSTED_EPOCH = MAX_EPOCH - 1
-"""From this epoch on no producer gets the next one: the coordinator fences with the last."""
+from .transaction_states import PREVIOUS, TransactionState
 
 
 class Transaction:
@@ -23,7 +18,8 @@ class Transaction:
         self.entry = entry
         """The stored entry; replaced once a change is stored."""
         self.last_epoch = NO_PRODUCER_EPOCH
-        """The previous epoch, if its owner asked for the present one and may ask again. Not stored."""
+        """The previous epoch, if its owner asked for the present one and may ask again (producer_epochs.py). Not
+        stored."""
         self.pending: TransactionState | None = None
         """The state that is being stored; no other change is allowed meanwhile."""
         self.has_failed_fence = False
@@ -38,37 +34,10 @@ class Transaction:
             f"producer {entry.producer_id} epoch {entry.producer_epoch})"
         )
 
-    @property
-    def is_exhausted(self) -> bool:
-        """Whether the next producer needs another producer id."""
-        return self.entry.producer_epoch >= EXHAUSTED_EPOCH
-
     def check_nothing_pending(self) -> None:
         """Raise ConcurrentTransactions while a change is being stored."""
         if self.pending is not None:
             raise ConcurrentTransactions(f"{self.pending.wire_name} is being stored")
-
-    def check_owner(self, producer: Producer) -> None:
-        """Raise InvalidProducerIdMapping or ProducerFenced unless this producer owns the id."""
-        if producer.producer_id != self.entry.producer_id:
-            raise InvalidProducerIdMapping(f"the producer id is {self.entry.producer_id}, not {producer.producer_id}")
-        if producer.epoch != self.entry.producer_epoch:
-            raise ProducerFenced(f"the epoch is {self.entry.producer_epoch}, not {producer.epoch}")
-
-    def claim_of(self, producer: Producer) -> Claim:
-        """The claim of a producer that sends InitProducerId."""
-        entry = self.entry
-        if producer == NO_PRODUCER:
-            return Claim.NEWCOMER
-        if entry.producer_epoch == NO_PRODUCER_EPOCH:
-            return Claim.OWNER
-        if producer.producer_id != entry.producer_id:
-            was_replaced = producer.producer_id == entry.previous_producer_id and producer.epoch >= EXHAUSTED_EPOCH
-            if not was_replaced:
-                return Claim.STRANGER
-        elif producer.epoch == entry.producer_epoch:
-            return Claim.OWNER
-        return Claim.RETURNING if producer.epoch == self.last_epoch else Claim.FENCED
 
     def begin(self, state: TransactionState) -> None:
         """Make a change of state pending. Raises ValueError if the present state does not allow it: a bug in the

@@ -1,7 +1,8 @@
 """The transaction coordinator: requests about transactional ids, with Kafka's order of checks (KIP-98, KIP-360).
 
-`transaction_states.py` holds what depends on the state, as tables. A change is stored before it takes effect and is
-answered; meanwhile other changes of the id are refused with CONCURRENT_TRANSACTIONS.
+`transaction_states.py` holds what depends on the state, as tables, and `producer_epochs.py` what depends on the epoch.
+A change is stored before it takes effect and is answered; meanwhile other changes of the id are refused with
+CONCURRENT_TRANSACTIONS.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from ..coordinators.coordinator_topic import Producer
 from ..network.peer_log import PeerLog
 from ..scheduler import Turn
 from .completion import Completion, MarkerPeer
-from .transaction import MAX_EPOCH, Transaction
+from .producer_epochs import INIT, Init, check_owner, claim_of, fence, next_producer
+from .transaction import Transaction
 from .transaction_records import Entry
 from .transaction_states import (
     ADD,
@@ -35,12 +37,9 @@ from .transaction_states import (
     DEAD,
     EMPTY,
     END,
-    INIT,
     ONGOING,
     PREPARE_ABORT,
     RESTING,
-    Claim,
-    Init,
     TransactionState,
 )
 from .transaction_store import TransactionStore
@@ -150,14 +149,14 @@ class TransactionCoordinator:
         self.store.check(transactional_id)
         transaction = self.transactions.get(transactional_id) or self._create(transactional_id, timeout_ms)
         transaction.check_nothing_pending()
-        claim = transaction.claim_of(claimed)
+        claim = claim_of(transaction, claimed)
         action = INIT[claim, transaction.entry.state]
         if not isinstance(action, Init):
             raise action(f"{transaction} is not producer {claimed.producer_id} epoch {claimed.epoch}")
         if action is Init.ABORT:
             await self._fence(transaction)
             raise ConcurrentTransactions("the open transaction is being aborted")
-        following, last_epoch = self._next_producer(transaction, claim, action)
+        following, last_epoch = next_producer(transaction, claim, action, self._controller.next_producer_id)
         await self.move(
             transaction,
             EMPTY,
@@ -177,16 +176,6 @@ class TransactionCoordinator:
         transaction = self.transactions[transactional_id] = Transaction(transactional_id, entry)
         return transaction
 
-    def _next_producer(self, transaction: Transaction, claim: Claim, action: Init) -> tuple[Producer, int]:
-        """The producer id and epoch for a producer, and the previous epoch, with which it may ask for them again."""
-        entry = transaction.entry
-        if action is Init.REPEAT:
-            return Producer(entry.producer_id, entry.producer_epoch), transaction.last_epoch
-        last_epoch = entry.producer_epoch if claim is Claim.OWNER else NO_PRODUCER_EPOCH
-        if transaction.is_exhausted:
-            return Producer(self._controller.next_producer_id(), 0), last_epoch
-        return Producer(entry.producer_id, entry.producer_epoch + 1), last_epoch
-
     # --- the requests of a transaction
 
     async def add_partitions(
@@ -196,7 +185,7 @@ class TransactionCoordinator:
         InvalidProducerIdMapping, ProducerFenced, ConcurrentTransactions, and what the store does."""
         transaction = self._find(transactional_id)
         transaction.check_nothing_pending()
-        transaction.check_owner(producer)
+        check_owner(transaction, producer)
         entry = transaction.entry
         refusal = ADD[entry.state]
         if refusal is not None:
@@ -220,7 +209,7 @@ class TransactionCoordinator:
         A change that is being stored does not count yet.
         """
         transaction = self._find(transactional_id)
-        transaction.check_owner(producer)
+        check_owner(transaction, producer)
         refusal = ADD[transaction.entry.state]
         if refusal is not None:
             raise refusal("the last transaction is being ended")
@@ -232,7 +221,7 @@ class TransactionCoordinator:
         Raises what `add_partitions` does, and InvalidTxnState."""
         transaction = self._find(transactional_id)
         transaction.check_nothing_pending()
-        transaction.check_owner(producer)
+        check_owner(transaction, producer)
         outcome = END[transaction.entry.state, is_commit]
         if outcome is None:
             return
@@ -247,10 +236,7 @@ class TransactionCoordinator:
     async def _fence(self, transaction: Transaction) -> None:
         """Raise the epoch, which fences the owner, and abort its open transaction. Raises what the store does; the
         owner is fenced even then."""
-        if not transaction.has_failed_fence:
-            epoch = min(transaction.entry.producer_epoch + 1, MAX_EPOCH)
-            transaction.entry = transaction.entry._replace(producer_epoch=epoch)
-        transaction.last_epoch = NO_PRODUCER_EPOCH
+        fence(transaction)
         try:
             await self._decide(transaction, PREPARE_ABORT)
         except KafkaError:

@@ -1,4 +1,4 @@
-"""The states of a transactional id, and the effect of each request in each state, as tables.
+"""The states of a transactional id, and the effect of requests in each state, as tables.
 
 An id has one transaction after the other. Each step is stored before the next: first the decision to commit or abort
 (Prepare…), which is final; then markers are written to every partition of the transaction; then the end (Complete…).
@@ -12,15 +12,16 @@ An id has one transaction after the other. Each step is stored before the next: 
                another producer, or time-out  v  | epoch raised
                                        PrepareEpochFence
 
-InitProducerId raises the epoch, which fences the previous producer of the id; an open transaction is aborted first.
+InitProducerId raises the epoch, which fences the previous producer of the id; an open transaction is aborted first
+(producer_epochs.py).
 PrepareEpochFence, and Dead (an expired id that is being removed), are transient and never stored.
 """
 
 from __future__ import annotations
 
-from enum import Enum, IntEnum, auto
+from enum import IntEnum
 
-from ...protocol.errors import ConcurrentTransactions, InvalidTxnState, KafkaError, ProducerFenced
+from ...protocol.errors import ConcurrentTransactions, InvalidTxnState, KafkaError
 
 
 class TransactionState(IntEnum):
@@ -74,59 +75,7 @@ COMPLETED = {PREPARE_COMMIT: COMPLETE_COMMIT, PREPARE_ABORT: COMPLETE_ABORT}
 """By decision, the state once all markers are written."""
 
 
-# --- InitProducerId
-
-
-class Claim(Enum):
-    """The kinds of producers that send InitProducerId, by the producer id and epoch that they give (KIP-360)."""
-
-    NEWCOMER = auto()
-    """No producer id: a producer that starts. The previous producer of the id is fenced."""
-    OWNER = auto()
-    """The present id and epoch: a producer that resumes after an error. Also any producer, if the id has no epoch
-    yet."""
-    RETURNING = auto()
-    """The previous id and epoch: the answer with the present ones was lost."""
-    FENCED = auto()
-    """The right producer id with an old epoch."""
-    STRANGER = auto()
-    """Another producer id."""
-
-
-class Init(Enum):
-    """The effects of an InitProducerId."""
-
-    RAISE_EPOCH = auto()
-    """Raise the epoch by one; if epochs are exhausted, give a new producer id with epoch 0."""
-    REPEAT = auto()
-    """Answer with the present producer id and epoch."""
-    ABORT = auto()
-    """Raise the epoch, abort the open transaction, and answer CONCURRENT_TRANSACTIONS: the client tries again."""
-
-
 _BUSY = ConcurrentTransactions
-
-# fmt: off
-_INIT: dict[Claim, tuple[Init | type[KafkaError], ...]] = {
-    #                 Empty, Complete…  Ongoing         Prepare…
-    Claim.NEWCOMER:  (Init.RAISE_EPOCH, Init.ABORT,     _BUSY),
-    Claim.OWNER:     (Init.RAISE_EPOCH, Init.ABORT,     _BUSY),
-    Claim.RETURNING: (Init.REPEAT,      Init.ABORT,     _BUSY),
-    Claim.FENCED:    (ProducerFenced,   Init.ABORT,     _BUSY),
-    Claim.STRANGER:  (ProducerFenced,   ProducerFenced, ProducerFenced),
-}
-_COLUMN = {
-    EMPTY: 0, COMPLETE_COMMIT: 0, COMPLETE_ABORT: 0,
-    ONGOING: 1,
-    PREPARE_COMMIT: 2, PREPARE_ABORT: 2,
-}
-# fmt: on
-
-INIT: dict[tuple[Claim, TransactionState], Init | type[KafkaError]] = {
-    (claim, state): actions[_COLUMN[state]] for claim, actions in _INIT.items() for state in STORED
-}
-"""By claim and state, the effect of an InitProducerId, or the error that refuses it."""
-
 
 # --- requests within a transaction, after the check of the producer
 

@@ -20,7 +20,7 @@ from kmini.protocol import messages as m
 from kmini.protocol import scram
 from kmini.testing import ConnectionClosed, Wire
 from support.broker.access_rules import STANDARD, acl
-from support.broker.guarded_requests import (
+from support.broker.permission_requests import (
     GROUP,
     ID,
     NAMES,

@@ -130,4 +130,5 @@ def lines_of(kind: str, logs: Path, topic: str, names: dict[int, str], dump: Dum
                 lines = [line for line in lines if "TOPIC" in line or '"-' in line]
             else:
                 yield file.name
-            yield from lines
+            # Kafka writes the producers of a snapshot in the order of a hash table of their ids.
+            yield from sorted(lines) if kind == "producers" else lines

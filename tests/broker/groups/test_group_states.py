@@ -24,7 +24,7 @@ from kmini.broker.groups.group_states import (
     GroupState,
 )
 from kmini.protocol.errors import NotCoordinator, error_name
-from support.broker.group_lab import NONE, SESSION_MS, Lab
+from support.broker.group_lab import NONE, Lab
 from support.broker.groups_in_states import (
     ENTER,
     FENCED,
@@ -165,17 +165,6 @@ async def test_leaving_in_each_state(lab: Lab, state: GroupState, outcome: str, 
     ids = await ENTER[state](lab)
     assert lab.leave(ids["follower"]) == [outcome]
     assert lab.state == state_after
-
-
-@pytest.mark.parametrize("state", [PREPARING, COMPLETING, STABLE])
-async def test_the_end_of_a_session_removes_a_member_in_every_state(lab: Lab, state: GroupState) -> None:
-    ids = await ENTER[state](lab)
-    for _ in range(3):
-        await lab.pass_time(SESSION_MS // 2)
-        lab.heartbeat(ids["leader"])
-        lab.heartbeat(ids["static"], instance="static")
-    assert ids["follower"] not in lab.group.members
-    assert ids["static"] in lab.group.members
 
 
 @pytest.mark.parametrize(

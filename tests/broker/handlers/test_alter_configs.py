@@ -25,7 +25,7 @@ from kmini.protocol.messages.alter_configs import AlterConfigsRequest
 from kmini.protocol.messages.describe_configs import BROKER, BROKER_LOGGER, TOPIC
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.log_config import LogConfig
-from support.broker.guarded_requests import config_resource
+from support.broker.permission_requests import config_resource
 
 
 def example(resource: ResourceType, topic_id: bytes) -> AlterConfigsRequest:

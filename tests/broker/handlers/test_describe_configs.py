@@ -24,7 +24,7 @@ from kmini.protocol.messages.describe_configs import (
     DescribeConfigsResponse,
 )
 from kmini.storage.log_config import LogConfig
-from support.broker.guarded_requests import config_resource
+from support.broker.permission_requests import config_resource
 
 
 def example(resource: ResourceType, topic_id: bytes) -> DescribeConfigsRequest:

@@ -40,7 +40,7 @@ from kmini.protocol.messages.incremental_alter_configs import (
 from kmini.protocol.messages.list_config_resources import CLIENT_METRICS, GROUP
 from kmini.storage.log_config import LogConfig
 from support.broker.config_requests import Change, alter, change, log_config, places
-from support.broker.guarded_requests import config_resource
+from support.broker.permission_requests import config_resource
 
 Ask = Callable[..., Awaitable[Any]]
 StartBroker = Callable[..., Awaitable[BrokerServer]]

@@ -37,7 +37,7 @@ from kmini.protocol.records.compression import Codec
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
 from support.broker.fed_connection import FedConnection
-from support.broker.guarded_requests import batch as example_batch
+from support.broker.permission_requests import batch as example_batch
 from support.until import until_async
 
 

@@ -17,7 +17,7 @@ from kmini.protocol import messages as m
 from kmini.protocol.errors import TopicAuthorizationFailed, TransactionalIdAuthorizationFailed
 from kmini.protocol.topics import TopicPartition
 from support.broker.access_rules import STANDARD, acl
-from support.broker.guarded_requests import ID, TOPIC, batch, codes
+from support.broker.permission_requests import ID, TOPIC, batch, codes
 
 Ask = Callable[..., Awaitable[Any]]
 StartBroker = Callable[..., Awaitable[BrokerServer]]

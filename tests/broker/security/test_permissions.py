@@ -18,7 +18,7 @@ from kmini.protocol import messages as m
 from kmini.protocol.errors import TopicAuthorizationFailed, UnknownTopicOrPartition
 from kmini.protocol.messages.describe_topic_partitions import Cursor
 from support.broker.access_rules import acl
-from support.broker.guarded_requests import (
+from support.broker.permission_requests import (
     GROUP,
     ID,
     NAMES,
@@ -81,6 +81,73 @@ def grant(broker: BrokerServer, *permissions: Permission, user: str) -> None:
         acl(each.operation, each.resource_type, NAMES[each.resource_type], principal=f"User:{user}")
         for each in permissions
     )
+
+
+KAFKAS: dict[str, str] = {
+    "Produce": "WRITE TRANSACTIONAL_ID, WRITE TOPIC",
+    "Fetch": "CLUSTER_ACTION CLUSTER, READ TOPIC",
+    "ListOffsets": "DESCRIBE TOPIC",
+    "Metadata": "DESCRIBE TOPIC, CREATE CLUSTER, CREATE TOPIC",
+    "OffsetCommit": "READ GROUP, READ TOPIC",
+    "OffsetFetch": "DESCRIBE GROUP, DESCRIBE TOPIC",
+    "FindCoordinator": "DESCRIBE GROUP, DESCRIBE TRANSACTIONAL_ID",
+    "JoinGroup": "READ GROUP",
+    "Heartbeat": "READ GROUP",
+    "LeaveGroup": "READ GROUP",
+    "SyncGroup": "READ GROUP",
+    "DescribeGroups": "DESCRIBE GROUP",
+    "ListGroups": "DESCRIBE CLUSTER, DESCRIBE GROUP",
+    "SaslHandshake": "",
+    "ApiVersions": "",
+    "CreateTopics": "CREATE CLUSTER, CREATE TOPIC",
+    "DeleteTopics": "DELETE CLUSTER, DELETE TOPIC",
+    "DeleteRecords": "DELETE TOPIC",
+    "InitProducerId": "WRITE TRANSACTIONAL_ID, IDEMPOTENT_WRITE CLUSTER",
+    "OffsetForLeaderEpoch": "CLUSTER_ACTION CLUSTER, DESCRIBE TOPIC",
+    "AddPartitionsToTxn": "WRITE TRANSACTIONAL_ID, WRITE TOPIC, CLUSTER_ACTION CLUSTER",
+    "AddOffsetsToTxn": "WRITE TRANSACTIONAL_ID, READ GROUP",
+    "EndTxn": "WRITE TRANSACTIONAL_ID",
+    "WriteTxnMarkers": "ALTER CLUSTER, CLUSTER_ACTION CLUSTER",
+    "TxnOffsetCommit": "WRITE TRANSACTIONAL_ID, READ GROUP, READ TOPIC",
+    "DescribeAcls": "DESCRIBE CLUSTER",
+    "CreateAcls": "ALTER CLUSTER",
+    "DeleteAcls": "ALTER CLUSTER",
+    "DescribeConfigs": "DESCRIBE_CONFIGS TOPIC, DESCRIBE_CONFIGS GROUP, DESCRIBE_CONFIGS CLUSTER",
+    "AlterConfigs": "ALTER_CONFIGS TOPIC, ALTER_CONFIGS GROUP, ALTER_CONFIGS CLUSTER",
+    "AlterReplicaLogDirs": "ALTER CLUSTER",
+    "DescribeLogDirs": "DESCRIBE CLUSTER",
+    "SaslAuthenticate": "",
+    "CreatePartitions": "ALTER TOPIC",
+    "DeleteGroups": "DELETE GROUP",
+    "ElectLeaders": "ALTER CLUSTER",
+    "IncrementalAlterConfigs": "ALTER_CONFIGS TOPIC, ALTER_CONFIGS GROUP, ALTER_CONFIGS CLUSTER",
+    "AlterPartitionReassignments": "ALTER CLUSTER",
+    "ListPartitionReassignments": "DESCRIBE CLUSTER",
+    "OffsetDelete": "DELETE GROUP, READ TOPIC",
+    "DescribeClientQuotas": "DESCRIBE_CONFIGS CLUSTER",
+    "AlterClientQuotas": "ALTER_CONFIGS CLUSTER",
+    "DescribeUserScramCredentials": "DESCRIBE CLUSTER",
+    "AlterUserScramCredentials": "ALTER CLUSTER",
+    "DescribeQuorum": "DESCRIBE CLUSTER",
+    "UpdateFeatures": "ALTER CLUSTER",
+    "DescribeCluster": "",
+    "DescribeProducers": "READ TOPIC",
+    "UnregisterBroker": "ALTER CLUSTER",
+    "DescribeTransactions": "DESCRIBE TRANSACTIONAL_ID, DESCRIBE TOPIC",
+    "ListTransactions": "DESCRIBE TRANSACTIONAL_ID",
+    "ListConfigResources": "DESCRIBE_CONFIGS CLUSTER",
+    "DescribeTopicPartitions": "DESCRIBE TOPIC",
+}
+"""Each API's operations and resources, in the order in which Apache Kafka asks for them (its documentation's table
+"Operations and Resources on Protocols"). `tests/oracle/test_acls.py` compares each answer with Kafka's."""
+
+
+def test_each_api_needs_the_operations_that_kafka_documents() -> None:
+    stated = {
+        handler.request.name: ", ".join(f"{need.operation.name} {need.resource_type.name}" for need in handler.needs)
+        for handler in HANDLERS.values()
+    }
+    assert stated == KAFKAS
 
 
 def test_every_api_needs_permissions_or_is_open_to_every_client() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from kmini.broker.coordinators.coordinator_topic import NO_PRODUCER, Producer
+from kmini.broker.coordinators.coordinator_topic import Producer
 from kmini.broker.transactions.transaction import Transaction
 from kmini.broker.transactions.transaction_records import Entry
 from kmini.broker.transactions.transaction_states import (
@@ -17,7 +17,6 @@ from kmini.broker.transactions.transaction_states import (
     DEAD,
     EMPTY,
     END,
-    INIT,
     ONGOING,
     PREPARE_ABORT,
     PREPARE_COMMIT,
@@ -25,7 +24,6 @@ from kmini.broker.transactions.transaction_states import (
     PREVIOUS,
     RESTING,
     STORED,
-    Claim,
     TransactionState,
 )
 from kmini.protocol.errors import (
@@ -37,7 +35,7 @@ from kmini.protocol.errors import (
     ProducerFenced,
     TransactionAbortable,
 )
-from support.broker.transaction_bank import ORDERS, PARTITIONS, Bank
+from support.broker.transaction_bank import OWNER, PARTITIONS, PRODUCERS, Bank, in_state
 
 MAY_FOLLOW = {
     (EMPTY, EMPTY),
@@ -75,7 +73,6 @@ def test_a_state_follows_only_those_that_it_may(before: TransactionState, after:
 def test_every_table_knows_every_state() -> None:
     assert set(PREVIOUS) == set(TransactionState)
     assert set(ADD) == set(STORED) == set(TransactionState) - {DEAD, PREPARE_EPOCH_FENCE}
-    assert set(INIT) == {(claim, state) for claim in Claim for state in STORED}
     assert set(END) == {(state, is_commit) for state in STORED for is_commit in (True, False)}
     assert set(RESTING) | set(COMPLETED) | {ONGOING} == set(STORED)
 
@@ -95,15 +92,6 @@ def test_the_names_are_kafkas() -> None:
 
 # --- every request in every state, from every kind of producer
 
-OWNER = Producer(4711, 5)
-PRODUCERS = {
-    "nobody": NO_PRODUCER,
-    "owner": OWNER,
-    "before": Producer(4711, 4),
-    "long before": Producer(4711, 2),
-    "after": Producer(4711, 6),
-    "stranger": Producer(4712, 5),
-}
 FENCED, STRANGE, BUSY, WRONG = ProducerFenced, InvalidProducerIdMapping, ConcurrentTransactions, InvalidTxnState
 
 WhatBecomes = type[KafkaError] | TransactionState
@@ -127,15 +115,6 @@ async def _abort(bank: Bank, name: str, producer: Producer) -> None:
 
 
 REQUESTS = pytest.mark.parametrize("request_", [_init, _add, _commit, _abort], ids=["init", "add", "commit", "abort"])
-
-
-def in_state(bank: Bank, state: TransactionState, name: str = "t") -> Transaction:
-    """An id of OWNER in this state, with an epoch before that it may ask for again; its markers are not sent."""
-    partitions = frozenset({ORDERS}) if state in (ONGOING, *COMPLETED) else frozenset()
-    entry = Entry(*OWNER, 60_000, state, partitions, bank.clock.now_ms(), bank.clock.now_ms(), 4711)
-    transaction = bank.coordinator.transactions[name] = Transaction(name, entry)
-    transaction.last_epoch = 4
-    return transaction
 
 
 def expected_of_owner(request: Request, state: TransactionState) -> WhatBecomes:
@@ -206,42 +185,3 @@ async def test_verification_in_every_state(bank: Bank) -> None:
             inside = NONE if state is ONGOING else TransactionAbortable.code
             outside = TransactionAbortable.code
             assert list(bank.coordinator.verify("t", OWNER, PARTITIONS).values()) == [inside, outside, outside]
-
-
-# --- what InitProducerId gives
-
-
-@pytest.mark.parametrize(
-    ("sender", "epoch", "last_epoch"),
-    [("nobody", 6, -1), ("owner", 6, 5), ("before", 5, 4)],
-    ids=lambda value: str(value),
-)
-async def test_the_epoch_that_is_given(bank: Bank, sender: str, epoch: int, last_epoch: int) -> None:
-    transaction = in_state(bank, COMPLETE_COMMIT)
-    assert await bank.init(timeout_ms=7_000, claimed=PRODUCERS[sender]) == Producer(4711, epoch)
-    assert transaction.last_epoch == last_epoch
-    assert transaction.entry.timeout_ms == 7_000
-    assert transaction.entry.start_ms == -1
-
-
-@pytest.mark.parametrize("sender", ["nobody", "owner"])
-async def test_an_exhausted_epoch_is_followed_by_another_producer_id(bank: Bank, sender: str) -> None:
-    transaction = in_state(bank, EMPTY)
-    transaction.entry = transaction.entry._replace(producer_epoch=32766)
-    following = await bank.init(claimed=NO_PRODUCER if sender == "nobody" else Producer(4711, 32766))
-    assert following.producer_id != 4711
-    assert following.epoch == 0
-    assert transaction.entry.previous_producer_id == 4711
-    again = bank.init(claimed=Producer(4711, 32766))
-    if sender == "owner":  # its answer was lost
-        assert await again == following
-    else:
-        with pytest.raises(ProducerFenced):
-            await again
-
-
-async def test_an_id_without_an_epoch_belongs_to_the_first_producer(bank: Bank) -> None:
-    transaction = in_state(bank, EMPTY)
-    transaction.entry = transaction.entry._replace(producer_epoch=-1)
-    assert await bank.init(claimed=PRODUCERS["stranger"]) == Producer(4711, 0)
-    assert transaction.last_epoch == -1

@@ -29,7 +29,15 @@ HEADERS = [("é", "ü".encode()), ("", b""), ("twice", b"1"), ("twice", None), (
 
 @pytest.fixture(scope="module")
 def broker(need_spark: None) -> Iterator[Broker]:
-    with Broker(config={"auto.create.topics.enable": "false", "log.retention.ms": "-1"}) as running:
+    """A broker that deletes nothing by itself, however short a topic's retention is and however long the tests take."""
+    day_ms = str(24 * 3_600_000)
+    configs = {
+        "auto.create.topics.enable": "false",
+        "log.retention.ms": "-1",
+        "log.initial.task.delay.ms": day_ms,
+        "log.retention.check.interval.ms": day_ms,
+    }
+    with Broker(config=configs) as running:
         yield running
 
 

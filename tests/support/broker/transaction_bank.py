@@ -18,6 +18,8 @@ from kmini.broker.transactions.transaction_records import Entry, decode_entry, d
 from kmini.broker.transactions.transaction_states import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
+    COMPLETED,
+    ONGOING,
     PREPARE_ABORT,
     PREPARE_COMMIT,
     TransactionState,
@@ -148,3 +150,24 @@ async def open_everywhere(bank: Bank) -> Producer:
     await bank.begin(producer, *PARTITIONS)
     bank.write(producer, b"a")
     return producer
+
+
+OWNER = Producer(4711, 5)
+PRODUCERS = {
+    "nobody": NO_PRODUCER,
+    "owner": OWNER,
+    "before": Producer(4711, 4),
+    "long before": Producer(4711, 2),
+    "after": Producer(4711, 6),
+    "stranger": Producer(4712, 5),
+}
+"""Of the ids that `in_state` creates."""
+
+
+def in_state(bank: Bank, state: TransactionState, name: str = "t") -> Transaction:
+    """An id of OWNER in this state, with an epoch before that it may ask for again; its markers are not sent."""
+    partitions = frozenset({ORDERS}) if state in (ONGOING, *COMPLETED) else frozenset()
+    entry = Entry(*OWNER, 60_000, state, partitions, bank.clock.now_ms(), bank.clock.now_ms(), 4711)
+    transaction = bank.coordinator.transactions[name] = Transaction(name, entry)
+    transaction.last_epoch = 4
+    return transaction

@@ -174,7 +174,7 @@ CLEANER = (
         "gets its delete horizon when a pass has mapped beyond it",
         "gets it at once",
         "older values of its keys may still be there, and the time to read the tombstone must not run out before",
-        "storage/cleaner/test_clean.py::test_a_batch_beyond_the_reach_of_the_map_gets_no_horizon",
+        "storage/cleaner/test_delete_horizons.py::test_a_batch_beyond_the_reach_of_the_map_gets_no_horizon",
     ),
     Behaviour(
         "how old a segment is for `max.compaction.lag.ms`",

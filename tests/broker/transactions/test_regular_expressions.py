@@ -8,7 +8,7 @@ import re
 import pytest
 
 from kmini.broker.scheduler import Turn
-from kmini.broker.transactions.patterns import Pattern
+from kmini.broker.transactions.regular_expressions import Pattern
 from kmini.protocol.errors import InvalidRegularExpression
 
 EXPRESSIONS = [
