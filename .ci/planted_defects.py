@@ -103,10 +103,10 @@ DEFECTS = (
     Defect(
         "isr_shrinks_without_the_lag_time",
         "A follower leaves the replicas in sync only after replica.lag.time.max.ms without catching up.",
-        "replicas.py",
+        "follower_progress.py",
         "return self.log_end_offset == leader_end_offset or now_ms - self.caught_up_ms <= max_lag_ms",
         "return self.log_end_offset == leader_end_offset",
-        ("tests/broker/replication/test_replicas.py", "tests/broker/replication/test_cluster_replicas.py"),
+        ("tests/broker/replication/test_follower_progress.py", "tests/broker/replication/test_cluster_replicas.py"),
     ),
     Defect(
         "fetch_session_keeps_partitions_forgotten_by_topic_id",
@@ -191,10 +191,10 @@ DEFECTS = (
     Defect(
         "offsets_of_an_empty_group_expire_by_their_commit",
         "Offsets of a group that had members expire offsets.retention.minutes after it became empty.",
-        "cleanup.py",
+        "offset_expiry.py",
         "(committed.commit_timestamp_ms if empty_since_ms is None else empty_since_ms) + retention_ms",
         "committed.commit_timestamp_ms + retention_ms",
-        ("tests/broker/groups/test_cleanup.py",),
+        ("tests/broker/groups/test_offset_expiry.py",),
     ),
     Defect(
         "prepared_commit_is_not_finished_after_a_restart",

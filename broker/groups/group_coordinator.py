@@ -28,12 +28,12 @@ from ...protocol.errors import (
 )
 from ...protocol.topics import CONSUMER_OFFSETS
 from ..api.error_mapping import kafka_error
-from .cleanup import expire, forget_topics, next_expiry_ms
 from .fencing import check_commit, check_generation, check_member
 from .group import Group, refused
 from .group_states import DEAD, EMPTY, HEARTBEAT, PREPARING, STABLE, SYNC, Sync, can_rebalance
 from .joins import Joins, Refused
 from .member import Joining, JoinResult, SyncResult
+from .offset_expiry import expire, forget_topics, next_expiry_ms
 from .rebalance import Rebalancer
 from .shards import Shards
 

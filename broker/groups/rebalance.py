@@ -1,9 +1,10 @@
 """Rebalances: the part of the group coordinator that waits, and that timers drive.
 
-A rebalance begins when a member joins, leaves, ends its session or changes its protocols. It ends when every member has
-joined, or when the longest rebalance time-out of a member is over; dynamic members that have not joined are removed
-then. The leader of the new generation sends its assignment, which holds once it is stored. A member that does not send
-SyncGroup within the rebalance time-out is removed, too.
+A rebalance begins when a member joins, leaves, ends its session or changes its protocols; the table JOIN in
+group_states.py says which JoinGroup begins one. It ends when every member has joined, or when the longest rebalance
+time-out of a member is over; dynamic members that have not joined are removed then. The leader of the new generation
+sends its assignment, which holds once it is stored. A member that does not send SyncGroup within the rebalance time-out
+is removed, too.
 
 The rebalance of an empty group lasts `group.initial.rebalance.delay.ms` instead, and is extended by as much for members
 that join meanwhile. Even without that delay, members that start together share their first generation: the rebalance

@@ -1,4 +1,5 @@
-"""One partition as this broker serves it: its log, and what being its leader means."""
+"""One partition as this broker serves it: its log, its high watermark, and its in-sync replicas (ISR) as the leader
+keeps them."""
 
 import logging
 from collections import deque
@@ -24,7 +25,7 @@ from ..controller.controller import Controller
 from ..controller.peers import Peers
 from ..scheduler import in_thread
 from ..settings.dynamic_config import DynamicBrokerConfig
-from .replicas import UNKNOWN, Replica, Replicas
+from .follower_progress import UNKNOWN, Replica, Replicas
 
 if TYPE_CHECKING:
     from ...storage.deletion import AfterCheckpoint

@@ -15,10 +15,10 @@ from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.controller import topics
 from kmini.broker.groups import cleanup
-from kmini.broker.groups.cleanup import expired, next_expiry_ms
 from kmini.broker.groups.committed_offsets import CommittedOffset
 from kmini.broker.groups.group import Group
 from kmini.broker.groups.group_states import GroupState
+from kmini.broker.groups.offset_expiry import expired, next_expiry_ms
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.protocol.errors import NotCoordinator
 from kmini.protocol.topics import CONSUMER_OFFSETS, TopicPartition

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kmini.broker.replication.replicas import Replica, Replicas
+from kmini.broker.replication.follower_progress import Replica, Replicas
 
 LAG_MS = 100
 

@@ -1,4 +1,4 @@
-"""Cleanup of groups: expired offsets, offsets of deleted topics, and groups that are empty without offsets.
+"""The expiry of committed offsets, and the removal of offsets of deleted topics and of groups that are empty.
 
 | group                                         | an offset expires `offsets.retention.minutes` after  |
 |-----------------------------------------------|------------------------------------------------------|
