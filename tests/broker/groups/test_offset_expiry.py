@@ -14,7 +14,7 @@ import pytest
 from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.controller import topics
-from kmini.broker.groups import cleanup
+from kmini.broker.groups import offset_expiry
 from kmini.broker.groups.committed_offsets import CommittedOffset
 from kmini.broker.groups.group import Group
 from kmini.broker.groups.group_states import GroupState
@@ -193,7 +193,7 @@ async def test_a_month_without_a_commit_is_looked_at_once(
 ) -> None:
     """The periodic task skips what can have no effect, and begins again with the next commit."""
     looks = 0
-    expire = cleanup.expire
+    expire = offset_expiry.expire
 
     async def counted(*arguments: Any) -> None:
         nonlocal looks
@@ -242,7 +242,7 @@ async def test_an_offset_committed_while_others_expire_stays(
     gone = dict(expired(group, broker.clock.now_ms() + 20 * MINUTE_MS, RETENTION_MS))
     assert len(gone) == 3
     await commit(broker, "g", ("a", 1))
-    monkeypatch.setattr(cleanup, "expired", lambda *_: iter([*gone.items()][:2]))
+    monkeypatch.setattr(offset_expiry, "expired", lambda *_: iter([*gone.items()][:2]))
     await advance(broker, 1.1)
     assert on_disk(broker) == {"g": {("a", 1), ("a", 2)}}
 
