@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ..storage import filenames
 from ..storage.filesystem import FileSystem, OsFileSystem
@@ -39,6 +40,11 @@ from .security.inter_broker import inter_broker_listener
 from .services import Services
 from .settings.broker_config import BrokerConfig
 from .settings.dynamic_config import DynamicBrokerConfig
+
+if TYPE_CHECKING:
+    from .groups.group_coordinator import GroupCoordinator
+    from .transactions.markers import MarkerWriter
+    from .transactions.transaction_coordinator import TransactionCoordinator
 
 log = logging.getLogger("kmini.broker")
 
@@ -88,12 +94,10 @@ class BrokerServer:
         )
         slots = config.max_incremental_fetch_session_cache_slots
         self.fetch_sessions = FetchSessions(self.replica_manager, slots, clock)
-        self.coordination = Coordination(self.replica_manager, self.peer, self._transaction_version)
-        self.groups, self.transactions = self.coordination.groups, self.coordination.transactions
-        self.marker_writer = self.coordination.marker_writer
-        self.housekeeping = Housekeeping(
-            self.replica_manager, self.maintenance, self.cleaner, self.groups, self.transactions
+        self.coordination = Coordination(
+            self.replica_manager, self.peer, self._transaction_version, self.maintenance.paused_tasks
         )
+        self.housekeeping = Housekeeping(self.replica_manager, self.maintenance, self.cleaner)
         self.services: Services = Services(
             this_broker=self,
             release=RELEASES.get(config.kmini_as_version or ""),
@@ -102,10 +106,7 @@ class BrokerServer:
             cleaner=self.cleaner,
             fetch_sessions=self.fetch_sessions,
             long_work=LongWork(),
-            groups=self.groups,
-            transactional_offsets=self.coordination.transactional_offsets,
-            transactions=self.transactions,
-            marker_writer=self.marker_writer,
+            coordination=self.coordination,
             authorizer=authorizer_of(config, controller.acls),
         )
         self.server = Server(self.services, HANDLERS)
@@ -243,6 +244,21 @@ class BrokerServer:
         """The cluster's features, each at the level that is in force."""
         return self.services.features
 
+    @property
+    def groups(self) -> GroupCoordinator:
+        """The coordinator of groups."""
+        return self.coordination.groups
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        """The coordinator of transactions."""
+        return self.coordination.transactions
+
+    @property
+    def marker_writer(self) -> MarkerWriter:
+        """Ends transactions in the partitions that this broker leads."""
+        return self.coordination.marker_writer
+
     def _transaction_version(self) -> int:
         return next((feature.level for feature in self.features if feature.name == "transaction.version"), 0)
 
@@ -280,8 +296,7 @@ class BrokerServer:
         that name them."""
         for name in topic_ids:
             self.metrics.forget(name)
-        self.groups.forget_topics(topic_ids)
-        self.transactions.forget_topics(topic_ids)
+        self.coordination.forget_topics(topic_ids)
 
     def update_config(self, config: BrokerConfig) -> None:
         """Put other settings in force."""

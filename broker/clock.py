@@ -26,8 +26,7 @@ Duration = int | str | timedelta
 """Milliseconds, or numbers with units: "7d", "1h30m", "250ms"."""
 
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
-_WHOLE = re.compile(rf"(?:{_PART.pattern})+")
+_PART = r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)"
 
 
 def milliseconds(duration: Duration) -> int:
@@ -39,9 +38,9 @@ def milliseconds(duration: Duration) -> int:
     if not isinstance(duration, str):
         raise TypeError(f"{duration!r} is no duration: it is milliseconds as an int, a str as 1h30m, or a timedelta")
     text = duration.replace(" ", "")
-    if not _WHOLE.fullmatch(text):
+    if not re.fullmatch(f"(?:{_PART})+", text):
         raise ValueError(f"{duration!r} is no duration: it is numbers with units ({', '.join(_UNITS_MS)}), as in 1h30m")
-    return round(sum(float(number) * _UNITS_MS[unit] for number, unit in _PART.findall(text)))
+    return round(sum(float(number) * _UNITS_MS[unit] for number, unit in re.findall(_PART, text)))
 
 
 class Timer:

@@ -1,25 +1,29 @@
 """The coordinators of a broker: of groups, and of transactions.
 
 A broker coordinates the groups and transactions that are stored in the partitions of the internal topics that it leads.
-The coordinators load a partition when the broker becomes its leader, and unload it when the broker no longer is.
+The coordinators load a partition when the broker becomes its leader, and unload it when the broker no longer is. Each
+is imported and made when the first request or partition needs it: a broker starts sooner without.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
 
 from ..protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
 from .controller import topics
 from .controller.topology import Topic
 from .coordinators.loader import Loading
-from .groups.group_coordinator import GroupCoordinator
-from .groups.group_store import GroupStore
-from .groups.transactional_offsets import TransactionalOffsets
 from .replication.partition import Partition
 from .replication.replica_manager import ReplicaManager
-from .transactions.markers import MarkerWriter
-from .transactions.transaction_coordinator import TransactionCoordinator, TransactionPeer
-from .transactions.transaction_store import TransactionStore
+from .scheduler import PausedTasks, Periodic
+
+if TYPE_CHECKING:
+    from .groups.group_coordinator import GroupCoordinator
+    from .groups.transactional_offsets import TransactionalOffsets
+    from .transactions.markers import MarkerWriter
+    from .transactions.transaction_coordinator import TransactionCoordinator, TransactionPeer
 
 
 class Coordination:
@@ -30,24 +34,105 @@ class Coordination:
         replica_manager: ReplicaManager,
         peer: Callable[[int], TransactionPeer | None],
         transaction_version: Callable[[], int],
+        paused_tasks: PausedTasks,
     ) -> None:
-        """`peer` gives a broker of the cluster by node id, `transaction_version` the level of that feature."""
+        """`peer` gives a broker of the cluster by node id, `transaction_version` the level of that feature. Periodic
+        tasks of the coordinators join the `paused_tasks` while they can have no effect."""
         self._replica_manager = replica_manager
-        config, clock = replica_manager.config, replica_manager.clock
-        group_store = GroupStore(replica_manager, self._create_topic)
-        self.groups = GroupCoordinator(config.current, clock, group_store)
-        self.transactional_offsets = TransactionalOffsets(self.groups, clock)
-        self.marker_writer = MarkerWriter(replica_manager, group_store.topic, self.transactional_offsets)
-        transaction_store = TransactionStore(replica_manager, self._create_topic, transaction_version)
-        self.transactions = TransactionCoordinator(
-            config, clock, replica_manager.controller, transaction_store, group_store.partition_of, peer
-        )
+        self._peer = peer
+        self._transaction_version = transaction_version
+        self._group_config = replica_manager.config.current
+        self._every = partial(Periodic, replica_manager.clock, paused_tasks=paused_tasks)
+        self._tasks: list[Periodic] = []
+        self._groups: GroupCoordinator | None = None
+        self._transactional_offsets: TransactionalOffsets | None = None
+        self._transactions: TransactionCoordinator | None = None
+        self._marker_writer: MarkerWriter | None = None
         self.loading = Loading()
         self._is_active = False
         replica_manager.add_listener(self)
 
+    # --- the coordinators
+
+    @property
+    def groups(self) -> GroupCoordinator:
+        """The coordinator of groups."""
+        if self._groups is None:
+            from .groups.group_coordinator import GroupCoordinator
+            from .groups.group_store import GroupStore
+
+            store = GroupStore(self._replica_manager, self._create_topic)
+            self._groups = GroupCoordinator(self._group_config, self._replica_manager.clock, store)
+            self._run_group_tasks(self._groups)
+        return self._groups
+
+    @property
+    def transactional_offsets(self) -> TransactionalOffsets:
+        """Offsets that open transactions commit."""
+        if self._transactional_offsets is None:
+            from .groups.transactional_offsets import TransactionalOffsets
+
+            self._transactional_offsets = TransactionalOffsets(self.groups, self._replica_manager.clock)
+        return self._transactional_offsets
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        """The coordinator of transactions."""
+        if self._transactions is None:
+            from .transactions.transaction_coordinator import TransactionCoordinator
+            from .transactions.transaction_store import TransactionStore
+
+            manager = self._replica_manager
+            store = TransactionStore(manager, self._create_topic, self._transaction_version)
+            self._transactions = TransactionCoordinator(
+                manager.config, manager.clock, manager.controller, store, self.groups.store.partition_of, self._peer
+            )
+            self._run_transaction_tasks(self._transactions)
+        return self._transactions
+
+    @property
+    def marker_writer(self) -> MarkerWriter:
+        """Ends transactions in the partitions that this broker leads."""
+        if self._marker_writer is None:
+            from .transactions.markers import MarkerWriter
+
+            topic = self.groups.store.topic
+            self._marker_writer = MarkerWriter(self._replica_manager, topic, self.transactional_offsets)
+        return self._marker_writer
+
     def _create_topic(self, name: str) -> Topic:
         return topics.create_missing(self._replica_manager, name)
+
+    def _run_group_tasks(self, groups: GroupCoordinator) -> None:
+        config = self._replica_manager.config.current
+        self._tasks.append(
+            self._every(
+                "expiry of offsets",
+                groups.expire_offsets,
+                interval_ms=config.offsets_retention_check_interval_ms,
+                next_effect_ms=groups.next_expiry_ms,
+            )
+        )
+
+    def _run_transaction_tasks(self, transactions: TransactionCoordinator) -> None:
+        config = self._replica_manager.config.current
+        self._tasks += [
+            self._every(
+                "abort of transactions that take too long",
+                transactions.abort_timed_out,
+                interval_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+                liveness=True,
+                next_effect_ms=transactions.next_time_out_ms,
+            ),
+            self._every(
+                "expiry of transactional ids",
+                transactions.expire_ids,
+                interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
+                next_effect_ms=transactions.next_id_expiry_ms,
+            ),
+        ]
+
+    # --- leadership
 
     def start(self) -> None:
         """Load every partition that the broker leads; from now on each that it comes to lead.
@@ -63,8 +148,10 @@ class Coordination:
     def resign(self) -> None:
         """Coordinate nothing any more, until `start`."""
         self._is_active = False
-        self.loading.submit(self.groups.unload())
-        self.transactions.unload()
+        if self._groups is not None:
+            self.loading.submit(self._groups.unload())
+        if self._transactions is not None:
+            self._transactions.unload()
 
     def became_leader(self, partition: Partition) -> None:
         topic = partition.topic_partition.topic
@@ -78,14 +165,26 @@ class Coordination:
 
     def resigned(self, topic_partition: TopicPartition) -> None:
         topic, number = topic_partition
-        if topic == CONSUMER_OFFSETS:
-            self.loading.submit(self.groups.unload(number))
+        if topic == CONSUMER_OFFSETS and self._groups is not None:
+            self.loading.submit(self._groups.unload(number))
             self.transactional_offsets.unload(number)
-        elif topic == TRANSACTION_STATE:
-            self.transactions.unload(number)
+        elif topic == TRANSACTION_STATE and self._transactions is not None:
+            self._transactions.unload(number)
+
+    def forget_topics(self, topic_ids: Mapping[str, bytes]) -> None:
+        """Topics were deleted, given as ids by name: forget the committed offsets and transactions that name them."""
+        if self._groups is not None:
+            self._groups.forget_topics(topic_ids)
+        if self._transactions is not None:
+            self._transactions.forget_topics(topic_ids)
 
     async def stop(self) -> None:
         """Let no group and no transaction change any more."""
-        await self.transactions.stop()
-        await self.groups.stop()
+        for task in self._tasks:
+            task.cancel()
+        self._tasks.clear()
+        if self._transactions is not None:
+            await self._transactions.stop()
+        if self._groups is not None:
+            await self._groups.stop()
         await self.loading.idle()

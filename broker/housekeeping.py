@@ -1,5 +1,5 @@
-"""What a broker does at intervals: retention, expiry, time-outs, shrinking of the in-sync replicas, closing of idle
-files.
+"""What a broker does at intervals: retention, expiry of producer ids, shrinking of the in-sync replicas, closing of
+idle files. The tasks of the coordinators are in `coordination.py`.
 
 A task skips the runs in which it can have no effect, so a test may move the clock by a month.
 """
@@ -12,12 +12,10 @@ from functools import partial
 
 from ..protocol.errors import KafkaStorageError
 from ..storage import retention
-from .groups.group_coordinator import GroupCoordinator
 from .logs.log_cleaner import LogCleaner
 from .logs.log_maintenance import LogMaintenance
 from .replication.replica_manager import ReplicaManager
 from .scheduler import Periodic
-from .transactions.transaction_coordinator import TransactionCoordinator
 
 log = logging.getLogger("kmini.broker")
 
@@ -34,8 +32,6 @@ class Housekeeping:
         replica_manager: ReplicaManager,
         maintenance: LogMaintenance,
         cleaner: LogCleaner,
-        groups: GroupCoordinator,
-        transactions: TransactionCoordinator,
     ) -> None:
         self._config = replica_manager.config
         self._clock = replica_manager.clock
@@ -43,13 +39,11 @@ class Housekeeping:
         self._maintenance = maintenance
         self._cleaner = cleaner
         self._replica_manager = replica_manager
-        self._groups = groups
-        self._transactions = transactions
         self._tasks: list[Periodic] = []
 
     def start(self) -> None:
         """Begin to run the tasks."""
-        self._tasks = [*self._log_tasks(), *self._coordinator_tasks(), *self._liveness_tasks()]
+        self._tasks = [*self._log_tasks(), *self._liveness_tasks()]
         self._maintenance.ask_for_deletion()
 
     def stop(self) -> None:
@@ -78,31 +72,6 @@ class Housekeeping:
                 self._expire_producers,
                 interval_ms=config.producer_id_expiration_check_interval_ms,
                 next_effect_ms=self._next_producer_expiry_ms,
-            ),
-        ]
-
-    def _coordinator_tasks(self) -> list[Periodic]:
-        config = self._config.current
-        every = partial(Periodic, self._clock, paused_tasks=self._maintenance.paused_tasks)
-        return [
-            every(
-                "expiry of offsets",
-                self._groups.expire_offsets,
-                interval_ms=config.offsets_retention_check_interval_ms,
-                next_effect_ms=self._groups.next_expiry_ms,
-            ),
-            every(
-                "abort of transactions that take too long",
-                self._transactions.abort_timed_out,
-                interval_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
-                liveness=True,
-                next_effect_ms=self._transactions.next_time_out_ms,
-            ),
-            every(
-                "expiry of transactional ids",
-                self._transactions.expire_ids,
-                interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
-                next_effect_ms=self._transactions.next_id_expiry_ms,
             ),
         ]
 

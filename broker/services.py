@@ -6,14 +6,15 @@ parts that it needs.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..storage.log_manager import LogManager
 from .api.releases import NEWEST, Feature, Release
 from .appending import RecordAppender
 from .clock import Clock
 from .controller.controller import Controller
 from .controller.topology import BrokerHandle
-from .groups.group_coordinator import GroupCoordinator
-from .groups.transactional_offsets import TransactionalOffsets
+from .coordination import Coordination
 from .logs.log_cleaner import LogCleaner
 from .long_work import LongWork
 from .metrics import Metrics
@@ -23,8 +24,12 @@ from .replication.replica_manager import ReplicaManager
 from .scheduler import CheckpointWriter
 from .security.authorizer import Authorizer
 from .settings.dynamic_config import DynamicBrokerConfig
-from .transactions.markers import MarkerWriter
-from .transactions.transaction_coordinator import TransactionCoordinator
+
+if TYPE_CHECKING:
+    from .groups.group_coordinator import GroupCoordinator
+    from .groups.transactional_offsets import TransactionalOffsets
+    from .transactions.markers import MarkerWriter
+    from .transactions.transaction_coordinator import TransactionCoordinator
 
 
 class Services:
@@ -40,10 +45,7 @@ class Services:
         cleaner: LogCleaner,
         fetch_sessions: FetchSessions,
         long_work: LongWork,
-        groups: GroupCoordinator,
-        transactional_offsets: TransactionalOffsets,
-        transactions: TransactionCoordinator,
-        marker_writer: MarkerWriter,
+        coordination: Coordination,
         authorizer: Authorizer | None,
     ) -> None:
         self.this_broker = this_broker
@@ -72,14 +74,29 @@ class Services:
         self.appender = RecordAppender(replica_manager, long_work)
         """Appends records of clients to partitions that this broker leads."""
         self.metrics: Metrics = replica_manager.metrics
-        self.groups = groups
-        self.transactional_offsets = transactional_offsets
-        """Offsets that open transactions commit."""
-        self.transactions = transactions
-        self.marker_writer = marker_writer
-        """Ends transactions in the partitions that this broker leads."""
+        self._coordination = coordination
         self.authorizer = authorizer
         """Decides what clients may do; None where every client may do everything."""
+
+    @property
+    def groups(self) -> GroupCoordinator:
+        """The coordinator of groups."""
+        return self._coordination.groups
+
+    @property
+    def transactional_offsets(self) -> TransactionalOffsets:
+        """Offsets that open transactions commit."""
+        return self._coordination.transactional_offsets
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        """The coordinator of transactions."""
+        return self._coordination.transactions
+
+    @property
+    def marker_writer(self) -> MarkerWriter:
+        """Ends transactions in the partitions that this broker leads."""
+        return self._coordination.marker_writer
 
     @property
     def features(self) -> list[Feature]:

@@ -54,12 +54,10 @@ _OF_OPERATING_SYSTEMS = frozenset(
     {"lost+found", "System Volume Information", "$RECYCLE.BIN", "Thumbs.db", "desktop.ini", "@eaDir"}
 )
 _MAX_NAME = 255
-_SEGMENT_FILE = re.compile(
-    r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)(\.deleted|\.cleaned|\.swap|)", re.ASCII
-)
-_PARTITION_DIRECTORY = re.compile(r"(.+)-(\d{1,10})(?:\.([0-9a-f]{32})-(delete|future|stray))?", re.ASCII)
-_MARKED_DIRECTORY = re.compile(r"(.+)\.([0-9a-f]{32})-(delete|stray)", re.ASCII)
-_BROKER_DIRECTORY = re.compile(r"broker-(\d{1,10})", re.ASCII)
+_SEGMENT_FILE = r"(?a)(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)(\.deleted|\.cleaned|\.swap|)"
+_PARTITION_DIRECTORY = r"(?a)(.+)-(\d{1,10})(?:\.([0-9a-f]{32})-(delete|future|stray))?"
+_MARKED_DIRECTORY = r"(?a)(.+)\.([0-9a-f]{32})-(delete|stray)"
+_BROKER_DIRECTORY = r"(?a)broker-(\d{1,10})"
 
 
 class SegmentFile(NamedTuple):
@@ -91,7 +89,7 @@ def segment_path(directory: str, base_offset: int, kind: str, suffix: str = "") 
 
 
 def parse_segment_file(name: str) -> SegmentFile | None:
-    match = _SEGMENT_FILE.fullmatch(name)
+    match = re.fullmatch(_SEGMENT_FILE, name)
     return None if match is None else SegmentFile(int(match[1]), match[2], match[3])
 
 
@@ -109,10 +107,10 @@ def deleted_partition_directory(topic_partition: TopicPartition, unique: bytes) 
 
 
 def parse_partition_directory(name: str) -> PartitionDirectory | None:
-    match = _PARTITION_DIRECTORY.fullmatch(name)
+    match = re.fullmatch(_PARTITION_DIRECTORY, name)
     if match is not None and int(match[2]) <= 0x7FFFFFFF:
         return PartitionDirectory(TopicPartition(match[1], int(match[2])), match[4] or "", match[3] or "")
-    match = _MARKED_DIRECTORY.fullmatch(name)
+    match = re.fullmatch(_MARKED_DIRECTORY, name)
     return None if match is None else PartitionDirectory(None, match[3], match[2])
 
 
@@ -127,5 +125,5 @@ def broker_directory(broker_id: int) -> str:
 
 
 def parse_broker_directory(name: str) -> int | None:
-    match = _BROKER_DIRECTORY.fullmatch(name)
+    match = re.fullmatch(_BROKER_DIRECTORY, name)
     return None if match is None else int(match[1])

@@ -30,7 +30,7 @@ FORMAT = 3
 """Formats 1 and 2 of `kmini.db` were databases of SQLite (`broker/controller/sqlite_database.py`)."""
 
 _HEADER = b"kmini.db "
-_HEADER_LINE = re.compile(rb"kmini\.db (\d{1,9})\n")
+_HEADER_LINE = rb"kmini\.db (\d{1,9})\n"
 _CRC_DIGITS = 8
 
 _MIN_BYTES_BEFORE_SNAPSHOT = 256 << 10
@@ -218,7 +218,7 @@ def _check_header(data: bytes) -> int:
     """Check the first line; return the position after it."""
     if not data:
         raise CorruptJournal("it is empty")
-    match = _HEADER_LINE.match(data)
+    match = re.match(_HEADER_LINE, data)
     if match is None:
         raise CorruptJournal(f"it begins with {data[:16]!r} where {_HEADER + b'%d' % FORMAT!r} was expected")
     if int(match[1]) > FORMAT:

@@ -38,10 +38,10 @@ from .config_key import (
 NO_TIERS = "there is no tiered storage"
 NO_QUOTAS = "there are no quotas"
 
-_REPLICA = re.compile(r"[0-9]+:[0-9]+")
+_REPLICA = r"[0-9]+:[0-9]+"
 THROTTLED = Rule(
     "must be * or partition:broker,partition:broker,...",
-    lambda value: value == ("*",) or all(_REPLICA.fullmatch(item) for item in value),
+    lambda value: value == ("*",) or all(re.fullmatch(_REPLICA, item) for item in value),
 )
 
 

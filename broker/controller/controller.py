@@ -5,12 +5,14 @@ in the file before it shows in memory, so a caller that was answered finds it ag
 power: a topic's settings, or that it is deleted, can be read nowhere else.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ...protocol.errors import InvalidPartitions, InvalidReplicationFactor
 from ...protocol.messages.describe_configs import BROKER, TOPIC
-from ...protocol.scram import ScramCredential
 from ...protocol.uuids import random_uuid
 from ...storage.data_directory import NotADataDirectory, prepare_data_directory
 from ...storage.filenames import DATABASE, parse_broker_directory
@@ -20,6 +22,9 @@ from ..security.acls import AclBinding, AclIndex
 from .database import CLIENT_QUOTA, ControllerDatabase, ControllerError, Stored
 from .placement import place, racks_of
 from .topology import NO_LEADER, BrokerRegistration, PartitionState, Topic
+
+if TYPE_CHECKING:
+    from ...protocol.scram import ScramCredential
 
 __all__ = [
     "NO_LEADER",
@@ -74,7 +79,7 @@ class Controller:
         node_ids: Collection[int] = (),
         cluster_id: str = "",
         filesystem: FileSystem | None = None,
-    ) -> "Controller":
+    ) -> Controller:
         """Open the database of `data_dir`, making both if there are none, for a cluster of the brokers `node_ids`.
 
         `cluster_id` is what a new cluster shall be called, and an old one has to be. Raises ControllerError for a

@@ -10,11 +10,10 @@ import logging
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...protocol.errors import KafkaStorageError
 from ...protocol.messages.describe_configs import TOPIC
-from ...protocol.scram import ScramCredential
 from ...protocol.uuids import format_uuid, random_uuid
 from ...storage.filenames import DATABASE, LOCK, parse_broker_directory
 from ...storage.filesystem import FileSystem, Lock, LockHeld
@@ -24,6 +23,9 @@ from . import database_entries as of
 from .database_entries import CLIENT_QUOTA, Stored
 from .sqlite_database import LEFTOVERS, MAGIC, read_sqlite_database
 from .topology import Topic
+
+if TYPE_CHECKING:
+    from ...protocol.scram import ScramCredential
 
 __all__ = ["CLIENT_QUOTA", "ControllerDatabase", "ControllerError", "Stored", "read_database"]
 

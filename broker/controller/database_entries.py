@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...protocol.messages.describe_configs import BROKER, TOPIC
-from ...protocol.scram import ScramCredential
 from ...protocol.uuids import format_uuid, parse_uuid
 from ...storage.journal import Entries, Key
 from ..security.acls import AclBinding
 from .topology import PartitionState, Topic
+
+if TYPE_CHECKING:
+    from ...protocol.scram import ScramCredential
 
 CLIENT_QUOTA = -1
 """The resource type of client quotas in the database, where they are kept beside settings. Kafka has no such type."""
@@ -165,4 +167,6 @@ def scram_value(credential: ScramCredential) -> Sequence[str | int]:
 
 
 def _scram_credential(salt: str, iterations: int, stored_key: str, server_key: str) -> ScramCredential:
+    from ...protocol.scram import ScramCredential
+
     return ScramCredential(b64decode(salt), iterations, b64decode(stored_key), b64decode(server_key))

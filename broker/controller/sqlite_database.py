@@ -7,12 +7,10 @@ real disk only, so it gets a copy of the bytes that the file system has, in a te
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...protocol.messages.describe_configs import BROKER, TOPIC
-from ...protocol.scram import ScramCredential
 from ...storage.filesystem import FileSystem
 from ...storage.journal import CorruptJournal, LaterFormat
 from ..security.acls import AclBinding
@@ -21,6 +19,8 @@ from .topology import PartitionState, Topic
 
 if TYPE_CHECKING:
     import sqlite3
+
+    from ...protocol.scram import ScramCredential
 
 MAGIC = b"SQLite format 3\0"
 """The first bytes of every file of SQLite."""
@@ -39,7 +39,8 @@ def read_sqlite_database(filesystem: FileSystem, path: str) -> Stored:
 
     Raises CorruptJournal, LaterFormat, OSError if the disk refuses.
     """
-    import sqlite3  # here, because almost no start needs it
+    import sqlite3  # here, because almost no start needs these
+    import tempfile
 
     with tempfile.TemporaryDirectory(prefix="kmini-database-") as directory:
         copy = os.path.join(directory, os.path.basename(path))
@@ -92,6 +93,8 @@ def _acls(database: sqlite3.Connection) -> list[AclBinding]:
 
 
 def _scram_credentials(database: sqlite3.Connection) -> dict[tuple[str, int], ScramCredential]:
+    from ...protocol.scram import ScramCredential
+
     return {
         (user, mechanism): ScramCredential(*credential)
         for user, mechanism, *credential in database.execute("SELECT * FROM scram_credential")

@@ -15,7 +15,7 @@ from ..api.registry import Handler, handles, registered, served
 from ..api.request_context import Context
 from ..security.permissions import OPEN
 
-_WELL_FORMED = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?", re.ASCII)
+_WELL_FORMED = r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?"
 
 LEVEL_0_SINCE = 4
 """The first version in which features may have a level 0 (KIP-1022)."""
@@ -25,7 +25,7 @@ LEVEL_0_SINCE = 4
 async def api_versions(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
     """Answer with the requests served, their versions, and the cluster's features."""
     software = (request.client_software_name, request.client_software_version)
-    if context.version >= 3 and not all(map(_WELL_FORMED.fullmatch, software)):
+    if context.version >= 3 and not all(re.fullmatch(_WELL_FORMED, text) for text in software):
         return ApiVersionsResponse(error_code=InvalidRequest.code, api_keys=[])
     handlers = served(registered(), context.services.release)
     features = context.services.features

@@ -36,7 +36,7 @@ class LogMaintenance:
         self._logs = logs
         self._purgatory = purgatory
         self.paused_tasks = PausedTasks()
-        """The tasks of `housekeeping.py` that skip their runs until something changes."""
+        """The periodic tasks that skip their runs until something changes."""
         self.log_start_checkpoint = CheckpointWriter(logs.log_start_offsets, logs.write_log_start_offsets)
         """The checkpoint of log start offsets: DeleteRecords is answered when it is written."""
         later = partial(Deferred, clock)

@@ -19,8 +19,6 @@ from ...protocol.errors import MalformedMessage
 from ...protocol.framing import NEED_DATA, ServerConnection
 from ..scheduler import Turn
 from ..security.resources import ANONYMOUS, Principal
-from ..security.sasl import SaslSession
-from .authentication_gate import AuthenticationGate
 from .dispatch import Dispatcher
 from .peer_log import PeerLog
 
@@ -28,7 +26,9 @@ if TYPE_CHECKING:
     from ...protocol.messages.headers import RequestHeader
     from ...protocol.schema import Response
     from ..api.registry import Handler
+    from ..security.sasl import SaslSession
     from ..services import Services
+    from .authentication_gate import AuthenticationGate
     from .client_hints import ClientHints, RedirectWatch
     from .listeners import Listener
 
@@ -85,6 +85,10 @@ class Connection(asyncio.BufferedProtocol):
         self._gate: AuthenticationGate | None = None
         """Decides which requests are admitted; None once all are."""
         if listener.sasl is not None:
+            # Imported here, because most listeners have no authentication.
+            from ..security.sasl import SaslSession
+            from .authentication_gate import AuthenticationGate
+
             services = server.services
             self.sasl = SaslSession(
                 listener.sasl,

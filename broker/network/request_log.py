@@ -32,7 +32,7 @@ log = logging.getLogger("kmini.request")
 
 _MAX_ITEMS = 5
 """Items of a list that a line shows; it gives the number of the others."""
-_NOT_PLAIN = re.compile(r"[^\w.:/@+*-]")
+_NOT_PLAIN = r"[^\w.:/@+*-]"
 _NUMBERS = ("partition", "partition_index", "index")
 """Fields that hold the number of a partition."""
 _OFFSETS = ("fetch_offset", "committed_offset", "offset", "timestamp")
@@ -143,7 +143,7 @@ def _scalar(value: str | int) -> str:
 def _quoted(text: str) -> str:
     """Escape text that a client sent, so that it cannot look like another field or another line."""
     escaped = printable(text)
-    if escaped and not _NOT_PLAIN.search(escaped):
+    if escaped and not re.search(_NOT_PLAIN, escaped):
         return escaped
     return '"' + escaped.replace("\\", "\\\\").replace('"', '\\"') + '"'
 

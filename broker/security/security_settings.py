@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from ...protocol import scram
 from ...protocol.jaas import PLAIN_MODULE, LoginModule, parse_jaas
 from ...storage.config_key import shorten, split_list
 from .resources import Principal
 
 PLAIN = "PLAIN"
-OFFERED_MECHANISMS = (PLAIN, *scram.MECHANISMS)
 
 LISTENER_PREFIX = "listener.name."
 
@@ -80,6 +78,13 @@ class SaslSettings:
         """The largest frame in bytes before a client has authenticated."""
 
 
+def offered_mechanisms() -> tuple[str, ...]:
+    """The names of the mechanisms by which clients may authenticate."""
+    from ...protocol.scram import MECHANISMS  # here, because listeners without authentication need no hashes
+
+    return (PLAIN, *MECHANISMS)
+
+
 def is_listener_setting(name: str) -> bool:
     """Whether `name` is a setting of a single listener that kmini reads."""
     return name.startswith(LISTENER_PREFIX) and name.endswith(tuple("." + key for key in _PER_LISTENER))
@@ -96,11 +101,10 @@ def sasl_settings(config: SecurityConfig, listener: str) -> SaslSettings | None:
     mechanisms = tuple(item.strip().upper() for item in split_list(text))
     if not mechanisms:
         raise ValueError(f"{name}: the listener {listener} needs at least one mechanism")
+    offered = offered_mechanisms()
     for mechanism in mechanisms:
-        if mechanism not in OFFERED_MECHANISMS:
-            raise ValueError(
-                f"{name}={shorten(text)}: {shorten(mechanism)} is not offered, only {', '.join(OFFERED_MECHANISMS)}"
-            )
+        if mechanism not in offered:
+            raise ValueError(f"{name}={shorten(text)}: {shorten(mechanism)} is not offered, only {', '.join(offered)}")
     users: dict[str, str] = {}
     if PLAIN in mechanisms:
         name, module = login_module(config, listener, PLAIN)

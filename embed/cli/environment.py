@@ -50,9 +50,7 @@ USED = frozenset(
 PROGRAM_VARIABLES = frozenset({"KMINI_TRACEBACK", "KMINI_PURE", "KMINI_KAFKA_JARS", "KMINI_SOAK", "KMINI_LOG_FORMAT"})
 """kmini's own variables that are no settings of a broker."""
 
-SERVICE_LINK = re.compile(
-    r"KAFKA_(\w+_)?(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP)(_(ADDR|PORT|PROTO))?|\w*NAME_LINK)"
-)
+SERVICE_LINK = r"KAFKA_(\w+_)?(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP)(_(ADDR|PORT|PROTO))?|\w*NAME_LINK)"
 """Variables that Kubernetes and Docker's links set in every container for a service named kafka."""
 
 MOUNTED_FILE = "/mnt/shared/config/server.properties"
@@ -123,7 +121,7 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
     properties: dict[str, str] = {}
     ignored = []
     for variable, value in environ.items():
-        if SERVICE_LINK.fullmatch(variable):
+        if re.fullmatch(SERVICE_LINK, variable):
             continue
         if variable in NOT_SETTINGS or variable in OTHER_IMAGES_VARIABLES:
             if variable not in USED:

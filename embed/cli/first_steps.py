@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import shlex
-import shutil
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -50,7 +49,9 @@ def _program() -> str:
     called = sys.argv[0]
     if os.path.basename(called) == "__main__.py":
         return f"{shlex.quote(sys.executable)} -m kmini"
-    installed = shutil.which("kmini")
+    from shutil import which
+
+    installed = which("kmini")
     if os.path.exists(called) and (installed is None or not os.path.samefile(installed, called)):
         return shlex.quote(called)
     return "kmini"

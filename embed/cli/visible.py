@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_INVISIBLE = "[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 """Control characters, line separators, controls of the writing direction, and halves of surrogate pairs."""
 
 _SHORT = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
@@ -12,7 +12,7 @@ _SHORT = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
 
 def visible(text: str) -> str:
     """The text on one line, with each control character as an escape sequence such as \\n, \\x1b or \\u202e."""
-    return _INVISIBLE.sub(_escaped, text)
+    return re.sub(_INVISIBLE, _escaped, text)
 
 
 def visible_bytes(data: bytes) -> bytes:
@@ -22,7 +22,7 @@ def visible_bytes(data: bytes) -> bytes:
 
 def visible_json(text: str) -> str:
     """JSON whose strings hold no raw control characters; existing escapes stay unchanged."""
-    return _INVISIBLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return re.sub(_INVISIBLE, lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _escaped(match: re.Match[str]) -> str:
