@@ -18,7 +18,7 @@ from __future__ import annotations
 import struct
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import Any, TypeAlias
 
@@ -157,16 +157,67 @@ def decompress(codec: int, data: Buffer, limit: int) -> Buffer:
 
 
 class BlockCodec:
-    """Compresses and decompresses small batches one by one, in one thread; it reuses what a library allows."""
+    """Compresses and decompresses small batches, in one thread. It keeps the contexts that a library lets it reuse.
 
-    def __init__(self, limit: int) -> None:
-        """`limit`: as with `decompress_chunks`."""
+    A context of libzstd for decompression takes longer to make than a small batch takes to decompress, where a virtual
+    machine emulates the instruction that asks for the processor's features. The module zstd makes one for each frame,
+    so blocks of zstd go in one call to cramjam, which takes several frames.
+    """
+
+    MOST_TOGETHER = 16
+    """Blocks that `decompress_together` takes at most."""
+    MOST_STORED = _SLICE_BYTES
+    """Compressed bytes of a block that is small."""
+
+    def __init__(self, limit: int, separator: bytes = b"") -> None:
+        """`limit`: as with `decompress_chunks`. `separator`: random bytes, which no block contains. Without it
+        blocks are decompressed one by one."""
         self._limit = limit
+        self.most_bytes = min(limit, CHUNK_BYTES)
+        """Decompressed bytes of a block that is small."""
         self._zstd: Any = None
+        self._lz4: Any = None
+        self._separator = separator
+        self._separating_frame = b""
+
+    def separator(self, codec: int) -> bytes:
+        """The bytes between blocks that were decompressed together; none if this codec decompresses them one by one."""
+        return self._separator if codec == Codec.ZSTD else b""
+
+    def decompress_together(self, codec: int, blocks: Sequence[bytes], room: bytearray) -> int:
+        """Decompress blocks into `room`, with the separator between them; return the bytes of all.
+
+        0 if one of them is no whole frame, or if the room does not suffice.
+        """
+        import cramjam
+
+        zstd = _zstd()
+        if not self._separating_frame:
+            self._separating_frame = zstd.compress(self._separator)
+        try:
+            if any(zstd.get_frame_size(block) != len(block) for block in blocks):
+                return 0
+            return int(cramjam.zstd.decompress_into(self._separating_frame.join(blocks), room))
+        except Exception:  # each library has exceptions of its own
+            return 0
 
     def decompress(self, codec: int, data: Buffer) -> bytes | None:
         """As `decompress_at_once` does."""
-        return decompress_at_once(codec, data, self._limit)
+        if codec != Codec.LZ4 or len(data) > self.MOST_STORED:
+            return decompress_at_once(codec, data, self._limit)
+        import lz4.frame
+
+        context, self._lz4 = self._lz4, None  # to be forgotten if it fails within a frame
+        if context is None:
+            context = lz4.frame.create_decompression_context()
+        try:
+            whole, taken, is_all = lz4.frame.decompress_chunk(context, data, max_length=self.most_bytes)
+        except Exception:  # the library's own: RuntimeError, MemoryError
+            return None
+        if not is_all:
+            return None
+        self._lz4 = context  # at a frame's end it is as new
+        return whole if taken == len(data) and whole else None
 
     def compress(self, codec: int, data: Buffer) -> bytes:
         """As `compress` does."""

@@ -44,6 +44,7 @@ may run in any thread.
 from __future__ import annotations
 
 import contextlib
+import os
 from array import array
 from collections.abc import Iterator, Sequence
 from time import perf_counter
@@ -179,7 +180,7 @@ class _Rewriter:
         self._sieve = offset_map.sieve.Sieve(offset_map.table, now_ms, log.tombstone_bit, limits.record_bytes)
         self._simple_sieve = offset_map.sieve.Sieve(offset_map.table, now_ms, log.tombstone_bit)
         """For simple batches (kernels/simple_batches.py), many at a time; `_sieve` takes all others, in pieces."""
-        self._codec = BlockCodec(limits.record_bytes * BATCH_FACTOR)
+        self._codec = BlockCodec(limits.record_bytes * BATCH_FACTOR, os.urandom(16))
         self._horizons = DeleteHorizons(log, now_ms)
         self._last_data_offsets = {
             tail.last_data_offset for tail in log.producers.values() if tail.last_data_offset is not None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from ...protocol.errors import InvalidRecord
 from ...protocol.records.batch import MAGIC, BatchHeader
 from ...protocol.records.batch_records import decode_records
@@ -32,7 +34,7 @@ class KeyMapper:
         self._first_dirty_offset = first_dirty_offset
         self._limits = limits
         self._watch = watch
-        self._codec = BlockCodec(limits.record_bytes * BATCH_FACTOR)
+        self._codec = BlockCodec(limits.record_bytes * BATCH_FACTOR, os.urandom(16))
 
     def map_segment(self, segment: Segment) -> int:
         """Map the keys of a segment until its end, or until the map is full; return how many bytes were read."""

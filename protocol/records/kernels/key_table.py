@@ -41,6 +41,7 @@ class RecordGroup:
     has_value: cython.uchar[::1]
     lows: cython.ulonglong[::1]
     highs: cython.ulonglong[::1]
+    touched: cython.ulonglong
 
     def __init__(self, hasher: SipHash, max_record_bytes: int) -> None:
         self.max_record_bytes = max_record_bytes
@@ -111,7 +112,7 @@ class KeyTable:
     slots: cython.ulonglong[::1]
     slot_count: cython.ulonglong
     group: RecordGroup
-    touched: cython.ulonglong
+    batch: SimpleBatch
 
     def __init__(self, memory: object, secret: bytes, capacity: int, max_record_bytes: int = 1 << 31) -> None:
         """`memory`: a writable buffer of zeros, 24 bytes a slot, with more slots than `capacity`. `secret`: 16 bytes
@@ -125,6 +126,7 @@ class KeyTable:
         self.latest_offset = -1
         self.is_full = False
         self.group = RecordGroup(SipHash(secret), max_record_bytes)
+        self.batch = SimpleBatch()
 
     def close(self) -> None:
         """Release the memory; the table holds nothing any more."""
@@ -197,13 +199,14 @@ class KeyTable:
         view: cython.const[cython.uchar][::1] = chunk
         size: cython.Py_ssize_t = len(view)
         data: Bytes = cython.address(view[0]) if cython.compiled else memoryview(view)
-        batch: SimpleBatch = SimpleBatch()
+        batch: SimpleBatch = self.batch
+        batch.begin()
         self.error = 0
         while True:
             with cython.nogil:
                 while batch.find_plain(data, position, size) and self._put_batch(data, position, batch, first_offset):
                     position += batch.size
-            if self.is_full or self.error or not batch.decompress(chunk, data, position, codec):
+            if self.is_full or self.error or not batch.decompress(chunk, data, position, size, codec):
                 break
             if not self._put_batch(data, position, batch, first_offset):
                 break
@@ -279,7 +282,7 @@ class KeyTable:
         if cython.compiled:
             for number in range(count):
                 touched |= self.slots[3 * ((group.lows[number] >> 32) * self.slot_count >> 32) + 2]
-            self.touched = touched
+            group.touched = touched
 
     @cython.cfunc
     @cython.nogil

@@ -89,6 +89,7 @@ class Sieve:
 
     table: KeyTable
     group: RecordGroup
+    batch: SimpleBatch
     now_ms: cython.longlong
     tombstone_bit: cython.int
     base_offset: cython.longlong
@@ -105,6 +106,7 @@ class Sieve:
         """`tombstone_bit`: attributes that make a record a tombstone although it may have a value (KIP-87); or 0."""
         self.table = table
         self.group = RecordGroup(table.group.hasher, max_record_bytes)
+        self.batch = SimpleBatch()
         self.now_ms = now_ms
         self.tombstone_bit = tombstone_bit
         self.records = self.superseded = self.expired = self.keyless = self.tombstones = 0
@@ -158,7 +160,8 @@ class Sieve:
         end: cython.Py_ssize_t
         count: cython.Py_ssize_t = 0
         fate: cython.int = GOES
-        batch: SimpleBatch = SimpleBatch()
+        batch: SimpleBatch = self.batch
+        batch.begin()
         self._make_room(size)
         self.error = 0
         while True:
@@ -174,9 +177,9 @@ class Sieve:
                         count += 1
                     self._account(data, position)
                     position += batch.size
-            if count == most or fate == CALLER_DECIDES or not batch.decompress(chunk, data, position, codec):
+            if count == most or fate == CALLER_DECIDES or not batch.decompress(chunk, data, position, size, codec):
                 break
-            self._make_room(batch.end)
+            self._make_room(batch.end - batch.start)
             fate = self._judge(data, position, batch, precious)
             if fate == CALLER_DECIDES:
                 break
@@ -274,11 +277,11 @@ class Sieve:
             if used + batch.size > room_size:
                 return -1
             return copy(data, position, position + batch.size, out, used)
-        if len(self.scratch) < batch.end:
-            self.scratch = bytearray(batch.end)
+        if len(self.scratch) < batch.end - batch.start:
+            self.scratch = bytearray(batch.end - batch.start)
         scratch = self.scratch
         left = self._copy_kept(
-            batch.block, 0, batch.end, cython.address(scratch[0]) if cython.compiled else self.scratch, 0
+            batch.block, batch.start, batch.end, cython.address(scratch[0]) if cython.compiled else self.scratch, 0
         )
         packed: bytes = codec.compress(batch.codec, memoryview(self.scratch)[:left])
         if used + HEADER_SIZE + len(packed) > room_size:

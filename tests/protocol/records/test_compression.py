@@ -19,6 +19,7 @@ from kmini.protocol.records.compression import (
 CODECS = [codec for codec in Codec if codec is not Codec.NONE]
 LIMIT = 10_000_000
 XERIAL = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
+SEPARATOR = bytes(range(16))
 TEXT = b"".join(b"line %d of some text\n" % n for n in range(5000))
 
 
@@ -172,3 +173,40 @@ def test_a_block_codec_goes_on_after_a_block_that_failed() -> None:
     with pytest.raises(TypeError):
         blocks.compress(Codec.ZSTD, "no bytes")  # type: ignore[arg-type]
     assert blocks.compress(Codec.ZSTD, b"second") == compress(Codec.ZSTD, b"second")
+
+
+def test_blocks_of_zstd_are_decompressed_together() -> None:
+    blocks = BlockCodec(1 << 20, SEPARATOR)
+    contents = [b"one", TEXT[:40_000], b"x", random.Random(1).randbytes(5_000)]
+    room = bytearray(60_000)
+    for _ in range(2):
+        used = blocks.decompress_together(Codec.ZSTD, [compress(Codec.ZSTD, content) for content in contents], room)
+        assert room[:used] == SEPARATOR.join(contents)
+    assert blocks.separator(Codec.ZSTD) == SEPARATOR
+    assert not any(blocks.separator(codec) for codec in Codec if codec is not Codec.ZSTD)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        b"no frame",
+        compress(Codec.ZSTD, b"one") * 2,
+        compress(Codec.ZSTD, b"one") + b"more",
+        compress(Codec.ZSTD, TEXT[:1_000])[:-5],
+        compress(Codec.ZSTD, bytes(100_000)),
+    ],
+    ids=["no frame", "two frames", "bytes behind it", "cut", "more than the room"],
+)
+def test_blocks_are_not_decompressed_together_with_an_odd_one(odd: bytes) -> None:
+    good = compress(Codec.ZSTD, b"good")
+    assert BlockCodec(1 << 20, SEPARATOR).decompress_together(Codec.ZSTD, [good, odd, good], bytearray(10_000)) == 0
+
+
+@pytest.mark.parametrize("codec", [Codec.LZ4, Codec.ZSTD])
+def test_a_block_codec_decompresses_a_block_after_one_that_it_refuses(codec: Codec) -> None:
+    blocks = BlockCodec(50_000)
+    for content in (TEXT[:40_000], b"x", TEXT[:49_000]):
+        stored = compress(codec, content)
+        assert blocks.decompress(codec, stored) == content
+        for odd in (b"nothing", stored[:-3], stored + b"more", compress(codec, TEXT[:60_000]), compress(codec, b"")):
+            assert blocks.decompress(codec, odd) is None

@@ -13,14 +13,22 @@ from typing import Any
 import pytest
 
 from kmini.protocol.records import load_kernel
-from kmini.protocol.records.batch import build_batch, is_crc_valid, iter_batches, rewrite_header
+from kmini.protocol.records.batch import (
+    HEADER_SIZE,
+    LENGTH_AT,
+    LOG_OVERHEAD,
+    build_batch,
+    is_crc_valid,
+    iter_batches,
+    rewrite_header,
+)
 from kmini.protocol.records.batch_records import decode_records
-from kmini.protocol.records.compression import BlockCodec, Codec
+from kmini.protocol.records.compression import BlockCodec, Codec, compress, decompress
 from kmini.protocol.records.crc import crc32c
 from kmini.protocol.records.record import Record
 
 SECRET = bytes(range(16))
-CODEC = BlockCodec(1 << 20)
+CODEC = BlockCodec(1 << 20, SECRET)
 SIMPLE = [Codec.NONE, Codec.LZ4, Codec.ZSTD]
 """Batches of these are looked at as they stand in the file."""
 INTERPRETED = load_kernel.load("sieve", interpreted=True)
@@ -159,7 +167,7 @@ def test_a_batch_for_which_there_is_no_room_stops_it(sieve: Any) -> None:
     chunk = bytes(first + build_batch([Record(n, 5, b"%d" % (n // 2), b"x") for n in range(2, 5)], codec=Codec.ZSTD))
     table, position = _map(sieve, chunk)
     assert position == len(chunk)
-    at, out, _, facts = _sift(sieve, table, chunk, codec=Swelling(1 << 20))
+    at, out, _, facts = _sift(sieve, table, chunk, codec=Swelling(1 << 20, SECRET))
     assert (at, [record.offset for record in _records(out)]) == (len(first), [1])
     assert facts[:2] == (2, 1)  # of the second one nothing is counted
 
@@ -172,6 +180,51 @@ def test_what_cannot_be_decompressed_stops_it(sieve: Any, codec: Codec) -> None:
     table, position = _map(sieve, chunk)
     assert (position, table.size, table.error) == (0, 0, 0)
     assert _sift(sieve, table, chunk)[:2] == (0, b"")
+
+
+def _with_block(batch: bytearray, block: bytes) -> bytearray:
+    """The batch with another block, whatever its header says of the records."""
+    changed = bytearray(batch[:HEADER_SIZE] + block)
+    changed[LENGTH_AT : LENGTH_AT + 4] = (len(changed) - LOG_OVERHEAD).to_bytes(4, "big")
+    return with_its_checksum(changed)
+
+
+ODD_BLOCKS = {
+    "two frames": lambda block: compress(Codec.ZSTD, block) * 2,
+    "bytes behind the frame": lambda block: compress(Codec.ZSTD, block) + b"more",
+    "a frame of two blocks": lambda block: compress(Codec.ZSTD, block * 2),
+    "a frame with a byte too many": lambda block: compress(Codec.ZSTD, block + b"x"),
+    "a frame with a byte too few": lambda block: compress(Codec.ZSTD, block[:-1]),
+    "a frame that is cut": lambda block: compress(Codec.ZSTD, block)[:-2],
+    "an empty frame": lambda block: compress(Codec.ZSTD, b""),
+    "more than is decompressed at once": lambda block: compress(Codec.ZSTD, block + bytes(70_000)),
+}
+
+
+@pytest.mark.parametrize("odd", ODD_BLOCKS)
+@pytest.mark.parametrize("number", [0, 3, 18, 38])
+def test_an_odd_batch_among_others_that_are_decompressed_together_stops_it(sieve: Any, number: int, odd: str) -> None:
+    batches = [
+        build_batch(
+            [Record(2 * n, 5, b"%d" % n, b"x" * n * 7), Record(2 * n + 1, 5, b"common", b"y")],
+            base_offset=2 * n,
+            codec=Codec.ZSTD,
+        )
+        for n in range(40)
+    ]
+    block = decompress(Codec.ZSTD, batches[number][HEADER_SIZE:], 1 << 20)
+    batches[number] = _with_block(batches[number], ODD_BLOCKS[odd](block))
+    chunk = b"".join(batches)
+    before = len(b"".join(batches[:number]))
+    table, position = _map(sieve, chunk)
+    expected, _ = _map(INTERPRETED, chunk)
+    assert (position, table.error) == (before, expected.error)
+    assert table.size >= number + (number > 0)
+    assert _sift(sieve, table, chunk) == _sift(INTERPRETED, expected, chunk)
+    assert _sift(sieve, table, chunk)[0] == before
+    behind = b"".join(batches[number + 1 :])
+    assert table.put_batches(behind, 0, 0, CODEC) == len(behind)
+    assert table.get(b"common") == 79
 
 
 def with_its_checksum(batch: bytearray) -> bytearray:
