@@ -13,6 +13,7 @@ from functools import partial
 from ..protocol.errors import RequestTimedOut
 from ..protocol.records.batch import ATTRIBUTES_AT, CODEC_MASK
 from ..protocol.topics import TopicPartition
+from ..storage.config_key import MAX_LONG
 from ..storage.log import AppendInfo
 from ..storage.log_config import LogConfig
 from ..storage.validation import ValidatedRecords, is_cheap, validate
@@ -33,6 +34,19 @@ class RecordAppender:
         self._metrics = replica_manager.metrics
         self._long_work = long_work
 
+    def append_at_once(self, partition: Partition, records: memoryview) -> AppendInfo | None:
+        """Validate one batch and append it. Raises KafkaError. Returns None, and does nothing, where validation takes
+        long, or a flush may be due: `validate_and_append` is for these."""
+        config = partition.log.config
+        if config.flush_messages < MAX_LONG or config.flush_ms < MAX_LONG:
+            return None
+        if not is_cheap(records, has_tombstone_flag=config.kmini_tombstone_flag_enable):
+            return None
+        now_ms = self._clock.now_ms()
+        limit = self._config.current.kmini_max_decompressed_message_bytes
+        validated = validate(records, config, now_ms, max_decompressed_bytes=limit)
+        return self._append(partition, validated, now_ms, len(records))
+
     async def validate_and_append(
         self,
         partition: Partition,
@@ -45,6 +59,9 @@ class RecordAppender:
         Validation that takes long runs in a thread; `check_again` is awaited after it, for what may have changed
         meanwhile.
         """
+        appended = self.append_at_once(partition, records)
+        if appended is not None:
+            return appended
         config = partition.log.config
         now_ms = self._clock.now_ms()
         if is_cheap(records, has_tombstone_flag=config.kmini_tombstone_flag_enable):
@@ -83,11 +100,15 @@ class RecordAppender:
         self, partition: Partition, validated: ValidatedRecords, now_ms: int, size_bytes: int
     ) -> AppendInfo:
         """Append what a producer sent, flush it if that is due, and count it; the producer sent `size_bytes`."""
-        appended = partition.append(validated, now_ms)
-        if partition.log.flush_is_due:
+        appended = self._append(partition, validated, now_ms, size_bytes)
+        if partition.log.flush_is_due():
             await partition.flush()
+        return appended
+
+    def _append(self, partition: Partition, validated: ValidatedRecords, now_ms: int, size_bytes: int) -> AppendInfo:
+        appended = partition.append(validated, now_ms)
         if not appended.is_duplicate:
-            self._metrics.produced(partition.topic_partition.topic, validated.record_count, size_bytes)
+            self._metrics.produced(partition.topic_partition.topic, validated.header.record_count, size_bytes)
         return appended
 
 
@@ -103,7 +124,7 @@ async def until_replicated(
 
     The wait belongs to no connection: records stay appended when their client leaves.
     """
-    if partition.log.flush_is_due:
+    if partition.log.flush_is_due():
         await partition.flush()
     if partition.log.high_watermark <= last_offset:
         operation = _Replication(replica_manager, partition, last_offset)

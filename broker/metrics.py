@@ -6,6 +6,8 @@ import time
 
 LATENCY_BUCKETS = 26
 """Bucket n holds what took less than 2**n microseconds; the last one everything slower."""
+_COUNTED_BUCKETS = 64
+"""Buckets while counting: no request takes 2**63 microseconds, so no request asks which one is the last."""
 
 
 class TopicMetrics:
@@ -24,14 +26,29 @@ class TopicMetrics:
 class RequestMetrics:
     """The requests of one API: how many, and how long from decoding to the answer being handed to the socket."""
 
-    __slots__ = ("buckets", "count", "errors", "seconds")
+    __slots__ = ("_counts", "errors", "seconds")
 
     def __init__(self) -> None:
-        self.count = 0
         self.seconds = 0.0
-        self.buckets = [0] * LATENCY_BUCKETS
+        self._counts = [0] * _COUNTED_BUCKETS
         self.errors: dict[str, int] = {}
         """By the name of the error."""
+
+    def answered(self, seconds: float) -> None:
+        """A request was answered, after `seconds`."""
+        self.seconds += seconds
+        self._counts[int(seconds * 1e6).bit_length()] += 1
+
+    @property
+    def count(self) -> int:
+        """How many requests were answered."""
+        return sum(self._counts)
+
+    @property
+    def buckets(self) -> list[int]:
+        """How many requests were answered within the time of each bucket, and not within that of the one before."""
+        last = LATENCY_BUCKETS - 1
+        return [*self._counts[:last], sum(self._counts[last:])]
 
 
 class Metrics:
@@ -56,11 +73,7 @@ class Metrics:
 
     def request(self, api_key: int, seconds: float) -> None:
         """A request was answered, after `seconds`."""
-        counted = self.requests.get(api_key) or self._new_api(api_key)
-        counted.count += 1
-        counted.seconds += seconds
-        bucket = int(seconds * 1e6).bit_length()
-        counted.buckets[bucket if bucket < LATENCY_BUCKETS else -1] += 1
+        (self.requests.get(api_key) or self._new_api(api_key)).answered(seconds)
 
     def failed(self, api_key: int, error_name: str) -> None:
         """A request as a whole was answered with an error."""

@@ -57,6 +57,18 @@ def resume(coroutine: Coroutine[Any, Any, T], awaited: Any) -> Generator[Any, An
                 return cast(T, done.value)
 
 
+def end_of_turn_s() -> float:
+    """When a turn ends that begins now, in seconds of `time.perf_counter`: cheaper than a Turn where most work is
+    short."""
+    return time.perf_counter() + _TURN_S
+
+
+async def end_of_next_turn_s() -> float:
+    """Let everything else that is ready have a turn first; then return when the next one ends."""
+    await asyncio.sleep(0)
+    return time.perf_counter() + _TURN_S
+
+
 class Turn:
     """A share of the loop: work that may be long asks at every step whether it `is_over`, then for the `next` one."""
 
@@ -80,20 +92,20 @@ class PausedTasks:
     """The periodic tasks that skip their runs until a certain time, unless something changes."""
 
     def __init__(self) -> None:
-        self._paused: set[Periodic] = set()
+        self.paused: set[Periodic] = set()
 
     def __bool__(self) -> bool:
-        return bool(self._paused)
+        return bool(self.paused)
 
     def add(self, task: "Periodic") -> None:
-        self._paused.add(task)
+        self.paused.add(task)
 
     def discard(self, task: "Periodic") -> None:
-        self._paused.discard(task)
+        self.paused.discard(task)
 
     def resume(self) -> None:
         """Something has changed: each runs at its next beat, and sees whether it has anything to do."""
-        paused, self._paused = self._paused, set()
+        paused, self.paused = self.paused, set()
         for task in paused:
             task.resume()
 
@@ -188,11 +200,8 @@ class Deferred:
         self._name = name
         self._task = task
         self._timer: Timer | None = None
+        self.is_asked_for = False
         self._is_over = False
-
-    @property
-    def is_asked_for(self) -> bool:
-        return self._timer is not None
 
     def ask(self, delay_ms: int) -> None:
         """Have it run in `delay_ms` of log time, if it will not sooner."""
@@ -203,9 +212,11 @@ class Deferred:
                 return
             self._timer.cancel()
         self._timer = self._clock.call_later(delay_ms, self._run)
+        self.is_asked_for = True
 
     async def _run(self) -> None:
         self._timer = None
+        self.is_asked_for = False
         try:
             await self._task()
         except Exception:
@@ -217,6 +228,7 @@ class Deferred:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+            self.is_asked_for = False
 
 
 class CheckpointWriter:

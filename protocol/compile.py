@@ -27,8 +27,9 @@ def compile_decoder(cls: type[Message], version: int) -> Callable[[Buffer], Any]
     return DecoderSource(cls, version).compiled()
 
 
-def compile_encoder(cls: type[Message], version: int) -> Callable[[Any], list[Buffer]]:
-    """The function that encodes `version` of `cls`; for values that do not fit it raises whatever comes."""
+def compile_encoder(cls: type[Message], version: int) -> Callable[[Any, bytearray], list[Buffer]]:
+    """The function that encodes `version` of `cls` behind the bytes that a buffer already has; for values that do not
+    fit it raises whatever comes."""
     return EncoderSource(cls, version).compiled()
 
 

@@ -33,7 +33,7 @@ class DecoderSource(FunctionSource):
     """`def decode_X_vN(buffer)`: the message, or an exception."""
 
     def __init__(self, cls: type[Message], version: int) -> None:
-        variables = ("data", "end", "budget", "position", "stop", "text", "tags", "tag", "n")
+        variables = ("data", "end", "budget", "position", "stop", "text", "tags", "tag", "n", "more")
         super().__init__(cls, version, "decode", "buffer", variables)
         self.namespace |= {
             "new": object.__new__,
@@ -48,7 +48,11 @@ class DecoderSource(FunctionSource):
         else:  # to cut a copy into pieces is cheaper than to cut a view
             self.line("data = bytes(buffer)")
         self.line("end = len(data)")
-        self.line(f"budget = memory_budget(end, {cls.memory_per_byte}) - {_memory_of_struct(cls, version)}")
+        least = _memory_of_struct(cls, version)
+        with self.block(f"if end <= {SMALL_MESSAGE_MEMORY // cls.memory_per_byte}:"):
+            self.line(f"budget = {SMALL_MESSAGE_MEMORY - least} - end")  # as `memory_budget` has it
+        with self.block("else:"):
+            self.line(f"budget = memory_budget(end, {cls.memory_per_byte}) - {least}")
         self.line("position = 0")
         message = self.struct(cls, "message", "")
         if not cls.ignores_trailing_bytes:
@@ -125,7 +129,12 @@ class DecoderSource(FunctionSource):
         self.line("n = data[position] - 1")
         self.line("position += 1")
         with self.block("if n > 126:"):
-            self.line("n, position = long_length(data, position)")
+            self.line("more = data[position]")
+            with self.block("if more < 128:"):
+                self.line("n += (more << 7) - 128")
+                self.line("position += 1")
+            with self.block("else:"):
+                self.line("n, position = long_length(data, position)")
 
     def sized_or_null(self, type_: Type, target: str, path: str) -> None:
         with self.block("if n < 0:"):

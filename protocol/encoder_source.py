@@ -16,12 +16,11 @@ COPIED_RECORDS = 8 * 1024
 
 
 class EncoderSource(FunctionSource):
-    """`def encode_X_vN(message)`: a list of buffers."""
+    """`def encode_X_vN(message, out)`: a list of buffers, the first of which is `out` with what it had."""
 
     def __init__(self, cls: type[Message], version: int) -> None:
-        super().__init__(cls, version, "encode", "message", ("out", "parts", "n"))
+        super().__init__(cls, version, "encode", "message, out", ("parts", "n"))
         self.namespace["varint"] = unsigned_varint
-        self.line("out = bytearray()")
         if holds_records(cls, version):
             self.line("parts = []")
             self.struct(cls, "message")
@@ -104,6 +103,9 @@ class EncoderSource(FunctionSource):
         self.line(f"n = {length} + 1")
         with self.block("if n < 128:"):
             self.line("out.append(n)")
+        with self.block("elif n < 16384:"):
+            self.line("out.append(n & 127 | 128)")
+            self.line("out.append(n >> 7)")
         with self.block("else:"):
             self.line("out += varint(n)")
 

@@ -7,7 +7,7 @@ bytes; this module parses and builds frames:
     connection.buffer_updated(count)            the number of bytes that arrived in it
     while (frame := connection.next_frame()) is not NEED_DATA:
         ...                                     frame.header names the API, frame.body is the request
-        for buffer in connection.response(frame.header.correlation_id, ...):
+        for buffer in response_frame(frame.header.correlation_id, response, frame.header.api_version):
             ...                                 send it
         frame.release()
 
@@ -39,10 +39,10 @@ from .errors import FrameTooLarge, MalformedMessage
 from .messages import REQUESTS
 from .messages.headers import (
     RequestHeader,
-    encode_response_header,
     read_header_start,
     read_request_header,
     read_response_header,
+    start_response,
 )
 from .primitives import Buffer
 from .schema import Request, Response
@@ -64,6 +64,7 @@ COPIED_BYTES = 8 * 1024
 """Bytes below which parts of a response are joined; larger parts are sent without a copy."""
 
 _SIZE = struct.Struct(">i")
+_new = object.__new__
 
 
 class _NeedData(Enum):
@@ -103,11 +104,11 @@ class FrameReader:
         """Bytes that the peer has sent ahead: they have arrived and are in no frame handed out."""
         return self._end - self._start
 
-    def get_buffer(self) -> memoryview:
-        """Free space for the next bytes; never empty, valid until `buffer_updated`."""
+    def get_buffer(self, size_hint: int = -1) -> memoryview:
+        """Free space for the next bytes, whatever size is hinted; never empty, valid until `buffer_updated`."""
         if len(self._buffer) - self._end < SCARCE_BYTES:
             self._make_room()
-        return self._view[self._end :]
+        return self._view[self._end :] if self._end else self._view
 
     def buffer_updated(self, count: int) -> None:
         """Note that the first `count` bytes of the free space are filled."""
@@ -128,26 +129,32 @@ class FrameReader:
         if self._start == self._end and not self._is_held_here:
             self._use(bytearray())
 
-    def _next_content(self) -> memoryview | None:
-        """Hand out the next frame without its size, if it is complete. An incomplete one has its size checked."""
+    def _take(self) -> int:
+        """Take the next frame, if it is complete, and return its end in the buffer; else 0. An incomplete frame has its
+        size checked."""
         if self._is_held:
             raise RuntimeError("the last frame was not released")
-        start, end = self._start, self._end
-        if end - start < _SIZE.size:
-            return None
-        (size,) = _SIZE.unpack_from(self._buffer, start)
-        if size < 0:
-            raise MalformedMessage(f"a frame cannot have {size} bytes")
-        if size > self._max_frame_bytes:
+        begin, end = self._start + _SIZE.size, self._end
+        if begin > end:
+            return 0
+        (size,) = _SIZE.unpack_from(self._buffer, self._start)
+        if not 0 <= size <= self._max_frame_bytes:
+            if size < 0:
+                raise MalformedMessage(f"a frame cannot have {size} bytes")
             raise FrameTooLarge(f"a frame of {size} bytes is announced, {self._max_frame_bytes} are allowed")
-        begin = start + _SIZE.size
-        stop = begin + size
+        stop: int = begin + size
         if stop > end:
-            return None
+            return 0
         self._start = stop
         self._is_held = self._is_held_here = True
         self._small_frames = self._small_frames + 1 if size < len(self._buffer) // 4 else 0
-        return self._view[begin:stop]
+        return stop
+
+    def _next_content(self) -> memoryview | None:
+        """The next frame without its size; None until it is complete."""
+        begin = self._start + _SIZE.size
+        stop = self._take()
+        return self._view[begin:stop] if stop else None
 
     def _release(self) -> None:
         """Take the frame back: its bytes may be overwritten."""
@@ -155,8 +162,8 @@ class FrameReader:
         if self._start < self._end:
             return
         self._start = self._end = 0
-        limit = KEPT_BYTES if self._small_frames < SMALL_FRAMES_BEFORE_SHRINKING else READ_BYTES
-        if len(self._buffer) > limit:
+        size = len(self._buffer)
+        if size > READ_BYTES and (size > KEPT_BYTES or self._small_frames >= SMALL_FRAMES_BEFORE_SHRINKING):
             self._use(bytearray())
 
     def _make_room(self) -> None:
@@ -199,10 +206,9 @@ class Frame:
 
     __slots__ = ("_reader", "body", "header")
 
-    def __init__(self, header: RequestHeader, body: memoryview, reader: FrameReader) -> None:
-        self.header = header
-        self.body = body
-        self._reader: FrameReader | None = reader
+    header: RequestHeader
+    body: memoryview
+    _reader: FrameReader | None
 
     def release(self) -> None:
         """Give the body back; `next_frame` may be called again."""
@@ -221,14 +227,18 @@ class ServerConnection(FrameReader):
         After either no next request can be found, so the caller closes the connection. A request of an unknown API or
         version is handed out like any other, with as much of its header as could be read.
         """
-        content = self._next_content()
-        if content is None:
+        begin = self._start + _SIZE.size
+        stop = self._take()
+        if not stop:
             return NEED_DATA
+        frame: Frame = _new(Frame)  # a constructor costs as much again as all of this
         try:
-            header, position = read_request_header(content, _FLEXIBLE_FROM)
+            frame.header, position = read_request_header(self._buffer, _FLEXIBLE_FROM, begin, stop)
         except MalformedMessage as error:
-            header, position = _beginning_of_header(content, error), len(content)
-        return Frame(header, content[position:], self)
+            frame.header, position = _beginning_of_header(self._view[begin:stop], error), stop
+        frame.body = self._view[position:stop]
+        frame._reader = self
+        return frame
 
     def next_token(self) -> bytes | Literal[_NeedData.NEED_DATA]:
         """The next frame without a header, or NEED_DATA: what SASL sends after a SaslHandshake of version 0."""
@@ -242,10 +252,6 @@ class ServerConnection(FrameReader):
     def receive_data(self, data: Buffer) -> None:
         """Take bytes that are in another buffer, in place of `get_buffer` and `buffer_updated`."""
         self._copy(data)
-
-    def response(self, correlation_id: int, header_version: int, parts: Iterable[Buffer]) -> list[Buffer]:
-        """A response as buffers to send in this order; large parts are not copied."""
-        return frame_of(encode_response_header(correlation_id, header_version), parts)
 
 
 class ClientConnection(FrameReader):
@@ -288,6 +294,15 @@ class ClientConnection(FrameReader):
             raise MalformedMessage(f"a response came to request {correlation_id}, the one to {expected} is due")
         body = content[position:]
         return response.decode(body, response.version_of(body, version))
+
+
+def response_frame(correlation_id: int, response: Response, version: int) -> list[Buffer]:
+    """A response as buffers to send in this order; large records are not copied. Raises what `encode` raises."""
+    start = start_response(correlation_id, response.header_version(version))
+    buffers = response.encode(version, start)
+    size = len(start) if len(buffers) == 1 else sum(map(len, buffers))
+    _SIZE.pack_into(start, 0, size - _SIZE.size)
+    return buffers
 
 
 def frame_of(header: Buffer, parts: Iterable[Buffer]) -> list[Buffer]:

@@ -18,7 +18,7 @@ MAX_LINE = 110
 class FunctionSource:
     """The lines of a function, the names that it uses, and the run of fixed-size values that will become one line."""
 
-    def __init__(self, cls: type[Message], version: int, verb: str, parameter: str, variables: Sequence[str]) -> None:
+    def __init__(self, cls: type[Message], version: int, verb: str, parameters: str, variables: Sequence[str]) -> None:
         self.version = version
         self.is_flexible = version >= cls.flexible_from
         self.name = f"{verb}_{cls.__name__}_v{version}"
@@ -27,10 +27,10 @@ class FunctionSource:
         """Expressions of neighbouring values of fixed size."""
         self.codes = ""
         """The letters of these values for `struct`."""
-        self._lines = [f"def {self.name}({parameter}):"]
+        self._lines = [f"def {self.name}({parameters}):"]
         self._depth = 1
         self._loops = 0
-        self._variables = {parameter, *variables}
+        self._variables = {*parameters.split(", "), *variables}
 
     @property
     def text(self) -> str:

@@ -36,31 +36,31 @@ class Deletions:
 
     def __init__(self, filesystem: FileSystem) -> None:
         self._filesystem = filesystem
-        self._waiting: list[tuple[int, str]] = []
+        self.waiting: list[tuple[int, str]] = []
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self.waiting)
 
     @property
     def next_due_ms(self) -> int | None:
         """When the next removal falls due; None if nothing waits."""
         with self._lock:
-            return self._waiting[0][0] if self._waiting else None
+            return self.waiting[0][0] if self.waiting else None
 
     def add(self, paths: Iterable[str], due_ms: int) -> None:
         with self._lock:
             for path in paths:
-                heapq.heappush(self._waiting, (due_ms, path))
+                heapq.heappush(self.waiting, (due_ms, path))
 
     def delete_due(self, now_ms: int) -> int:
         """Remove the paths that are due; return how many. The next start removes those that fail here. Blocks."""
         count = 0
         while True:
             with self._lock:
-                if not self._waiting or self._waiting[0][0] > now_ms:
+                if not self.waiting or self.waiting[0][0] > now_ms:
                     return count
-                _, path = heapq.heappop(self._waiting)
+                _, path = heapq.heappop(self.waiting)
             try:
                 if self._filesystem.is_directory(path):
                     self._filesystem.remove_tree(path)

@@ -32,11 +32,11 @@ class DiskState:
         "_names_given",
         "_names_on_disk",
         "_now_ms",
-        "_progress",
         "_saved_epochs",
         "_truncations",
         "is_abandoned",
         "last_flush_ms",
+        "progress",
         "recovery_point",
     )
 
@@ -67,16 +67,16 @@ class DiskState:
         self._names_on_disk = 1 if names_are_on_disk else 0
         """New names, counted from the first, that are on the disk. A log begins with one new name."""
         self._truncations = 0
-        self._progress = SyncProgress()
+        self.progress = SyncProgress()
 
     @property
     def error(self) -> Exception | None:
         """See PartitionLog.storage_error."""
-        return self._progress.error
+        return self.progress.error
 
     @error.setter
     def error(self, error: Exception) -> None:
-        self._progress.error = error
+        self.progress.error = error
 
     def flush_is_due(self, log_end_offset: int, config: LogConfig) -> bool:
         """See PartitionLog.flush_is_due."""
@@ -125,7 +125,7 @@ class DiskState:
             names_given=self._names_given if self._names_given > self._names_on_disk else 0,
             truncations=self._truncations,
         )
-        return FlushWork(self._filesystem, self._directory, scope, self._progress, self._finished)
+        return FlushWork(self._filesystem, self._directory, scope, self.progress, self._finished)
 
     def _finished(self, work: FlushWork) -> None:
         """Apply the outcome of a flush, unless the log was truncated or deleted meanwhile."""
@@ -189,7 +189,7 @@ class FlushWork:
     flush of this log succeeds any more, and no record is appended after the hole.
     """
 
-    __slots__ = ("_directory", "_filesystem", "_finished", "_progress", "error", "scope")
+    __slots__ = ("_directory", "_filesystem", "_finished", "error", "progress", "scope")
 
     def __init__(
         self,
@@ -201,20 +201,20 @@ class FlushWork:
     ) -> None:
         self._filesystem = filesystem
         self._directory = directory
-        self._progress = progress
+        self.progress = progress
         self._finished = finished
         self.scope = scope
         self.error: Exception | None = None
 
     def run(self) -> None:
-        with self._progress.lock:
+        with self.progress.lock:
             try:
                 self._run()
             except (OSError, ValueError) as error:  # ValueError: a file was closed meanwhile
                 self.error = error
 
     def _run(self) -> None:
-        scope, progress = self.scope, self._progress
+        scope, progress = self.scope, self.progress
         if progress.error is not None:
             raise progress.error
         if self._is_done_already():
@@ -229,7 +229,7 @@ class FlushWork:
 
     def _is_done_already(self) -> bool:
         """Whether another flush, which began after this one was made, has synced all that this one covers."""
-        scope, progress = self.scope, self._progress
+        scope, progress = self.scope, self.progress
         more_than_records = scope.with_indexes or scope.snapshot or scope.epochs is not None or scope.names_given
         return not more_than_records and progress.truncations == scope.truncations and progress.upto >= scope.upto
 

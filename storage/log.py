@@ -168,7 +168,7 @@ class PartitionLog:
         RecordListTooLarge for a batch that fits no segment, the errors of producers, and KafkaStorageError if the disk
         refuses. An error leaves the log as it was, except for a roll.
         """
-        header, records = validated.header, validated.records
+        records, header, log_append_time_ms = validated
         first_offset = self.log_end_offset
         last_offset = first_offset + header.last_offset_delta
         segment = self._segment_for(first_offset, last_offset, len(records), header.max_timestamp, now_ms)
@@ -186,11 +186,12 @@ class PartitionLog:
         except OSError as error:
             raise self._refused(error) from error
         self.log_end_offset = self.producers.end_offset = last_offset + 1
-        if leader_epoch > self.leader_epochs.latest_epoch:
+        epochs = self.leader_epochs.entries
+        if not epochs or leader_epoch > epochs[-1][0]:
             self.leader_epochs.assign(leader_epoch, first_offset)
         if update is not None:
             self._commit(update)
-        return AppendInfo(first_offset, last_offset, validated.log_append_time_ms)
+        return tuple.__new__(AppendInfo, (first_offset, last_offset, log_append_time_ms, False))  # fast
 
     def append_as_follower(self, records: Buffer, *, now_ms: int, leader_epoch: int | None = None) -> AppendInfo | None:
         """Write batches as the leader sent them, with their offsets and epochs; return None if none is left to write.
@@ -228,8 +229,8 @@ class PartitionLog:
         """The active segment, after a roll if these records need a new one."""
         if size > self.config.segment_bytes:
             raise RecordListTooLarge(f"{size} bytes are more than segment.bytes={self.config.segment_bytes}")
-        if self._disk.error is not None:
-            raise self._refused(self._disk.error)
+        if self._disk.progress.error is not None:
+            raise self._refused(self._disk.progress.error)
         if self.segments.active.must_roll(size, last_offset, max_timestamp, self.config, now_ms):
             self.roll(now_ms, base_offset=first_offset)
         return self.segments.active
@@ -379,7 +380,6 @@ class PartitionLog:
         self._disk.on_new_name()
         self.environment.background.append(self._flush_work(take_snapshot(self.producers)))
 
-    @property
     def flush_is_due(self) -> bool:
         """Whether flush.messages or flush.ms ask for a flush; with flush.messages=1, before an append is answered."""
         return self._disk.flush_is_due(self.log_end_offset, self.config)

@@ -178,7 +178,7 @@ class Segment:
         if not used:
             return False
         limit_ms = config.segment_ms
-        if config.is_compacted and config.max_compaction_lag_ms < limit_ms:
+        if config.max_compaction_lag_ms < limit_ms and config.is_compacted:
             limit_ms = config.max_compaction_lag_ms
         first = self._first_timestamp
         if first is None:

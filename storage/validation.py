@@ -44,6 +44,7 @@ from ..protocol.errors import (
 from ..protocol.records.batch import (
     ATTRIBUTES_AT,
     CODEC_MASK,
+    CONTROL,
     HEADER_SIZE,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
@@ -82,6 +83,8 @@ _MAX_RENUMBERED_BYTES = 1024 * 1024
 objects meanwhile: a record header of two bytes takes some sixty."""
 _MAX_SUSPECTS = 100_000
 """Records of a batch that a second look examines, after the first look has found that some record must be refused."""
+_LAST_CODEC = int(Codec.ZSTD)
+"""The highest number of a codec, as a plain number: comparing with the member of an enumeration costs a call."""
 _FIRST_TIMESTAMP, _LAST_TIMESTAMP = -(1 << 63), (1 << 63) - 1
 
 _STORED_ATTRIBUTES = CODEC_MASK | TRANSACTIONAL
@@ -140,31 +143,33 @@ def validate(
         errors = _record_errors(records, header, config, now_ms, max_decompressed_bytes)
         raise refusal(list(islice(errors, MAX_NAMED_RECORDS)))
 
-    attributes = header.attributes & _STORED_ATTRIBUTES
+    claimed = header.attributes
+    attributes = claimed & _STORED_ATTRIBUTES
     if is_stamped_here:
         attributes |= LOG_APPEND_TIME
         max_timestamp = log_append_time_ms = now_ms
     else:
-        max_timestamp = header.max_timestamp if header.is_log_append_time else checked.max_timestamp
+        max_timestamp = header.max_timestamp if claimed & LOG_APPEND_TIME else checked.max_timestamp
         log_append_time_ms = NO_TIMESTAMP
-    codec = stored_codec(config, header.codec)
-    must_be_rebuilt = codec != header.codec or not checked.is_sequential
+    codec = stored_codec(config, claimed & CODEC_MASK)
+    must_be_rebuilt = codec != claimed & CODEC_MASK or not checked.is_sequential
     if config.kmini_tombstone_flag_enable:
         from .tombstone_flag import must_be_flagged  # few topics have it
 
         must_be_rebuilt |= must_be_flagged(records, header, config, max_decompressed_bytes)
     if must_be_rebuilt:
-        if not checked.is_sequential and codec == header.codec == Codec.NONE:
+        if not checked.is_sequential and codec == claimed & CODEC_MASK == Codec.NONE:
             raise InvalidRecord(
                 "the offset deltas of the records are not 0, 1, 2, …: offsets would come twice or be skipped"
             )
         stored = header._replace(attributes=attributes & ~CODEC_MASK | codec, max_timestamp=max_timestamp)
         records, header = _rebuild(records, header, stored, checked, config, max_decompressed_bytes)
-    elif attributes != header.attributes or max_timestamp != header.max_timestamp:
+    elif attributes != claimed or max_timestamp != header.max_timestamp:
         header = rewrite_header(records, 0, header._replace(attributes=attributes, max_timestamp=max_timestamp))
-    if len(records) > header.size:
-        records = memoryview(records)[: header.size]
-    return ValidatedRecords(records, header, log_append_time_ms)
+    size = header.batch_length + LOG_OVERHEAD
+    if len(records) > size:
+        records = memoryview(records)[:size]
+    return tuple.__new__(ValidatedRecords, (records, header, log_append_time_ms))  # the constructor costs far more
 
 
 def stored_codec(config: LogConfig, codec: int) -> int:
@@ -192,16 +197,18 @@ def _only_batch(records: Buffer, config: LogConfig) -> BatchHeader:
     header = _first_header(records)
     if header.base_offset != 0:
         raise InvalidRecord(f"the base offset is {header.base_offset}; a producer sends 0")
-    if header.size > config.max_message_bytes:
-        raise MessageTooLarge(f"the batch has {header.size} bytes; max.message.bytes is {config.max_message_bytes}")
+    size = header.batch_length + LOG_OVERHEAD
+    if size > config.max_message_bytes:
+        raise MessageTooLarge(f"the batch has {size} bytes; max.message.bytes is {config.max_message_bytes}")
     if not is_crc_valid(records, 0, header):
         raise CorruptMessage("the checksum does not match the batch")
-    if header.codec > Codec.ZSTD:
+    attributes = header.attributes
+    if attributes & CODEC_MASK > _LAST_CODEC:
         raise UnknownServerError(f"there is no codec {header.codec}")
     count = header.record_count
     if count <= 0 or header.last_offset_delta + 1 != count:
         raise InvalidRecord(f"the batch claims {count} records for {header.last_offset_delta + 1} offsets")
-    if header.is_control:
+    if attributes & CONTROL:
         raise InvalidRecord("producers do not write control batches")
     if header.producer_id >= 0 and header.base_sequence < 0:
         raise InvalidRecord(f"producer {header.producer_id} gives no sequence")
@@ -228,14 +235,13 @@ def _is_fine(header: BatchHeader, checked: RecordFacts, config: LogConfig, now_m
     """Whether no record of the batch has to be refused."""
     if checked.null_keys and config.is_compacted:
         return False
-    if header.is_log_append_time:
+    if header.attributes & LOG_APPEND_TIME:
         return _is_claim_fine(header, config, now_ms)
     if config.message_timestamp_type == "LogAppendTime":
         return True
     earliest, latest = accepted_timestamps(config, now_ms)
-    return checked.max_timestamp <= latest and (
-        checked.min_timestamp == NO_TIMESTAMP or checked.min_timestamp >= earliest
-    )
+    first = checked.min_timestamp
+    return checked.max_timestamp <= latest and (first == NO_TIMESTAMP or first >= earliest)
 
 
 def _is_claim_fine(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:

@@ -6,6 +6,8 @@ never: an error closes the connection, because the client reads no answer. Each 
 id (KIP-516).
 """
 
+import time
+from collections.abc import Awaitable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -44,7 +46,7 @@ from ..api.registry import handles
 from ..api.request_context import CloseConnection, Context
 from ..purgatory import Operation
 from ..replication.partition import Partition
-from ..scheduler import Turn
+from ..scheduler import end_of_next_turn_s, end_of_turn_s
 from ..security.guarding import Call
 from ..security.permissions import each, whole
 from ..security.resources import AclOperation, ResourceType
@@ -55,6 +57,8 @@ TOPIC_IDS_SINCE = 13
 ZSTD_SINCE = 7
 ADMIN_CLIENT_ID = "__admin_client"
 """The one client id that may write to internal topics, as in Apache Kafka."""
+
+_TopicResponse, _PartitionResponse = ProduceResponse.Topic, ProduceResponse.Topic.Partition
 
 REFUSED_UNSEEN = (CorruptMessage, MessageTooLarge, RecordListTooLarge)
 """Errors with which Apache Kafka answers no log start offset, although it knows one."""
@@ -122,12 +126,13 @@ async def produce(request: ProduceRequest, context: Context) -> ProduceResponse 
     except KafkaError as error:
         return _refuse_all(request, error)
     outcomes = []
-    turn = Turn()
+    turn_ends_s = end_of_turn_s()
     for topic in request.topic_data:
         for partition in topic.partition_data:
-            if turn.is_over:
-                await turn.next()
-            outcomes.append(await _append(topic, partition, request.acks, transaction, context))
+            if time.perf_counter() >= turn_ends_s:
+                turn_ends_s = await end_of_next_turn_s()
+            outcome = _append(topic, partition, request.acks, transaction, context)
+            outcomes.append(outcome if isinstance(outcome, Outcome) else await outcome)
     if request.acks == 0:
         failed = next((outcome.error for outcome in outcomes if outcome.error), None)
         if failed is not None:
@@ -158,29 +163,63 @@ def _refuse_all(request: ProduceRequest, error: KafkaError) -> ProduceResponse |
     )
 
 
-async def _append(
+def _append(
     topic: ProduceRequest.Topic,
     data: ProduceRequest.Topic.Partition,
     acks: int,
     transaction: Transaction | None,
     context: Context,
-) -> Outcome:
-    """Check, validate and append the records of one partition, in Apache Kafka's order of checks."""
-    replica_manager = context.services.replica_manager
+) -> Outcome | Awaitable[Outcome]:
+    """Check, validate and append the records of one partition, in Apache Kafka's order of checks. Most appends need not
+    wait, and are made at once."""
+    services, version = context.services, context.version
+    replica_manager = services.replica_manager
     partition = None
     try:
-        name = replica_manager.topic_name(topic.topic_id) if context.version >= TOPIC_IDS_SINCE else topic.name
-        topic_partition = TopicPartition(name, data.index)
-        replica_manager.check_partition_exists(topic_partition)
-        records = _check_batch(data.records, context.version) if context.version >= BATCHES_SINCE else None
+        name = replica_manager.topic_name(topic.topic_id) if version >= TOPIC_IDS_SINCE else topic.name
+        topic_partition: TopicPartition = tuple.__new__(TopicPartition, (name, data.index))
+        leader = replica_manager.partitions.get(topic_partition)
+        if leader is None:
+            replica_manager.check_partition_exists(topic_partition)
+        records = _check_batch(data.records, version) if version >= BATCHES_SINCE else None
         if acks not in (0, 1, ALL_IN_SYNC):
             raise InvalidRequiredAcks(f"acks is {acks}; it may be 0, 1 or -1")
         if is_internal(name) and context.client_id != ADMIN_CLIENT_ID:
             raise InvalidTopic(f"{name} is internal: only the broker writes to it")
-        leader = replica_manager.leader_of(topic_partition)
-        if transaction is not None and (records is None or not is_transactional(records)):
+        if leader is None:
+            leader = replica_manager.leader_of(topic_partition)
+        if records is not None and (transaction is None or not is_transactional(records)):
             transaction = None
-        if transaction is not None:
+            partition = leader
+            if acks == ALL_IN_SYNC:
+                partition.check_min_isr()
+            appended = services.appender.append_at_once(partition, records)
+            if appended is not None:
+                return tuple.__new__(Outcome, (partition, appended, None))  # a third of the constructor's price
+    except Exception as error:
+        return _failed(partition, error, topic, data)
+    return _append_later(leader, topic, data, records, acks, transaction, context)
+
+
+def _failed(
+    partition: Partition | None, error: Exception, topic: ProduceRequest.Topic, data: ProduceRequest.Topic.Partition
+) -> Outcome:
+    return Outcome(partition, None, kafka_error(error, f"the append to partition {data.index} of {topic.name!r}"))
+
+
+async def _append_later(
+    leader: Partition,
+    topic: ProduceRequest.Topic,
+    data: ProduceRequest.Topic.Partition,
+    records: memoryview | None,
+    acks: int,
+    transaction: Transaction | None,
+    context: Context,
+) -> Outcome:
+    """Append what may have to wait: for its transaction, for its validation, or for the disk."""
+    partition = None
+    try:
+        if transaction is not None and records is not None:
             await transaction.check(context.services.transactions, leader, context.version)
         partition = leader
         if acks == ALL_IN_SYNC:
@@ -196,7 +235,7 @@ async def _append(
         connection, appender = context.connection, context.services.appender
         return Outcome(partition, await appender.validate_and_append(partition, records, connection, check_again))
     except Exception as error:
-        return Outcome(partition, None, kafka_error(error, f"the append to partition {data.index} of {topic.name!r}"))
+        return _failed(partition, error, topic, data)
 
 
 def _check_batch(records: Buffer | None, version: int) -> memoryview:
@@ -262,32 +301,24 @@ class DelayedProduce(Operation):
 
 def _response(request: ProduceRequest, outcomes: list[Outcome]) -> ProduceResponse:
     following = iter(outcomes)
-    return ProduceResponse(
-        responses=[
-            ProduceResponse.Topic(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partition_responses=[
-                    _partition_response(partition.index, next(following)) for partition in topic.partition_data
-                ],
-            )
-            for topic in request.topic_data
-        ]
-    )
+    topics = []
+    for topic in request.topic_data:
+        partitions = [_partition_response(partition.index, next(following)) for partition in topic.partition_data]
+        topics.append(_TopicResponse.make(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions))
+    return ProduceResponse.make(responses=topics)
 
 
 def _partition_response(index: int, outcome: Outcome) -> ProduceResponse.Topic.Partition:
-    log_start_offset = -1 if outcome.partition is None else outcome.partition.log.log_start_offset
-    appended = outcome.appended
+    partition, appended, error = outcome
+    log_start_offset = -1 if partition is None else partition.log.log_start_offset
     if appended is not None:
-        return ProduceResponse.Topic.Partition(
+        return _PartitionResponse.make(
             index=index,
             error_code=NONE,
             base_offset=appended.first_offset,
             log_append_time_ms=appended.log_append_time_ms,
             log_start_offset=log_start_offset,
         )
-    error = outcome.error
     assert error is not None
     if isinstance(error, REFUSED_UNSEEN):
         log_start_offset = -1

@@ -55,7 +55,7 @@ class LogMaintenance:
         """The offsets of a partition changed: complete the operations that wait for that, and see to what its log left
         to be done."""
         self._purgatory.check(topic_partition)
-        if self.paused_tasks:
+        if self.paused_tasks.paused:
             self.paused_tasks.resume()
         if not self._high_watermarks.is_asked_for:
             self._ask_for_checkpoints()
@@ -64,7 +64,7 @@ class LogMaintenance:
         environment = self._logs.environment
         if environment.background:
             self._start_background_work()
-        if environment.deletions:
+        if environment.deletions.waiting:
             self.ask_for_deletion()
 
     def _ask_for_checkpoints(self) -> None:

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ...protocol.errors import MalformedMessage
-from ...protocol.framing import NEED_DATA, ServerConnection
-from ..scheduler import Turn
+from ...protocol.framing import NEED_DATA, ServerConnection, response_frame
+from ..scheduler import end_of_turn_s
 from ..security.resources import ANONYMOUS, Principal
 from .dispatch import Dispatcher
 from .peer_log import PeerLog
@@ -79,6 +80,7 @@ class Connection(asyncio.BufferedProtocol):
         self._framing = ServerConnection(
             server.max_request_bytes if listener.sasl is None else listener.sasl.max_receive_bytes
         )
+        self.get_buffer = self._framing.get_buffer  # type: ignore[method-assign, assignment]  # which the loop calls directly
         self._dispatcher = Dispatcher(self, server.services, server.handlers, server.hints)
         self.sasl: SaslSession | None = None
         """Its authentication; None at a listener without."""
@@ -127,9 +129,6 @@ class Connection(asyncio.BufferedProtocol):
         self.server.unregister(self)
         if self.waiting is not None:
             self.waiting.cancel()
-
-    def get_buffer(self, size_hint: int) -> memoryview:
-        return self._framing.get_buffer()
 
     def buffer_updated(self, count: int) -> None:
         self.was_active = True
@@ -207,7 +206,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def serve(self) -> None:
         """Answer what has arrived, until input is missing, a request has to wait, or the turn is over."""
-        turn = Turn()
+        turn_ends_s = end_of_turn_s()
         dispatch = self._dispatcher.dispatch
         while not (self._closing or self._write_paused or self.in_service is not None or self.server.is_suspended):
             gate = self._gate
@@ -222,13 +221,14 @@ class Connection(asyncio.BufferedProtocol):
                 self.drop(error)
                 return
             if frame is NEED_DATA:
-                self._set_reading(True)
+                if not self._is_read:
+                    self._set_reading(True)
                 return
             if gate is None or gate.admits(frame.header.api_key):
                 dispatch(frame)
             else:
                 gate.refuse(frame)
-            if turn.is_over and self.in_service is None:
+            if time.perf_counter() >= turn_ends_s and self.in_service is None:
                 # More may arrive meanwhile than is served: read no more until all that has arrived is served.
                 self._set_reading(False)
                 self._loop.call_soon(self.serve)
@@ -239,7 +239,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def send(self, correlation_id: int, version: int, response: Response) -> None:
         """Write an answer."""
-        buffers = self._framing.response(correlation_id, response.header_version(version), response.encode(version))
+        buffers = response_frame(correlation_id, response, version)
         if len(buffers) == 1:
             self._transport.write(buffers[0])
         else:

@@ -62,18 +62,25 @@ class Dispatcher:
         self._hints = hints
         self._logged: LoggedRequest | None = None
         """The request in service, where the log has a line for each request."""
+        self._handler: Handler | None = None
+        """The handler of the last request, and its context: clients repeat API, version and client id."""
+        self._context: Context | None = None
 
     def dispatch(self, frame: Frame) -> None:
         """Serve a request. It is answered on return, unless its handler has to wait: then the connection has it
         `in_service`. A few other requests that it released are answered before it."""
         header = frame.header
-        handler = self._handlers.get(header.api_key)
-        if handler is None or not handler.min_version <= header.api_version <= handler.max_version:
-            self._refuse_version(frame, handler)
-            return
+        api_key, version, _, client_id = header
+        handler = self._handlers.get(api_key)
+        context = self._context
+        if handler is None or handler is not self._handler or context is None or version != context.version:
+            if handler is None or not handler.min_version <= version <= handler.max_version:
+                self._refuse_version(frame, handler)
+                return
+            context = None
         started = time.perf_counter()
         try:
-            request = handler.request.decode(frame.body, header.api_version)
+            request = handler.request.decode(frame.body, version)
         except MalformedMessage as error:
             self._drop(frame, error)
             return
@@ -82,7 +89,9 @@ class Dispatcher:
             connection.redirect_watch.request(header)
         if _request_log.isEnabledFor(logging.DEBUG):
             self._logged = self._log_line(header, request)
-        context = Context(self._services, connection, header.api_version, header.client_id)
+        if context is None or client_id != context.client_id:
+            self._handler = handler
+            self._context = context = Context(self._services, connection, version, client_id)
         coroutine: Coroutine[Any, Any, Response | None] = handler.function(request, context)  # type: ignore[assignment]
         purgatory = self._purgatory
         attends = purgatory.attend()

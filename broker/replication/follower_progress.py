@@ -45,32 +45,32 @@ class Replicas:
 
     def __init__(self, node_ids: Iterable[int], in_sync: Iterable[int], now_ms: int) -> None:
         known = {*in_sync}
-        self._by_id = {node_id: Replica(node_id, now_ms if node_id in known else 0) for node_id in node_ids}
+        self.by_id = {node_id: Replica(node_id, now_ms if node_id in known else 0) for node_id in node_ids}
 
     def __iter__(self) -> Iterator[Replica]:
-        return iter(self._by_id.values())
+        return iter(self.by_id.values())
 
     def __len__(self) -> int:
-        return len(self._by_id)
+        return len(self.by_id)
 
     def get(self, node_id: int) -> Replica | None:
-        return self._by_id.get(node_id)
+        return self.by_id.get(node_id)
 
     def assign(self, node_ids: Iterable[int], *, died: Collection[int] = ()) -> None:
         """Have these followers from now on. A follower that stays and has not `died` keeps its state."""
-        known = {node_id: replica for node_id, replica in self._by_id.items() if node_id not in died}
-        self._by_id = {node_id: known.get(node_id) or Replica(node_id, 0) for node_id in node_ids}
+        known = {node_id: replica for node_id, replica in self.by_id.items() if node_id not in died}
+        self.by_id = {node_id: known.get(node_id) or Replica(node_id, 0) for node_id in node_ids}
 
     def forget(self, node_id: int) -> None:
         """Know nothing of this follower any more but that it is one."""
-        if node_id in self._by_id:
-            self._by_id[node_id] = Replica(node_id, 0)
+        if node_id in self.by_id:
+            self.by_id[node_id] = Replica(node_id, 0)
 
     def leader_moves_on(self, leader_end_offset: int, now_ms: int) -> None:
         """The leader is about to append at `leader_end_offset`: a follower that had everything had it until now.
 
         An idle follower fetches without naming its partitions (KIP-227), so that its last fetch may be long ago.
         """
-        for replica in self._by_id.values():
+        for replica in self.by_id.values():
             if replica.log_end_offset == leader_end_offset:
                 replica.caught_up_ms = now_ms

@@ -134,7 +134,7 @@ class Partition:
         """Append as the leader, move the high watermark, and complete the operations that wait for either. Raises
         KafkaError, and NotLeaderOrFollower where another broker has become the leader since this was looked up."""
         self._host.check_is_led_here(self)
-        if self.replicas:
+        if self.replicas.by_id:
             self.replicas.leader_moves_on(self.log.log_end_offset, self._host.clock.liveness_ms())
         appended = self.log.append_as_leader(validated, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin)
         self._advance_high_watermark()
@@ -196,7 +196,7 @@ class Partition:
         """Raise it to what every replica in sync has, and those that are about to join them. Frozen while fewer are in
         sync than `min.insync.replicas`: nothing may be shown that one more failure could take back."""
         end = self.log.log_end_offset
-        if not self.replicas:
+        if not self.replicas.by_id:
             return self._raise_high_watermark(end)
         if len(self.state.isr) < self._effective_min_isr:
             return False

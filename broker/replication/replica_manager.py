@@ -262,7 +262,7 @@ class ReplicaManager:
 
     def check_is_led_here(self, partition: Partition) -> None:
         """Raise NotLeaderOrFollower, or UnknownTopicOrPartition, unless `is_led_here`."""
-        if not self.is_led_here(partition):
+        if self.partitions.get(partition.topic_partition) is not partition:
             self.check_partition_exists(partition.topic_partition)
             raise NotLeaderOrFollower(f"{partition.topic_partition} moved while the request was worked on")
 

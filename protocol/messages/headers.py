@@ -20,6 +20,7 @@ MIN_REQUEST_HEADER_BYTES = 8
 _START = struct.Struct(">hhi")
 _START_AND_LENGTH = struct.Struct(">hhih")
 _CORRELATION_ID = struct.Struct(">i")
+_SIZE_AND_CORRELATION_ID = struct.Struct(">ii")
 
 
 class RequestHeader(NamedTuple):
@@ -42,33 +43,48 @@ class RequestHeader(NamedTuple):
         return start + client_id + (b"\0" if header_version >= 2 else b"")
 
 
-def read_request_header(frame: memoryview, flexible_from: Mapping[int, int]) -> tuple[RequestHeader, int]:
-    """The header of a request, and the position of its body.
+def read_request_header(
+    buffer: bytearray | memoryview, flexible_from: Mapping[int, int], start: int = 0, end: int | None = None
+) -> tuple[RequestHeader, int]:
+    """The header of the request from `start` to `end` in the buffer, and the position of its body.
 
     `flexible_from` has the first flexible version of every API that is known. A header of another API is taken for
     version 1.
     """
+    if end is None:
+        end = len(buffer)
+    position = start + _START_AND_LENGTH.size
+    if position > end:
+        raise MalformedMessage("the request ends within its header")
+    api_key, api_version, correlation_id, length = _START_AND_LENGTH.unpack_from(buffer, start)
+    client_id = None
+    if length >= 0:
+        stop = position + length
+        if stop > end:
+            raise MalformedMessage("the client id is longer than the request")
+        try:
+            client_id = str(buffer[position:stop], "utf-8")
+        except UnicodeDecodeError:
+            raise MalformedMessage("the client id is not UTF-8") from None
+        position = stop
+    elif length != -1:
+        raise MalformedMessage("the client id has a negative length")
     try:
-        api_key, api_version, correlation_id, length = _START_AND_LENGTH.unpack_from(frame)
-        position = _START_AND_LENGTH.size
-        client_id = None
-        if length >= 0:
-            end = position + length
-            if end > len(frame):
-                raise MalformedMessage("the client id is longer than the request")
-            client_id = str(frame[position:end], "utf-8")
-            position = end
-        elif length != -1:
-            raise MalformedMessage("the client id has a negative length")
-        if api_version >= flexible_from[api_key]:
-            position = skip_tags(frame, position + 1, frame[position])
-    except KeyError:  # an unknown API: its header is taken for version 1
-        return RequestHeader(api_key, api_version, correlation_id, client_id), position
-    except (struct.error, IndexError):
-        raise MalformedMessage("the request ends within its header") from None
-    except UnicodeDecodeError:
-        raise MalformedMessage("the client id is not UTF-8") from None
-    return RequestHeader(api_key, api_version, correlation_id, client_id), position
+        is_flexible = api_version >= flexible_from[api_key]
+    except KeyError:
+        is_flexible = False
+    if is_flexible:
+        if position == end:
+            raise MalformedMessage("the request ends within its header")
+        tags = buffer[position]
+        position += 1
+        if tags:
+            try:
+                position = skip_tags(memoryview(buffer)[:end], position, tags)
+            except IndexError:
+                raise MalformedMessage("the request ends within its header") from None
+    # The constructor of a named tuple costs four times as much.
+    return tuple.__new__(RequestHeader, (api_key, api_version, correlation_id, client_id)), position
 
 
 def read_header_start(frame: memoryview) -> RequestHeader:
@@ -89,6 +105,15 @@ def read_response_header(frame: memoryview, header_version: int) -> tuple[int, i
         raise MalformedMessage("the response ends within its header") from None
 
 
+def start_response(correlation_id: int, header_version: int) -> bytearray:
+    """A response header behind the four bytes of the frame's size, which are 0 and to be filled in; the body is to
+    follow."""
+    start = bytearray(_SIZE_AND_CORRELATION_ID.pack(0, correlation_id))
+    if header_version >= 1:
+        start.append(0)
+    return start
+
+
 def encode_response_header(correlation_id: int, header_version: int) -> Buffer:
     """A response header of version 0 or 1."""
-    return _CORRELATION_ID.pack(correlation_id) + (b"\0" if header_version >= 1 else b"")
+    return start_response(correlation_id, header_version)[_CORRELATION_ID.size :]

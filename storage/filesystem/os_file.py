@@ -276,7 +276,10 @@ class OsFile:
     def _write(self, number: int, buffers: tuple[Buffer, ...], position: int) -> int:
         """Write everything; return the position after it. A full disk is a short write first, then an error."""
         if len(buffers) == 1:
-            written = os.pwrite(number, buffers[0], position)
+            (buffer,) = buffers
+            written = os.pwrite(number, buffer, position)
+            if written == len(buffer):
+                return position + written
         else:
             written = _write_some(number, buffers[:_BUFFERS_PER_CALL], position)
         if written == sum(map(len, buffers)):

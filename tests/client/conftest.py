@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kmini.client import Address, Client, Connection
-from kmini.protocol.framing import NEED_DATA, ServerConnection
+from kmini.protocol.framing import NEED_DATA, ServerConnection, response_frame
 from kmini.protocol.messages import REQUESTS
 from kmini.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kmini.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -88,9 +88,7 @@ class ScriptedBroker:
                 answer = self.answers.get(type(request), silence)(request)
                 response = await answer if isinstance(answer, Awaitable) else answer
                 if response is not None:
-                    parts = response.encode(header.api_version)
-                    version = response.header_version(header.api_version)
-                    writer.writelines(framing.response(header.correlation_id, version, parts))
+                    writer.writelines(response_frame(header.correlation_id, response, header.api_version))
 
 
 class ScriptedCluster:

@@ -100,7 +100,7 @@ class Machine:
             log = self.log(topic_partition)
             appended = log.append_as_leader(ValidatedRecords.of(batch), leader_epoch=0, now_ms=self.now_ms)
             log.update_high_watermark(log.log_end_offset)
-            if log.flush_is_due:
+            if log.flush_is_due():
                 work = log.flush_work()
                 work.run()
                 work.finish()

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kmini.protocol.errors import FrameTooLarge, MalformedMessage, UnsupportedVersion
-from kmini.protocol.framing import NEED_DATA, ClientConnection, ServerConnection
+from kmini.protocol.framing import NEED_DATA, ClientConnection, ServerConnection, frame_of, response_frame
 from kmini.protocol.messages import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -15,6 +15,7 @@ from kmini.protocol.messages import (
     FetchResponse,
     ProduceRequest,
 )
+from kmini.protocol.messages.headers import encode_response_header
 from kmini.protocol.schema import Response
 
 MIB = 1024 * 1024
@@ -29,9 +30,7 @@ def answer(server: ServerConnection, response: Response, version: int) -> bytes:
     """Take the next request, and answer it."""
     frame = server.next_frame()
     assert frame is not NEED_DATA
-    buffers = server.response(
-        frame.header.correlation_id, response.header_version(frame.header.api_version), response.encode(version)
-    )
+    buffers = response_frame(frame.header.correlation_id, response, version)
     frame.release()
     return b"".join(buffers)
 
@@ -100,16 +99,16 @@ def test_records_stay_valid_when_more_arrives() -> None:
 
 
 def test_an_answer_to_nothing_is_malformed() -> None:
-    client, server = pair()
+    client, _ = pair()
     with pytest.raises(MalformedMessage, match="no request"):
-        list(client.receive_data(b"".join(server.response(0, 0, []))))
+        list(client.receive_data(b"".join(frame_of(encode_response_header(0, 0), []))))
 
 
 def test_an_answer_to_another_request_is_malformed() -> None:
-    client, server = pair()
+    client, _ = pair()
     client.request(ASK, 2)
     with pytest.raises(MalformedMessage, match="response came to request 5"):
-        list(client.receive_data(b"".join(server.response(5, 1, [b"\0\0\0\0\1\0"]))))
+        list(client.receive_data(b"".join(frame_of(encode_response_header(5, 1), [b"\0\0\0\0\1\0"]))))
 
 
 def test_an_answer_that_is_too_large_is_refused() -> None:

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kmini.protocol.errors import FrameTooLarge, MalformedMessage
-from kmini.protocol.framing import KEPT_BYTES, NEED_DATA, READ_BYTES, Frame, ServerConnection
-from kmini.protocol.messages.headers import RequestHeader
+from kmini.protocol.framing import KEPT_BYTES, NEED_DATA, READ_BYTES, Frame, ServerConnection, frame_of, response_frame
+from kmini.protocol.messages.fetch import FetchResponse
+from kmini.protocol.messages.headers import RequestHeader, encode_response_header
 
 MIB = 1024 * 1024
 PRODUCE, API_VERSIONS, DELETE_RECORDS = 0, 18, 21
@@ -319,7 +320,7 @@ def test_trimming_takes_nothing_that_is_in_use() -> None:
 
 @pytest.mark.parametrize(("header_version", "header"), [(0, "00000007"), (1, "0000000700")])
 def test_a_response_is_size_header_and_parts(header_version: int, header: str) -> None:
-    buffers = connection().response(7, header_version, [b"one", memoryview(b"two"), bytearray(b"three")])
+    buffers = frame_of(encode_response_header(7, header_version), [b"one", memoryview(b"two"), bytearray(b"three")])
     content = bytes.fromhex(header) + b"onetwothree"
     assert b"".join(buffers) == struct.pack(">i", len(content)) + content
     assert len(buffers) == 1
@@ -328,11 +329,21 @@ def test_a_response_is_size_header_and_parts(header_version: int, header: str) -
 def test_large_parts_are_passed_on_and_small_ones_joined() -> None:
     large = bytes(8 * 1024)
     parts = [b"a", large, b"b", b"c", large]
-    buffers = connection().response(7, 0, parts)
+    buffers = frame_of(encode_response_header(7, 0), parts)
     assert [len(buffer) for buffer in buffers] == [9, len(large), 2, len(large)]
     assert buffers[1] is large
     assert b"".join(buffers)[4:] == struct.pack(">i", 7) + b"".join(parts)
 
 
 def test_a_response_may_have_no_body() -> None:
-    assert b"".join(connection().response(7, 0, [])) == bytes.fromhex("00000004 00000007")
+    assert b"".join(frame_of(encode_response_header(7, 0), [])) == bytes.fromhex("00000004 00000007")
+
+
+@pytest.mark.parametrize("version", [4, 12])
+@pytest.mark.parametrize("size", [0, 100, 100_000])
+def test_a_response_frame_is_the_frame_of_what_the_response_encodes(version: int, size: int) -> None:
+    partitions = [FetchResponse.Partition(partition_index=n, records=bytes([n]) * size) for n in range(2)]
+    response = FetchResponse(responses=[FetchResponse.Topic(topic="t", partitions=partitions)])
+    header = encode_response_header(7, response.header_version(version))
+    expected = b"".join(frame_of(header, response.encode(version)))
+    assert b"".join(response_frame(7, response, version)) == expected
