@@ -210,11 +210,11 @@ class BrokerServer:
         self.replica_manager.resign()
         self.coordination.resign()
 
-    async def stop(self) -> None:
+    async def stop(self, *, keeps_data: bool = True) -> None:
         """Answer the requests in service, close the connections, and leave the data directory as a clean shutdown
-        does."""
+        does. Without `keeps_data` nothing more is written: the directory is removed next."""
         await self.server.stop()
-        await self._close(clean=True)
+        await self._close(clean=keeps_data, keeps_data=keeps_data)
         log.info("node %d stopped", self.node_id)
 
     async def kill(self) -> None:
@@ -223,7 +223,7 @@ class BrokerServer:
         await self._close(clean=False)
         log.info("node %d was killed", self.node_id)
 
-    async def _close(self, *, clean: bool) -> None:
+    async def _close(self, *, clean: bool, keeps_data: bool = True) -> None:
         self.housekeeping.stop()
         self.maintenance.cancel()
         self.purgatory.close()
@@ -233,9 +233,12 @@ class BrokerServer:
         await self.clock.settle()
         self.replica_manager.partitions.clear()
         await self.maintenance.finish()
-        await in_thread(partial(self.logs.close, clean=clean))
+        if keeps_data:
+            await in_thread(partial(self.logs.close, clean=clean))
+        else:
+            self.logs.close(clean=False)
         if self._owns_controller:
-            self.controller.close()
+            self.controller.close(clean=keeps_data)
 
     # --- as others see it
 
@@ -319,8 +322,9 @@ def _open_controller(config: BrokerConfig, data_dir: str, filesystem: FileSystem
 async def _recover(
     config: BrokerConfig, data_dir: str, filesystem: FileSystem, controller: Controller, clock: Clock
 ) -> LogManager:
-    """Open the logs in a thread. If this is cancelled meanwhile, it closes them before it ends: a thread cannot be
-    stopped."""
+    """Open the logs: in a thread, except in a new directory, where nothing can be recovered. If this is cancelled
+    meanwhile, it closes them before it ends: a thread cannot be stopped."""
+    directory = os.path.join(data_dir, filenames.broker_directory(config.node_id))
 
     def config_of(topic: str) -> LogConfig:
         return topics.log_config(controller.topic(topic), config.log_config)
@@ -328,7 +332,7 @@ async def _recover(
     def open_logs() -> LogManager:
         return LogManager.open(
             filesystem,
-            os.path.join(data_dir, filenames.broker_directory(config.node_id)),
+            directory,
             node_id=config.node_id,
             cluster_id=controller.cluster_id,
             config_of=config_of,
@@ -337,6 +341,8 @@ async def _recover(
             producer_id_expiration_ms=config.producer_id_expiration_ms,
         )
 
+    if not filesystem.is_directory(directory):
+        return open_logs()
     opening = asyncio.ensure_future(in_thread(open_logs))
     try:
         await asyncio.wait([opening])

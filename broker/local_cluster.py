@@ -109,8 +109,9 @@ class LocalCluster:
     async def _prefer_first(self) -> None:
         elections.prefer_first(self.controller)
 
-    async def stop(self) -> None:
-        """Stop every broker. Leaders and in-sync replicas stay as they are: the next start finds them again."""
+    async def stop(self, *, keeps_data: bool = True) -> None:
+        """Stop every broker. Leaders and in-sync replicas stay as they are: the next start finds them again. Without
+        `keeps_data` nothing more is written: the data directory is removed next."""
         if self._rebalance is not None:
             self._rebalance.cancel()
         for timer in self._fences.values():
@@ -121,8 +122,8 @@ class LocalCluster:
             self._give_ports_back(node_id)
         while self.brokers:
             _, broker = self.brokers.popitem()
-            await broker.stop()
-        self.controller.close()
+            await broker.stop(keeps_data=keeps_data)
+        self.controller.close(clean=keeps_data)
 
     # --- one of them
 

@@ -258,9 +258,9 @@ class Cluster(Host[ClusterOperations, "AsyncCluster"]):
         self._configs = core.configs  # after a restart the brokers listen on the ports that clients know
         return ClusterOperations(core)
 
-    async def _finish(self, running: ClusterOperations) -> None:
+    async def _finish(self, running: ClusterOperations, *, keeps_data: bool) -> None:
         try:
-            await running.core.stop()
+            await running.core.stop(keeps_data=keeps_data)
         finally:
             self._ahead_ms = running.clock.ahead_ms
 

@@ -77,10 +77,10 @@ class Broker(Host[Operations, "AsyncBroker"]):
         self._config = self._config.replace(listeners=bound)
         return Operations(core)
 
-    async def _finish(self, running: Operations) -> None:
+    async def _finish(self, running: Operations, *, keeps_data: bool) -> None:
         self._address = ""
         try:
-            await running.core.stop()
+            await running.core.stop(keeps_data=keeps_data)
         finally:
             self._ahead_ms = running.clock.ahead_ms
 

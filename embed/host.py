@@ -40,8 +40,9 @@ class Host(Handle[Table], Generic[Table, Awaited]):
         """Start; return the table of operations."""
 
     @abstractmethod
-    async def _finish(self, running: Table) -> None:
-        """Stop what `_begin` has started."""
+    async def _finish(self, running: Table, *, keeps_data: bool) -> None:
+        """Stop what `_begin` has started. Unless it `keeps_data`, the data directory is removed next, so nothing needs
+        to be written to it."""
 
     @property
     @abstractmethod
@@ -85,13 +86,13 @@ class Host(Handle[Table], Generic[Table, Awaited]):
         """Stop as Kafka does on SIGTERM; does nothing while nothing runs. The data stay until `close`."""
         self._thread.check_caller()
         with self._life:
-            self._stop()
+            self._stop(keeps_data=True)
 
-    def _stop(self) -> None:
+    def _stop(self, *, keeps_data: bool) -> None:
         running, self._running = self._running, None
         if running is not None:
             try:
-                self._thread.run(self._finish(running))
+                self._thread.run(self._finish(running, keeps_data=keeps_data))
             finally:
                 self._thread.end()
 
@@ -100,7 +101,7 @@ class Host(Handle[Table], Generic[Table, Awaited]):
         self._thread.check_caller()
         with self._life:
             try:
-                self._stop()
+                self._stop(keeps_data=self._private_directory is None)
             finally:
                 self._remove_directory()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from os import urandom
 
 ZERO_UUID = bytes(16)
 """Stands for "no id" on the wire."""
@@ -15,11 +16,8 @@ def random_uuid() -> bytes:
 
     (A leading dash would be taken for an option where people paste ids into command lines.)
     """
-    from random import SystemRandom  # here, because few processes ever make an id and all would pay for the import
-
-    random = SystemRandom()
     while True:
-        bits = random.getrandbits(128) & ~(0xF << 76 | 0x3 << 62) | 0x4 << 76 | 0x2 << 62
+        bits = int.from_bytes(urandom(16), "big") & ~(0xF << 76 | 0x3 << 62) | 0x4 << 76 | 0x2 << 62
         uuid = bits.to_bytes(16, "big")
         if uuid not in _RESERVED and not format_uuid(uuid).startswith("-"):
             return uuid

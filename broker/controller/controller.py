@@ -99,8 +99,9 @@ class Controller:
             raise ControllerError(f"{data_dir} belongs to cluster {stored.cluster_id}, not to {cluster_id}")
         return cls(database, stored, node_ids)
 
-    def close(self) -> None:
-        self._database.close()
+    def close(self, *, clean: bool = True) -> None:
+        """Close the file; with `clean`, as `ControllerDatabase.close` does. Blocks."""
+        self._database.close(clean=clean)
 
     # --- brokers
 

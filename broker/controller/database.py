@@ -74,10 +74,11 @@ class ControllerDatabase:
             undone.pop_all()
         return cls(journal, lock), stored
 
-    def close(self) -> None:
-        """Close the file, and let others have the directory. Blocks."""
+    def close(self, *, clean: bool = True) -> None:
+        """Close the file, and let others have the directory. Blocks. With `clean` the file is a snapshot: every
+        incomplete line in it is damage."""
         try:
-            self._journal.close()
+            self._journal.close(clean=clean)
         finally:
             self._lock.release()
 

@@ -215,7 +215,8 @@ def _listening_socket(name: str, host: str, port: int, backlog: int) -> socket.s
     family = socket.AF_INET6 if ":" in host or (not host and socket.has_dualstack_ipv6()) else socket.AF_INET
     try:
         if host:
-            socket.getaddrinfo(host, port, family)
+            # As bytes, because text goes through a codec that is slow to import; only a name beyond ASCII needs it.
+            socket.getaddrinfo(host.encode() if host.isascii() else host, port, family)
         return socket.create_server(
             (host, port), family=family, backlog=backlog, dualstack_ipv6=not host and family == socket.AF_INET6
         )

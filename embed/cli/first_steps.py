@@ -49,9 +49,12 @@ def _program() -> str:
     called = sys.argv[0]
     if os.path.basename(called) == "__main__.py":
         return f"{shlex.quote(sys.executable)} -m kmini"
-    from shutil import which
+    if not os.path.exists(called):
+        return "kmini"
+    # As shutil.which does: that module imports the codecs of archives, which delays the first answer.
+    installed = next(filter(_is_executable, (os.path.join(path, "kmini") for path in os.get_exec_path())), None)
+    return "kmini" if installed is not None and os.path.samefile(installed, called) else shlex.quote(called)
 
-    installed = which("kmini")
-    if os.path.exists(called) and (installed is None or not os.path.samefile(installed, called)):
-        return shlex.quote(called)
-    return "kmini"
+
+def _is_executable(path: str) -> bool:
+    return os.path.isfile(path) and os.access(path, os.X_OK)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,6 +55,44 @@ async def test_only_a_stop_in_order_marks_the_log_directory_as_clean(tmp_path: P
         assert [*again.replica_manager.partitions] == [T0]
     finally:
         await again.stop()
+
+
+async def test_a_stop_that_keeps_no_data_writes_nothing_more(tmp_path: Path) -> None:
+    broker = await BrokerServer.start(config(), str(tmp_path))
+    topics.create(broker, "t")
+    before = contents(tmp_path)
+    await broker.stop(keeps_data=False)
+    assert contents(tmp_path) == before
+    again = await BrokerServer.start(config(), str(tmp_path))
+    try:
+        assert [*again.replica_manager.partitions] == [T0]
+    finally:
+        await again.stop()
+    assert contents(tmp_path) != before
+
+
+def contents(directory: Path) -> dict[Path, bytes]:
+    """Every file below a directory."""
+    return {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+async def test_a_new_directory_is_opened_at_once_and_one_with_logs_in_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[str] = []
+
+    async def in_thread(function: Any, *arguments: object) -> Any:
+        threads.append(getattr(function, "func", function).__name__)
+        return function(*arguments)
+
+    monkeypatch.setattr("kmini.broker.broker.in_thread", in_thread)
+    broker = await BrokerServer.start(config(), str(tmp_path))
+    assert threads == []
+    await broker.stop()
+    assert threads == ["close"]
+    again = await BrokerServer.start(config(), str(tmp_path))
+    assert threads == ["close", "open_logs"]
+    await again.stop()
 
 
 async def test_a_start_that_cannot_listen_leaves_the_directory_to_the_next_one(tmp_path: Path) -> None:

@@ -58,3 +58,29 @@ async def test_a_partition_of_another_topic_loads_nothing(broker: BrokerServer) 
     await broker.coordination.loading.idle()
     with pytest.raises(GroupIdNotFound):
         broker.groups.find("g")
+
+
+async def test_a_broker_that_stores_no_group_and_no_transaction_makes_no_coordinator(
+    start_broker: Callable[..., Awaitable[BrokerServer]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    def note(coordinator: object, *_: object, **__: object) -> None:
+        made.append(type(coordinator).__name__)
+
+    monkeypatch.setattr("kmini.broker.groups.group_coordinator.GroupCoordinator.__init__", note)
+    monkeypatch.setattr("kmini.broker.transactions.transaction_coordinator.TransactionCoordinator.__init__", note)
+    broker = await start_broker()
+    topics.create(broker, "t")
+    topics.delete(broker, "t")
+    broker.resign()
+    await broker.stop()
+    assert made == []
+
+
+async def test_the_coordinators_and_what_they_share_are_those_of_one_broker(broker: BrokerServer) -> None:
+    services, coordination = broker.services, broker.coordination
+    assert services.groups is broker.groups is coordination.groups
+    assert services.transactions is broker.transactions is coordination.transactions
+    assert services.marker_writer is broker.marker_writer is coordination.marker_writer
+    assert services.transactional_offsets is coordination.transactional_offsets

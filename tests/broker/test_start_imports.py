@@ -1,16 +1,82 @@
-"""What a broker by itself starts without: every module that is imported is time until the first answer."""
+"""What a broker imports before its first answer: every module is time that clients and test suites wait."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from support.server_process import API_VERSIONS_V0
 
-@pytest.mark.parametrize(
-    "package", ["kmini.client", "kmini.broker.replication.fetcher", "kmini.broker.local_cluster", "prometheus_client"]
-)
-def test_a_broker_starts_without_what_only_several_need(package: str) -> None:
-    program = f"import sys, kmini.broker.broker; sys.exit({package!r} in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+PROGRAM = f"""
+import os, socket, sys, threading, time
+from kmini.cli import kmini
+
+def ask_and_end(port_file):
+    while not os.path.exists(port_file):
+        time.sleep(0.001)
+    with open(port_file) as file:
+        port = int(file.read())
+    with socket.socket() as connection:
+        connection.connect(("127.0.0.1", port))
+        connection.sendall({API_VERSIONS_V0!r})
+        answer = connection.recv(10, socket.MSG_WAITALL)
+    print("answer", answer[4:].hex(), flush=True)
+    print(*sys.modules, flush=True)
+    os._exit(0)
+
+threading.Thread(target=ask_and_end, args=(sys.argv[1],), daemon=True).start()
+kmini(["serve", "--port", "0", "--data-dir", sys.argv[2], "--port-file", sys.argv[1]])
+"""
+
+MESSAGES = {"headers", "api_versions", "delete_records", "describe_configs", "fetch", "incremental_alter_configs"}
+"""The modules of messages that a start needs: ApiVersions, and some whose types or constants the broker's parts use."""
+
+MOST_MODULES = 150
+"""Modules of ours at the first answer; a new one needs a reason, because it delays every start."""
+
+NOT_YET = {
+    "coordinators": ("kmini.broker.groups", "kmini.broker.transactions", "kmini.broker.coordinators.coordinator_topic"),
+    "authentication": ("kmini.protocol.scram", "kmini.broker.security.sasl", "hashlib", "hmac", "secrets"),
+    "several brokers": ("kmini.client", "kmini.broker.replication.fetcher", "kmini.broker.local_cluster"),
+    "codecs of messages": ("kmini.protocol.explain", "kmini.protocol.messages.produce"),
+    "compression": ("cramjam", "lz4", "backports.zstd", "compression.zstd"),
+    "old formats": ("kmini.storage.old_formats", "kmini.protocol.records.old_formats", "sqlite3"),
+    "metrics": ("prometheus_client", "kmini.broker.metrics_text"),
+    "tables and people": ("rich", "shutil", "tempfile", "random", "encodings.idna"),
+    "embedding": ("kmini.embedded", "kmini.host", "kmini.graduation"),
+}
+"""Packages and modules by what needs them, which is not the first answer."""
+
+
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """The modules in memory when `kmini serve` has answered ApiVersions."""
+    directory: Path = tmp_path_factory.mktemp("start")
+    words = [sys.executable, "-c", PROGRAM, str(directory / "port"), str(directory / "data")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    answer, modules = done.stdout.splitlines()[-2:]
+    assert answer == "answer 000000070000", done.stderr
+    return set(modules.split())
+
+
+def below(package: str, imported: set[str]) -> set[str]:
+    """The modules of a package, by their names inside it."""
+    return {name.removeprefix(f"{package}.") for name in imported if name.startswith(f"{package}.")}
+
+
+@pytest.mark.parametrize("names", NOT_YET.values(), ids=NOT_YET)
+def test_the_first_answer_comes_without_what_later_requests_need(imported: set[str], names: tuple[str, ...]) -> None:
+    assert {one for one in imported for name in names if one == name or one.startswith(f"{name}.")} == set()
+
+
+def test_the_first_answer_needs_the_handler_and_the_message_of_its_api_and_few_others(imported: set[str]) -> None:
+    assert below("kmini.broker.handlers", imported) == {"api_versions"}
+    assert below("kmini.protocol.messages", imported) <= MESSAGES
+
+
+def test_the_first_answer_needs_few_modules(imported: set[str]) -> None:
+    ours = {name for name in imported if name.partition(".")[0] == "kmini"}
+    assert len(ours) <= MOST_MODULES, sorted(ours)

@@ -366,7 +366,7 @@ def test_a_follower_of_an_older_release_fetches_with_its_version(
         return await handler.function(request, context)  # type: ignore[arg-type, misc]
 
     cluster.limit_fetch_version(old, 4)
-    monkeypatch.setitem(handlers, FetchRequest.api_key, handler._replace(function=note))
+    monkeypatch.setitem(handlers, FetchRequest.api_key, handler.answered_by(note))
     produce(cluster, b"one")
     until(lambda: versions == {4})
     cluster.limit_fetch_version(old, None)
