@@ -19,8 +19,9 @@ from ..storage.filesystem import OsFileSystem
 from .broker import BrokerServer
 from .clock import Clock, Timer
 from .controller import elections
-from .controller.controller import BrokerRegistration, Controller, PartitionState
+from .controller.controller import Controller
 from .controller.topics import is_unclean_election_allowed
+from .controller.topology import BrokerRegistration, PartitionState
 from .scheduler import Periodic
 from .security.inter_broker import inter_broker_connection
 from .settings.broker_config import BrokerConfig, ConfigError

@@ -1,4 +1,4 @@
-"""Waiting is one concept: a request that cannot be answered yet waits here, and nothing else sleeps or polls.
+"""Waiting is one concept: a request that waits for a change of a log or of topics waits here, without polling.
 
 An `Operation` names the keys whose change may complete it. Code that changes what a key stands for calls `check(key)`.
 An operation leaves exactly once: complete, expired, or with the connection that asked for it. A fetch session outlives

@@ -16,7 +16,7 @@ from kmini import argument_checks
 from kmini.argument_checks import Config, Topics
 from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
-from kmini.broker.controller.controller import PartitionState
+from kmini.broker.controller.topology import PartitionState
 from kmini.broker.local_cluster import LocalCluster, ReplicaOffsets
 from kmini.broker.purgatory import Operation
 from kmini.broker.settings.broker_config import BrokerConfig

@@ -1,4 +1,4 @@
-"""Blocking and awaitable methods, made from coroutines that are written once, as the methods of a table.
+"""Blocking and awaitable methods, made from coroutines that are written once, as the methods of a table of operations.
 
 The coroutines run on their own thread and event loop, so that a broker answers while the code around it blocks, and any
 loop of a test works. A `Handle` has the methods of one table.

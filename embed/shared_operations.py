@@ -15,8 +15,9 @@ from kmini.broker.appending import until_replicated
 from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import Duration, MovableClock
 from kmini.broker.controller import topics
-from kmini.broker.controller.controller import Controller, Topic
+from kmini.broker.controller.controller import Controller
 from kmini.broker.controller.topic_plans import DEFAULT
+from kmini.broker.controller.topology import Topic
 from kmini.broker.handlers.delete_records import DelayedDelete, Deletion, persist
 from kmini.broker.purgatory import Operation, Unattended
 from kmini.broker.replication.partition import Partition
@@ -67,7 +68,7 @@ class SharedOperations(ABC):
         self, name: str, partitions: int = DEFAULT, replication_factor: int = DEFAULT, configs: Config | None = None
     ) -> None:
         """Create a topic. The values of `configs` are texts already."""
-        texts: Mapping[str, str] = configs or {}  # type: ignore[assignment]  # arguments.config made them so
+        texts: Mapping[str, str] = configs or {}  # type: ignore[assignment]  # argument_checks made them so
         topics.create(
             self.any_broker(), name, partitions=partitions, replication_factor=replication_factor, configs=texts
         )

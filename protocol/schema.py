@@ -36,7 +36,7 @@ else:
 T = TypeVar("T")
 
 NEVER = 1 << 15
-"""Above every version: where something that never begins, begins."""
+"""A version above all others: for what never begins, or never ends."""
 
 REQUIRED: Any = object()
 """The default of a field that has none."""

@@ -1,8 +1,8 @@
 """The settings of a topic's logs: one table, Kafka's names and defaults.
 
-`broker=` names the broker settings that give a topic without a value of its own one; the first that is set wins, so the
-finer unit comes first. `differs=` says why a line differs from Kafka's, `no_effect=` why an accepted value has no
-effect.
+`broker=` names the broker settings to which a topic without a value of its own falls back; the first that is set wins,
+so the finer unit comes first. `differs=` says why a line differs from Kafka's, `no_effect=` why an accepted value has
+no effect.
 """
 
 from __future__ import annotations

@@ -227,8 +227,8 @@ class Controller:
                     registered.broker.replica_manager.partition_changed(current, number)
 
     def delete_topics(self, topics: Sequence[Topic]) -> None:
-        """Forget topics, all or none, before their folders go; until `gone_from` all brokers it is known that they
-        should."""
+        """Forget topics, all or none, before their folders go. Their ids are kept until each broker has called
+        `gone_from`."""
         self._database.delete_topics(topics)
         for topic in topics:
             del self._topics[topic.name]

@@ -4,8 +4,8 @@
     ------------------------------  --------------------------------------  -----------------------------------------
     a broker dies or leaves         the others; the last one stays in       if it led: the first replica that is live
                                                                             and in sync, else none
-    a broker comes (back)           as before: it joins when it has         it, of partitions without a leader where it
-                                    caught up                               is in sync
+    a broker comes (back)           as before: it joins when it has         as before; the newcomer, if there is none
+                                    caught up                               and it is in sync
     no live one is in sync, and     only the new leader                     the first live replica: what it lacks is
     unclean elections are allowed                                           lost
     the first replica is preferred  as before                               it, if it is live and in sync
@@ -28,10 +28,11 @@ from ...protocol.errors import (
     UnknownTopicOrPartition,
 )
 from ...protocol.topics import TopicPartition
-from .controller import NO_LEADER, BrokerRegistration, Controller, PartitionState
+from .controller import BrokerRegistration, Controller
+from .topology import NO_LEADER, PartitionState
 
 if TYPE_CHECKING:
-    from .controller import Topic
+    from .topology import Topic
 
 IsUncleanAllowed = Callable[["Topic"], bool]
 """Whether `unclean.leader.election.enable` is in force for a topic."""

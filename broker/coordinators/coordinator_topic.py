@@ -1,7 +1,8 @@
 """A topic in which a coordinator stores its state: the partitions of its keys, appends, and loading.
 
 A key belongs to one partition, by a hash; the leader of that partition coordinates it. A change is appended to the log
-before it is applied to memory; memory never runs ahead of the log. A change of a group is applied in the same turn of
+before it is applied to memory; memory does not run ahead of the log, but for one fence (`producer_epochs.fence`). A
+change of a group is applied in the same turn of
 the loop, and readers are shown it once every in-sync replica has it: `AppendedBatch.when_replicated`. A change of a
 transactional id is applied only then; other changes of the id get CONCURRENT_TRANSACTIONS meanwhile. A request is
 answered when every in-sync replica has its change (acks=-1).

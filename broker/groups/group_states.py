@@ -2,14 +2,15 @@
 
 Members join in PreparingRebalance until every member has joined, or the rebalance time-out is over; then a generation
 begins. In CompletingRebalance the members wait for the leader's assignment; once that is stored the group is Stable. A
-member that joins, leaves, ends its session or changes its protocols returns a Stable group to PreparingRebalance. A
-group whose last member left is Empty: its offsets are kept. A removed group is Dead; its clients look for the
-coordinator again.
+member that joins, leaves, ends its session, changes its protocols or sends no SyncGroup in time returns the group to
+PreparingRebalance, and so does an assignment that cannot be stored. A group whose last member left is Empty: its
+offsets are kept. A removed group is Dead; its clients look for the coordinator again.
 
          first member                all joined, or time-out            assignment stored
     Empty ----------> PreparingRebalance --------------> CompletingRebalance ----------> Stable
       ^                    |  ^      ^                            |                         |
-      +--- no member ------+  |      +------- join, leave --------+                         |
+      +--- no member ------+  |      +--- as from Stable, or -----+                         |
+                              |           not stored                                        |
                               +------- join, leave, session or sync time-out ---------------+
 """
 

@@ -14,7 +14,7 @@ from ...protocol.messages.create_topics import CreateTopicsRequest, CreateTopics
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..controller import topic_plans, topics
-from ..controller.controller import Topic
+from ..controller.topology import Topic
 from ..security.guarding import Call
 from ..security.permissions import each, suffices
 from ..security.resources import AclOperation, ResourceType

@@ -20,7 +20,8 @@ from ...protocol.uuids import ZERO_UUID
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..controller import topics
-from ..controller.controller import Controller, Topic
+from ..controller.controller import Controller
+from ..controller.topology import Topic
 from ..security.guarding import Call
 from ..security.permissions import each, suffices
 from ..security.resources import AclOperation, ResourceType

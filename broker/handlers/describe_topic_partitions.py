@@ -20,8 +20,9 @@ from ...protocol.messages.metadata import NOT_ASKED_FOR
 from ...protocol.topics import is_internal
 from ..api.registry import handles
 from ..api.request_context import Context
-from ..controller.controller import Controller, PartitionState
+from ..controller.controller import Controller
 from ..controller.topic_descriptions import described_partition, why_missing
+from ..controller.topology import PartitionState
 from ..scheduler import Turn
 from ..security.guarding import Call
 from ..security.permissions import each

@@ -18,8 +18,8 @@ from ...protocol.uuids import ZERO_UUID
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..controller import topic_plans, topics
-from ..controller.controller import Topic
 from ..controller.topic_descriptions import described_partition, why_missing
+from ..controller.topology import Topic
 from ..network.peer_log import PeerLog
 from ..scheduler import Turn
 from ..security.guarding import Call

@@ -22,7 +22,7 @@ from ...protocol.topics import TopicPartition
 from ...storage.config_key import MAX_LONG
 from ..api.registry import handles
 from ..api.request_context import Context
-from ..controller.controller import Topic
+from ..controller.topology import Topic
 from ..groups.commits import Commit
 from ..groups.committed_offsets import CommittedOffset
 from ..scheduler import Turn

@@ -66,12 +66,14 @@ REFUSED_UNSEEN = (CorruptMessage, MessageTooLarge, RecordListTooLarge)
 
 async def guard(call: Call) -> Any:
     """Refuse transactional batches without the transactional id (CVE-2018-17196), else each topic by itself."""
-    by_id, by_topic = call.permissions
+    by_transactional_id, by_topic = call.permissions
     request = call.request
     if _has_transactional_batch(request) and not (
-        request.transactional_id is not None and call.may(by_id, request.transactional_id)
+        request.transactional_id is not None and call.may(by_transactional_id, request.transactional_id)
     ):
-        return _unless_unanswered(request, ProduceResponse(responses=_not_produced(request.topic_data, by_id.code)))
+        return _unless_unanswered(
+            request, ProduceResponse(responses=_not_produced(request.topic_data, by_transactional_id.code))
+        )
     request.topic_data, denied = call.split(
         by_topic, request.topic_data, lambda topic: call.topic_name(topic, topic.name)
     )

@@ -61,7 +61,8 @@ class LogCleaner:
         self.last_look_ms = clock.now_ms()
         """The time of the last look for something to clean; at first, of the construction."""
         self.dead_threads = 0
-        """Threads that an error which is not of one log has ended in the last look. The next look starts at 0."""
+        """Cleaner threads that died in the last look, of an error that concerns no single log. The next look starts
+        at 0."""
         maintenance.on_change(self._log_changed)
 
     @cached_property

@@ -1,7 +1,7 @@
 """The authentication gate of one connection: which requests reach dispatch before the client has authenticated.
 
 The state of the authentication is in `security/sasl.py`. A connection has a gate as long as that state may refuse a
-request: until the client has authenticated for good, or for ever where authentications expire (KIP-368).
+request: until the client has authenticated, or for the whole connection if authentications expire (KIP-368).
 """
 
 from __future__ import annotations

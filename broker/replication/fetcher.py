@@ -40,7 +40,7 @@ log = logging.getLogger("kmini.replication")
 
 _LOST_SESSION = (FetchSessionIdNotFound.code, InvalidFetchSessionEpoch.code, FetchSessionTopicIdError.code)
 _TIMEOUT_MS = 30_000
-"""How much longer than it may wait a fetch is given."""
+"""Milliseconds beyond the longest wait of a fetch, after which the connection counts as lost."""
 
 OLDEST_WITH_LOG_START = 5
 """The first version of Fetch in which a follower tells where its log starts (KIP-107)."""

@@ -1,8 +1,8 @@
 """Following: a broker's replicas of partitions that others lead fetch from them, over the wire, as consumers do.
 
     follower                                            leader
-    fetch: offset = log end, epoch of the last record   what is below the offset the follower has: maybe the high
-           log start offset, current leader epoch       watermark moves, maybe the ISR grows, maybe a deletion is done
+    fetch: offset = log end, epoch of the last    --->  the follower has what is below that offset: the high watermark
+           record, log start, leader epoch              may move, the ISR may grow, a deletion may be done
     append, then high watermark, then log start  <---   records, high watermark, log start; or: where the logs part
 
 One fetcher for each leader, over one connection, with a fetch session (KIP-227). What goes wrong with one partition
@@ -50,8 +50,8 @@ class Followed:
         self.sent_state: _FetchState | None = None
         """As the session last named it to the leader; None before that."""
         self.knows_log_start = log.log_start_offset == log.log_end_offset
-        """Whether it has nothing that may be deleted elsewhere (KIP-107): since it came back, a leader has told it
-        where the log starts. Until then no consumer reads from it."""
+        """Whether its log start is known to be the leader's (KIP-107): the log is empty, or a leader has told it since
+        it came back. Until then no consumer reads from it."""
         self.lag = 0
         """How many records it lacked below the leader's high watermark after its last fetch."""
         self.paused_until_ms = 0

@@ -184,8 +184,8 @@ class Partition:
 
     @property
     def has_settled(self) -> bool:
-        """Whether every replica in sync has all that this leader was elected with, so that no clean election takes any
-        of it back. That is so once the high watermark covers it; where fewer replicas are in sync than
+        """Whether every replica in sync has all that this leader was elected with. Then no clean election can lose any
+        of it. That is so once the high watermark covers it; where fewer replicas are in sync than
         `min.insync.replicas`, the high watermark stands still, and the replicas themselves tell."""
         if self.has_caught_up:
             return True

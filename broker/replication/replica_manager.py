@@ -1,8 +1,9 @@
 """The replicas of one broker: which partitions it leads and which it follows, as the controller says.
 
 A partition of which the broker has a replica has its log here. The broker serves it as the leader (`partition.py`), or
-fetches from the leader (`fetcher_manager.py`). A change of leadership is told to the listeners, unless `resign` makes
-it: the coordinators load and unload the groups and transactions that a partition holds.
+fetches from the leader (`fetcher_manager.py`). A change of leadership is told to the listeners: the coordinators load
+and unload the groups and transactions that a partition holds. `resign` tells no listener, because the broker that stops
+unloads its coordinators itself.
 """
 
 from __future__ import annotations

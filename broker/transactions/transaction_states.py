@@ -8,13 +8,11 @@ An id has one transaction after the other. Each step is stored before the next: 
                                           ^   |
                                           +---+  abort
                             partitions added  +----------> PrepareAbort ---------------------> CompleteAbort
-                                              |  ^
-               another producer, or time-out  v  | epoch raised
-                                       PrepareEpochFence
+                                              another producer, or a time-out: with the epoch raised
 
 InitProducerId raises the epoch, which fences the previous producer of the id; an open transaction is aborted first
-(producer_epochs.py).
-PrepareEpochFence, and Dead (an expired id that is being removed), are transient and never stored.
+(producer_epochs.py). Dead, an expired id that is being removed, is transient and never stored. No id is in Kafka's
+PrepareEpochFence, which is never stored either: the epoch is raised in the turn in which the abort begins.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ A record of a block, decompressed:
 | offset delta     | varint        | from its base offset |
 | key              | varint, bytes | a negative length is null |
 | value            | varint, bytes | likewise |
-| header count     | varint        | headers follow: a name and a value each, both like the key; no name is null |
+| header count     | varint        | headers follow: a name and a value each, both like the key; a name is never null |
 
 A varint has at most 5 bytes and makes 32 bits, a varlong at most 10 bytes and makes 64; both are zig-zag.
 
@@ -116,7 +116,7 @@ MARK_FLAG = 2
 MARK_HEADER = 4
 """It has the tombstone header."""
 MARK_DENIED = 8
-"""A tombstone header of it says no."""
+"""It has the tombstone header with the value 0: it is no tombstone."""
 
 # Why a kernel refuses a record, or the batch that holds it.
 BAD_NUMBER = 1

@@ -3,7 +3,7 @@
 thread                                   loop
 ------                                   ----
                                          job = schedule.pick(...)
-work = CleaningWork(job, ...)
+                                         work = CleaningWork(job, ...)
 work.run(swap)   group is on the disk -> swap_in(job.log, group)
                  sync the directory   <-
                  next group ...

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from kmini.broker.controller import elections
-from kmini.broker.controller.controller import NO_LEADER, BrokerRegistration, Controller, PartitionState, Topic
+from kmini.broker.controller.controller import Controller
+from kmini.broker.controller.topology import NO_LEADER, BrokerRegistration, PartitionState, Topic
 from kmini.protocol.errors import (
     ElectionNotNeeded,
     EligibleLeadersNotAvailable,

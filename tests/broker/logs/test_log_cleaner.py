@@ -14,7 +14,7 @@ from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.controller import topics
 from kmini.broker.controller.config_changes import set_topic_configs
-from kmini.broker.controller.controller import PartitionState
+from kmini.broker.controller.topology import PartitionState
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.protocol.errors import KafkaStorageError
 from kmini.protocol.records.batch import build_batch

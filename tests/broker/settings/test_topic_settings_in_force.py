@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 
 from kmini.broker.controller import elections, topics
-from kmini.broker.controller.controller import NO_LEADER
+from kmini.broker.controller.topology import NO_LEADER
 from kmini.broker.settings.broker_config import BROKER_KEYS, TopicDefault
 from kmini.protocol.errors import (
     InvalidRecord,

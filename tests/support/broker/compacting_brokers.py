@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
-from kmini.broker.controller.controller import PartitionState
+from kmini.broker.controller.topology import PartitionState
 from kmini.broker.metrics_text import metrics_text
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.protocol.records.batch import build_batch
