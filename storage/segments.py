@@ -98,8 +98,9 @@ class Segments:
 
     def read(self, offset: int, max_bytes: int, limit_offset: int, *, min_one_batch: bool) -> bytes:
         """See PartitionLog.read. Checks nothing; `offset` must be below `limit_offset`."""
-        for segment in self.since(offset):
-            end = segment.size if limit_offset >= segment.next_offset else segment.position_of(limit_offset)
+        active = self.active
+        for segment in (active,) if offset >= active.base_offset else self.since(offset):
+            end = segment.log.size if limit_offset >= segment.next_offset else segment.position_of(limit_offset)
             data = segment.read(offset, max_bytes, end, min_one_batch=min_one_batch)
             if data is not None:
                 return data

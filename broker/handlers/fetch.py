@@ -5,6 +5,7 @@ The handler reads at once. If that gives less than `min_bytes` and no error, it 
 (KIP-227). From version 13 on the request gives topics by id (KIP-516).
 """
 
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -26,11 +27,12 @@ from ..replication.delayed_fetch import (
     count_fetched,
     is_enough,
     read_all,
+    read_at_once,
 )
 from ..replication.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession
 from ..replication.partition import Partition
 from ..replication.replica_selection import LEADER
-from ..scheduler import Turn
+from ..scheduler import end_of_next_turn_s, end_of_turn_s
 from ..security.fetch_access import FetchAccess
 from ..security.guarding import Call
 from ..security.permissions import each
@@ -45,6 +47,9 @@ TOPIC_IDS_SINCE = 13
 UNKNOWN_TOPICS = (UnknownTopicOrPartition.code, UnknownTopicId.code)
 """Error codes with which Apache Kafka answers an empty list of aborted transactions. With other errors the list is
 null."""
+
+
+_TopicResponse, _PartitionResponse = FetchResponse.Topic, FetchResponse.Topic.Partition
 
 
 class GuardedContext(Context):
@@ -102,14 +107,14 @@ async def fetch(request: FetchRequest, context: Context) -> FetchResponse:
 
 
 async def _fetch_all(request: FetchRequest, reader: Reader, context: Context) -> FetchResponse:
-    wanted = await resolve(request, reader, context)
+    wanted = _resolve_at_once(request, reader, context) or await resolve(request, reader, context)
     limit = _max_bytes(request, context)
-    answers = await read_all(wanted, limit)
+    answers = read_at_once(wanted, limit) or await read_all(wanted, limit)
     if reader.is_follower:
         note_fetched(wanted, answers)
     if must_wait(wanted, answers, request):
         await context.wait(DelayedFetch(wanted, request.min_bytes), timeout_ms=request.max_wait_ms)
-        answers = await read_all(wanted, limit)
+        answers = read_at_once(wanted, limit) or await read_all(wanted, limit)
     count_fetched(context.services.metrics, wanted, answers)
     result = response(wanted, answers)
     if context.version < STORAGE_ERROR_SINCE:
@@ -125,14 +130,14 @@ async def _fetch_all(request: FetchRequest, reader: Reader, context: Context) ->
 async def _fetch_changes(session: FetchSession, request: FetchRequest, context: Context) -> FetchResponse:
     limit = _max_bytes(request, context)
     wanted = session.to_read()
-    answers = await read_all(wanted, limit)
+    answers = read_at_once(wanted, limit) or await read_all(wanted, limit)
     if session.reader.is_follower:
         note_fetched(wanted, answers)
     if must_wait(session, answers, request):
         delayed = DelayedFetch(session.pending, request.min_bytes, session)
         await context.wait(delayed, timeout_ms=request.max_wait_ms)
         wanted = session.to_read()
-        answers = await read_all(wanted, limit)
+        answers = read_at_once(wanted, limit) or await read_all(wanted, limit)
     context.services.fetch_sessions.check_accepted(session, request.session_epoch)
     count_fetched(context.services.metrics, wanted, answers)
     result = response(*session.changed_since_sent(wanted, answers))
@@ -145,15 +150,23 @@ def _max_bytes(request: FetchRequest, context: Context) -> int:
     return min(request.max_bytes, limit)
 
 
+def _resolve_at_once(request: FetchRequest, reader: Reader, context: Context) -> list[FetchPartition] | None:
+    """What `resolve` returns for a request for one partition. None for others, whose turn may end meanwhile."""
+    topics = request.topics
+    if len(topics) != 1 or len(topics[0].partitions) != 1:
+        return None
+    return [FetchPartition(context.services.replica_manager, topics[0], topics[0].partitions[0], reader)]
+
+
 async def resolve(request: FetchRequest, reader: Reader, context: Context) -> list[FetchPartition]:
     """The partitions asked for, in order. A partition that is named twice is answered once, as it was named last. That
     is Kafka's rule, and it bounds the cost of a wait by the number of partitions."""
     wanted: dict[tuple[str, bytes, int], FetchPartition] = {}
-    turn = Turn()
+    turn_ends_s = end_of_turn_s()
     for topic in request.topics:
         for partition in topic.partitions:
-            if turn.is_over:
-                await turn.next()
+            if time.perf_counter() >= turn_ends_s:
+                turn_ends_s = await end_of_next_turn_s()
             key = (topic.topic, topic.topic_id, partition.partition)
             wanted[key] = FetchPartition(context.services.replica_manager, topic, partition, reader)
     return list(wanted.values())
@@ -177,14 +190,13 @@ def note_fetched(wanted: Iterable[FetchPartition], answers: Iterable[FetchedData
 def response(wanted: Iterable[FetchPartition], answers: Iterable[FetchedData]) -> FetchResponse:
     """The response with the answers, in their order."""
     topics: list[FetchResponse.Topic] = []
-    previous: tuple[str, bytes] | None = None
-    for one, answer in zip(wanted, answers, strict=True):
-        topic = (one.topic, one.topic_id)
-        if topic != previous:
-            previous = topic
-            topics.append(FetchResponse.Topic(topic=one.topic, topic_id=one.topic_id, partitions=[]))
-        topics[-1].partitions.append(_partition_response(one, answer))
-    return FetchResponse(responses=topics)
+    topic: FetchResponse.Topic | None = None
+    for one, answer in zip(wanted, answers):  # noqa: B905 (they are of the same length, and this is the hot path)
+        if topic is None or one.topic != topic.topic or one.topic_id != topic.topic_id:
+            topic = _TopicResponse.make(topic=one.topic, topic_id=one.topic_id, partitions=[])
+            topics.append(topic)
+        topic.partitions.append(_partition_response(one, answer))
+    return FetchResponse.make(responses=topics)
 
 
 def hide_storage_errors(result: FetchResponse) -> None:
@@ -205,7 +217,7 @@ def _partition_response(wanted: FetchPartition, answer: FetchedData) -> FetchRes
             records=b"",
         )
     log = wanted.partition.log
-    response = FetchResponse.Topic.Partition(
+    response = _PartitionResponse.make(
         partition_index=index,
         high_watermark=log.high_watermark,
         last_stable_offset=log.last_stable_offset,

@@ -4,7 +4,9 @@ The first batch of an answer is sent whole, whatever the limits (KIP-74); a batc
 below the log start offset, is too, and clients skip what they did not ask for.
 """
 
+import time
 from collections.abc import Hashable, Iterable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...protocol.errors import (
@@ -23,7 +25,7 @@ from ...storage.indexes.transaction_index import AbortedTransaction
 from ..api.error_mapping import kafka_error
 from ..metrics import Metrics
 from ..purgatory import Operation
-from ..scheduler import Turn
+from ..scheduler import end_of_next_turn_s, end_of_turn_s
 from ..settings.replica_selectors import RACK_AWARE
 from .partition import NO_EPOCH, Partition
 from .replica_selection import LEADER, preferred_replica
@@ -37,23 +39,46 @@ _LARGEST_READ = 8 * 1024 * 1024
 """Bytes read from a partition at once. A larger limit of the client is met by its next fetch: a read holds the loop."""
 
 
-class Reader(NamedTuple):
-    """The client that fetches, and how: the part of a request that counts for all its partitions."""
+class Reader:
+    """The client that fetches, and how: the part of a request that counts for all its partitions. Immutable."""
 
-    is_read_committed: bool
-    names_topics_by_id: bool
-    replica_id: int
-    """-1 for a consumer."""
-    access: "FetchAccess | None" = None
-    """Which topics it may read; None for all."""
-    may_read_followers: bool = False
-    """Whether it knows that a replica which does not lead may serve it (KIP-392)."""
-    rack: str = ""
-    """Where it is, if it wants to be told of a replica that is near."""
+    __slots__ = (
+        "access",
+        "is_follower",
+        "is_read_committed",
+        "may_read_followers",
+        "names_topics_by_id",
+        "rack",
+        "replica_id",
+    )
 
-    @property
-    def is_follower(self) -> bool:
-        return self.replica_id >= 0
+    def __init__(
+        self,
+        is_read_committed: bool,
+        names_topics_by_id: bool,
+        replica_id: int,
+        access: "FetchAccess | None" = None,
+        may_read_followers: bool = False,
+        rack: str = "",
+    ) -> None:
+        self.is_read_committed = is_read_committed
+        self.names_topics_by_id = names_topics_by_id
+        self.replica_id = replica_id
+        """-1 for a consumer."""
+        self.is_follower = replica_id >= 0
+        self.access = access
+        """Which topics it may read; None for all."""
+        self.may_read_followers = may_read_followers
+        """Whether it knows that a replica which does not lead may serve it (KIP-392)."""
+        self.rack = rack
+        """Where it is, if it wants to be told of a replica that is near."""
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Reader) and all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
 
     @classmethod
     def of(
@@ -68,8 +93,14 @@ class Reader(NamedTuple):
         replica_id = request.replica_state.replica_id if request.replica_state else request.replica_id
         is_read_committed = request.isolation_level == READ_COMMITTED
         if replica_id >= 0:
-            return cls(is_read_committed, names_topics_by_id, replica_id, access)
+            may_read_followers, rack = False, ""
+        if access is None:
+            return _reader(is_read_committed, names_topics_by_id, replica_id, None, may_read_followers, rack)
         return cls(is_read_committed, names_topics_by_id, replica_id, access, may_read_followers, rack)
+
+
+_reader = lru_cache(maxsize=64)(Reader)
+"""Most requests have the reader of the request before."""
 
 
 class FetchPartition:
@@ -102,7 +133,9 @@ class FetchPartition:
         self.sent_high_watermark = self.sent_log_start_offset = -1
         """What a session's client was told last."""
         self._replica_manager = replica_manager
-        self.ask(asked, reader)
+        self.asked = asked
+        self.reader = reader
+        self.resolve()
 
     def ask(self, asked: FetchRequest.Topic.Partition, reader: Reader) -> None:
         """Want this from now on."""
@@ -114,19 +147,19 @@ class FetchPartition:
         """Find the partition as it is now."""
         self.error: KafkaError | None = None
         self.partition: Partition | Followed | None = None
-        manager = self._replica_manager
+        manager, reader, asked = self._replica_manager, self.reader, self.asked
         try:
-            name = manager.topic_name(self.topic_id) if self.reader.names_topics_by_id else self.topic
-            self.topic_partition = TopicPartition(name, self.asked.partition)
+            name = manager.topic_name(self.topic_id) if reader.names_topics_by_id else self.topic
+            self.topic_partition = topic_partition = tuple.__new__(TopicPartition, (name, asked.partition))
             followed = None
-            if self.reader.may_read_followers:
-                followed = manager.fetcher_manager.followed.get(self.topic_partition)
+            if reader.may_read_followers:
+                followed = manager.fetcher_manager.followed.get(topic_partition)
             if followed is not None and not followed.knows_log_start:
                 raise NotLeaderOrFollower("this replica does not know yet what has been deleted while it was away")
-            partition = followed or manager.leader_of(self.topic_partition)
-            # Here, and here only, any negative number stands for none.
-            partition.check_leader_epoch(max(self.asked.current_leader_epoch, NO_EPOCH))
-            if self.reader.is_follower:
+            partition = followed or manager.leader_of(topic_partition)
+            if asked.current_leader_epoch > NO_EPOCH:  # here, and here only, any negative number stands for none
+                partition.check_leader_epoch(asked.current_leader_epoch)
+            if reader.is_follower:
                 assert isinstance(partition, Partition)
                 self._check_follower(partition)
             self.partition = partition
@@ -139,21 +172,22 @@ class FetchPartition:
             error = NotLeaderOrFollower if self.asked.current_leader_epoch < 0 else UnknownLeaderEpoch
             raise error("the replica id belongs to no replica of this partition")
 
-    @property
     def limit_offset(self) -> int:
         """The first offset this reader may not have."""
         assert self.partition is not None
-        log = self.partition.log
-        if self.reader.is_follower:
+        log, reader = self.partition.log, self.reader
+        if reader.is_follower:
             return log.log_end_offset
-        return log.last_stable_offset if self.reader.is_read_committed else log.high_watermark
+        return log.last_stable_offset if reader.is_read_committed else log.high_watermark
 
     def is_served_here(self) -> bool:
         """Whether the partition that was found is still what this broker leads, or follows for this reader."""
         partition, manager = self.partition, self._replica_manager
-        if isinstance(partition, Partition):
-            return manager.is_led_here(partition)
-        return partition is not None and manager.fetcher_manager.followed.get(partition.topic_partition) is partition
+        if partition is None:
+            return False
+        if manager.partitions.get(partition.topic_partition) is partition:
+            return True
+        return manager.fetcher_manager.followed.get(partition.topic_partition) is partition
 
     def _preferred_replica(self) -> int:
         partition = self.partition
@@ -163,37 +197,36 @@ class FetchPartition:
 
     def read(self, max_bytes: int, *, whole_first_batch: bool) -> "FetchedData":
         """What the partition has for this reader now."""
-        access = self.reader.access
+        reader = self.reader
+        access = reader.access
         if access is not None and self.topic_partition is not None and not access.may_read(self.topic_partition.topic):
             self.error = TopicAuthorizationFailed("the topic may not be read")
         elif self.error is None and not self.is_served_here():
             self.error = NotLeaderOrFollower("leadership moved while the fetch waited")
         if self.error is not None or self.partition is None:
             return FetchedData(self.error.code if self.error else NONE)
-        if self.reader.rack and (preferred := self._preferred_replica()) != LEADER:
+        if reader.rack and (preferred := self._preferred_replica()) != LEADER:
             return FetchedData(NONE, preferred_replica=preferred)
         asked, log = self.asked, self.partition.log
         try:
             if asked.last_fetched_epoch >= 0 and (diverging := self._diverging_epoch()) is not None:
                 return FetchedData(NONE, diverging=diverging)
+            limit = max(min(asked.partition_max_bytes, max_bytes, _LARGEST_READ), 0)
             records = log.read(
-                asked.fetch_offset,
-                max(min(asked.partition_max_bytes, max_bytes, _LARGEST_READ), 0),
-                limit_offset=self.limit_offset,
-                min_one_batch=whole_first_batch,
+                asked.fetch_offset, limit, limit_offset=self.limit_offset(), min_one_batch=whole_first_batch
             )
-            if records and self.reader.is_read_committed:
+            if records and reader.is_read_committed:
                 return FetchedData(
                     NONE, records, aborted=log.aborted_transactions(asked.fetch_offset, _end_of(records))
                 )
         except Exception as error:
             return FetchedData(kafka_error(error, f"the read of {self.topic_partition}").code)
-        return FetchedData(NONE, records)
+        return tuple.__new__(FetchedData, (NONE, records, None, (), LEADER))  # a third of the constructor's price
 
     def is_behind_high_watermark(self) -> bool:
-        """Whether this is a follower that has to hear of the high watermark at once, because consumers may read there
+        """Whether this follower has to hear of the high watermark at once, because consumers may read there
         (KAFKA-9731)."""
-        if not self.reader.is_follower or self._replica_manager.config.current.replica_selector_class != RACK_AWARE:
+        if self._replica_manager.config.current.replica_selector_class != RACK_AWARE:
             return False
         assert self.partition is not None
         known = self.sent_high_watermark if self.sent_high_watermark >= 0 else self.asked.high_watermark
@@ -252,18 +285,19 @@ class DelayedFetch(Operation):
         for wanted in self._wanted:
             if wanted.partition is None or not wanted.is_served_here():
                 return True
-            log = wanted.partition.log
-            offset, limit = wanted.asked.fetch_offset, wanted.limit_offset
+            asked, log = wanted.asked, wanted.partition.log
+            offset, limit = asked.fetch_offset, wanted.limit_offset()
             if offset < log.log_start_offset or offset > log.log_end_offset:
                 return True
-            if wanted.reader.is_follower and 0 <= wanted.asked.log_start_offset < log.log_start_offset:
-                return True  # a deletion waits for it (KIP-107)
-            if wanted.is_behind_high_watermark():
-                return True
+            if wanted.reader.is_follower:
+                if 0 <= asked.log_start_offset < log.log_start_offset:
+                    return True  # a deletion waits for it (KIP-107)
+                if wanted.is_behind_high_watermark():
+                    return True
             if offset < limit:
                 if self._min_bytes <= 1:
                     return True
-                available += min(log.bytes_between(offset, limit), wanted.asked.partition_max_bytes)
+                available += min(log.bytes_between(offset, limit), asked.partition_max_bytes)
         return available >= self._min_bytes
 
 
@@ -273,15 +307,20 @@ def _end_of(records: bytes | memoryview) -> int:
     return end_offset_of(records) if records[MAGIC_AT] == MAGIC else MAX_LONG
 
 
+def read_at_once(wanted: Sequence[FetchPartition], max_bytes: int) -> list[FetchedData] | None:
+    """What `read_all` returns, where that needs one turn of the loop only: of one partition. Else None."""
+    return [wanted[0].read(max_bytes, whole_first_batch=True)] if len(wanted) == 1 else None
+
+
 async def read_all(wanted: Sequence[FetchPartition], max_bytes: int) -> list[FetchedData]:
     """Read the partitions in order, `max_bytes` of all together; the first batch of all is whole, however large."""
     left = max(max_bytes, 0)
     nothing_yet = True
-    turn = Turn()
+    turn_ends_s = end_of_turn_s()
     answers = []
     for partition in wanted:
-        if turn.is_over:
-            await turn.next()
+        if time.perf_counter() >= turn_ends_s:
+            turn_ends_s = await end_of_next_turn_s()
         answer = partition.read(left, whole_first_batch=nothing_yet)
         size = len(answer.records)
         if size:
@@ -295,9 +334,11 @@ def is_enough(answers: Iterable[FetchedData], min_bytes: int) -> bool:
     """Whether there is nothing to wait for: as much as was asked for, or something that the reader must hear now."""
     size = 0
     for answer in answers:
-        if answer.is_urgent:
+        records = answer.records
+        if records:
+            size += len(records)
+        elif answer.is_urgent:
             return True
-        size += len(answer.records)
     return size >= min_bytes
 
 
@@ -308,7 +349,8 @@ def count_fetched(metrics: Metrics, wanted: Iterable[FetchPartition], answers: I
             topic = one.topic_partition.topic
             counted = metrics.topics.get(topic) or metrics.new_topic(topic)
             counted.fetch_requests += 1
+            size = len(answer.records)
             if one.reader.is_follower:
-                metrics.replication_bytes_out += len(answer.records)
+                metrics.replication_bytes_out += size
             else:
-                counted.bytes_out += len(answer.records)
+                counted.bytes_out += size

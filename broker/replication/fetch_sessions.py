@@ -211,7 +211,7 @@ def _is_at_rest(wanted: FetchPartition) -> bool:
     log, offset = wanted.partition.log, wanted.asked.fetch_offset
     return (
         log.log_start_offset <= offset <= log.log_end_offset
-        and offset >= wanted.limit_offset
+        and offset >= wanted.limit_offset()
         and log.high_watermark == wanted.sent_high_watermark
         and log.log_start_offset == wanted.sent_log_start_offset
     )

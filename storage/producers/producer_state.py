@@ -130,6 +130,8 @@ class ProducerStates:
 
         The last stable offset is this one, or the high watermark if that is lower or no transaction is unstable.
         """
+        if not self._ongoing and not self._unreplicated:
+            return None
         first = next(iter(self._ongoing), None)
         if self._unreplicated:
             unreplicated = min(self._unreplicated)

@@ -76,7 +76,7 @@ async def _read(one: FetchPartition, left: int, whole_first_batch: bool, context
             return FetchedData(NONE, converted.records)
         asked.fetch_offset = converted.next_offset
         answer = _read_some(one, left, whole_first_batch)
-    if led is None or answer.error_code or asked.fetch_offset >= one.limit_offset or asked.partition_max_bytes > left:
+    if led is None or answer.error_code or asked.fetch_offset >= one.limit_offset() or asked.partition_max_bytes > left:
         return answer
     return FetchedData(NONE, sign_of_a_larger_batch(asked.partition_max_bytes))
 
