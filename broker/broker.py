@@ -17,9 +17,9 @@ from ..storage.log_manager import LogManager
 from .api.releases import RELEASES, Feature
 from .clock import Clock
 from .controller import elections, topics
-from .controller.config_changes import stored_config
 from .controller.controller import Controller
 from .controller.peers import Peers
+from .controller.stored_config import stored_config
 from .controller.topology import BrokerRegistration
 from .coordination import Coordination
 from .handlers import HANDLERS

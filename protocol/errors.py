@@ -8,7 +8,7 @@ is a plain `ValueError` or `TypeError`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, cast
 
 NONE = 0
 """The error code of success."""
@@ -25,6 +25,16 @@ class FrameTooLarge(MalformedMessage):
     """The peer announced a frame above the limit. Nothing was reserved for it."""
 
 
+class _KafkaName:
+    """Kafka's name of an error: the name of its class in capitals, with underscores."""
+
+    def __get__(self, error: object, kind: type) -> str:
+        return kind.__name__.translate(_UNDERSCORES).upper().lstrip("_")
+
+
+_UNDERSCORES = {ord(letter): f"_{letter}" for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
+
+
 class KafkaError(Exception):
     """A request, or a part of it, is refused; `code` is what the peer is told.
 
@@ -33,7 +43,7 @@ class KafkaError(Exception):
     """
 
     code: ClassVar[int]
-    kafka_name: ClassVar[str]
+    kafka_name: ClassVar[str] = cast(str, _KafkaName())
     retriable: ClassVar[bool]
 
     def __init_subclass__(cls, code: int | None = None, retriable: bool = False, kafka_name: str | None = None) -> None:
@@ -42,7 +52,8 @@ class KafkaError(Exception):
             return
         cls.code = code
         cls.retriable = retriable
-        cls.kafka_name = kafka_name or _screaming_snake_case(cls.__name__)
+        if kafka_name is not None:
+            cls.kafka_name = kafka_name
         if _BY_CODE.setdefault(code, cls) is not cls:
             raise TypeError(f"error code {code} is {_BY_CODE[code].__name__}'s already")
 
@@ -73,12 +84,6 @@ def error_name(code: int) -> str:
     error = _BY_CODE.get(code)
     return error.kafka_name if error is not None else f"UNKNOWN({code})"
 
-
-def _screaming_snake_case(name: str) -> str:
-    return name.translate(_UNDERSCORES).upper().lstrip("_")
-
-
-_UNDERSCORES = {ord(letter): f"_{letter}" for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 
 _BY_CODE: dict[int, type[KafkaError]] = {}
 

@@ -41,6 +41,7 @@ from ..settings.dynamic_config import is_dynamic
 from ..settings.ignored_keys import PER_LISTENER
 from . import elections
 from .controller import Controller
+from .stored_config import stored_config
 from .topics import is_unclean_election_allowed, live
 from .topology import NO_LEADER, BrokerHandle, Topic
 
@@ -290,30 +291,6 @@ def _check_thread_counts(wanted: BrokerConfig, present: BrokerConfig) -> None:
         count, now = wanted.value_of(line), present.value_of(line)
         if not now // 2 <= count <= now * 2:
             raise InvalidRequest(f"{name}={count}: must be at least half and at most double of what it is, {now}")
-
-
-def stored_config(config: BrokerConfig, controller: Controller) -> BrokerConfig:
-    """The settings of a broker that starts: those it is given, under what was set while it ran before.
-
-    What cannot be any more is left out, and logged.
-    """
-    layers = []
-    for name in ("", str(config.node_id)):
-        usable = {}
-        for key, text in controller.broker_configs(name).items():
-            line = BROKER_KEYS.get(key)
-            try:
-                if line is not None:
-                    line.parse(text, may_be_unset=False)
-                usable[key] = text
-            except ValueError as error:
-                log.error("a setting that was made while the broker ran is left out: %s", error)
-        layers.append(usable)
-    try:
-        return config.with_dynamic(*layers) if any(layers) or config.static is not None else config
-    except ValueError as error:
-        log.error("the settings that were made while the broker ran are left out: %s", error)
-        return config
 
 
 # --- loggers

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from ..api.registry import Handler, served
 from ..clock import Timer
-from ..security.guarding import guarded
 from ..security.security_settings import sasl_settings
 from .client_hints import ClientHints
 from .connection import Connection, address_of
@@ -46,6 +45,8 @@ class Server:
         self.services = services
         self.handlers = served(handlers, services.release)
         if services.authorizer is not None:
+            from ..security.guarding import guarded
+
             self.handlers = guarded(self.handlers, services.authorizer)
         self.max_request_bytes: int = services.config.current.socket_request_max_bytes
         self.listeners: list[Listener] = []

@@ -107,19 +107,31 @@ def serve(
     kmini serve -c log.retention.ms=60000           with a setting of Kafka's
     kmini serve --brokers 3 -c default.replication.factor=3    a cluster, and a replica on each
     """
-    new_topics = [_parse_topic(text) for text in topics]
-    environment = read_environment(os.environ) if from_environment else NO_ENVIRONMENT
-    properties = settings_of(properties_file, environment, settings, is_container=from_environment)
-    if data_dir is not None:
-        properties["log.dirs"] = data_dir
-    if as_version is not None:
-        properties["kmini.as.version"] = as_version
-    log_to_stderr(log_format, log_level or environment.log_level or "info")
-    environment.say()
-    config = _config(properties, host, port)
-    configs = [config] if count == 1 else _configs(config, count)
-    with _data_directory(config) as directory:
-        _run(configs, directory, [*environment.topics, *new_topics], port_file, environment)
+    with _collection_paused():
+        new_topics = [_parse_topic(text) for text in topics]
+        environment = read_environment(os.environ) if from_environment else NO_ENVIRONMENT
+        properties = settings_of(properties_file, environment, settings, is_container=from_environment)
+        if data_dir is not None:
+            properties["log.dirs"] = data_dir
+        if as_version is not None:
+            properties["kmini.as.version"] = as_version
+        log_to_stderr(log_format, log_level or environment.log_level or "info")
+        environment.say()
+        config = _config(properties, host, port)
+        configs = [config] if count == 1 else _configs(config, count)
+        with _data_directory(config) as directory:
+            _run(configs, directory, [*environment.topics, *new_topics], port_file, environment)
+
+
+@contextmanager
+def _collection_paused() -> Iterator[None]:
+    """Pause the garbage collector, which `_serve` resumes: the objects that a start makes stay, and it would examine
+    them again and again."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _run(
@@ -202,6 +214,7 @@ async def _serve(
     stopping = _told_to_stop(loop)
     await served.start(lambda broker: _create_missing(broker, topics))
     gc.freeze()  # these objects stay: no collection needs to examine them
+    gc.enable()
     try:
         for broker in served.brokers:
             for listener in broker.server.listeners:
