@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator, Sequence
 
 from .interface import Buffer, Names
+from .path_tree import PathTree
 
 OPEN_FLAGS = os.O_RDWR | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOINHERIT", 0)
 _BUFFERS_PER_CALL = 1024
@@ -45,7 +46,7 @@ class OpenFiles:
         """Whether `sync` of a file reaches the disk; see `OsFileSystem`."""
         self.lock = threading.RLock()
         """Held while a name changes and while a descriptor is opened. Reads and writes do not take it."""
-        self._files: dict[str, OsFile] = {}
+        self._files: PathTree[OsFile] = PathTree()
         self._holders: dict[OsFile, None] = {}
         """Files with a descriptor, in the order in which they got or kept it."""
 
@@ -63,7 +64,8 @@ class OpenFiles:
         with self.lock:
             file = self._files.get(path)
             if file is None:
-                file = self._files[path] = self._file_type(self, path, create, mode)
+                file = self._file_type(self, path, create, mode)
+                self._files.put(path, file)
             file.users += 1
             return file
 
@@ -73,29 +75,26 @@ class OpenFiles:
             if not file.users:
                 self.take_descriptor(file)
                 if self._files.get(file.path) is file:
-                    del self._files[file.path]
+                    self._files.pop(file.path)
 
     def at_or_below(self, path: str) -> Names:
         """Return the open paths at `path`, or below it if it is a directory."""
-        if path in self._files:
-            return [path]
-        below = os.path.join(path, "")
-        return [name for name in self._files if name.startswith(below)]
+        return self._files.at_or_below(path)
 
     def moved(self, old: str, new: str) -> None:
         """Note that a path was renamed, which replaced a file of the new name. Call it under the lock."""
         if old == new:
             return
         self.removed(new)
-        if old in self._files or os.path.isdir(new):
-            for path in self.at_or_below(old):
-                file = self._files.pop(path)
+        for path in self.at_or_below(old):
+            file = self._files.pop(path)
+            if file is not None:
                 file.path = new + path[len(old) :]
-                self._files[file.path] = file
+                self._files.put(file.path, file)
 
     def removed(self, path: str) -> OsFile | None:
         """Note that the file at this path is gone: its next use raises FileNotFoundError. Call it under the lock."""
-        file = self._files.pop(path, None)
+        file = self._files.pop(path)
         if file is not None:
             file.is_removed = True
             self.take_descriptor(file)
@@ -116,7 +115,9 @@ class OpenFiles:
             with self.lock:
                 for file in gone:
                     if file is not None and file.users and os.path.exists(file.path):
-                        file.is_removed = self._files.setdefault(file.path, file) is not file
+                        if self._files.get(file.path) is None:
+                            self._files.put(file.path, file)
+                        file.is_removed = self._files.get(file.path) is not file
             raise
 
     # Descriptors. A file may be without one at any time, and asks for one when it needs it.
@@ -153,7 +154,9 @@ class OpenFiles:
     def take_descriptors(self, path: str) -> None:
         """Take the descriptor of the file at this path, or of all files below it."""
         for name in self.at_or_below(path):
-            self.take_descriptor(self._files[name])
+            file = self._files.get(name)
+            if file is not None:
+                self.take_descriptor(file)
 
     def take_descriptors_of_all(self) -> None:
         with self.lock:

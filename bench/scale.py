@@ -1,0 +1,216 @@
+"""Measure a broker with many partitions, or with many connections; prints one line of JSON.
+
+partitions   creation, start after a clean stop and after `kill -9`, processor time and memory at rest, and ack p50
+             beside a broker with one partition; one partition in a hundred holds records
+connections  memory of each, processor time at rest, and ack p50 of 100 that produce all the time, beside a broker that
+             has no others
+
+`_s` is wall time; `_cpu_s` is the processor time of the broker meanwhile, which other work on the machine disturbs
+less. Broker and the one beside it take turns. A start ends with the first answer. Each figure of a start, and each p50,
+is the median of `--rounds`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import select
+import socket
+import statistics
+import struct
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from peers import ServerProcess, kmini_command
+
+from kmini.protocol.framing import frame_of
+from kmini.protocol.messages.create_topics import CreateTopicsRequest
+from kmini.protocol.messages.headers import RequestHeader
+from kmini.protocol.messages.produce import ProduceRequest
+from kmini.protocol.records.batch import build_batch
+from kmini.protocol.records.record import Record
+from kmini.protocol.schema import Request
+from support.server_process import API_VERSIONS_V0
+
+TOPIC = "many"
+PARTITIONS_A_TOPIC = 1_000
+WORKING = 100
+"""Connections that produce all the time."""
+START_TIMEOUT_S = 120.0
+SETTLING_S = 2.0
+"""Seconds between the last request and a measurement at rest."""
+
+
+class Client:
+    """One connection, one request at a time."""
+
+    def __init__(self, server: ServerProcess) -> None:
+        self.socket = socket.create_connection((server.host, server.port))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def ask(self, frame: bytes) -> bytes:
+        self.socket.sendall(frame)
+        return self.answer()
+
+    def answer(self) -> bytes:
+        (size,) = struct.unpack(">i", self.socket.recv(4, socket.MSG_WAITALL))
+        return self.socket.recv(size, socket.MSG_WAITALL)
+
+
+def framed(request: Request, version: int) -> bytes:
+    header = RequestHeader(request.api_key, version, 1, "bench").encode(request.header_version(version))
+    return b"".join(frame_of(header, request.encode(version)))
+
+
+def produce_frame(topic: str, partition: int) -> bytes:
+    batch = build_batch([Record(0, time.time_ns() // 1_000_000, None, b"x" * 100)])
+    data = ProduceRequest.Partition(index=partition, records=batch)
+    topics = [ProduceRequest.Topic(name=topic, partition_data=[data])]
+    request = ProduceRequest(acks=1, timeout_ms=10_000, topic_data=topics)
+    return framed(request, 9)
+
+
+def create_topics(client: Client, partitions: int) -> None:
+    for number in range(-(-partitions // PARTITIONS_A_TOPIC)):
+        count = min(PARTITIONS_A_TOPIC, partitions - number * PARTITIONS_A_TOPIC)
+        topic = CreateTopicsRequest.Topic(name=f"{TOPIC}-{number}", num_partitions=count, replication_factor=1)
+        client.ask(framed(CreateTopicsRequest(topics=[topic], timeout_ms=60_000), 5))
+
+
+def ack_p50_us(client: Client, frame: bytes, count: int = 2_000) -> float:
+    durations = []
+    for _ in range(count):
+        start = time.perf_counter()
+        client.ask(frame)
+        durations.append(time.perf_counter() - start)
+    return statistics.median(durations) * 1e6
+
+
+def working_p50_us(clients: list[Client], frame: bytes, count: int = 20_000) -> float:
+    """Each connection sends its next record when the last one is acknowledged."""
+    poll = select.epoll()
+    by_number = {client.socket.fileno(): client for client in clients}
+    sent_at: dict[int, float] = {}
+    for number, client in by_number.items():
+        poll.register(number, select.EPOLLIN)
+        client.socket.sendall(frame)
+        sent_at[number] = time.perf_counter()
+    durations: list[float] = []
+    while sent_at:
+        for number, _ in poll.poll(10):
+            client = by_number[number]
+            client.answer()
+            durations.append(time.perf_counter() - sent_at.pop(number))
+            if len(durations) + len(sent_at) < count:
+                client.socket.sendall(frame)
+                sent_at[number] = time.perf_counter()
+    poll.close()
+    return statistics.median(durations) * 1e6
+
+
+def idle_percent(server: ServerProcess, seconds: float) -> float:
+    """Processor time at rest, in percent of a core."""
+    time.sleep(SETTLING_S)
+    used = server.processor_seconds()
+    time.sleep(seconds)
+    return (server.processor_seconds() - used) / seconds * 100
+
+
+def timed_start(server: ServerProcess) -> tuple[float, float]:
+    start = time.perf_counter()
+    server.start()
+    return time.perf_counter() - start, server.processor_seconds()
+
+
+def median_starts(server: ServerProcess, end: Callable[[], object], rounds: int) -> tuple[float, float]:
+    """Wall time and processor time of a start after `end`, which ends the broker."""
+    starts = []
+    for _ in range(rounds):
+        time.sleep(1)
+        end()
+        starts.append(timed_start(server))
+    walls, processor = zip(*starts, strict=True)
+    return statistics.median(walls), statistics.median(processor)
+
+
+def partitions_of(few: ServerProcess, many: ServerProcess, options: argparse.Namespace) -> dict[str, float]:
+    measured: dict[str, float] = {}
+    create_topics(Client(few), 1)
+    start = time.perf_counter()
+    client = Client(many)
+    create_topics(client, options.count)
+    measured["create_s"] = time.perf_counter() - start
+    for number in range(0, options.count, 100):
+        topic, partition = divmod(number, PARTITIONS_A_TOPIC)
+        for _ in range(10):
+            client.ask(produce_frame(f"{TOPIC}-{topic}", partition))
+    measured["created_mib"] = many.resident_bytes() / 2**20
+    measured["idle_percent"] = idle_percent(many, options.idle_seconds)
+    acks: dict[ServerProcess, list[float]] = {few: [], many: []}
+    frame = produce_frame(f"{TOPIC}-0", 0)
+    for _ in range(options.rounds):
+        for server, found in acks.items():
+            found.append(ack_p50_us(Client(server), frame))
+    measured["one_ack_p50_us"], measured["ack_p50_us"] = (statistics.median(found) for found in acks.values())
+    measured["ack_ratio"] = measured["ack_p50_us"] / measured["one_ack_p50_us"]
+    for name, end in (("clean", lambda: many.stop(START_TIMEOUT_S)), ("killed", many.kill)):
+        measured[f"{name}_start_s"], measured[f"{name}_start_cpu_s"] = median_starts(many, end, options.rounds)
+        measured[f"{name}_mib"] = many.resident_bytes() / 2**20
+        measured[f"{name}_idle_percent"] = idle_percent(many, options.idle_seconds)
+    return measured
+
+
+def connections_of(few: ServerProcess, many: ServerProcess, options: argparse.Namespace) -> dict[str, float]:
+    for server in (few, many):
+        create_topics(Client(server), 1)
+    frame = produce_frame(f"{TOPIC}-0", 0)
+    working = {server: [Client(server) for _ in range(WORKING)] for server in (few, many)}
+    for clients in working.values():
+        working_p50_us(clients, frame)
+    before = many.resident_bytes()
+    idle = [Client(many) for _ in range(options.count - WORKING)]
+    for client in idle:
+        client.ask(API_VERSIONS_V0)
+    measured = {
+        "kib_a_connection": (many.resident_bytes() - before) / 1024 / len(idle),
+        "idle_percent": idle_percent(many, options.idle_seconds),
+    }
+    acks: dict[ServerProcess, list[float]] = {few: [], many: []}
+    for _ in range(options.rounds):
+        for server, found in acks.items():
+            found.append(working_p50_us(working[server], frame))
+    measured["alone_ack_p50_us"], measured["ack_p50_us"] = (statistics.median(found) for found in acks.values())
+    measured["ack_ratio"] = measured["ack_p50_us"] / measured["alone_ack_p50_us"]
+    return measured
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("of", choices=("partitions", "connections"))
+    parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--idle-seconds", type=float, default=20)
+    parser.add_argument("--python", default=sys.executable, help="the interpreter that has the kmini to measure")
+    options = parser.parse_args()
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    measure = {"partitions": partitions_of, "connections": connections_of}[options.of]
+    with ExitStack() as stack:
+        servers = []
+        for _ in range(2):
+            directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-scale-")))
+            command = kmini_command(directory / "data", {})
+            command[0] = options.python
+            servers.append(ServerProcess(command, directory / "log", start_timeout=START_TIMEOUT_S))
+            stack.callback(servers[-1].kill)
+        measured = measure(servers[0], servers[1], options)
+    print(json.dumps({name: round(value, 3) for name, value in measured.items()}))
+
+
+if __name__ == "__main__":
+    main()
