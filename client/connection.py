@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from ..protocol.errors import MalformedMessage, RequestTimedOut, UnsupportedVersion
 from ..protocol.framing import ClientConnection
 from ..protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ..protocol.primitives import Buffer
 from ..protocol.schema import Request
 from .address import Address
 from .errors import Disconnected, NotAKafkaBroker, check
@@ -60,8 +61,11 @@ class Connection(asyncio.Protocol):
         self._framing = ClientConnection(client_id, max_frame_bytes=MAX_RESPONSE_BYTES)
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._unanswered: deque[tuple[str, asyncio.Future[Any]]] = deque()
-        """Names and futures of requests, in the order of their answers."""
+        self._unanswered: deque[tuple[str, asyncio.Future[Any], float | None]] = deque()
+        """Names, futures and deadlines of requests, in the order of their answers; a deadline is in the loop's time."""
+        self._watchdog: asyncio.TimerHandle | None = None
+        """Runs at the deadline of an unanswered request, or sooner. Most requests are answered long before theirs, and
+        a timer for each costs more than the request."""
         self._why_ended: str | None = None
         self._ended = self._loop.create_future()
         self._writable = asyncio.Event()
@@ -153,22 +157,33 @@ class Connection(asyncio.Protocol):
             version = self.version_for(type(request))
         if not self._writable.is_set():
             await self._writable.wait()
+        if expects_answer:
+            return await self.ask(request, version, timeout_ms=timeout_ms)
+        self._write(self._framing.request(request, version, expects_answer=False))
+        return None
+
+    def ask(self, request: Request, version: int, *, timeout_ms: float | None = None) -> asyncio.Future[Any]:
+        """Send a request at once, even while others are not written yet; return the future of its answer.
+
+        The future raises what `send` does. Raises Disconnected.
+        """
+        self._write(self._framing.request(request, version))
+        future: asyncio.Future[Any] = self._loop.create_future()
+        deadline = None
+        if timeout_ms is not None:
+            deadline = self._loop.time() + timeout_ms / 1000
+            if self._watchdog is None or deadline < self._watchdog.when():
+                self._watch_until(deadline)
+        self._unanswered.append((request.name, future, deadline))
+        return future
+
+    def _write(self, buffers: list[Buffer]) -> None:
         if self._transport is None or self._why_ended is not None:
             raise Disconnected(f"{self.called}: {self._why_ended}")
-        buffers = self._framing.request(request, version, expects_answer=expects_answer)
-        if not expects_answer:
+        if len(buffers) == 1:
+            self._transport.write(buffers[0])
+        else:
             self._transport.writelines(buffers)
-            return None
-        future: asyncio.Future[Any] = self._loop.create_future()
-        self._unanswered.append((request.name, future))
-        self._transport.writelines(buffers)
-        if timeout_ms is None:
-            return await future
-        timer = self._loop.call_later(timeout_ms / 1000, self._give_up, future, request.name)
-        try:
-            return await future
-        finally:
-            timer.cancel()
 
     async def close(self) -> None:
         """Send what is buffered and close the connection; return when it has ended. Unanswered requests fail with
@@ -221,14 +236,28 @@ class Connection(asyncio.Protocol):
     # ---
 
     def _answer(self, response: Any) -> None:
-        _, future = self._unanswered.popleft()
+        _, future, _ = self._unanswered.popleft()
         if not future.done():
             future.set_result(response)
 
-    def _give_up(self, future: asyncio.Future[Any], name: str) -> None:
-        if not future.done():
-            future.set_exception(RequestTimedOut(f"{self.called} did not answer {name} in time"))
-            self._end(f"{name} was not answered in time")
+    def _watch_until(self, deadline: float) -> None:
+        if self._watchdog is not None:
+            self._watchdog.cancel()
+        self._watchdog = self._loop.call_at(deadline, self._watch)
+
+    def _watch(self) -> None:
+        """End the connection if a request was not answered in time; else watch the one that is due next."""
+        self._watchdog = None
+        due = [one for one in self._unanswered if one[2] is not None and not one[1].done()]
+        if not due:
+            return
+        name, future, deadline = min(due, key=lambda one: one[2] or 0)
+        assert deadline is not None
+        if deadline > self._loop.time():
+            self._watch_until(deadline)
+            return
+        future.set_exception(RequestTimedOut(f"{self.called} did not answer {name} in time"))
+        self._end(f"{name} was not answered in time")
 
     def _end(self, reason: str, kind: type[Disconnected] = Disconnected, *, flush: bool = False) -> None:
         """Close the connection; every request that waits for its answer fails with the reason."""
@@ -236,13 +265,15 @@ class Connection(asyncio.Protocol):
             return
         self._why_ended = reason
         self._writable.set()
+        if self._watchdog is not None:
+            self._watchdog.cancel()
         if self._transport is not None:
             if flush:
                 self._transport.close()
             else:
                 self._transport.abort()
         while self._unanswered:
-            name, future = self._unanswered.popleft()
+            name, future, _ = self._unanswered.popleft()
             if not future.done():
                 unanswered = f", {name} was not answered" if self._has_answered else ""
                 future.set_exception(kind(f"{self.called}: {reason}{unanswered}"))

@@ -38,12 +38,18 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kmini.replication")
 
+_Topic, _Partition = FetchRequest.Topic, FetchRequest.Topic.Partition
+
 _LOST_SESSION = (FetchSessionIdNotFound.code, InvalidFetchSessionEpoch.code, FetchSessionTopicIdError.code)
 _TIMEOUT_MS = 30_000
 """Milliseconds beyond the longest wait of a fetch, after which the connection counts as lost."""
 
 OLDEST_WITH_LOG_START = 5
 """The first version of Fetch in which a follower tells where its log starts (KIP-107)."""
+
+
+class _Changed(Exception):
+    """What is to be fetched has changed while a fetch was under way."""
 
 
 class Fetcher:
@@ -58,6 +64,8 @@ class Fetcher:
         self._changed = asyncio.Event()
         self._is_pausing = self._is_stopped = False
         self._connection: Connection | None = None
+        self._answer: asyncio.Future[FetchResponse] | None = None
+        """That of the fetch under way."""
         self._session_id, self._session_epoch = NO_SESSION, INITIAL_EPOCH
         self._task = asyncio.ensure_future(self._run())
 
@@ -81,15 +89,21 @@ class Fetcher:
         if self._is_pausing:
             self._changed.set()
 
+    def _change(self) -> None:
+        """What is new must not wait until a fetch has waited for the old."""
+        self._changed.set()
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(_Changed())
+
     def add(self, followed: Followed) -> None:
         self._partitions[followed.topic_partition] = followed
-        self._changed.set()
+        self._change()
 
     def remove(self, topic_partition: TopicPartition) -> None:
         followed = self._partitions.pop(topic_partition, None)
         if followed is not None and followed.sent_state is not None:
             self._forgotten.append((followed.log.topic_id, topic_partition))
-            self._changed.set()
+            self._change()
 
     # --- the loop
 
@@ -131,21 +145,19 @@ class Fetcher:
                 await self._sleep(min(one.paused_until_ms for one in self._partitions.values()) - now_ms)
             return
         connection = await self._connected()
+        if self._changed.is_set():  # while it connected
+            return
         request = self._request(ready, connection)
-        answer = asyncio.ensure_future(
-            connection.send(request, version=self._version(connection), timeout_ms=request.max_wait_ms + _TIMEOUT_MS)
-        )
-        changed = asyncio.ensure_future(self._changed.wait())
         try:
-            await asyncio.wait([answer, changed], return_when=asyncio.FIRST_COMPLETED)
-            if not answer.done():  # what is new must not wait until this fetch has waited for the old
-                await self._disconnect()
-                return
-            response: FetchResponse = answer.result()
+            self._answer = connection.ask(
+                request, self._version(connection), timeout_ms=request.max_wait_ms + _TIMEOUT_MS
+            )
+            response = await self._answer
+        except _Changed:
+            await self._disconnect()
+            return
         finally:
-            for future in (answer, changed):
-                future.cancel()
-            await asyncio.gather(answer, changed, return_exceptions=True)
+            self._answer = None
         await self._take(response, ready)
 
     async def _connected(self) -> Connection:
@@ -203,9 +215,9 @@ class Fetcher:
             followed.sent_state = state
             name, number = followed.topic_partition
             if name not in topics:
-                topics[name] = FetchRequest.Topic(topic=name, topic_id=followed.log.topic_id, partitions=[])
+                topics[name] = _Topic.make(topic=name, topic_id=followed.log.topic_id, partitions=[])
             topics[name].partitions.append(
-                FetchRequest.Topic.Partition(
+                _Partition.make(
                     partition=number,
                     current_leader_epoch=state.leader_epoch,
                     fetch_offset=state.offset,
@@ -221,7 +233,7 @@ class Fetcher:
                 forgotten[name] = FetchRequest.ForgottenTopic(topic=name, topic_id=topic_id, partitions=[])
             forgotten[name].partitions.append(number)
         self._forgotten.clear()
-        return FetchRequest(
+        return FetchRequest.make(
             replica_id=config.node_id,
             replica_state=FetchRequest.ReplicaState(replica_id=config.node_id),
             max_wait_ms=config.replica_fetch_wait_max_ms,
