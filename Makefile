@@ -14,7 +14,7 @@ TEST_TMP := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4194304 
 PACKAGING := pyproject.toml setup.py protocol/records/layout.py $(wildcard protocol/records/kernels/*.p*)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint links docs soak bench kafka-jars kafka-39-jars spark-jars old-client clean
+.PHONY: help run test lint links docs soak bench kfake kafka-jars kafka-39-jars spark-jars old-client clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -42,8 +42,14 @@ soak: $(VENV)/installed-test kafka-jars kafka-39-jars spark-jars ## hostile inpu
 	  tests/oracle/test_compaction_differential.py -o faulthandler_timeout=1800 \
 	  tests/clients/test_exactly_once.py -n $(WORKERS) $(PYTEST_ARGS)
 
-bench: $(VENV)/installed-test kafka-jars ## measure what README states, and write it there and to bench/RESULTS.md: ten minutes
+bench: $(VENV)/installed-test kafka-jars kfake ## measure what README states, and write it there and to bench/RESULTS.md: ten minutes
 	$(BIN)/python bench/measured.py $(BENCH_ARGS)
+
+# kfake, the broker of the Go client franz-go, as a peer of the benchmarks.
+kfake:
+	@if [ -e .peers/kfake ]; then :; \
+	elif command -v go >/dev/null; then mkdir -p .peers && cd bench/kfake && go build -o ../../.peers/kfake . || echo "could not build kfake: the benchmarks leave it out"; \
+	else echo "no go: the benchmarks leave kfake out"; fi
 
 # Apache Kafka and its tools, 54 MB, by Maven; without java or mvn the tests that need them skip and say so.
 kafka-jars:

@@ -1,7 +1,8 @@
 """Run the same client work against kmini and its peers, in turn, several rounds, and print a table.
 
-The first round warms everything up (a JVM compiles its code in it) and is not counted; a cell is the median of the
-others, with its ratio to Apache Kafka's.
+The first round warms everything up (a JVM compiles its code in it) and is not counted. A cell has the median of the
+others, the lowest and the highest, and of a peer kmini's median as a multiple of the peer's. A fixed piece of work
+between the rounds says whether the machine was too noisy.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import java_perf
 import peers
+from noise import Noise
 
 BENCH = Path(__file__).resolve().parent
 TITLES = {"kafka": "Apache Kafka"}
@@ -48,25 +50,22 @@ def one_round(servers: str, options: argparse.Namespace) -> dict[str, float]:
 
 
 def table(results: dict[str, list[dict[str, float]]]) -> str:
-    medians = {
-        name: {
-            key: statistics.median(r[key] for r in rounds if key in r) for key in ROWS if any(key in r for r in rounds)
-        }
-        for name, rounds in results.items()
-    }
-    lines = [f"| | {' | '.join(TITLES.get(name, name) for name in medians)} |", "|---|" + "---|" * len(medians)]
+    lines = [f"| | {' | '.join(TITLES.get(name, name) for name in results)} |", "|---|" + "---|" * len(results)]
     for key, label in ROWS.items():
-        if any(key in cells for cells in medians.values()):
-            reference = medians.get("kafka", {}).get(key)
-            cells = [_cell(found.get(key), reference) for found in medians.values()]
+        found = {name: [figures[key] for figures in rounds if key in figures] for name, rounds in results.items()}
+        if any(found.values()):
+            ours = found.get("kmini")
+            cells = [_cell(values, None if name == "kmini" else ours) for name, values in found.items()]
             lines.append(f"| {label} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def _cell(value: float | None, reference: float | None) -> str:
-    if value is None:
+def _cell(values: list[float], ours: list[float] | None) -> str:
+    if not values:
         return "–"
-    return f"{value:.0f}" if not reference else f"{value:.0f} ({value / reference:.2f})"
+    median = statistics.median(values)
+    cell = f"{median:.0f} ({min(values):.0f}–{max(values):.0f})"
+    return f"{cell} {statistics.median(ours) / median:.2f} ×" if ours else cell
 
 
 def main() -> None:
@@ -77,9 +76,11 @@ def main() -> None:
     parser.add_argument("--java", action="store_true", help="Kafka's Java clients too")
     options = parser.parse_args()
     results: dict[str, list[dict[str, float]]] = {}
+    noise = Noise()
     with peers.running(peers.available(options.peers)) as servers:
         for number in range(options.rounds + 1):
             for name, server in servers.items():
+                noise.sample()
                 measured = one_round(server.bootstrap_servers, options)
                 if measured:
                     measured["resident_mib"] = server.resident_bytes() / 2**20
@@ -87,6 +88,8 @@ def main() -> None:
                 if number:
                     results.setdefault(name, []).append(measured)
     print(table(results))
+    print(f"\nMedians of {options.rounds} rounds (lowest–highest), the brokers in turn; × is kmini's median by theirs.")
+    print(noise.sentence())
 
 
 if __name__ == "__main__":

@@ -129,7 +129,7 @@ BENCHMARKS = [
     Benchmark("fetch_sessions.py", "", "--requests 50", session_rows),
     Benchmark("cluster.py", "", "--repetitions 1 --records 50", cluster_rows),
 ]
-COMPARISON = ("compare.py", "--rounds 5 kmini kafka", "--rounds 1 --bulk 20000 kmini kafka")
+COMPARISON = ("compare.py", "--rounds 5 kmini kafka kfake floor", "--rounds 1 --bulk 20000 kmini kafka kfake floor")
 
 
 def run(script: str, arguments: str) -> str:

@@ -15,6 +15,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from support import apache_kafka
 from support.server_process import PORT, ServerProcess, kafka_command, kmini_command
 
+BENCH = Path(__file__).resolve().parent
+KFAKE = BENCH.parent / ".peers" / "kfake"
+"""The program that `make kfake` builds, where Go is."""
+
 __all__ = ["ServerProcess", "apache_kafka", "available", "kmini_command", "running"]
 
 DATA_DIR = "{data_dir}"
@@ -42,19 +46,21 @@ def launcher(command: str) -> Launch:
 
 
 def available(wanted: list[str]) -> dict[str, Launch]:
-    """The peers to compare: kmini, Apache Kafka, and whatever KMINI_BENCH_<NAME> launches."""
+    """The peers to compare: kmini, Apache Kafka, kfake, the floor, and whatever KMINI_BENCH_<NAME> launches."""
     peers: dict[str, Launch] = {"kmini": launch_kmini}
     if reason := apache_kafka.why_unavailable():
         print(f"without Apache Kafka: {reason}", file=sys.stderr)
     else:
         peers["kafka"] = launch_kafka
+    if KFAKE.exists():
+        peers["kfake"] = launcher(f"{KFAKE} -port {PORT}")
+    else:
+        print("without kfake: `make kfake` builds it where Go is", file=sys.stderr)
+    peers["floor"] = launcher(f"{sys.executable} {BENCH / 'floor.py'} {PORT} {DATA_DIR}")
     prefix = "KMINI_BENCH_"
     for variable, command in sorted(os.environ.items()):
         if variable.startswith(prefix):
             peers[variable.removeprefix(prefix).lower()] = launcher(command)
-    for name in ("kfake", "floor"):
-        if name not in peers:
-            print(f"without {name}: {prefix}{name.upper()} does not say how to launch it", file=sys.stderr)
     return {name: launch for name, launch in peers.items() if not wanted or name in wanted}
 
 
