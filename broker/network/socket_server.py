@@ -85,12 +85,7 @@ class Server:
 
     async def stop(self) -> None:
         """Accept no more connections, end the requests that wait, give the others GRACE_MS to finish, and hang up."""
-        self._is_closed = True
-        self.hints.close()
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
-        for server in self._servers:
-            server.close()
+        self._accept_no_more()
         for connection in list(self.connections):
             if connection.is_waiting or connection.in_service is None:
                 connection.close()
@@ -99,19 +94,11 @@ class Server:
             await asyncio.wait(working, timeout=GRACE_MS / 1000)
         for connection in list(self.connections):
             connection.abort()
-        for server in self._servers:
-            await server.wait_closed()
-        self._servers.clear()
-        self.listeners.clear()
+        await self._forget_listeners()
 
     async def kill(self) -> None:
         """End everything at once, as the end of a process does."""
-        self._is_closed = True
-        self.hints.close()
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
-        for server in self._servers:
-            server.close()
+        self._accept_no_more()
         working = [connection.in_service for connection in self.connections if connection.in_service is not None]
         for connection in list(self.connections):
             connection.abort()
@@ -119,6 +106,17 @@ class Server:
             task.cancel()
         if working:
             await asyncio.wait(working)
+        await self._forget_listeners()
+
+    def _accept_no_more(self) -> None:
+        self._is_closed = True
+        self.hints.close()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        for server in self._servers:
+            server.close()
+
+    async def _forget_listeners(self) -> None:
         for server in self._servers:
             await server.wait_closed()
         self._servers.clear()
