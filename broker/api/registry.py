@@ -58,15 +58,17 @@ class Handler:
         """The lowest version in the ApiVersions answer. Below `min_version` only for Produce: clients judge a broker by
         a version that they do not use (KAFKA-18659)."""
 
-    def __getattr__(self, name: str) -> Any:
-        """Import the module, and take from its registration what is not set yet."""
-        if name not in _FROM_MODULE:
-            raise AttributeError(f"a handler has no {name!r}")
-        import_module(self.module)
-        registered = _handlers[self.api_key]
-        if registered is not self:
-            self.bind(registered.request, registered.function, registered.needs, registered.guard)
-        return object.__getattribute__(self, name)
+    if not TYPE_CHECKING:  # to a type checker, every part is there, and there are no others
+
+        def __getattr__(self, name: str) -> Any:
+            """Import the module, and take from its registration what is not set yet."""
+            if name not in _FROM_MODULE:
+                raise AttributeError(f"a handler has no {name!r}")
+            import_module(self.module)
+            registered = _handlers[self.api_key]
+            if registered is not self:
+                self.bind(registered.request, registered.function, registered.needs, registered.guard)
+            return object.__getattribute__(self, name)
 
     def bind(
         self,
