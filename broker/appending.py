@@ -40,11 +40,11 @@ class RecordAppender:
         config = partition.log.config
         if config.flush_messages < MAX_LONG or config.flush_ms < MAX_LONG:
             return None
-        if not is_cheap(records, has_tombstone_flag=config.kmini_tombstone_flag_enable):
+        if not is_cheap(records, config.kmini_tombstone_flag_enable):
             return None
         now_ms = self._clock.now_ms()
         limit = self._config.current.kmini_max_decompressed_message_bytes
-        validated = validate(records, config, now_ms, max_decompressed_bytes=limit)
+        validated = validate(records, config, now_ms, limit)
         return self._append(partition, validated, now_ms, len(records))
 
     async def validate_and_append(

@@ -32,12 +32,48 @@ class EncoderSource(FunctionSource):
 
     def struct(self, cls: type[Struct], source: str) -> None:
         fields = [field for field in cls.__fields__ if field.exists_in(self.version)]
+        untagged = [field for field in fields if field.tag is None]
+        tagged = [field for field in fields if field.tag is not None]
+        count = self.usually_empty(untagged)
+        for field in untagged[: len(untagged) - count]:
+            self.value(field.type, field.is_nullable_in(self.version), f"{source}.{field.name}")
+        if not count:
+            self.end(untagged[:0], tagged, source)
+            return
+        end = untagged[-count:]
+        # Most structs end with fields that have nothing to say: these are one constant.
+        is_empty = " and ".join(self.comparison(field, source, True) for field in end + tagged)
+        self.flush()
+        with self.block(f"if {is_empty}:"):
+            self.line(f"out += {b''.join(map(self.empty, end)) + (bytes(1) if self.is_flexible else b'')!r}")
+        with self.block("else:"):
+            self.end(end, tagged, source)
+
+    def end(self, fields: list[Field], tagged: list[Field], source: str) -> None:
+        """Lines that write the last fields of a struct and its tagged ones."""
         for field in fields:
-            if field.tag is None:
-                self.value(field.type, field.is_nullable_in(self.version), f"{source}.{field.name}")
+            self.value(field.type, field.is_nullable_in(self.version), f"{source}.{field.name}")
         self.flush()
         if self.is_flexible:
-            self.tags([field for field in fields if field.tag is not None], source)
+            self.tags(tagged, source)
+
+    def usually_empty(self, fields: list[Field]) -> int:
+        """How many fields at the end are arrays that are empty by default, or strings that are null; at least two."""
+        count = 0
+        for field in reversed(fields):
+            is_array = field.type.element is not None and field.default == []
+            is_string = field.default is None and field.type.wire is not None and field.type.wire.name == "string"
+            if not (is_array or (is_string and field.is_nullable_in(self.version))):
+                break
+            count += 1
+        return count if count > 1 else 0
+
+    def empty(self, field: Field) -> bytes:
+        """The default of a field that is usually empty, as it is written."""
+        assert field.type.wire is not None
+        if self.is_flexible:
+            return bytes([0 if field.default is None else 1])
+        return (bytes([255]) if field.default is None else bytes(1)) * field.type.wire.size
 
     def value(self, type_: Type, is_nullable: bool, source: str) -> None:
         """Lines that write the value of an expression. They may wait in the run until `flush`."""

@@ -159,7 +159,7 @@ class PartitionLog:
     # Appending
 
     def append_as_leader(
-        self, validated: ValidatedRecords, *, leader_epoch: int, now_ms: int, origin: Origin = Origin.CLIENT
+        self, validated: ValidatedRecords, leader_epoch: int, now_ms: int, origin: Origin = Origin.CLIENT
     ) -> AppendInfo:
         """Assign the next offsets to one validated batch, in place, and write it.
 
@@ -256,7 +256,7 @@ class PartitionLog:
 
     # Reading
 
-    def read(self, offset: int, max_bytes: int, *, limit_offset: int, min_one_batch: bool = True) -> bytes:
+    def read(self, offset: int, max_bytes: int, limit_offset: int, min_one_batch: bool = True) -> bytes:
         """Return batches of one segment from the one that contains `offset` on: up to `max_bytes`, below
         `limit_offset`.
 
@@ -269,7 +269,7 @@ class PartitionLog:
         if offset >= limit_offset:
             return b""
         try:
-            return self.segments.read(offset, max_bytes, limit_offset, min_one_batch=min_one_batch)
+            return self.segments.read(offset, max_bytes, limit_offset, min_one_batch)
         except OSError as error:
             raise self._refused(error) from error
 

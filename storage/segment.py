@@ -294,7 +294,7 @@ class Segment:
                 return position, header.size
         return None
 
-    def read(self, offset: int, max_bytes: int, end_position: int, *, min_one_batch: bool) -> bytes | None:
+    def read(self, offset: int, max_bytes: int, end_position: int, min_one_batch: bool) -> bytes | None:
         """Return up to `max_bytes` from the start of the batch that contains `offset`, up to `end_position`.
 
         The last batch may be cut off. The first one is whole, however large, with `min_one_batch`; without it, no bytes

@@ -96,12 +96,12 @@ class Segments:
         first = bisect_right(self._row, offset, key=_base_offset) - 1
         return islice(self._row, max(first, 0), None)
 
-    def read(self, offset: int, max_bytes: int, limit_offset: int, *, min_one_batch: bool) -> bytes:
+    def read(self, offset: int, max_bytes: int, limit_offset: int, min_one_batch: bool) -> bytes:
         """See PartitionLog.read. Checks nothing; `offset` must be below `limit_offset`."""
         active = self.active
         for segment in (active,) if offset >= active.base_offset else self.since(offset):
             end = segment.log.size if limit_offset >= segment.next_offset else segment.position_of(limit_offset)
-            data = segment.read(offset, max_bytes, end, min_one_batch=min_one_batch)
+            data = segment.read(offset, max_bytes, end, min_one_batch)
             if data is not None:
                 return data
         return b""

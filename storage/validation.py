@@ -58,11 +58,11 @@ from ..protocol.records.batch import (
     read_header,
     rewrite_header,
 )
-from ..protocol.records.batch_records import check_records, decode_records, suspect_records
+from ..protocol.records.batch_records import WalkedRecords, decode_records, suspect_records, walked_records
 from ..protocol.records.compression import Codec, compress_chunks
 from ..protocol.records.layout import RECORD_COUNT_AT
 from ..protocol.records.load_kernel import IS_COMPILED
-from ..protocol.records.record import DEFAULT_LIMIT, RecordFacts
+from ..protocol.records.record import DEFAULT_LIMIT
 from .filesystem import Buffer
 from .log_config import LogConfig
 from .refused_records import MAX_NAMED_RECORDS, refusal
@@ -114,7 +114,7 @@ class ValidatedRecords(NamedTuple):
         return cls(batch, read_header(batch))
 
 
-def is_cheap(records: Buffer, *, has_tombstone_flag: bool = False) -> bool:
+def is_cheap(records: Buffer, has_tombstone_flag: bool = False) -> bool:
     """Whether `validate` may run on the loop: these records take about a millisecond, whatever their content."""
     size = len(records)
     if size >= HEADER_SIZE and records[ATTRIBUTES_AT] & CODEC_MASK:
@@ -127,7 +127,6 @@ def validate(
     records: memoryview | bytearray,
     config: LogConfig,
     now_ms: int,
-    *,
     max_decompressed_bytes: int = DEFAULT_LIMIT,
 ) -> ValidatedRecords:
     """Return the batch in `records`, ready for a log with these settings; the table above says what this raises.
@@ -137,7 +136,7 @@ def validate(
     rebuilt.
     """
     header = _only_batch(records, config)
-    checked = check_records(records, 0, header, limit=max_decompressed_bytes)
+    checked = walked_records(records, 0, header, max_decompressed_bytes)
     is_stamped_here = config.message_timestamp_type == "LogAppendTime"
     if not _is_fine(header, checked, config, now_ms):
         errors = _record_errors(records, header, config, now_ms, max_decompressed_bytes)
@@ -231,7 +230,7 @@ def _first_header(records: Buffer) -> BatchHeader:
     return first[1]
 
 
-def _is_fine(header: BatchHeader, checked: RecordFacts, config: LogConfig, now_ms: int) -> bool:
+def _is_fine(header: BatchHeader, checked: WalkedRecords, config: LogConfig, now_ms: int) -> bool:
     """Whether no record of the batch has to be refused."""
     if checked.null_keys and config.is_compacted:
         return False
@@ -274,7 +273,7 @@ def _record_errors(
 
 
 def _rebuild(
-    records: Buffer, header: BatchHeader, stored: BatchHeader, checked: RecordFacts, config: LogConfig, limit: int
+    records: Buffer, header: BatchHeader, stored: BatchHeader, checked: WalkedRecords, config: LogConfig, limit: int
 ) -> tuple[bytearray, BatchHeader]:
     """Return the batch with the codec of the header `stored`, and offset deltas 0, 1, 2, …
 

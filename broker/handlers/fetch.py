@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...protocol.errors import (
+    NONE,
     KafkaError,
     KafkaStorageError,
     NotLeaderOrFollower,
@@ -193,10 +194,11 @@ def response(wanted: Iterable[FetchPartition], answers: Iterable[FetchedData]) -
     topic: FetchResponse.Topic | None = None
     for one, answer in zip(wanted, answers):  # noqa: B905 (they are of the same length, and this is the hot path)
         if topic is None or one.topic != topic.topic or one.topic_id != topic.topic_id:
-            topic = _TopicResponse.make(topic=one.topic, topic_id=one.topic_id, partitions=[])
+            topic = _TopicResponse.make(one.topic, one.topic_id, [])
             topics.append(topic)
         topic.partitions.append(_partition_response(one, answer))
-    return FetchResponse.make(responses=topics)
+    response: FetchResponse = FetchResponse.make(0, NONE, NO_SESSION, topics)
+    return response
 
 
 def hide_storage_errors(result: FetchResponse) -> None:
@@ -217,14 +219,12 @@ def _partition_response(wanted: FetchPartition, answer: FetchedData) -> FetchRes
             records=b"",
         )
     log = wanted.partition.log
-    response = _PartitionResponse.make(
-        partition_index=index,
-        high_watermark=log.high_watermark,
-        last_stable_offset=log.last_stable_offset,
-        log_start_offset=log.log_start_offset,
-        aborted_transactions=_skipped(answer) if wanted.reader.is_read_committed else None,
-        records=answer.records,
+    response: FetchResponse.Topic.Partition = _PartitionResponse.make(
+        index, NONE, log.high_watermark, log.last_stable_offset, log.log_start_offset
     )
+    response.records = answer.records
+    if wanted.reader.is_read_committed:
+        response.aborted_transactions = _skipped(answer)
     if answer.preferred_replica != LEADER:
         response.preferred_read_replica = answer.preferred_replica
     if answer.diverging:

@@ -6,6 +6,7 @@ never: an error closes the connection, because the client reads no answer. Each 
 id (KIP-516).
 """
 
+import struct
 import time
 from collections.abc import Awaitable
 from functools import partial
@@ -31,11 +32,11 @@ from ...protocol.records.batch import (
     ATTRIBUTES_AT,
     CODEC_MASK,
     HEADER_SIZE,
+    LENGTH_AT,
     LOG_OVERHEAD,
     MAGIC,
     MAGIC_AT,
     SMALLEST_MESSAGE,
-    batch_size,
     iter_batches,
 )
 from ...protocol.records.compression import Codec
@@ -57,6 +58,9 @@ TOPIC_IDS_SINCE = 13
 ZSTD_SINCE = 7
 ADMIN_CLIENT_ID = "__admin_client"
 """The one client id that may write to internal topics, as in Apache Kafka."""
+
+_CLAIMS = struct.Struct(f">{LENGTH_AT}xi{MAGIC_AT - LENGTH_AT - 4}xB{ATTRIBUTES_AT - MAGIC_AT - 1}xB")
+"""The length, the magic and the low byte of the attributes of a batch, from its first byte on."""
 
 _TopicResponse, _PartitionResponse = ProduceResponse.Topic, ProduceResponse.Topic.Partition
 
@@ -245,8 +249,8 @@ def _check_batch(records: Buffer | None, version: int) -> memoryview:
     most of this too; here it is refused before the partition is looked up."""
     if not records or len(records) <= ATTRIBUTES_AT:
         raise InvalidRecord("the records hold no complete batch")
-    magic = records[MAGIC_AT]
-    size = batch_size(records)
+    length, magic, attributes = _CLAIMS.unpack_from(records)
+    size = length + LOG_OVERHEAD
     if magic > MAGIC or size < LOG_OVERHEAD + SMALLEST_MESSAGE or (magic == MAGIC and size < HEADER_SIZE):
         raise CorruptMessage(f"there is no batch of magic {magic} and {size} bytes")
     if magic < MAGIC:
@@ -255,7 +259,7 @@ def _check_batch(records: Buffer | None, version: int) -> memoryview:
         raise InvalidRecord("the records hold no complete batch")
     if size < len(records) and next(iter_batches(memoryview(records)[size:]), None) is not None:
         raise InvalidRecord("a partition of a produce request holds exactly one batch")
-    if version < ZSTD_SINCE and records[ATTRIBUTES_AT] & CODEC_MASK == Codec.ZSTD:
+    if version < ZSTD_SINCE and attributes & CODEC_MASK == Codec.ZSTD:
         raise UnsupportedCompressionType(f"zstd needs version {ZSTD_SINCE} of Produce; this is {version}")
     return records if isinstance(records, memoryview) else memoryview(records)
 
@@ -306,21 +310,20 @@ def _response(request: ProduceRequest, outcomes: list[Outcome]) -> ProduceRespon
     topics = []
     for topic in request.topic_data:
         partitions = [_partition_response(partition.index, next(following)) for partition in topic.partition_data]
-        topics.append(_TopicResponse.make(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions))
-    return ProduceResponse.make(responses=topics)
+        topics.append(_TopicResponse.make(topic.name, topic.topic_id, partitions))
+    response: ProduceResponse = ProduceResponse.make(topics)
+    return response
 
 
 def _partition_response(index: int, outcome: Outcome) -> ProduceResponse.Topic.Partition:
     partition, appended, error = outcome
     log_start_offset = -1 if partition is None else partition.log.log_start_offset
     if appended is not None:
-        return _PartitionResponse.make(
-            index=index,
-            error_code=NONE,
-            base_offset=appended.first_offset,
-            log_append_time_ms=appended.log_append_time_ms,
-            log_start_offset=log_start_offset,
+        first_offset, _, log_append_time_ms, _ = appended
+        success: ProduceResponse.Topic.Partition = _PartitionResponse.make(
+            index, NONE, first_offset, log_append_time_ms, log_start_offset
         )
+        return success
     assert error is not None
     if isinstance(error, REFUSED_UNSEEN):
         log_start_offset = -1

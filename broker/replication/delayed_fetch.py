@@ -195,7 +195,7 @@ class FetchPartition:
             return LEADER
         return preferred_replica(self._replica_manager, partition, self.asked.fetch_offset, self.reader.rack)
 
-    def read(self, max_bytes: int, *, whole_first_batch: bool) -> "FetchedData":
+    def read(self, max_bytes: int, whole_first_batch: bool) -> "FetchedData":
         """What the partition has for this reader now."""
         reader = self.reader
         access = reader.access
@@ -212,9 +212,7 @@ class FetchPartition:
             if asked.last_fetched_epoch >= 0 and (diverging := self._diverging_epoch()) is not None:
                 return FetchedData(NONE, diverging=diverging)
             limit = max(min(asked.partition_max_bytes, max_bytes, _LARGEST_READ), 0)
-            records = log.read(
-                asked.fetch_offset, limit, limit_offset=self.limit_offset(), min_one_batch=whole_first_batch
-            )
+            records = log.read(asked.fetch_offset, limit, self.limit_offset(), whole_first_batch)
             if records and reader.is_read_committed:
                 return FetchedData(
                     NONE, records, aborted=log.aborted_transactions(asked.fetch_offset, _end_of(records))
@@ -309,7 +307,7 @@ def _end_of(records: bytes | memoryview) -> int:
 
 def read_at_once(wanted: Sequence[FetchPartition], max_bytes: int) -> list[FetchedData] | None:
     """What `read_all` returns, where that needs one turn of the loop only: of one partition. Else None."""
-    return [wanted[0].read(max_bytes, whole_first_batch=True)] if len(wanted) == 1 else None
+    return [wanted[0].read(max_bytes, True)] if len(wanted) == 1 else None
 
 
 async def read_all(wanted: Sequence[FetchPartition], max_bytes: int) -> list[FetchedData]:
@@ -321,7 +319,7 @@ async def read_all(wanted: Sequence[FetchPartition], max_bytes: int) -> list[Fet
     for partition in wanted:
         if time.perf_counter() >= turn_ends_s:
             turn_ends_s = await end_of_next_turn_s()
-        answer = partition.read(left, whole_first_batch=nothing_yet)
+        answer = partition.read(left, nothing_yet)
         size = len(answer.records)
         if size:
             nothing_yet = False

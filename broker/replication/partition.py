@@ -136,7 +136,7 @@ class Partition:
         self._host.check_is_led_here(self)
         if self.replicas.by_id:
             self.replicas.leader_moves_on(self.log.log_end_offset, self._host.clock.liveness_ms())
-        appended = self.log.append_as_leader(validated, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin)
+        appended = self.log.append_as_leader(validated, self.leader_epoch, now_ms, origin)
         self._advance_high_watermark()
         self._host.offsets_changed(self.topic_partition)
         return appended
