@@ -128,7 +128,7 @@ def copied(log: Path, directory: Path) -> Path:
 
 
 def clean(directory: Path, limits: Limits = LIMITS) -> tuple[PassReport, Figures]:
-    """A pass of our cleaner over a log, as a broker runs it, but in this thread."""
+    """A pass of our cleaner over a log, as a broker runs it, but from this thread."""
     filesystem = OsFileSystem()
     log = load_log(environment(filesystem), str(directory), ANY, CONFIG, is_clean=True)
     log.update_high_watermark(log.log_end_offset)
@@ -136,9 +136,9 @@ def clean(directory: Path, limits: Limits = LIMITS) -> tuple[PassReport, Figures
     job = schedule.pick_this(ANY, log, now_ms())
     assert job is not None, schedule.uncleanable()
     work = CleaningWork(job, now_ms(), limits, Throttle(1e300), lambda: False)
-    began = time.thread_time()
+    began = time.process_time()
     work.run(lambda group: swap_in(log, group))
-    cpu_seconds = time.thread_time() - began
+    cpu_seconds = time.process_time() - began
     report = work.report
     if report is None:
         raise RuntimeError(f"the pass has failed: {work.error}")
@@ -239,7 +239,7 @@ def rate(size: str, codec: str, options: argparse.Namespace) -> str:
 
 
 def cpu_seconds(found: list[Figures]) -> str:
-    """Processor seconds of our thread, or of all of Java's."""
+    """Processor seconds of all threads, ours or Java's."""
     return f"{statistics.median(f.cpu_seconds for f in found):.2f} ({min(f.cpu_seconds for f in found):.2f})"
 
 

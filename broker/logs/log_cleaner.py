@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 from collections.abc import AsyncIterator, Callable
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar
 
 from ...protocol.errors import KafkaError, KafkaStorageError
+from ...protocol.records.load_kernel import IS_COMPILED
 from ...protocol.topics import TopicPartition
 from ...storage.cleaner.cleaning_states import State
 from ...storage.log import PartitionLog
@@ -319,6 +321,7 @@ class LogCleaner:
             load_factor=config.log_cleaner_io_buffer_load_factor,
             buffer_bytes=config.log_cleaner_io_buffer_size // threads // 2,
             record_bytes=config.kmini_max_decompressed_message_bytes,
+            sifts_ahead=IS_COMPILED and _cores() > threads + 1,  # one for each cleaner thread, and one for the loop
         )
 
     async def _in_thread(self, function: Callable[[], T]) -> T:
@@ -331,3 +334,8 @@ class LogCleaner:
                 self._executor.shutdown(wait=False)  # what it is doing it finishes
             self._executor, self._threads = ThreadPoolExecutor(threads, "kmini-cleaner"), threads
         return await asyncio.get_running_loop().run_in_executor(self._executor, function)
+
+
+def _cores() -> int:
+    """The number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

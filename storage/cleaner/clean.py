@@ -44,28 +44,27 @@ may run in any thread.
 from __future__ import annotations
 
 import contextlib
-import os
 from array import array
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from time import perf_counter
 
 from ...protocol.errors import InvalidRecord
-from ...protocol.records.batch import HEADER_SIZE, MAGIC, BatchHeader
+from ...protocol.records.batch import MAGIC, BatchHeader
 from ...protocol.records.batch_records import decode_records
-from ...protocol.records.compression import BlockCodec
 from ...protocol.records.layout import REASONS
-from ...protocol.records.record import BATCH_FACTOR
 from ..indexes.offset_index import MAX_RELATIVE_OFFSET
 from ..segment import Segment
 from .block import Block
 from .cleanable_log import CleanableLog, Limits, Watch
-from .cleaned_segment import NOTE, CleanedGroup, CleanedSegment
+from .cleaned_segment import CleanedGroup, CleanedSegment
 from .cleaned_transactions import CleanedTransactions
 from .delete_horizons import DeleteHorizons
 from .key_mapper import KeyMapper
 from .offset_map import OffsetMap
 from .rewrite import Selection, emptied, rebuilt, upgraded
 from .segment_reader import SegmentReader, last_offset
+from .sifting import Chunk, ChunkSifting
 from .stats import PassReport
 
 MAX_GROUP = 32
@@ -93,17 +92,21 @@ class Pass:
         began = perf_counter()
         dirty = log.dirty_segments
         report.is_horizon_pass = not dirty  # schedule.py says when such a pass is due
-        with contextlib.closing(self._map_for(dirty)) as offset_map:
+        with contextlib.closing(self._map_for(dirty)) as offset_map, self._helper() as helper:
             offset_map.reach(log.first_dirty_offset - 1)
             self._map_keys(dirty, offset_map)
             report.end_offset = offset_map.latest_offset + 1
             report.keys, report.map_bytes = len(offset_map), offset_map.size_bytes
             report.map_utilization = offset_map.utilization
-            rewriter = _Rewriter(log, self._now_ms, self._limits, self._watch, offset_map, report)
+            rewriter = _Rewriter(log, self._now_ms, self._limits, self._watch, offset_map, report, helper)
             for sources in self._groups():
                 yield rewriter.rewrite(sources)
             rewriter.report_counts()
         report.seconds = perf_counter() - began
+
+    def _helper(self) -> contextlib.AbstractContextManager[Executor | None]:
+        """Return the second thread, which has ended when the context is left; it begins with its first chunk."""
+        return ThreadPoolExecutor(1, "kmini-cleaner-helper") if self._limits.sifts_ahead else contextlib.nullcontext()
 
     # 1. Map
 
@@ -169,6 +172,7 @@ class _Rewriter:
         watch: Watch,
         offset_map: OffsetMap,
         report: PassReport,
+        helper: Executor | None,
     ) -> None:
         self._log = log
         self._now_ms = now_ms
@@ -177,10 +181,9 @@ class _Rewriter:
         self._map = offset_map
         self._report = report
         self._transactions = CleanedTransactions(log.aborted_transactions(log.segments))
+        self._sifting = ChunkSifting(offset_map, now_ms, log.tombstone_bit, limits, helper)
         self._sieve = offset_map.sieve.Sieve(offset_map.table, now_ms, log.tombstone_bit, limits.record_bytes)
-        self._simple_sieve = offset_map.sieve.Sieve(offset_map.table, now_ms, log.tombstone_bit)
-        """For simple batches (kernels/simple_batches.py), many at a time; `_sieve` takes all others, in pieces."""
-        self._codec = BlockCodec(limits.record_bytes * BATCH_FACTOR, os.urandom(16))
+        """For batches that are not simple, in pieces."""
         self._horizons = DeleteHorizons(log, now_ms)
         self._last_data_offsets = {
             tail.last_data_offset for tail in log.producers.values() if tail.last_data_offset is not None
@@ -188,9 +191,6 @@ class _Rewriter:
         self._last_of_group = -1
         self._kept_headers = array("q")
         """Last offsets of batches whose header stays when their records go, in order."""
-        self._out = bytearray()
-        count = limits.buffer_bytes // HEADER_SIZE + 1
-        self._notes = array("q", bytes(8 * NOTE * count))
 
     def rewrite(self, sources: Sequence[Segment]) -> CleanedGroup:
         log, report = self._log, self._report
@@ -216,7 +216,7 @@ class _Rewriter:
     def report_counts(self) -> None:
         """Add the counts of the sieves to the report."""
         report = self._report
-        for sieve in (self._sieve, self._simple_sieve):
+        for sieve in (self._sieve, *self._sifting.sieves):
             report.records_read += sieve.records
             report.superseded += sieve.superseded
             report.expired_tombstones += sieve.expired
@@ -227,36 +227,30 @@ class _Rewriter:
     def _rewrite_segment(self, segment: Segment, cleaned: CleanedSegment) -> None:
         reader = SegmentReader(segment, self._limits.buffer_bytes, self._watch.on_bytes, drops_behind=True)
         keeps_legacy_tombstones = self._horizons.keeps_legacy_tombstones(segment)
-        position = 0
-        while position < segment.size:
+        for chunk in self._sifting.chunks(reader, segment.size, self._kept_headers):
             before = cleaned.size
-            chunk = reader.chunk_at(position)
-            position += self._rewrite_chunk(reader, chunk, position, cleaned, keeps_legacy_tombstones)
+            self._rewrite_chunk(reader, chunk, cleaned, keeps_legacy_tombstones)
             self._watch.on_bytes(cleaned.size - before)
 
-    def _rewrite_chunk(
-        self, reader: SegmentReader, chunk: bytes, position: int, cleaned: CleanedSegment, keeps_legacy: bool
-    ) -> int:
-        """Rewrite the whole batches at the start of the chunk; return how many bytes they had."""
-        sieve = self._simple_sieve
-        at: int = 0
-        if len(self._out) < len(chunk):
-            self._out = bytearray(len(chunk))
-        out = memoryview(self._out)
+    def _rewrite_chunk(self, reader: SegmentReader, chunk: Chunk, cleaned: CleanedSegment, keeps_legacy: bool) -> None:
+        """Rewrite the whole batches at the start of the chunk."""
+        data, sifter, sifted = chunk.data, chunk.sifter, chunk.sifted
         while True:
-            at, used, noted = sieve.sift_batches(chunk, at, self._kept_headers, out, self._notes, self._codec)
-            if used:
-                cleaned.append_sifted(out[:used], self._notes, noted)
-            header = reader.batch_at(chunk, at, position)
+            at = sifted.end
+            if sifted.used:
+                cleaned.append_sifted(sifter.out[: sifted.used], sifter.notes, sifted.noted)
+            header = reader.batch_at(data, at, chunk.position)
             if header is None:
-                return at
-            if sieve.error:
-                raise reader.damage(position + at, f"a batch with a malformed record: {REASONS[sieve.error]}")
-            if noted * NOTE == len(self._notes):
-                continue
-            with reader.naming(position + at):
-                self._rewrite_batch(header, chunk[at : at + header.size], cleaned, keeps_legacy)
-            at += header.size
+                assert at == chunk.end, "a chunk ends where its batches do"
+                return
+            if sifter.sieve.error:
+                reason = REASONS[sifter.sieve.error]
+                raise reader.damage(chunk.position + at, f"a batch with a malformed record: {reason}")
+            if sifted.noted < sifter.most_noted:
+                with reader.naming(chunk.position + at):
+                    self._rewrite_batch(header, data[at : at + header.size], cleaned, keeps_legacy)
+                at += header.size
+            sifted = sifter.sift(data, at, self._kept_headers)
 
     # 3. Rewrite: batches that are not simple, or that need more than leaving records out
 

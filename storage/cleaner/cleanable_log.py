@@ -62,6 +62,9 @@ class Limits(NamedTuple):
     """Bytes read, and bytes written, at a time: half of `log.cleaner.io.buffer.size` by thread."""
     record_bytes: int = DEFAULT_LIMIT
     """Bytes of a decompressed record, at most: `kmini.max.decompressed.message.bytes`."""
+    sifts_ahead: bool = True
+    """Whether a second thread may help to rewrite what takes long to compress (sifting.py). The two share
+    `buffer_bytes`."""
 
 
 class CleaningAborted(Exception):

@@ -38,7 +38,8 @@ class SegmentReader:
     ) -> None:
         self.path = segment.log.path
         self._log = segment.log
-        self._buffer_bytes = max(buffer_bytes, HEADER_SIZE)
+        self.buffer_bytes = buffer_bytes
+        """Bytes of a chunk, unless a batch is larger. May be changed at any time."""
         self._on_read = on_read
         self._drops_behind = drops_behind
         self._dropped = 0
@@ -50,7 +51,7 @@ class SegmentReader:
         CorruptMessage if the file ends within the batch: a sealed segment ends with a whole one.
         """
         left = self._log.size - position
-        chunk = self._log.read_at(position, min(self._buffer_bytes, left))
+        chunk = self._log.read_at(position, min(max(self.buffer_bytes, HEADER_SIZE), left))
         if left < LOG_OVERHEAD + SMALLEST_MESSAGE:
             raise self.damage(position, "something that is no batch")
         size = batch_size(chunk)

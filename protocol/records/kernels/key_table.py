@@ -200,6 +200,7 @@ class KeyTable:
         size: cython.Py_ssize_t = len(view)
         data: Bytes = cython.address(view[0]) if cython.compiled else memoryview(view)
         batch: SimpleBatch = self.batch
+        is_taken: cython.bint
         batch.begin()
         self.error = 0
         while True:
@@ -208,7 +209,9 @@ class KeyTable:
                     position += batch.size
             if self.is_full or self.error or not batch.decompress(chunk, data, position, size, codec):
                 break
-            if not self._put_batch(data, position, batch, first_offset):
+            with cython.nogil:
+                is_taken = self._put_batch(data, position, batch, first_offset)
+            if not is_taken:
                 break
             position += batch.size
         self.error = self.error or batch.error

@@ -185,3 +185,23 @@ def copy(
     else:
         out[at : at + count] = data[start:end]
     return at + count
+
+
+@cython.cfunc
+@cython.nogil
+@cython.inline
+@cython.exceptval(check=False)
+def is_among(numbers: cython.longlong[::1], number: cython.longlong) -> cython.bint:
+    """Whether the number is one of these, which are in order."""
+    low: cython.Py_ssize_t = 0
+    high: cython.Py_ssize_t = len(numbers) if not cython.compiled else numbers.shape[0]
+    middle: cython.Py_ssize_t
+    while low < high:
+        middle = (low + high) >> 1
+        if numbers[middle] < number:
+            low = middle + 1
+        elif numbers[middle] > number:
+            high = middle
+        else:
+            return True
+    return False

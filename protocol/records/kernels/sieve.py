@@ -33,13 +33,13 @@ from ..layout import (
 from . import cython_words as cython
 from .checksum import checksum_of
 from .key_table import KeyTable, RecordGroup
-from .numbers import LARGEST, Bytes, Room, copy, int32_at, int64_at, put_int32, put_int64, wrapping_sum
+from .numbers import LARGEST, Bytes, Room, copy, int32_at, int64_at, is_among, put_int32, put_int64, wrapping_sum
 from .rewrite import rewrite
 from .scan import RecordScan, ScanPointer, new_scan, next_record
-from .simple_batches import SimpleBatch
+from .simple_batches import SimpleBatch, end_of_batches
 from .siphash import sip_hash_128
 
-__all__ = ["NOTE", "REASONS", "KeyTable", "Sieve", "checksum", "rewrite", "sip_hash_128"]
+__all__ = ["NOTE", "REASONS", "KeyTable", "Sieve", "checksum", "end_of_batches", "rewrite", "sip_hash_128"]
 
 # The verdict on a record.
 KEPT = cython.declare(cython.uchar, 0)
@@ -97,7 +97,8 @@ class Sieve:
     keeps_tombstones: cython.bint
     verdicts: cython.uchar[::1]
     scratch: object
-    """A bytearray for the records that stay of a decompressed batch."""
+    """A bytearray for the records that stay of a decompressed batch, if some of them go."""
+    scratch_used: cython.Py_ssize_t
     new_superseded: cython.longlong
     new_expired: cython.longlong
     new_keyless: cython.longlong
@@ -179,8 +180,7 @@ class Sieve:
                     position += batch.size
             if count == most or fate == CALLER_DECIDES or not batch.decompress(chunk, data, position, size, codec):
                 break
-            self._make_room(batch.end - batch.start)
-            fate = self._judge(data, position, batch, precious)
+            fate = self._judge_compressed(data, position, batch, precious)
             if fate == CALLER_DECIDES:
                 break
             if fate != GOES:
@@ -219,8 +219,27 @@ class Sieve:
         if self.error or (self.kept_tombstones and horizon < 0 and last <= self.table.latest_offset):
             return CALLER_DECIDES
         if self.kept == 0:
-            return CALLER_DECIDES if _is_among(precious, last) else GOES
+            return CALLER_DECIDES if is_among(precious, last) else GOES
         return STAYS if self.kept == self.walked else CHANGES
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def _judge_compressed(
+        self, data: Bytes, position: cython.Py_ssize_t, batch: SimpleBatch, precious: cython.longlong[::1]
+    ) -> cython.int:
+        """The fate of a batch that was decompressed. If it CHANGES, what stays is in `scratch`."""
+        size: cython.Py_ssize_t = batch.end - batch.start
+        fate: cython.int
+        self._make_room(size)
+        if len(self.scratch) < size:
+            self.scratch = bytearray(size)
+        scratch: cython.uchar[::1] = self.scratch
+        kept: Room = cython.address(scratch[0]) if cython.compiled else memoryview(self.scratch)
+        with cython.nogil:
+            fate = self._judge(data, position, batch, precious)
+            if fate == CHANGES:
+                self.scratch_used = self._copy_kept(batch.block, batch.start, batch.end, kept, 0)
+        return fate
 
     @cython.cfunc
     @cython.nogil
@@ -268,22 +287,17 @@ class Sieve:
         room_size: cython.Py_ssize_t,
         codec: object,
     ) -> cython.Py_ssize_t:
-        """Copy what stays of a compressed batch; return where it ends in `out`, -1 if it does not fit."""
+        """Copy what stays of a compressed batch: itself, or what is in `scratch` of it, compressed.
+
+        Returns where it ends in `out`, -1 if it does not fit.
+        """
         end: cython.Py_ssize_t
-        left: cython.Py_ssize_t
-        scratch: cython.uchar[::1]
         block: Bytes
         if fate == STAYS:
             if used + batch.size > room_size:
                 return -1
             return copy(data, position, position + batch.size, out, used)
-        if len(self.scratch) < batch.end - batch.start:
-            self.scratch = bytearray(batch.end - batch.start)
-        scratch = self.scratch
-        left = self._copy_kept(
-            batch.block, batch.start, batch.end, cython.address(scratch[0]) if cython.compiled else self.scratch, 0
-        )
-        packed: bytes = codec.compress(batch.codec, memoryview(self.scratch)[:left])
+        packed: bytes = codec.compress(batch.codec, memoryview(self.scratch)[: self.scratch_used])
         if used + HEADER_SIZE + len(packed) > room_size:
             return -1
         block = packed
@@ -422,22 +436,3 @@ def _note(
     notes[4 * number + 1] = end - start
     notes[4 * number + 2] = int64_at(out, start) + int32_at(out, start + LAST_OFFSET_DELTA_AT)
     notes[4 * number + 3] = int64_at(out, start + MAX_TIMESTAMP_AT)
-
-
-@cython.cfunc
-@cython.nogil
-@cython.inline
-@cython.exceptval(check=False)
-def _is_among(numbers: cython.longlong[::1], number: cython.longlong) -> cython.bint:
-    low: cython.Py_ssize_t = 0
-    high: cython.Py_ssize_t = len(numbers) if not cython.compiled else numbers.shape[0]
-    middle: cython.Py_ssize_t
-    while low < high:
-        middle = (low + high) >> 1
-        if numbers[middle] < number:
-            low = middle + 1
-        elif numbers[middle] > number:
-            high = middle
-        else:
-            return True
-    return False

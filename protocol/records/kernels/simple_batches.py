@@ -16,7 +16,10 @@ from ..layout import (
     CODEC_MASK,
     CONTROL,
     HEADER_SIZE,
+    LENGTH_AT,
+    LOG_OVERHEAD,
     RECORD_COUNT_AT,
+    SMALLEST_MESSAGE,
     SMALLEST_RECORD,
     TRANSACTIONAL,
     VARINT_BITS,
@@ -152,6 +155,20 @@ class SimpleBatch:
             begin = end + width
         if begin - width == used:
             self.ahead.update(found)
+
+
+def end_of_batches(chunk: cython.const[cython.uchar][::1]) -> int:
+    """Where the whole batches end with which the chunk begins; the first that cannot be one ends them, too."""
+    size: cython.Py_ssize_t = len(chunk)
+    data: Bytes = cython.address(chunk[0]) if cython.compiled else memoryview(chunk)
+    at: cython.Py_ssize_t = 0
+    length: cython.longlong
+    while size - at >= LOG_OVERHEAD + SMALLEST_MESSAGE:
+        length = int32_at(data, at + LENGTH_AT)
+        if length < SMALLEST_MESSAGE or length > size - at - LOG_OVERHEAD:
+            break
+        at += LOG_OVERHEAD + length
+    return at
 
 
 @cython.cfunc
