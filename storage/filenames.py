@@ -54,7 +54,13 @@ _OF_OPERATING_SYSTEMS = frozenset(
     {"lost+found", "System Volume Information", "$RECYCLE.BIN", "Thumbs.db", "desktop.ini", "@eaDir"}
 )
 _MAX_NAME = 255
-_SEGMENT_FILE = r"(?a)(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)(\.deleted|\.cleaned|\.swap|)"
+_OFFSET_DIGITS = 20
+_SEGMENT_FILE_ENDS = {
+    kind + suffix: (kind, suffix)
+    for kind in (*SEGMENT_KINDS, PRODUCER_SNAPSHOT)
+    for suffix in (DELETED, CLEANED, SWAP, "")
+}
+"""Kind and suffix of a segment's file, by what follows the digits in its name."""
 _PARTITION_DIRECTORY = r"(?a)(.+)-(\d{1,10})(?:\.([0-9a-f]{32})-(delete|future|stray))?"
 _MARKED_DIRECTORY = r"(?a)(.+)\.([0-9a-f]{32})-(delete|stray)"
 _BROKER_DIRECTORY = r"(?a)broker-(\d{1,10})"
@@ -89,8 +95,10 @@ def segment_path(directory: str, base_offset: int, kind: str, suffix: str = "") 
 
 
 def parse_segment_file(name: str) -> SegmentFile | None:
-    match = re.fullmatch(_SEGMENT_FILE, name)
-    return None if match is None else SegmentFile(int(match[1]), match[2], match[3])
+    digits, end = name[:_OFFSET_DIGITS], _SEGMENT_FILE_ENDS.get(name[_OFFSET_DIGITS:])
+    if end is None or not (digits.isascii() and digits.isdigit()):
+        return None
+    return SegmentFile(int(digits), *end)
 
 
 def partition_directory(topic_partition: TopicPartition) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from threading import Lock
 
@@ -34,11 +34,13 @@ from .log_dir_files import (
 from .log_environment import LogEnvironment
 from .offset_checkpoint_file import CorruptCheckpoint
 from .producers.producer_state import DEFAULT_EXPIRATION_MS
-from .recovery import load_log
+from .recovery import LogLoader
 from .retention import apply_retention
 
 logger = logging.getLogger("kmini.storage")
 
+_BYTES_FOR_A_THREAD = 1 << 20
+"""Bytes to recover from which on a log is loaded in a thread of its own."""
 _NOT_LOGS = ("__cluster_metadata-0", "remote-log-index-cache")
 """Directories of Apache Kafka beside its logs."""
 
@@ -120,39 +122,61 @@ class LogManager:
         self._maybe_in_checkpoint = set(start_offsets)
         configs = {topic: self._config_of(topic) for topic in {name.topic for name in directories}}
 
-        def load(topic_partition: TopicPartition) -> None:
-            try:
-                self.logs[topic_partition] = load_log(
-                    self.environment,
-                    directories[topic_partition],
-                    topic_partition,
-                    configs[topic_partition.topic],
-                    is_clean=is_clean,
-                    recovery_point=recovery_points.get(topic_partition, 0),
-                    log_start_offset=start_offsets.get(topic_partition, 0),
-                )
-            except OSError as error:
-                logger.error("%s cannot be loaded and stays offline: %s", topic_partition, error)
-                self.offline[topic_partition] = error
-                self._offline_start_offsets[topic_partition] = start_offsets.get(topic_partition, 0)
+        def loader(topic_partition: TopicPartition) -> LogLoader:
+            return LogLoader(
+                self.environment,
+                directories[topic_partition],
+                topic_partition,
+                configs[topic_partition.topic],
+                is_clean=is_clean,
+                recovery_point=recovery_points.get(topic_partition, 0),
+                log_start_offset=start_offsets.get(topic_partition, 0),
+            )
 
-        if is_clean or threads < 2 or len(directories) < 2:
-            for topic_partition in directories:
-                load(topic_partition)
-        else:
-            from concurrent.futures import ThreadPoolExecutor  # imported here, because most starts do without
-
-            with ThreadPoolExecutor(threads, "kmini-recovery") as executor:
-                list(executor.map(load, directories))
+        self._load_all(directories, loader, threads)
+        for topic_partition in self.offline:
+            self._offline_start_offsets[topic_partition] = start_offsets.get(topic_partition, 0)
         for topic_partition, offset in self._read(filenames.HIGH_WATERMARK_CHECKPOINT).items():
             if topic_partition in self.logs:
                 self.logs[topic_partition].update_high_watermark(offset)
 
+    def _load_all(
+        self, names: Iterable[TopicPartition], loader: Callable[[TopicPartition], LogLoader], threads: int
+    ) -> None:
+        """Load logs one after the other, and in threads those of which much has to be recovered. (Of small logs two
+        threads load fewer in a second than one does, because they wait for each other.)"""
+        large: list[LogLoader] = []
+        for topic_partition in names:
+            with self._offline_after_error(topic_partition):
+                opened = loader(topic_partition)
+                if threads > 1 and opened.bytes_to_recover >= _BYTES_FOR_A_THREAD:
+                    large.append(opened)
+                else:
+                    self.logs[topic_partition] = opened.finish()
+        if large:
+            from concurrent.futures import ThreadPoolExecutor  # imported here, because most starts do without
+
+            with ThreadPoolExecutor(threads, "kmini-recovery") as executor:
+                list(executor.map(self._finish, large))
+
+    def _finish(self, loader: LogLoader) -> None:
+        with self._offline_after_error(loader.topic_partition):
+            self.logs[loader.topic_partition] = loader.finish()
+
+    @contextlib.contextmanager
+    def _offline_after_error(self, topic_partition: TopicPartition) -> Iterator[None]:
+        """Take a partition whose log the body cannot load for offline."""
+        try:
+            yield
+        except OSError as error:
+            logger.error("%s cannot be loaded and stays offline: %s", topic_partition, error)
+            self.offline[topic_partition] = error
+
     def _partition_directories(self) -> Iterator[tuple[TopicPartition, str]]:
-        for name in self.filesystem.list(self.directory):
-            path = os.path.join(self.directory, name)
-            if name in _NOT_LOGS or not self.filesystem.is_directory(path):
+        for name in self.filesystem.list_directories(self.directory):
+            if name in _NOT_LOGS:
                 continue
+            path = os.path.join(self.directory, name)
             parsed = filenames.parse_partition_directory(name)
             if parsed is not None and parsed.mark == "delete":
                 self.environment.deletions.add([path], self.environment.now_ms())

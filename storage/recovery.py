@@ -18,9 +18,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+from bisect import bisect_right
 from collections.abc import Sequence
 from functools import partial
-from itertools import zip_longest
+from itertools import islice, zip_longest
 
 from ..protocol.errors import CorruptMessage
 from ..protocol.records.batch import BatchHeader
@@ -39,7 +40,12 @@ from .log_environment import LogEnvironment
 from .log_file import read_headers
 from .offset_checkpoint_file import CorruptCheckpoint, read_epochs
 from .producers.producer_replay import replay, replay_batch, take_snapshot
-from .producers.producer_snapshot import remove_stray_snapshots
+from .producers.producer_snapshot import (
+    list_snapshots,
+    remove_snapshots,
+    remove_stray_snapshots,
+    snapshots_among,
+)
 from .producers.producer_state import ProducerStates
 from .segment import Segment
 from .segments import Segments
@@ -62,32 +68,16 @@ def load_log(
     `is_clean` says that the last shutdown was clean. The offsets come from the checkpoints; 0 for a missing entry.
     OSError if the disk refuses.
     """
-    loader = _Loader(environment, directory, config, log_start_offset)
-    is_clean = loader.load_segments(is_clean, recovery_point)
-    log_end_offset = loader.segments.active.next_offset
-    log_start_offset = max(log_start_offset, loader.segments.oldest.base_offset)
-    loader.epochs.truncate_from_end(log_end_offset)
-    loader.epochs.truncate_from_start(log_start_offset)
-    return PartitionLog(
+    loader = LogLoader(
         environment,
         directory,
         topic_partition,
-        _topic_id(environment.filesystem, directory),
         config,
-        segments=loader.segments,
-        leader_epochs=loader.epochs,
-        producers=loader.producers,
+        is_clean=is_clean,
+        recovery_point=recovery_point,
         log_start_offset=log_start_offset,
-        log_end_offset=log_end_offset,
-        disk=DiskState(
-            environment.filesystem,
-            directory,
-            environment.now_ms,
-            recovery_point=log_end_offset if is_clean else min(max(recovery_point, log_start_offset), log_end_offset),
-            saved_epochs=loader.saved_epochs,
-            names_are_on_disk=is_clean,
-        ),
     )
+    return loader.finish()
 
 
 def settle_files(filesystem: FileSystem, directory: str) -> list[SegmentFile]:
@@ -142,46 +132,99 @@ def _next_offset(filesystem: FileSystem, path: str, base_offset: int) -> int:
     return next_offset
 
 
-class _Loader:
-    """The parts of a log while it is loaded."""
+class LogLoader:
+    """Loads a log as `load_log` does, in two steps: the first opens its files and finds the segments to recover, which
+    takes a tenth of a millisecond; `finish` recovers them, which may take minutes."""
 
-    def __init__(self, environment: LogEnvironment, directory: str, config: LogConfig, log_start_offset: int) -> None:
+    def __init__(
+        self,
+        environment: LogEnvironment,
+        directory: str,
+        topic_partition: TopicPartition,
+        config: LogConfig,
+        *,
+        is_clean: bool,
+        recovery_point: int,
+        log_start_offset: int,
+    ) -> None:
+        """Open the files. OSError if the disk refuses."""
         self.environment = environment
         self.filesystem = environment.filesystem
         self.directory = directory
+        self.topic_partition = topic_partition
         self.config = config
+        self.recovery_point = recovery_point
         self.log_start_offset = log_start_offset
         self.now_ms = environment.now_ms()
         self.epochs = LeaderEpochs()
         self.saved_epochs: tuple[EpochEntry, ...] = ()
         """The entries of leader-epoch-checkpoint."""
         self.producers = ProducerStates(self.filesystem, directory, expiration_ms=environment.producer_expiration_ms)
-        self.segments: Segments
-
-    def load_segments(self, is_clean: bool, recovery_point: int) -> bool:
-        """Load the segments, epochs and producers, and recover them if needed; return whether nothing was recovered."""
-        files = settle_files(self.filesystem, self.directory)
+        files = settle_files(self.filesystem, directory)
+        self.snapshots = snapshots_among(files)
+        """The offsets of the producer snapshots that the last process has left, ascending."""
         row = self._open(files)
         if not row:
-            row = [
-                Segment(self.filesystem, self.directory, self.log_start_offset, self.config, self.now_ms, create=True)
-            ]
-        self.segments = Segments(self.filesystem, self.environment.deletions, self.directory, row)
+            row = [Segment(self.filesystem, directory, log_start_offset, config, self.now_ms, create=True)]
+        self.segments = Segments(self.filesystem, environment.deletions, directory, row)
         self._load_epochs()
-        first = self._first_to_recover(row, files, is_clean, recovery_point)
-        has_snapshot = any(file.kind == filenames.PRODUCER_SNAPSHOT for file in files)
-        if has_snapshot:
-            remove_stray_snapshots(self.filesystem, self.directory, [segment.base_offset for segment in row])
+        self.first_to_recover = self._first_to_recover(row, files, is_clean)
+        """The number of the first segment to recover; None if no segment needs recovery."""
+
+    @property
+    def bytes_to_recover(self) -> int:
+        """Bytes of batches that `finish` reads and verifies."""
+        first = self.first_to_recover
+        return 0 if first is None else sum(segment.size for segment in islice(self.segments, first, None))
+
+    def finish(self) -> PartitionLog:
+        """Recover what is to be recovered, and return the log. OSError if the disk refuses."""
+        self._load_records()
+        is_whole = self.first_to_recover is None
+        log_end_offset = self.segments.active.next_offset
+        log_start_offset = max(self.log_start_offset, self.segments.oldest.base_offset)
+        self.epochs.truncate_from_end(log_end_offset)
+        self.epochs.truncate_from_start(log_start_offset)
+        disk = DiskState(
+            self.filesystem,
+            self.directory,
+            self.environment.now_ms,
+            recovery_point=log_end_offset
+            if is_whole
+            else min(max(self.recovery_point, log_start_offset), log_end_offset),
+            saved_epochs=self.saved_epochs,
+            names_are_on_disk=is_whole,
+        )
+        return PartitionLog(
+            self.environment,
+            self.directory,
+            self.topic_partition,
+            _topic_id(self.filesystem, self.directory),
+            self.config,
+            segments=self.segments,
+            leader_epochs=self.epochs,
+            producers=self.producers,
+            log_start_offset=log_start_offset,
+            log_end_offset=log_end_offset,
+            disk=disk,
+        )
+
+    def _load_records(self) -> None:
+        """Recover segments if needed, and load the producers."""
+        if self.snapshots:
+            bases = [segment.base_offset for segment in self.segments]
+            self.snapshots = remove_stray_snapshots(self.filesystem, self.directory, self.snapshots, bases)
+        first = self.first_to_recover
         if first is not None:
-            self._recover(row, first)
-            if first and self.segments.active.next_offset < recovery_point:
+            self._recover(first)
+            if first and self.segments.active.next_offset < self.recovery_point:
                 # Records below the recovery point are missing, or the checkpoint is of an earlier log of this name.
-                self._recover(list(self.segments), 0)
+                self.snapshots = list_snapshots(self.filesystem, self.directory)
+                self._recover(0)
         if self.segments.active.next_offset < self.log_start_offset:
             self._start_anew()
         elif first is None:
-            self._load_producers(has_snapshot)
-        return first is None
+            self._load_producers()
 
     def _open(self, files: Sequence[SegmentFile]) -> list[Segment]:
         bases = {file.base_offset for file in files if file.kind == filenames.LOG}
@@ -196,13 +239,11 @@ class _Loader:
             for base, following in zip_longest(ordered, ordered[1:])
         ]
 
-    def _first_to_recover(
-        self, row: list[Segment], files: Sequence[SegmentFile], is_clean: bool, recovery_point: int
-    ) -> int | None:
-        """Return the number of the first segment to recover; None if no segment needs recovery."""
+    def _first_to_recover(self, row: list[Segment], files: Sequence[SegmentFile], is_clean: bool) -> int | None:
+        """See the attribute. Makes the last segment the active one if there is nothing to recover."""
         indexed = {file.base_offset for file in files if file.kind == filenames.OFFSET_INDEX}
         for number, segment in enumerate(row):
-            is_unflushed = not is_clean and (segment is row[-1] or segment.next_offset > recovery_point)
+            is_unflushed = not is_clean and (segment is row[-1] or segment.next_offset > self.recovery_point)
             if is_unflushed or (segment.size and segment.base_offset not in indexed):
                 return number
         try:
@@ -214,15 +255,23 @@ class _Loader:
             logger.warning("%s: cut %d bytes off the end that are no batch", self.directory, cut)
         return None
 
-    def _recover(self, row: list[Segment], first: int) -> None:
-        """Recover every segment from number `first` on, and replay its producers."""
+    def _recover(self, first: int) -> None:
+        """Recover every segment from number `first` on, and replay its producers.
+
+        A snapshot of the last process beyond the first of these segments is not believed, and goes unless recovery
+        comes to the same one.
+        """
+        row = list(self.segments)
         base = row[first].base_offset
-        self.producers.load(self.log_start_offset, max(base, self.log_start_offset), self.now_ms)
+        limit = max(base, self.log_start_offset)
+        believed = bisect_right(self.snapshots, limit)
+        self.producers.load(self.log_start_offset, limit, self.now_ms, self.snapshots[:believed])
         replay(self.producers, row[:first], max(base, self.producers.end_offset))
+        taken: set[int] = set()
         for number in range(first, len(row)):
             segment = row[number]
             self.producers.end_offset = max(self.producers.end_offset, segment.base_offset)
-            take_snapshot(self.producers)
+            self._take_snapshot(taken)
             cut = segment.recover(partial(self._visit, segment))
             if cut:
                 logger.warning(
@@ -237,7 +286,13 @@ class _Loader:
                 break
             if number + 1 < len(row):
                 segment.seal()
-        take_snapshot(self.producers)
+        self._take_snapshot(taken)
+        beyond = [offset for offset in self.snapshots[believed:] if offset not in taken]
+        remove_snapshots(self.filesystem, self.directory, beyond)
+
+    def _take_snapshot(self, taken: set[int]) -> None:
+        if take_snapshot(self.producers) is not None:
+            taken.add(self.producers.end_offset)
 
     def _visit(self, segment: Segment, header: BatchHeader, batch: memoryview) -> None:
         if header.partition_leader_epoch > self.epochs.latest_epoch:
@@ -273,11 +328,11 @@ class _Loader:
                         if header.partition_leader_epoch > self.epochs.latest_epoch:
                             self.epochs.assign(header.partition_leader_epoch, header.base_offset)
 
-    def _load_producers(self, has_snapshot: bool) -> None:
+    def _load_producers(self) -> None:
         """Load the producers after a clean shutdown, which leaves a snapshot: a log without one has no producers."""
         end_offset = self.segments.active.next_offset
-        if has_snapshot:
-            self.producers.load(self.log_start_offset, end_offset, self.now_ms)
+        if self.snapshots:
+            self.producers.load(self.log_start_offset, end_offset, self.now_ms, self.snapshots)
             replay(self.producers, self.segments, end_offset)
         else:
             self.producers.end_offset = self.producers.last_snapshot_offset = end_offset

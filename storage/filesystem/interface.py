@@ -93,6 +93,9 @@ class FileSystem(Protocol):
     def list(self, path: str) -> Names:
         """Return the names (not paths) in a directory, sorted."""
 
+    def list_directories(self, path: str) -> Names:
+        """Return the names of the directories in a directory, sorted."""
+
     def make_directory(self, path: str) -> None:
         """Make the directory and those above it, unless they exist."""
 

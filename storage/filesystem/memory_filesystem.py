@@ -98,6 +98,14 @@ class MemoryFileSystem:
             self.faults.after()
             return names
 
+    def list_directories(self, path: str) -> Names:
+        with self._lock:
+            self._begin("list", path)
+            entries = self._directory(path).entries
+            names = sorted(name for name, entry in entries.items() if isinstance(entry, MemoryDirectory))
+            self.faults.after()
+            return names
+
     def make_directory(self, path: str) -> None:
         with self._lock:
             self._begin("make_directory", path)

@@ -14,7 +14,9 @@ from collections.abc import Iterator, Sequence
 from .interface import Buffer, Names
 from .path_tree import PathTree
 
-OPEN_FLAGS = os.O_RDWR | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOINHERIT", 0)
+_FLAGS = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOINHERIT", 0)
+OPEN_FLAGS = os.O_RDWR | _FLAGS
+READ_FLAGS = os.O_RDONLY | _FLAGS
 _BUFFERS_PER_CALL = 1024
 """Buffers of one vectored write, at most: IOV_MAX of the usual systems."""
 

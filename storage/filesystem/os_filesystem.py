@@ -8,7 +8,9 @@ import sys
 import threading
 
 from .interface import Lock, LockHeld, Names
-from .os_file import OPEN_FLAGS, OpenFiles, OsFile, SerialFile
+from .os_file import OPEN_FLAGS, READ_FLAGS, OpenFiles, OsFile, SerialFile
+
+_BYTES_A_READ = 1 << 14
 
 
 class OsFileSystem:
@@ -58,6 +60,10 @@ class OsFileSystem:
     def list(self, path: str) -> Names:
         return sorted(os.listdir(path))
 
+    def list_directories(self, path: str) -> Names:
+        with os.scandir(path) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir())
+
     def make_directory(self, path: str) -> None:
         os.makedirs(path, exist_ok=True)
 
@@ -103,8 +109,14 @@ class OsFileSystem:
         return os.stat(path).st_size if file is None else file.size
 
     def read(self, path: str) -> bytes:
-        with open(path, "rb") as file:
-            return file.read()
+        number = os.open(path, READ_FLAGS)  # `open` takes twice the system calls, for thousands of files at a start
+        try:
+            parts = []
+            while data := os.read(number, _BYTES_A_READ):
+                parts.append(data)
+        finally:
+            os.close(number)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000

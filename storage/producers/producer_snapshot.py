@@ -8,13 +8,13 @@ one is removed; the next older one takes its place, and more of the log is repla
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import NamedTuple
 
 from ...protocol.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, BatchHeader, decrement_sequence
 from ...protocol.records.crc import crc32c
-from ..filenames import PRODUCER_SNAPSHOT, parse_segment_file, segment_path
+from ..filenames import PRODUCER_SNAPSHOT, SegmentFile, parse_segment_file, segment_path
 from ..filesystem import FileSystem
 
 NO_OFFSET = -1
@@ -138,26 +138,41 @@ def entry_of(
 
 def list_snapshots(filesystem: FileSystem, directory: str) -> list[int]:
     """Return the offsets of the snapshots in a partition's directory, ascending."""
-    parsed = map(parse_segment_file, filesystem.list(directory))
-    return sorted(file.base_offset for file in parsed if file and file.kind == PRODUCER_SNAPSHOT and not file.suffix)
+    return snapshots_among(filter(None, map(parse_segment_file, filesystem.list(directory))))
+
+
+def snapshots_among(files: Iterable[SegmentFile]) -> list[int]:
+    """Return the offsets of the snapshots among the files of a partition's directory, ascending."""
+    return sorted(file.base_offset for file in files if file.kind == PRODUCER_SNAPSHOT and not file.suffix)
 
 
 def write_snapshot(filesystem: FileSystem, directory: str, offset: int, entries: Iterable[ProducerEntry]) -> str:
     """Write `<offset>.snapshot`; return its path. The flush of the segment syncs it, off the loop."""
-    path = segment_path(directory, offset, PRODUCER_SNAPSHOT)
+    path, data = segment_path(directory, offset, PRODUCER_SNAPSHOT), encode_snapshot(entries)
     with contextlib.closing(filesystem.open(path, create=True)) as file:
+        if file.size == len(data) and file.read_at(0, len(data)) == data:
+            return path  # recovery comes to the state that the last process has written
         if file.size:
             file.truncate(0)
-        file.append(encode_snapshot(entries))
+        file.append(data)
     return path
 
 
-def remove_stray_snapshots(filesystem: FileSystem, directory: str, segment_base_offsets: Iterable[int]) -> None:
-    """Remove the snapshots that belong to no segment, when a log is loaded. The newest one stays if it lies beyond the
-    last base offset: closing the log wrote it, at the log end offset."""
+def remove_stray_snapshots(
+    filesystem: FileSystem, directory: str, snapshots: Sequence[int], segment_base_offsets: Iterable[int]
+) -> list[int]:
+    """Remove those of a log's `snapshots`, ascending, that belong to no segment; return the others. The newest one
+    stays if it lies beyond the last base offset: closing the log wrote it, at the log end offset."""
     bases = set(segment_base_offsets)
-    strays = [offset for offset in list_snapshots(filesystem, directory) if offset not in bases]
-    if strays and (not bases or strays[-1] > max(bases)):
-        strays.pop()
-    for offset in strays:
-        filesystem.remove(segment_path(directory, offset, PRODUCER_SNAPSHOT))
+    kept = [offset for offset in snapshots if offset in bases]
+    if snapshots and (not bases or snapshots[-1] > max(bases)):
+        kept.append(snapshots[-1])
+    remove_snapshots(filesystem, directory, [offset for offset in snapshots if offset not in kept])
+    return kept
+
+
+def remove_snapshots(filesystem: FileSystem, directory: str, offsets: Iterable[int]) -> None:
+    """Remove the snapshots at these offsets, as far as there are any."""
+    for offset in offsets:
+        with contextlib.suppress(FileNotFoundError):
+            filesystem.remove(segment_path(directory, offset, PRODUCER_SNAPSHOT))

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import enum
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ...protocol.errors import (
@@ -177,14 +177,17 @@ class ProducerStates:
 
     # Snapshots
 
-    def load(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
+    def load(
+        self, log_start_offset: int, log_end_offset: int, now_ms: int, snapshots: Sequence[int] | None = None
+    ) -> None:
         """Load the newest good snapshot. The caller then replays the log from `end_offset` on.
 
         Removes snapshots beyond the log end offset or not beyond the log start offset, and damaged ones, for which the
-        next older one is taken. Leaves out producers that have expired.
+        next older one is taken. Leaves out producers that have expired. `snapshots`, ascending, are the offsets of the
+        snapshots to consider, by default of all in the directory.
         """
         self._set((), log_start_offset)
-        for offset in reversed(list_snapshots(self._filesystem, self.directory)):
+        for offset in reversed(list_snapshots(self._filesystem, self.directory) if snapshots is None else snapshots):
             path = segment_path(self.directory, offset, PRODUCER_SNAPSHOT)
             if not log_start_offset < offset <= log_end_offset:
                 self._filesystem.remove(path)

@@ -14,6 +14,7 @@ from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
 from kmini.protocol.uuids import ZERO_UUID, format_uuid
+from kmini.storage import log_manager
 from kmini.storage.filesystem import LockHeld, OsFileSystem
 from kmini.storage.filesystem.faults import Faults
 from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
@@ -357,15 +358,19 @@ class TestClosing:
 
 
 class TestOfflineLogs:
-    @pytest.fixture
-    def half_broken(self, host: Host) -> LogManager:
+    @pytest.fixture(params=["read here", "read in a thread"])
+    def half_broken(self, host: Host, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> LogManager:
+        in_thread = request.param == "read in a thread"
+        if in_thread:
+            monkeypatch.setattr(log_manager, "_BYTES_FOR_A_THREAD", 1)
         manager = host.open()
         for name in (A0, A1):
             append(manager.create(name, ID, LogConfig()))
             manager.logs[name].raise_log_start_offset(1)
         manager.write_log_start_offsets(manager.log_start_offsets())
-        host.filesystem = host.filesystem.kill(Faults(fail_at=1, operations={"size", "open", "read_at"}))
-        return host.open(recovery_threads=1)
+        operations = {"read_at"} if in_thread else {"size", "open", "read_at"}
+        host.filesystem = host.filesystem.kill(Faults(fail_at=1, operations=operations))
+        return host.open(recovery_threads=2 if in_thread else 1)
 
     def test_a_log_that_cannot_be_read_stays_offline_and_the_others_serve(self, half_broken: LogManager) -> None:
         assert set(half_broken.offline) | set(half_broken.logs) == {A0, A1}

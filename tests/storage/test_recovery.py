@@ -274,6 +274,22 @@ class TestAfterAKill:
         bench.reopen(recovery_point=3)
         assert bench.append("2", **PRODUCER, base_sequence=2).is_duplicate
 
+    def test_a_snapshot_of_the_last_process_stays_only_where_recovery_comes_to_the_same(self, bench: Bench) -> None:
+        for sequence in range(3):
+            bench.append(str(sequence), **PRODUCER, base_sequence=sequence)
+        bench.close()
+        at_end = f"{3:020}.snapshot"
+        content = bench.content(at_end)
+        bench.write(f"{2:020}.snapshot", content)
+        bench.write(f"{7:020}.snapshot", content)
+        bench.reopen(recovery_point=3)
+        assert bench.files(".snapshot") == [at_end]
+        assert bench.content(at_end) == content
+        bench.close()
+        bench.write(at_end, b"rubbish")
+        bench.reopen(recovery_point=3)
+        assert bench.content(at_end) == content
+
     def test_an_id_that_cannot_be_read_is_as_good_as_none(self, bench: Bench) -> None:
         bench.write("partition.metadata", b"")
         assert bench.reopen().topic_id == bytes(16)

@@ -206,6 +206,23 @@ def test_directories_list_their_names_sorted(filesystem: FileSystem, directory: 
     filesystem.make_directory(directory + "/d")
     assert filesystem.list(directory) == ["a", "b", "c", "d"]
     assert [filesystem.is_directory(f"{directory}/{name}") for name in "abcd"] == [False, False, False, True]
+    filesystem.make_directory(directory + "/B")
+    assert filesystem.list_directories(directory) == ["B", "d"]
+    with pytest.raises(NotADirectoryError):
+        filesystem.list_directories(directory + "/a")
+
+
+def test_a_file_is_read_whole_whatever_its_size(filesystem: FileSystem, directory: str) -> None:
+    for size in (0, 1, 1 << 14, 100_000):
+        content = bytes(range(250)) * (size // 250 + 1)
+        make(filesystem, f"{directory}/{size}", content[:size])
+        assert filesystem.read(f"{directory}/{size}") == content[:size]
+    filesystem.make_directory(directory + "/d")
+    with pytest.raises(IsADirectoryError):
+        filesystem.read(directory + "/d")
+
+
+def test_directories_are_synced(filesystem: FileSystem, directory: str) -> None:
     filesystem.sync_directory(directory)
 
 

@@ -9,7 +9,7 @@ from struct import pack
 import pytest
 
 from kmini.protocol.records.crc import crc32c
-from kmini.storage.filesystem.faults import Faults, PowerLoss
+from kmini.storage.filesystem.faults import CHANGES, Faults, PowerLoss
 from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 from kmini.storage.indexes.transaction_index import AbortedTransaction
 from kmini.storage.producers.producer_snapshot import (
@@ -109,6 +109,16 @@ def test_writing_over_a_longer_file_leaves_nothing_of_it(filesystem: MemoryFileS
     assert filesystem.read(path) == GOLDEN
 
 
+def test_the_same_state_again_writes_nothing(filesystem: MemoryFileSystem) -> None:
+    path = write_snapshot(filesystem, "d", 22, [ENTRY])
+    filesystem.faults = Faults(operations=CHANGES)
+    assert write_snapshot(filesystem, "d", 22, [ENTRY]) == path
+    assert filesystem.faults.count == 0
+    write_snapshot(filesystem, "d", 22, [ENTRY._replace(producer_id=8)])
+    assert filesystem.faults.count > 0
+    assert filesystem.read(path) != GOLDEN
+
+
 def test_only_snapshots_are_listed(filesystem: MemoryFileSystem) -> None:
     for offset in (30, 5):
         write_snapshot(filesystem, "d", offset, [])
@@ -133,7 +143,7 @@ def test_snapshots_that_belong_to_no_segment_go_but_for_the_one_of_the_logs_end(
 ) -> None:
     for offset in snapshots:
         write_snapshot(filesystem, "d", offset, [])
-    remove_stray_snapshots(filesystem, "d", bases)
+    assert remove_stray_snapshots(filesystem, "d", snapshots, bases) == left
     assert list_snapshots(filesystem, "d") == left
 
 
