@@ -46,27 +46,26 @@ class Wait(asyncio.Future[bool]):
     A task awaits it like any future. Without a task `go_on` is called, once, after it is settled.
     """
 
-    go_on: Callable[[], None] | None = None
+    __slots__ = ("go_on", "purgatory")
 
-    def __init__(self, purgatory: "Purgatory", loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(loop=loop)
-        self._purgatory = purgatory
+    go_on: Callable[[], None] | None
+    purgatory: "Purgatory"
 
     def settle(self, is_complete: bool) -> None:
         """End the wait, unless it has ended."""
         if not self.done():
             self.set_result(is_complete)
-            self._purgatory._settled(self)
+            self.purgatory._settled(self)
 
     def fail(self, error: Exception) -> None:
         """End the wait with an error of the operation."""
         self.set_exception(error)
-        self._purgatory._settled(self)
+        self.purgatory._settled(self)
 
     def cancel(self, msg: Any | None = None) -> bool:
         is_cancelled = super().cancel(msg)
         if is_cancelled:
-            self._purgatory._settled(self)
+            self.purgatory._settled(self)
         return is_cancelled
 
 
@@ -121,7 +120,8 @@ class Purgatory:
             return True
         if timeout_ms <= 0:
             return False
-        wait = Wait(self, asyncio.get_running_loop())
+        wait = Wait(loop=asyncio.get_running_loop())
+        wait.purgatory, wait.go_on = self, None
         keys = operation.keys
         watchers = self._watchers
         for key in keys:

@@ -152,14 +152,18 @@ class DecoderSource(FunctionSource):
             self.array(type_.element, target, path)
             return
         self.line("stop = position + n")
-        with self.block("if stop > end:"):
-            self.malformed(path, "is longer than the message")
         if type_.wire.name == "string":
             piece = 'str(data[position:stop], "utf-8")' if self.keeps_views else "data[position:stop].decode()"
             self.line(f"{target} = text = {piece}")
-            with self.block("if len(text) != n:"):
+            with self.block("if len(text) != n:"):  # it has wide characters, or was cut off by the end
+                with self.block("if stop > end:"):
+                    self.malformed(path, "is longer than the message")
                 self.line("budget -= 27 + 3 * len(text)")
-        elif type_.wire.name == "bytes" and self.keeps_views:
+            self.line("position = stop")
+            return
+        with self.block("if stop > end:"):
+            self.malformed(path, "is longer than the message")
+        if type_.wire.name == "bytes" and self.keeps_views:
             self.line(f"{target} = bytes(data[position:stop])")
         else:
             self.line(f"{target} = data[position:stop]")

@@ -38,11 +38,13 @@ from typing import Final, Literal
 from .errors import FrameTooLarge, MalformedMessage
 from .messages import REQUESTS
 from .messages.headers import (
+    MIN_REQUEST_HEADER_BYTES,
     RequestHeader,
     read_header_start,
     read_request_header,
     read_response_header,
     start_response,
+    unpack_header_start,
 )
 from .primitives import Buffer
 from .schema import Request, Response
@@ -64,6 +66,7 @@ COPIED_BYTES = 8 * 1024
 """Bytes below which parts of a response are joined; larger parts are sent without a copy."""
 
 _SIZE = struct.Struct(">i")
+_NO_HEADER = RequestHeader(-1, -1, 0, None)
 _new = object.__new__
 
 
@@ -220,6 +223,16 @@ class Frame:
 class ServerConnection(FrameReader):
     """The broker's end of a connection: it reads requests and writes responses."""
 
+    def __init__(self, max_frame_bytes: int) -> None:
+        super().__init__(max_frame_bytes)
+        self._last = _NO_HEADER
+        self._last_tail: bytes | bytearray = b""
+        """The header of the last request, and its bytes behind the correlation id: clients repeat them."""
+
+    def trim(self) -> None:
+        super().trim()
+        self._last, self._last_tail = _NO_HEADER, b""
+
     def next_frame(self) -> Frame | Literal[_NeedData.NEED_DATA]:
         """The next request, or NEED_DATA. The one before must have been released.
 
@@ -232,13 +245,26 @@ class ServerConnection(FrameReader):
         if not stop:
             return NEED_DATA
         frame: Frame = _new(Frame)  # a constructor costs as much again as all of this
-        try:
-            frame.header, position = read_request_header(self._buffer, _FLEXIBLE_FROM, begin, stop)
-        except MalformedMessage as error:
-            frame.header, position = _beginning_of_header(self._view[begin:stop], error), stop
+        frame.header, position = self._read_header(begin, stop)
         frame.body = self._view[position:stop]
         frame._reader = self
         return frame
+
+    def _read_header(self, begin: int, stop: int) -> tuple[RequestHeader, int]:
+        """The header of the request from `begin` to `stop` in the buffer, and the position of its body."""
+        buffer, last, tail = self._buffer, self._last, self._last_tail
+        position = begin + MIN_REQUEST_HEADER_BYTES
+        end = position + len(tail)
+        if tail and end <= stop and buffer[position:end] == tail:
+            api_key, api_version, correlation_id = unpack_header_start(buffer, begin)
+            if api_key == last[0] and api_version == last[1]:
+                return tuple.__new__(RequestHeader, (api_key, api_version, correlation_id, last[3])), end
+        try:
+            self._last, end = read_request_header(buffer, _FLEXIBLE_FROM, begin, stop)
+        except MalformedMessage as error:
+            return _beginning_of_header(self._view[begin:stop], error), stop
+        self._last_tail = buffer[position:end]
+        return self._last, end
 
     def next_token(self) -> bytes | Literal[_NeedData.NEED_DATA]:
         """The next frame without a header, or NEED_DATA: what SASL sends after a SaslHandshake of version 0."""

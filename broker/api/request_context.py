@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -63,12 +64,12 @@ class Context:
         """Host and port of each live broker that this client can reach, by node id."""
         return self.connection.advertised()
 
-    async def wait(self, operation: Operation, *, timeout_ms: int) -> bool:
+    def wait(self, operation: Operation, *, timeout_ms: int) -> Awaitable[bool]:
         """Wait in the purgatory; the wait ends with the connection. True if `operation` completed, False if time ran
         out."""
         if self.connection.is_closing:
             raise asyncio.CancelledError
-        return await self.services.purgatory.wait(operation, timeout_ms=timeout_ms, waiter=self.connection)
+        return self.services.purgatory.wait(operation, timeout_ms=timeout_ms, waiter=self.connection)
 
     async def answer(self, future: asyncio.Future[T]) -> T:
         """Wait for an answer that another client's request completes. The wait ends with the connection: `future` is

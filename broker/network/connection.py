@@ -183,6 +183,7 @@ class Connection(asyncio.BufferedProtocol):
     def trim(self) -> None:
         """Give back the receive buffer of an idle connection."""
         self._framing.trim()
+        self._dispatcher.forget()
 
     def abort(self) -> None:
         """Hang up at once."""

@@ -66,6 +66,10 @@ class Dispatcher:
         """The handler of the last request, and its context: clients repeat API, version and client id."""
         self._context: Context | None = None
 
+    def forget(self) -> None:
+        """Keep nothing of the last request: the connection is idle."""
+        self._handler = self._context = None
+
     def dispatch(self, frame: Frame) -> None:
         """Serve a request. It is answered on return, unless its handler has to wait: then the connection has it
         `in_service`. A few other requests that it released are answered before it."""

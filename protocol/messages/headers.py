@@ -18,6 +18,9 @@ MIN_REQUEST_HEADER_BYTES = 8
 """API key, version and correlation id: every version of the header begins with them."""
 
 _START = struct.Struct(">hhi")
+unpack_header_start = _START.unpack_from
+"""API key, version and correlation id of the request that begins at a position of a buffer; struct.error if the buffer
+ends first."""
 _START_AND_LENGTH = struct.Struct(">hhih")
 _CORRELATION_ID = struct.Struct(">i")
 _SIZE_AND_CORRELATION_ID = struct.Struct(">ii")

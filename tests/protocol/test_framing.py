@@ -303,6 +303,32 @@ def test_a_connection_that_rests_gives_its_buffer_back_and_goes_on() -> None:
     assert bytes(next_frame(server).body) == b"body"
 
 
+def test_a_client_that_changes_its_header_is_understood() -> None:
+    """What it repeats is not read again; every change is seen, also behind the same bytes."""
+    server = connection()
+    headers = [(PRODUCE, 7, "me"), (PRODUCE, 7, "me"), (PRODUCE, 9, "me"), (DELETE_RECORDS, 1, "me")]
+    headers += [(DELETE_RECORDS, 1, "you"), (DELETE_RECORDS, 1, None), (DELETE_RECORDS, 1, "yo"), (PRODUCE, 7, "yo")]
+    for correlation_id, (api_key, version, client_id) in enumerate(headers):
+        flexible = 2 if (api_key, version) == (PRODUCE, 9) else 1
+        header = RequestHeader(api_key, version, correlation_id, client_id)
+        server.receive_data(framed(header.encode(flexible) + b"body"))
+        frame = next_frame(server)
+        assert (frame.header, bytes(frame.body)) == (header, b"body")
+        frame.release()
+        if correlation_id == 4:
+            server.trim()
+
+
+def test_a_repeated_header_does_not_reach_beyond_its_frame() -> None:
+    server = connection()
+    whole = request(b"", 1)
+    server.receive_data(whole)
+    next_frame(server).release()
+    server.receive_data(struct.pack(">i", len(whole) - 4 - 1) + whole[4:])
+    with pytest.raises(MalformedMessage):
+        server.next_frame()
+
+
 def test_trimming_takes_nothing_that_is_in_use() -> None:
     server = connection()
     data = request(b"body")
