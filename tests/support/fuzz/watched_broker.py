@@ -185,6 +185,7 @@ async def look(core: Any, heartbeat: Heartbeat) -> dict[str, Any]:
     gc.collect()
     are_sockets = descriptors()
     clock = core.clock
+    _ = core.groups, core.transactions  # made when they are first needed, with timers that stay
     core.maintenance.paused_tasks.resume()  # a periodic task without work has no timer, and gets one later
     timers = [timer for timer in (*clock._timers, *clock._liveness_timers) if timer.callback is not None]
     state = State(
