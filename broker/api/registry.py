@@ -111,7 +111,7 @@ _handlers: dict[int, Handler] = {}
 def listed(package: str, versions: Mapping[str, str]) -> dict[int, Handler]:
     """List the handlers of a package: by module, the versions that it serves ("3-13"). Returns all handlers by API key.
 
-    A module has the name of the module of its messages, and imports when its handler is used.
+    A module has the name of the module of its messages, and is imported when its handler is used.
     """
     api_keys = {module: api_key for api_key, module in MODULES.items()}
     for module, text in versions.items():
