@@ -321,7 +321,7 @@ class LogCleaner:
             load_factor=config.log_cleaner_io_buffer_load_factor,
             buffer_bytes=config.log_cleaner_io_buffer_size // threads // 2,
             record_bytes=config.kmini_max_decompressed_message_bytes,
-            sifts_ahead=IS_COMPILED and _cores() > threads + 1,  # one for each cleaner thread, and one for the loop
+            sifts_ahead=IS_COMPILED and _free_cores() >= threads + 1,
         )
 
     async def _in_thread(self, function: Callable[[], T]) -> T:
@@ -336,6 +336,7 @@ class LogCleaner:
         return await asyncio.get_running_loop().run_in_executor(self._executor, function)
 
 
-def _cores() -> int:
-    """The number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def _free_cores() -> float:
+    """The cores that this process may use, without those that all processes have kept busy in the last minute."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores - (os.getloadavg()[0] if hasattr(os, "getloadavg") else 1)

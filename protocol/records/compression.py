@@ -20,6 +20,7 @@ import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
+from functools import cache
 from typing import Any, TypeAlias
 
 from ..errors import CorruptMessage, InvalidRecord
@@ -100,6 +101,7 @@ def _compressor(codec: Codec, level: int) -> Any:
     return _Lz4Compressor(lz4.frame.LZ4FrameCompressor(**_lz4_settings(level)))
 
 
+@cache
 def _lz4_settings(level: int | None) -> dict[str, Any]:
     import lz4.frame
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -44,6 +45,30 @@ async def test_compact_leaves_the_newest_record_of_every_key(start: Any) -> None
     assert keys(broker) == ["b", "a"]
     assert (report.records_read, report.records_kept) == (3, 2)
     assert (Path(broker.logs.directory) / "cleaner-offset-checkpoint").read_text() == "0\n1\nprofiles 0 3\n"
+
+
+@pytest.mark.parametrize(
+    ("cores", "load", "compiled", "helps"),
+    [(4, 0.5, True, True), (4, 2.5, True, False), (2, 0.5, True, False), (4, 0.5, False, False)],
+)
+async def test_a_second_thread_helps_where_a_core_is_free(
+    start: Any, monkeypatch: pytest.MonkeyPatch, cores: int, load: float, compiled: bool, helps: bool
+) -> None:
+    limits = []
+
+    class Watched(CleaningWork):
+        def __init__(self, job: Any, now_ms: int, limit: Any, *more: Any) -> None:
+            limits.append(limit)
+            super().__init__(job, now_ms, limit, *more)
+
+    monkeypatch.setattr("kmini.storage.cleaner.worker.CleaningWork", Watched)
+    monkeypatch.setattr("kmini.broker.logs.log_cleaner.IS_COMPILED", compiled)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)), raising=False)
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0), raising=False)
+    broker = await start()
+    put(broker, ("a", "1"), ("a", "2"))
+    await broker.cleaner.compact(P)
+    assert [limit.sifts_ahead for limit in limits] == [helps]
 
 
 async def test_a_rolled_segment_is_cleaned_after_a_back_off(start: Any) -> None:
