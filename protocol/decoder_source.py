@@ -88,7 +88,7 @@ class DecoderSource(FunctionSource):
     def value(self, type_: Type, is_nullable: bool, target: str, path: str) -> None:
         """Lines that read one value into `target`, an attribute or an item. They may wait in the run until `flush`."""
         name = target.rpartition(".")[2]
-        if "[" not in name:
+        if "." in target:  # a field; an item of an array goes by the array's name
             path = f"{path}.{name}" if path else name
         if type_.struct is not None:
             self.inner_struct(type_.struct, is_nullable, target, path)
@@ -184,13 +184,18 @@ class DecoderSource(FunctionSource):
             return
         name = target.rpartition(".")[2]
         items = self.variable(name)
-        self.line(f"{target} = {items} = [None] * n")
-        with self.loop("range(n)") as index:
+        left = self.variable(f"left_{name}")
+        self.line(f"{target} = {items} = []")
+        self.line(f"{left} = n")
+        with self.block(f"while {left}:"):  # most arrays have one element or none, and a range costs more than either
+            self.line(f"{left} -= 1")
             if element.struct is not None:
-                self.line(f"{items}[{index}] = {self.struct(element.struct, singular(name), path)}")
+                self.line(f"{items}.append({self.struct(element.struct, singular(name), path)})")
             else:
-                self.value(element, element.is_nullable, f"{items}[{index}]", path)
+                item = self.variable(singular(name))
+                self.value(element, element.is_nullable, item, path)
                 self.flush()
+                self.line(f"{items}.append({item})")
 
     def tags(self, tagged: list[Field], target: str, path: str) -> None:
         """Lines that read the tagged fields behind a struct's others."""

@@ -29,7 +29,6 @@ class FunctionSource:
         """The letters of these values for `struct`."""
         self._lines = [f"def {self.name}({parameters}):"]
         self._depth = 1
-        self._loops = 0
         self._variables = {*parameters.split(", "), *variables}
 
     @property
@@ -53,15 +52,6 @@ class FunctionSource:
         yield
         self._depth -= 1
         self._variables = outside
-
-    @contextmanager
-    def loop(self, values: str) -> Iterator[str]:
-        """A `for` over `values`, with an index named by its depth: i, j, k…"""
-        index = "ijklmnop"[self._loops]
-        self._loops += 1
-        with self.block(f"for {index} in {values}:"):
-            yield index
-        self._loops -= 1
 
     def items(self, opening: str, items: Sequence[str], closing: str) -> None:
         """One line, or one for each item if it would be too long."""

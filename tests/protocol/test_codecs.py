@@ -215,5 +215,5 @@ def test_the_source_of_a_codec_is_python_to_read() -> None:
     source = source_of(ProduceRequest, 9)
     assert "def decode_ProduceRequest_v9(buffer):" in source
     assert "def encode_ProduceRequest_v9(message, out):" in source
-    assert "for partition in partition_data:" in source or "partition_data[" in source
+    assert "for partition_data_item in partition_data:" in source
     compile(source, "<source>", "exec")
