@@ -12,7 +12,7 @@ poll       one record from its producer to a consumer that waits for it: the pro
 session    the same where the consumer has a fetch session (KIP-227)
 replicas   acks=all over three replicas, on three brokers in one process: with the fetches of both followers
 
-    instructions.py [--before PATH] [--requests 300] [--syscalls] [case…]
+    instructions.py [--before PATH] [--requests 300] [--syscalls | --calls] [case…]
 
 PATH is a checkout of another commit with its kernels compiled, as for pairs.py. `--command 'peer {port} {data_dir}'`
 counts another server, too, where it serves these requests.
@@ -33,10 +33,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 from pairs import serve
 from peers import DATA_DIR, ServerProcess, apache_kafka
 
+from kmini import Cluster
 from kmini.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kmini.protocol.messages.create_topics import CreateTopicsRequest
 from kmini.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -92,12 +95,12 @@ def answered(response: type[Response], content: bytes, version: int) -> Response
     return response.decode(body, version)
 
 
-class Broker:
-    """A server that runs under a tool, and the requests that it is asked."""
+class Client:
+    """A producer and a consumer of a server, and what they ask. Without a process, the server is in this one."""
 
-    def __init__(self, process: ServerProcess) -> None:
+    def __init__(self, port: int, process: ServerProcess | None = None) -> None:
         self.process = process
-        self.producer, self.consumer = Peer(process.port), Peer(process.port)
+        self.producer, self.consumer = Peer(port), Peer(port)
         answer = self.producer.ask(framed(ApiVersionsRequest(), 0))
         served = answered(ApiVersionsResponse, answer, 0).api_keys  # type: ignore[attr-defined]
         highest = {one.api_key: one.max_version for one in served}
@@ -170,6 +173,9 @@ class Broker:
 
     def until_idle(self) -> None:
         """Return when the server waits for input: what it was sent is done, or waits."""
+        if self.process is None:
+            time.sleep(0.005)
+            return
         stat = Path(f"/proc/{self.process.pid}/stat")
         seen = 0
         while seen < 3:
@@ -213,21 +219,21 @@ CASES = ("produce", "all", "fetch", "poll", "session", "replicas")
 
 
 @contextmanager
-def launched(command: list[str], *, replicas: int) -> Iterator[Broker]:
+def launched(command: list[str], *, replicas: int) -> Iterator[Client]:
     """A server in a directory of its own, with the topic, warmed up."""
     with tempfile.TemporaryDirectory(prefix="bench-instructions-") as directory:
         parts = [part.replace(DATA_DIR, f"{directory}/data") for part in command]
         own_port = 0 if "kmini" in parts else apache_kafka.free_port()
         process = ServerProcess(parts, Path(directory) / "log", port=own_port)
         try:
-            broker = Broker(process)
+            broker = Client(process.port, process)
             broker.create_topic(replicas)
             yield broker
         finally:
             process.kill()
 
 
-def measured(broker: Broker, case: str, requests: int, read: Callable[[], int]) -> float:
+def measured(broker: Client, case: str, requests: int, read: Callable[[], int]) -> float:
     """What `read` counts for each request of a case, by the difference between N and 2N of them."""
     run = getattr(broker, f"case_{case}")
     broker.produce()
@@ -250,6 +256,7 @@ def instructions(command: list[str], case: str, requests: int) -> float:
         at = next(number for number, word in enumerate(command) if word != "env" and "=" not in word)
         words = ["env", "PYTHONHASHSEED=0", *command[:at], *valgrind, *command[at:]]
         with launched(words, replicas=REPLICAS.get(case, 1)) as broker:
+            assert broker.process is not None
             pid = str(broker.process.pid)
             total = 0
 
@@ -278,6 +285,7 @@ def system_calls(command: list[str], case: str, requests: int) -> dict[str, floa
     with launched(command, replicas=REPLICAS.get(case, 1)) as broker, tempfile.TemporaryDirectory() as directory:
         out = Path(directory) / "out"
         getattr(broker, f"case_{case}")(WARM_UP)
+        assert broker.process is not None
         words = ["strace", "-f", "-c", "-U", "calls,name", "-o", str(out), "-p", str(broker.process.pid)]
         with subprocess.Popen(words, stderr=subprocess.DEVNULL) as strace:
             time.sleep(1)
@@ -290,17 +298,54 @@ def system_calls(command: list[str], case: str, requests: int) -> dict[str, floa
         }
 
 
+def python_calls(case: str, requests: int) -> str:
+    """Calls of Python functions and their bytecodes in a request, by `sys.settrace` in a broker of this process."""
+    counted = {"calls": 0, "opcode": 0}
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        if event == "call":
+            frame.f_trace_opcodes, frame.f_trace_lines = True, False
+            counted["calls"] += 1
+        elif event == "opcode":
+            counted["opcode"] += 1
+        return trace
+
+    async def set_trace(function: Any) -> None:
+        sys.settrace(function)
+
+    replicas = REPLICAS.get(case, 1)
+    with Cluster(brokers=replicas) as cluster:
+        cluster.create_topic(TOPIC, 1, replicas)
+        port = int(cluster.bootstrap_servers.partition(",")[0].rpartition(":")[2])
+        client = Client(port)
+        client.create_topic(replicas)
+        client.produce()
+        run = getattr(client, f"case_{case}")
+        run(WARM_UP)
+        cluster._thread.run(set_trace(trace))
+        run(requests)
+        cluster._thread.run(set_trace(None))
+    return f"{counted['calls'] / requests:.0f} calls, {counted['opcode'] / requests:,.0f} bytecodes"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--before", type=Path, help="a checkout of the commit to compare with")
     parser.add_argument("--command", help="another server, with {port} and {data_dir}")
     parser.add_argument("--requests", type=int, default=300)
     parser.add_argument("--syscalls", action="store_true", help="count system calls instead")
+    parser.add_argument(
+        "--calls", action="store_true", help="count Python calls and bytecodes instead; only of this commit"
+    )
     parser.add_argument("cases", nargs="*", help=", ".join(CASES))
     options = parser.parse_args()
     cases = options.cases or CASES
     if unknown := {*cases} - {*CASES}:
         parser.error(f"there is no case {', '.join(sorted(unknown))}; there are {', '.join(CASES)}")
+    if options.calls:
+        for case in cases:
+            print(f"{case}: {python_calls(case, options.requests)}", flush=True)
+        return
     tool = "strace" if options.syscalls else "valgrind"
     if shutil.which(tool) is None:
         sys.exit(f"{tool} is not installed")

@@ -18,7 +18,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kmini import Broker
-from kmini.broker.handlers import produce as produce_handler
+from kmini.broker import appending
+from kmini.broker.network import connection as connection_module
 from kmini.broker.network.connection import Connection
 from kmini.broker.replication.partition import Partition
 from kmini.protocol.framing import ServerConnection
@@ -45,10 +46,10 @@ SHARED = (Border("framing: one request", ServerConnection, "next_frame"),)
 PRODUCE = (
     *SHARED,
     Border("decode", ProduceRequest, "decode"),
-    Border("validate", produce_handler, "validate"),
+    Border("validate", appending, "validate"),
     Border("append", Partition, "append"),
     Border("encode", ProduceResponse, "encode"),
-    Border("framing: the answer", ServerConnection, "response"),
+    Border("framing: the answer", connection_module, "response_frame"),
     Border("encode, frame and write", Connection, "send"),
     Border(WHOLE, Connection, "buffer_updated"),
 )
@@ -57,7 +58,7 @@ FETCH = (
     Border("decode", FetchRequest, "decode"),
     Border("read the log", PartitionLog, "read"),
     Border("encode", FetchResponse, "encode"),
-    Border("framing: the answer", ServerConnection, "response"),
+    Border("framing: the answer", connection_module, "response_frame"),
     Border("encode, frame and write", Connection, "send"),
     Border(WHOLE, Connection, "buffer_updated"),
 )
@@ -110,7 +111,8 @@ class Timed:
         layers = [border.layer for border in self.borders]
         medians = {layer: statistics.median(request[layer] for request in self.requests) * 1e6 for layer in layers}
         everything, sending = medians.pop(WHOLE), medians.pop("encode, frame and write")
-        medians["write to the socket"] = sending - medians["encode"] - medians["framing: the answer"]
+        medians["write to the socket"] = sending - medians["framing: the answer"]
+        medians["framing: the answer"] -= medians["encode"]
         medians["dispatch and handler"] = everything - sum(medians.values())
         rows = [f"| {layer} | {duration:.1f} |" for layer, duration in medians.items()]
         return "\n".join([f"| {title} | µs |", "|---|---|", *rows, f"| **sum** | **{everything:.1f}** |"])

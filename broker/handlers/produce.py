@@ -309,21 +309,23 @@ def _response(request: ProduceRequest, outcomes: list[Outcome]) -> ProduceRespon
     following = iter(outcomes)
     topics = []
     for topic in request.topic_data:
-        partitions = [_partition_response(partition.index, next(following)) for partition in topic.partition_data]
+        partitions = []
+        for partition in topic.partition_data:
+            partitions.append(_partition_response(partition.index, next(following)))
         topics.append(_TopicResponse.make(topic.name, topic.topic_id, partitions))
     response: ProduceResponse = ProduceResponse.make(topics)
     return response
 
 
 def _partition_response(index: int, outcome: Outcome) -> ProduceResponse.Topic.Partition:
-    partition, appended, error = outcome
+    partition, appended = outcome.partition, outcome.appended
     log_start_offset = -1 if partition is None else partition.log.log_start_offset
     if appended is not None:
-        first_offset, _, log_append_time_ms, _ = appended
         success: ProduceResponse.Topic.Partition = _PartitionResponse.make(
-            index, NONE, first_offset, log_append_time_ms, log_start_offset
+            index, NONE, appended.first_offset, appended.log_append_time_ms, log_start_offset
         )
         return success
+    error = outcome.error
     assert error is not None
     if isinstance(error, REFUSED_UNSEEN):
         log_start_offset = -1
