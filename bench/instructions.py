@@ -12,7 +12,7 @@ poll       one record from its producer to a consumer that waits for it: the pro
 session    the same where the consumer has a fetch session (KIP-227)
 replicas   acks=all over three replicas, on three brokers in one process: with the fetches of both followers
 
-    instructions.py [--before PATH] [--requests 300] [--syscalls | --calls] [case…]
+    instructions.py [--before PATH] [--requests 300] [--allocations | --syscalls | --calls] [case…]
 
 PATH is a checkout of another commit with its kernels compiled, as for pairs.py. `--command 'peer {port} {data_dir}'`
 counts another server, too, where it serves these requests.
@@ -248,8 +248,23 @@ def measured(broker: Client, case: str, requests: int, read: Callable[[], int]) 
     return (counted[1] - counted[0]) / requests
 
 
-def instructions(command: list[str], case: str, requests: int) -> float:
-    """Instructions of a request, by callgrind."""
+def total_of(profile: str) -> int:
+    """The instructions of a dump of callgrind."""
+    found = re.search(r"^(?:totals|summary): (\d+)", profile, re.MULTILINE)
+    assert found is not None
+    return int(found[1])
+
+
+def allocations_of(profile: str) -> int:
+    """The allocations of a dump of callgrind: calls of the interpreter's allocator."""
+    called = re.search(r"^c?fn=\((\d+)\) _PyObject_Malloc$", profile, re.MULTILINE)
+    if called is None:  # none yet, or the interpreter has no symbols
+        return 0
+    return sum(map(int, re.findall(rf"^cfn=\({called[1]}\).*\ncalls=(\d+)", profile, re.MULTILINE)))
+
+
+def in_callgrind(command: list[str], case: str, requests: int, count: Callable[[str], int] = total_of) -> float:
+    """What `count` finds for a request in the dumps of callgrind."""
     with tempfile.TemporaryDirectory(prefix="bench-callgrind-") as directory:
         out = Path(directory) / "out"
         valgrind = ["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={out}"]
@@ -261,13 +276,11 @@ def instructions(command: list[str], case: str, requests: int) -> float:
             total = 0
 
             def read() -> int:
-                """Instructions so far: each dump has those since the dump before it."""
+                """The count so far: each dump has what happened since the dump before it."""
                 nonlocal total
                 vgdb(pid, "dump")
                 newest = max(Path(directory).glob("out.*"), key=lambda path: int(path.suffix[1:]))
-                found = re.search(r"^(?:totals|summary): (\d+)", newest.read_text(), re.MULTILINE)
-                assert found is not None, f"{newest} has no total"
-                total += int(found[1])
+                total += count(newest.read_text())
                 return total
 
             vgdb(pid, "instrumentation on")
@@ -284,6 +297,7 @@ def system_calls(command: list[str], case: str, requests: int) -> dict[str, floa
     """System calls of a request by name, by strace."""
     with launched(command, replicas=REPLICAS.get(case, 1)) as broker, tempfile.TemporaryDirectory() as directory:
         out = Path(directory) / "out"
+        broker.produce()
         getattr(broker, f"case_{case}")(WARM_UP)
         assert broker.process is not None
         words = ["strace", "-f", "-c", "-U", "calls,name", "-o", str(out), "-p", str(broker.process.pid)]
@@ -333,6 +347,7 @@ def main() -> None:
     parser.add_argument("--before", type=Path, help="a checkout of the commit to compare with")
     parser.add_argument("--command", help="another server, with {port} and {data_dir}")
     parser.add_argument("--requests", type=int, default=300)
+    parser.add_argument("--allocations", action="store_true", help="count allocations of Python objects instead")
     parser.add_argument("--syscalls", action="store_true", help="count system calls instead")
     parser.add_argument(
         "--calls", action="store_true", help="count Python calls and bytecodes instead; only of this commit"
@@ -364,7 +379,8 @@ def main() -> None:
                 calls = system_calls(words, case, options.requests)
                 cells.append(", ".join(f"{name} {count:.1f}" for name, count in calls.items() if count >= 0.1))
             else:
-                cells.append(f"{instructions(words, case, options.requests):,.0f}")
+                count = allocations_of if options.allocations else total_of
+                cells.append(f"{in_callgrind(words, case, options.requests, count):,.0f}")
         print(f"| {case} | {' | '.join(cells)} |", flush=True)
 
 
