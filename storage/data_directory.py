@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from .filenames import DATABASE, META_PROPERTIES, broker_directory, is_harmless, parse_broker_directory
@@ -37,19 +37,20 @@ class Foreign(NamedTuple):
     """What to do for a broker to start: sentences, the last one without its full stop."""
 
 
-def prepare_data_directory(filesystem: FileSystem, path: str, node_ids: Collection[int] = ()) -> None:
-    """Make the data directory, or check the directory that is there, for a start of the brokers `node_ids`.
+def prepare_data_directory(filesystem: FileSystem, path: str, node_ids: Collection[int] = ()) -> Sequence[str]:
+    """Make the data directory, or check the directory that is there, for a start of the brokers `node_ids`. Returns the
+    names in it.
 
     Raises NotADataDirectory for a directory that the rule refuses, and for one that has log directories, but none of
     these brokers. Raises NotADirectoryError for a file in the place of a directory, OSError if the disk refuses.
     """
-    if filesystem.exists(path):
-        _check_is_directory(filesystem, path)
-    else:
+    if not filesystem.exists(path):
         make_directory_durable(filesystem, path)
+        return ()
+    _check_is_directory(filesystem, path)
     names = filesystem.list(path)
     found = {node_id: name for name in names if (node_id := parse_broker_directory(name)) is not None}
-    if foreign := find_foreign(filesystem, path):
+    if foreign := _find_foreign(filesystem, path, names):
         raise NotADataDirectory(f"{foreign.found}. {foreign.remedy}")
     for name in found.values():
         _check_is_directory(filesystem, os.path.join(path, name))
@@ -61,11 +62,15 @@ def prepare_data_directory(filesystem: FileSystem, path: str, node_ids: Collecti
         )
     if META_PROPERTIES in names:
         logger.warning("%s is left alone: kmini serves the log directories %s/broker-N", META_PROPERTIES, path)
+    return names
 
 
 def find_foreign(filesystem: FileSystem, path: str) -> Foreign | None:
     """Return what the directory at `path` holds, unless it is a data directory or counts as empty."""
-    names = filesystem.list(path)
+    return _find_foreign(filesystem, path, filesystem.list(path))
+
+
+def _find_foreign(filesystem: FileSystem, path: str, names: Sequence[str]) -> Foreign | None:
     if DATABASE in names:
         return None
     if META_PROPERTIES in names:

@@ -88,11 +88,10 @@ class Controller:
         """
         filesystem = filesystem or OsFileSystem()
         try:
-            prepare_data_directory(filesystem, data_dir, node_ids)
+            names = prepare_data_directory(filesystem, data_dir, node_ids)
         except NotADataDirectory as error:
             raise ControllerError(str(error)) from error
-        path = os.path.join(data_dir, DATABASE)
-        known_id = "" if filesystem.exists(path) else _cluster_id_of_logs(filesystem, data_dir)
+        known_id = "" if DATABASE in names else _cluster_id_of_logs(filesystem, data_dir, names)
         database, stored = ControllerDatabase.open(filesystem, data_dir, new_cluster_id=known_id or cluster_id)
         if cluster_id and stored.cluster_id != cluster_id:
             database.close()
@@ -355,9 +354,10 @@ class Controller:
         self._folded_names.setdefault(_fold(topic.name), set()).add(topic.name)
 
 
-def _cluster_id_of_logs(filesystem: FileSystem, data_dir: str) -> str:
-    """The cluster that the log directories in `data_dir` belong to, if any: a database made beside them is theirs."""
-    for name in filesystem.list(data_dir):
+def _cluster_id_of_logs(filesystem: FileSystem, data_dir: str, names: Iterable[str]) -> str:
+    """The cluster that the log directories in `data_dir` belong to, if any: a database made beside them is theirs.
+    `names` are those in the directory."""
+    for name in names:
         if parse_broker_directory(name) is not None:
             try:
                 meta = read_meta_properties(filesystem, os.path.join(data_dir, name))
