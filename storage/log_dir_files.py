@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from ..protocol.uuids import ZERO_UUID, format_uuid, parse_uuid
@@ -33,14 +34,23 @@ def read_partition_metadata(filesystem: FileSystem, directory: str) -> bytes | N
     ids)."""
     path = os.path.join(directory, PARTITION_METADATA)
     try:
-        entries = _entries(path, filesystem.read(path), separator=":")
+        data = filesystem.read(path)
     except FileNotFoundError:
         return None
+    try:
+        return _topic_id_in(data)
+    except CorruptMetadata as error:
+        raise CorruptMetadata(f"{path}: {error}") from error
+
+
+@lru_cache(maxsize=1)  # the partitions of a topic are loaded one after the other, and have equal files
+def _topic_id_in(data: bytes) -> bytes:
+    entries = _entries(data, separator=":")
     if entries.get("version") != "0":
-        raise CorruptMetadata(f"{path}: version {entries.get('version')!r} is unknown")
-    topic_id = _uuid(path, "topic_id", entries)
+        raise CorruptMetadata(f"version {entries.get('version')!r} is unknown")
+    topic_id = _uuid("topic_id", entries)
     if topic_id == ZERO_UUID:
-        raise CorruptMetadata(f"{path}: the topic id is zero")
+        raise CorruptMetadata("the topic id is zero")
     return topic_id
 
 
@@ -64,20 +74,26 @@ def read_meta_properties(filesystem: FileSystem, log_directory: str) -> MetaProp
     """
     path = os.path.join(log_directory, META_PROPERTIES)
     try:
-        entries = _entries(path, filesystem.read(path), separator="=")
+        return _meta_properties_in(filesystem.read(path))
     except FileNotFoundError:
         return None
+    except CorruptMetadata as error:
+        raise type(error)(f"{path}: {error}") from error
+
+
+def _meta_properties_in(data: bytes) -> MetaProperties:
+    entries = _entries(data, separator="=")
     version = entries.get("version", "")
     if version.isascii() and version.isdigit() and int(version) > 1:
-        raise LaterMetadata(f"{path}: version {version} is a later one than 1")
+        raise LaterMetadata(f"version {version} is a later one than 1")
     if version not in ("0", "1"):
-        raise CorruptMetadata(f"{path}: version {version!r} is unknown")
+        raise CorruptMetadata(f"version {version!r} is unknown")
     node_id = entries.get("node.id" if version == "1" else "broker.id", "")
     if not (node_id.isascii() and node_id.isdigit()):
-        raise CorruptMetadata(f"{path}: {node_id[:40]!r} is no node id")
+        raise CorruptMetadata(f"{node_id[:40]!r} is no node id")
     if version == "1" and not entries.get("cluster.id"):
-        raise CorruptMetadata(f"{path}: cluster.id is missing")
-    directory_id = _uuid(path, "directory.id", entries) if "directory.id" in entries else ZERO_UUID
+        raise CorruptMetadata("cluster.id is missing")
+    directory_id = _uuid("directory.id", entries) if "directory.id" in entries else ZERO_UUID
     return MetaProperties(int(node_id), entries.get("cluster.id", ""), directory_id)
 
 
@@ -110,25 +126,25 @@ def take_clean_shutdown(filesystem: FileSystem, log_directory: str) -> bool:
     return True
 
 
-def _entries(path: str, data: bytes, separator: str) -> Mapping[str, str]:
+def _entries(data: bytes, separator: str) -> Mapping[str, str]:
     """`key<separator>value` lines; blank lines and comments are skipped."""
     try:
         lines = data.decode().splitlines()
     except UnicodeDecodeError as error:
-        raise CorruptMetadata(f"{path}: not text") from error
+        raise CorruptMetadata("not text") from error
     entries = {}
     for number, line in enumerate(lines, start=1):
         if not line.strip() or line.lstrip().startswith(("#", "!")):
             continue
         key, found, value = line.partition(separator)
         if not found:
-            raise CorruptMetadata(f"{path}: line {number} has no {separator!r}")
+            raise CorruptMetadata(f"line {number} has no {separator!r}")
         entries[key.strip()] = value.strip()
     return entries
 
 
-def _uuid(path: str, key: str, entries: Mapping[str, str]) -> bytes:
+def _uuid(key: str, entries: Mapping[str, str]) -> bytes:
     try:
         return parse_uuid(entries.get(key, ""))
     except ValueError as error:
-        raise CorruptMetadata(f"{path}: {key} {entries.get(key)!r} is no id") from error
+        raise CorruptMetadata(f"{key} {entries.get(key)!r} is no id") from error

@@ -103,9 +103,8 @@ class Segment:
         self._first_timestamp: int | None = None
         self._max_timestamp: int | None = None
         self._max_timestamp_offset = base_offset
-        log, offset_index, time_index, transaction_index = (
-            segment_path(directory, base_offset, kind, suffix) for kind in SEGMENT_KINDS
-        )
+        stem = segment_path(directory, base_offset, "")
+        log, offset_index, time_index, transaction_index = [f"{stem}{kind}{suffix}" for kind in SEGMENT_KINDS]
         self.log = filesystem.open(log, create=create)
         index_bytes = config.segment_index_bytes
         self.offset_index = OffsetIndex(filesystem, offset_index, base_offset, index_bytes)

@@ -146,6 +146,8 @@ def is_ordered(column: array[int], in_order: Callable[[int, int], bool]) -> bool
 
     The last two are checked because an index that was preallocated and not trimmed ends in a million zeros.
     """
+    if len(column) < 2:
+        return True
     sample = column[:: len(column) // _ORDER_SAMPLE + 1]
     return all(map(in_order, column[-2:-1], column[-1:])) and all(map(in_order, sample, islice(sample, 1, None)))
 
