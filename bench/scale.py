@@ -1,7 +1,7 @@
 """Measure a broker with many partitions, or with many connections; prints one line of JSON.
 
 partitions   creation, start after a clean stop and after `kill -9`, processor time and memory at rest, and ack p50
-             beside a broker with one partition; one partition in a hundred holds records
+             beside a broker with one partition; one in `--every` partitions holds a record
 connections  memory of each, processor time at rest, and ack p50 of 100 that produce all the time, beside a broker that
              has no others
 
@@ -145,10 +145,9 @@ def partitions_of(few: ServerProcess, many: ServerProcess, options: argparse.Nam
     client = Client(many)
     create_topics(client, options.count)
     measured["create_s"] = time.perf_counter() - start
-    for number in range(0, options.count, 100):
+    for number in range(0, options.count, options.every):
         topic, partition = divmod(number, PARTITIONS_A_TOPIC)
-        for _ in range(10):
-            client.ask(produce_frame(f"{TOPIC}-{topic}", partition))
+        client.ask(produce_frame(f"{TOPIC}-{topic}", partition))
     measured["created_mib"] = many.resident_bytes() / 2**20
     measured["idle_percent"] = idle_percent(many, options.idle_seconds)
     acks: dict[ServerProcess, list[float]] = {few: [], many: []}
@@ -193,6 +192,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("of", choices=("partitions", "connections"))
     parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--idle-seconds", type=float, default=20)
     parser.add_argument("--python", default=sys.executable, help="the interpreter that has the kmini to measure")

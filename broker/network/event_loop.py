@@ -45,10 +45,13 @@ def descriptors_for_connections() -> int:
 
 
 def descriptors_for_files() -> int:
-    """The number of files that the logs may hold open: half of the process's limit; the rest is for connections."""
+    """The number of files that the logs may hold open: two fifths of the process's limit; the rest is for connections.
+
+    A file that has to wait for a descriptor takes one from a file that is idle; a connection would be refused.
+    """
     try:
         import resource
     except ImportError:
         return 512
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return max(64, min(soft // 2, 16_384)) if soft > 0 else 16_384
+    return max(64, min(soft * 2 // 5, 16_384)) if soft > 0 else 16_384

@@ -19,6 +19,14 @@ from .index_file import DEFAULT_MAX_BYTES, CorruptIndex, IndexFile, big_endian, 
 MAX_RELATIVE_OFFSET = 2**31 - 1
 
 
+def _no_entries() -> tuple[array[int], array[int]]:
+    return array("i"), array("i")
+
+
+_NO_ENTRIES = _no_entries()
+"""The columns of every empty index, which never change: most indexes of a broker with thousands of partitions."""
+
+
 class OffsetOverflow(Exception):
     """The offset is too far from the segment's base offset for an index entry: the segment must be rolled, or split."""
 
@@ -38,7 +46,7 @@ class OffsetIndex(IndexFile):
     def __init__(self, filesystem: FileSystem, path: str, base_offset: int, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
         super().__init__(filesystem, path, base_offset)
         self._max_entries = max_bytes // self.entry_size
-        self._columns = array("i"), array("i")
+        self._columns = _NO_ENTRIES
         """Offsets relative to the base offset, and positions: two columns of one length, replaced together."""
 
     @property
@@ -60,12 +68,16 @@ class OffsetIndex(IndexFile):
             raise OffsetOverflow(f"{self.path}: offset {offset} is out of reach")
         if offsets and relative <= offsets[-1]:
             raise ValueError(f"{self.path}: offset {offset} is not beyond {self.last_offset}")
+        if not offsets:
+            self._columns = offsets, positions = _no_entries()
         positions.append(position)
         offsets.append(relative)
 
     def append_all(self, entries: Iterable[tuple[int, int]]) -> None:
         """Add many entries, as far as there is room for them. Raises as `append` does, then with some of them added."""
         self._ensure_loaded()
+        if not self._count():
+            self._columns = _no_entries()
         offsets, positions = self._columns
         last = offsets[-1] if offsets else -1
         for offset, position in islice(entries, max(self._max_entries - len(offsets), 0)):
@@ -109,6 +121,9 @@ class OffsetIndex(IndexFile):
         return big_endian(words).tobytes()
 
     def _decode(self, data: bytes) -> None:
+        if not data:
+            self._columns = _NO_ENTRIES
+            return
         words = big_endian(array("i", data))
         columns = words[0::2], words[1::2]
         for column in columns:

@@ -22,6 +22,14 @@ _HIGH = 1 if sys.byteorder == "little" else 0
 """Index of the high half of a 64-bit number among its two 32-bit words, on this machine."""
 
 
+def _no_entries() -> tuple[array[int], array[int]]:
+    return array("q"), array("i")
+
+
+_NO_ENTRIES = _no_entries()
+"""The columns of every empty index, which never change."""
+
+
 class TimestampOffset(NamedTuple):
     timestamp: int
     offset: int
@@ -41,7 +49,7 @@ class TimeIndex(IndexFile):
     def __init__(self, filesystem: FileSystem, path: str, base_offset: int, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
         super().__init__(filesystem, path, base_offset)
         self._max_entries = max_bytes // self.entry_size
-        self._columns = array("q"), array("i")
+        self._columns = _NO_ENTRIES
         """Timestamps, and offsets relative to the base offset: two columns of one length, replaced together."""
 
     @property
@@ -73,6 +81,8 @@ class TimeIndex(IndexFile):
         relative = offset - self.base_offset
         if not 0 <= relative <= MAX_RELATIVE_OFFSET:
             raise OffsetOverflow(f"{self.path}: offset {offset} is out of reach")
+        if not self._count():
+            self._columns = _no_entries()
         timestamps, offsets = self._columns
         offsets.append(relative)
         timestamps.append(timestamp)
@@ -82,6 +92,8 @@ class TimeIndex(IndexFile):
         """Add those of many entries whose timestamps are beyond the last one's, as far as there is room for them.
         Raises as `maybe_append` does, then with some of them added."""
         last, last_offset = self.last_entry
+        if not self._count():
+            self._columns = _no_entries()
         timestamps, offsets = self._columns
         for timestamp, offset in entries:
             if timestamp > last and len(timestamps) < self._max_entries - 1:
@@ -127,6 +139,9 @@ class TimeIndex(IndexFile):
         return big_endian(words).tobytes()
 
     def _decode(self, data: bytes) -> None:
+        if not data:
+            self._columns = _NO_ENTRIES
+            return
         words = big_endian(array("i", data))
         halves = array("i", bytes(8 * (len(words) // 3)))
         halves[_HIGH::2] = words[0::3]

@@ -25,6 +25,16 @@ def test_the_file_is_kafkas_byte_by_byte(filesystem: MemoryFileSystem, index: Of
     assert filesystem.read(PATH) == GOLDEN
 
 
+def test_an_entry_of_one_index_is_in_no_other_that_is_empty(filesystem: MemoryFileSystem) -> None:
+    one, other, third = (OffsetIndex(filesystem, f"{number}.index", 0) for number in range(3))
+    one.append(5, 100)
+    third.append_all([(7, 200)])
+    assert (one.entries(), other.entries(), third.entries()) == ([(5, 100)], [], [(7, 200)])
+    one.reset()
+    one.append(6, 101)
+    assert (one.entries(), other.entries()) == ([(6, 101)], [])
+
+
 def test_kafkas_file_is_read(filesystem: MemoryFileSystem) -> None:
     write_atomically(filesystem, PATH, GOLDEN)
     assert OffsetIndex(filesystem, PATH, 1000).entries() == [(1005, 398), (1009, 796)]

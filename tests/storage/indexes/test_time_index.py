@@ -22,6 +22,16 @@ def index(filesystem: MemoryFileSystem) -> TimeIndex:
     return index
 
 
+def test_an_entry_of_one_index_is_in_no_other_that_is_empty(filesystem: MemoryFileSystem) -> None:
+    one, other, third = (TimeIndex(filesystem, f"{number}.timeindex", 0) for number in range(3))
+    one.maybe_append(1_000, 5)
+    third.append_all([(2_000, 7)])
+    assert (one.entries(), other.entries(), third.entries()) == ([(1_000, 5)], [], [(2_000, 7)])
+    one.reset()
+    one.maybe_append(1_001, 6)
+    assert (one.entries(), other.entries()) == ([(1_001, 6)], [])
+
+
 def test_the_file_is_kafkas_byte_by_byte(filesystem: MemoryFileSystem, index: TimeIndex) -> None:
     index.flush()
     assert filesystem.read(PATH) == GOLDEN
