@@ -48,6 +48,7 @@ class AcceptingServer(Protocol):
     hints: ClientHints
     max_request_bytes: int
     is_suspended: bool
+    is_closed: bool
 
     def register(self, connection: Connection) -> str | None: ...
 
@@ -114,7 +115,8 @@ class Connection(asyncio.BufferedProtocol):
         self.arrived_at = address_of(transport.get_extra_info("sockname"))
         refusal = self.server.register(self)
         if refusal is not None:
-            peer_log.warning("refused a connection from %s: %s", self.peer[0], refusal)
+            say = peer_log.info if self.server.is_closed else peer_log.warning  # that the broker stops is no fault
+            say("refused a connection from %s: %s", self.peer[0], refusal)
             self._closing = True
             self._transport.abort()
             return

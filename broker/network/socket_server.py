@@ -50,7 +50,8 @@ class Server:
             self.handlers = guarded(self.handlers, services.authorizer)
         self.max_request_bytes: int = services.config.current.socket_request_max_bytes
         self.listeners: list[Listener] = []
-        self._is_closed = False
+        self.is_closed = False
+        """Whether the broker stops: it refuses connections from then on."""
         self.is_suspended = False
         """Whether arriving requests wait, as in a process that was stopped with SIGSTOP."""
         self.connections: set[Connection] = set()
@@ -109,7 +110,7 @@ class Server:
         await self._forget_listeners()
 
     def _accept_no_more(self) -> None:
-        self._is_closed = True
+        self.is_closed = True
         self.hints.close()
         if self._idle_timer is not None:
             self._idle_timer.cancel()
@@ -133,7 +134,7 @@ class Server:
         self.connections.add(connection)
         host = connection.peer[0]
         self._per_host[host] += 1
-        if self._is_closed:
+        if self.is_closed:
             return "it was accepted just when the listener closed"
         config = self.services.config.current
         if len(self.connections) > config.max_connections:
