@@ -2,8 +2,8 @@
 
 partitions   creation, start after a clean stop and after `kill -9`, processor time and memory at rest, and ack p50
              beside a broker with one partition; one in `--every` partitions holds a record
-connections  memory of each, processor time at rest, and ack p50 of 100 that produce all the time, beside a broker that
-             has no others
+connections  memory of each, after its first request and at rest, processor time at rest, and ack p50 of 100 that
+             produce all the time, beside a broker that has no others
 
 `_s` is wall time; `_cpu_s` is the processor time of the broker meanwhile, which other work on the machine disturbs
 less. Broker and the one beside it take turns. A start ends with the first answer. Each figure of a start, and each p50,
@@ -41,6 +41,8 @@ TOPIC = "many"
 PARTITIONS_A_TOPIC = 1_000
 WORKING = 100
 """Connections that produce all the time."""
+MAX_IDLE_MS = 120_000
+"""`connections.max.idle.ms` of the brokers: after half of it at most, a connection has given its buffer back."""
 START_TIMEOUT_S = 120.0
 SETTLING_S = 2.0
 """Seconds between the last request and a measurement at rest."""
@@ -175,6 +177,7 @@ def connections_of(few: ServerProcess, many: ServerProcess, options: argparse.Na
     idle = [Client(many) for _ in range(options.count - WORKING)]
     for client in idle:
         client.ask(API_VERSIONS_V0)
+    opened = time.monotonic()
     measured = {
         "kib_a_connection": (many.resident_bytes() - before) / 1024 / len(idle),
         "idle_percent": idle_percent(many, options.idle_seconds),
@@ -185,6 +188,8 @@ def connections_of(few: ServerProcess, many: ServerProcess, options: argparse.Na
             found.append(working_p50_us(working[server], frame))
     measured["alone_ack_p50_us"], measured["ack_p50_us"] = (statistics.median(found) for found in acks.values())
     measured["ack_ratio"] = measured["ack_p50_us"] / measured["alone_ack_p50_us"]
+    time.sleep(max(opened + MAX_IDLE_MS / 1000 * 0.55 - time.monotonic(), 0))
+    measured["kib_a_connection_at_rest"] = (many.resident_bytes() - before) / 1024 / len(idle)
     return measured
 
 
@@ -204,7 +209,7 @@ def main() -> None:
         servers = []
         for _ in range(2):
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-scale-")))
-            command = kmini_command(directory / "data", {})
+            command = kmini_command(directory / "data", {"connections.max.idle.ms": str(MAX_IDLE_MS)})
             command[0] = options.python
             servers.append(ServerProcess(command, directory / "log", start_timeout=START_TIMEOUT_S))
             stack.callback(servers[-1].kill)
