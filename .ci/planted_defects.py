@@ -103,10 +103,10 @@ DEFECTS = (
     Defect(
         "isr_shrinks_without_the_lag_time",
         "A follower leaves the replicas in sync only after replica.lag.time.max.ms without catching up.",
-        "follower_progress.py",
+        "in_sync_replicas.py",
         "return self.log_end_offset == leader_end_offset or now_ms - self.caught_up_ms <= max_lag_ms",
         "return self.log_end_offset == leader_end_offset",
-        ("tests/broker/replication/test_follower_progress.py", "tests/broker/replication/test_cluster_replicas.py"),
+        ("tests/broker/replication/test_in_sync_replicas.py", "tests/broker/replication/test_cluster_replicas.py"),
     ),
     Defect(
         "fetch_session_keeps_partitions_forgotten_by_topic_id",
@@ -152,8 +152,8 @@ DEFECTS = (
         "recovery_trusts_the_segment_of_the_recovery_point",
         "After an unclean shutdown recovery begins with the segment that holds the recovery point.",
         "recovery.py",
-        "not is_clean and (segment is row[-1] or segment.next_offset > recovery_point)",
-        "not is_clean and (segment is row[-1] or segment.base_offset > recovery_point)",
+        "not is_clean and (segment is row[-1] or segment.next_offset > self.recovery_point)",
+        "not is_clean and (segment is row[-1] or segment.base_offset > self.recovery_point)",
         ("tests/storage/test_recovery.py", "tests/crash/test_recovery.py"),
     ),
     Defect(
@@ -183,10 +183,10 @@ DEFECTS = (
     Defect(
         "follower_joins_the_isr_below_the_start_of_the_epoch",
         "A follower joins the replicas in sync only with all that the leader was elected with.",
-        "partition.py",
-        "offset >= max(self.log.high_watermark, self._epoch_start_offset)",
-        "offset >= self.log.high_watermark",
-        ("tests/broker/replication/test_partition.py",),
+        "in_sync_replicas.py",
+        "self.log_end_offset >= max(high_watermark, epoch_start_offset)",
+        "self.log_end_offset >= high_watermark",
+        ("tests/broker/replication/test_partition.py", "tests/broker/replication/test_in_sync_replicas.py"),
     ),
     Defect(
         "offsets_of_an_empty_group_expire_by_their_commit",

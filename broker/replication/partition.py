@@ -25,7 +25,7 @@ from ..controller.controller import Controller
 from ..controller.peers import Peers
 from ..scheduler import in_thread
 from ..settings.dynamic_config import DynamicBrokerConfig
-from .follower_progress import UNKNOWN, Replica, Replicas
+from .in_sync_replicas import Replica, Replicas
 
 if TYPE_CHECKING:
     from ...storage.deletion import AfterCheckpoint
@@ -225,12 +225,10 @@ class Partition:
             return
         started_at = replica.log_start_offset
         replica.fetched(offset, log_start_offset, self.log.log_end_offset, self._host.clock.liveness_ms())
-        # With records that were deleted here it may not lead: it would show them again (KIP-107).
-        has_deleted = log_start_offset == UNKNOWN or log_start_offset >= self.log.log_start_offset
+        log = self.log
         if (
             node_id not in self.state.isr
-            and offset >= max(self.log.high_watermark, self._epoch_start_offset)
-            and has_deleted
+            and replica.may_join(log.high_watermark, self._epoch_start_offset, log.log_start_offset)
             and self._host.controller.is_live(node_id)
         ):
             self._alter_isr((*self.state.isr, node_id))
@@ -246,14 +244,8 @@ class Partition:
 
     def shrink_isr(self) -> None:
         """Leave out the followers that have not kept up (replica.lag.time.max.ms)."""
-        now_ms, end = self._host.clock.liveness_ms(), self.log.log_end_offset
-        max_lag_ms = self._host.config.current.replica_lag_time_max_ms
-        lagging = {
-            replica.node_id
-            for replica in self.replicas
-            if replica.node_id in self.state.isr and not replica.is_caught_up(end, now_ms, max_lag_ms)
-        }
-        if lagging:
+        now_ms, max_lag_ms = self._host.clock.liveness_ms(), self._host.config.current.replica_lag_time_max_ms
+        if lagging := self.replicas.lagging(self.state.isr, self.log.log_end_offset, now_ms, max_lag_ms):
             self._alter_isr(tuple(node_id for node_id in self.state.isr if node_id not in lagging))
 
     def _alter_isr(self, isr: tuple[int, ...]) -> None:

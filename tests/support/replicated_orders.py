@@ -10,7 +10,7 @@ from typing import Any
 from kmini import Cluster
 from kmini.broker.broker import BrokerServer
 from kmini.broker.handlers.delete_records import DelayedDelete
-from kmini.broker.replication.follower_progress import Replica
+from kmini.broker.replication.in_sync_replicas import Replica
 from kmini.protocol.errors import NONE
 from kmini.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from kmini.protocol.messages.fetch import FetchRequest, FetchResponse

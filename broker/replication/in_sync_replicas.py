@@ -1,6 +1,11 @@
-"""What a leader knows of its followers: how far each has got, and whether it keeps up (KIP-16, KIP-107).
+"""The followers of a partition as its leader sees them, and the rules of the in-sync replicas (ISR).
 
-All of it is read off their fetches: a follower that asks for an offset has everything below it.
+A follower leaves the ISR when it has not had all that the leader has for `replica.lag.time.max.ms` (KIP-16:
+`Replicas.lagging`). It may join again when it has all that is replicated and all with which the leader was elected, and
+no records that were deleted at the leader (KIP-107: `Replica.may_join`). The partition asks the controller for each of
+these changes (`partition.py`); the controller itself takes out brokers that die (`controller/elections.py`).
+
+What the leader knows it reads off the followers' fetches: a follower that asks for an offset has everything below it.
 """
 
 from __future__ import annotations
@@ -39,6 +44,12 @@ class Replica:
         """Whether it has all that the leader has, or had it `max_lag_ms` ago at most (replica.lag.time.max.ms)."""
         return self.log_end_offset == leader_end_offset or now_ms - self.caught_up_ms <= max_lag_ms
 
+    def may_join(self, high_watermark: int, epoch_start_offset: int, leader_log_start_offset: int) -> bool:
+        """Whether the follower may join the ISR: it could lead without a loss, and without showing deleted records
+        again. The leader's epoch began at `epoch_start_offset`."""
+        has_deleted = self.log_start_offset == UNKNOWN or self.log_start_offset >= leader_log_start_offset
+        return has_deleted and self.log_end_offset >= max(high_watermark, epoch_start_offset)
+
 
 class Replicas:
     """The followers of a partition by node id. All begin as in sync as the controller says they are, and unknown."""
@@ -55,6 +66,14 @@ class Replicas:
 
     def get(self, node_id: int) -> Replica | None:
         return self.by_id.get(node_id)
+
+    def lagging(self, isr: Collection[int], leader_end_offset: int, now_ms: int, max_lag_ms: int) -> set[int]:
+        """The followers that have to leave the ISR."""
+        return {
+            replica.node_id
+            for replica in self
+            if replica.node_id in isr and not replica.is_caught_up(leader_end_offset, now_ms, max_lag_ms)
+        }
 
     def assign(self, node_ids: Iterable[int], *, died: Collection[int] = ()) -> None:
         """Have these followers from now on. A follower that stays and has not `died` keeps its state."""

@@ -1,8 +1,10 @@
-"""What a leader reads off the fetches of its followers."""
+"""The rules of the in-sync replicas, and what a leader reads off the fetches of its followers."""
 
 from __future__ import annotations
 
-from kmini.broker.replication.follower_progress import Replica, Replicas
+import pytest
+
+from kmini.broker.replication.in_sync_replicas import Replica, Replicas
 
 LAG_MS = 100
 
@@ -42,6 +44,28 @@ def test_a_follower_begins_to_lag_when_the_leader_appends_and_not_with_its_last_
     replicas.leader_moves_on(10, now_ms=60_000)
     assert second.is_caught_up(11, now_ms=60_000 + LAG_MS, max_lag_ms=LAG_MS)
     assert not third.is_caught_up(11, now_ms=60_000 + LAG_MS, max_lag_ms=LAG_MS)
+
+
+def test_followers_in_sync_leave_once_they_lag_and_others_are_not_asked() -> None:
+    replicas = Replicas([2, 3, 4], in_sync=[2, 3], now_ms=0)
+    second, third, fourth = replicas
+    second.fetched(10, 0, leader_end_offset=10, now_ms=0)
+    third.fetched(9, 0, leader_end_offset=10, now_ms=0)
+    fourth.fetched(1, 0, leader_end_offset=10, now_ms=0)
+    assert replicas.lagging([1, 2, 3], 10, now_ms=LAG_MS, max_lag_ms=LAG_MS) == set()
+    assert replicas.lagging([1, 2, 3], 10, now_ms=LAG_MS + 1, max_lag_ms=LAG_MS) == {3}
+
+
+@pytest.mark.parametrize(
+    ("offset", "log_start_offset", "expected"),
+    [(20, 5, True), (20, 6, True), (20, -1, True), (20, 4, False), (19, 5, False), (21, 5, True)],
+    ids=["all", "later start", "tells no start", "deleted records", "not replicated", "more"],
+)
+def test_a_follower_may_join_with_all_that_it_needs_to_lead(offset: int, log_start_offset: int, expected: bool) -> None:
+    replica = Replica(2, caught_up_ms=0)
+    replica.fetched(offset, log_start_offset, leader_end_offset=30, now_ms=0)
+    assert replica.may_join(high_watermark=15, epoch_start_offset=20, leader_log_start_offset=5) is expected
+    assert replica.may_join(high_watermark=20, epoch_start_offset=15, leader_log_start_offset=5) is expected
 
 
 def test_who_died_is_known_no_more_and_who_stays_is() -> None:
