@@ -21,7 +21,7 @@ from kmini.broker.broker import BrokerServer
 from kmini.broker.controller.topics import create
 from kmini.broker.handlers import HANDLERS
 from kmini.broker.metrics_text import metrics_text
-from kmini.broker.security.permissions import Scope
+from kmini.broker.security.permission_kinds import Scope
 from kmini.broker.settings.broker_config import BROKER_KEYS, BrokerConfig, TopicDefault
 from kmini.broker.settings.config_reference import server_properties
 from kmini.broker.settings.ignored_keys import FAMILIES, Family

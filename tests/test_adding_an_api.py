@@ -53,7 +53,7 @@ from ...protocol.messages.greet import GreetRequest, GreetResponse
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..security.guarding import topic_by_topic
-from ..security.permissions import each
+from ..security.permission_kinds import each
 from ..security.resources import AclOperation, ResourceType
 
 
@@ -76,7 +76,7 @@ FILES = {
 }
 LINES = {
     "protocol/messages/__init__.py": ('    0: "produce",\n', '    1001: "greet",\n'),
-    "broker/handlers/__init__.py": ('        "heartbeat": "0-4",\n', '        "greet": "0-0",\n'),
+    "broker/api/served_versions.py": ('    "heartbeat": "0-4",\n', '    "greet": "0-0",\n'),
 }
 """The line in front of which each list of modules gets its line, and that line."""
 
@@ -128,8 +128,7 @@ def copy(tmp_path: Path) -> Path:
     for name in ("protocol", "storage", "client", "broker", "graduation", "pipeline"):
         (package / name).mkdir()
         _link_all(ROOT / name, package / name)
-    for path in FILES:
-        folder = (package / path).parent
+    for folder in {(package / path).parent for path in (*FILES, *LINES)}:
         original = folder.resolve()
         folder.unlink()
         folder.mkdir()

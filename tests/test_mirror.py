@@ -46,6 +46,7 @@ STANDS_FOR = {
     "protocol/records/kernels/cut_record.py": "tests/protocol/records/kernels/test_scan.py",
     "protocol/records/kernels/simple_batches.py": "tests/protocol/records/kernels/test_sieve.py",
     "protocol/records/kernels/tuples.py": "tests/protocol/records/kernels/test_walker.py",
+    "broker/security/permission_kinds.py": "tests/broker/security/test_permissions.py",
     "broker/metrics_text.py": "tests/broker/test_metrics.py",
     "broker/replication/delayed_fetch.py": "tests/broker/handlers/test_fetch_sessions.py",
     "broker/replication/fetch_sessions.py": "tests/broker/handlers/test_fetch_sessions.py",

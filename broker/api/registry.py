@@ -1,7 +1,7 @@
 """The requests that the broker serves: message, versions, coroutine, permissions and guard, bound in one place.
 
 Dispatch, the ApiVersions answer, authorization and the reference page are all read from here.
-`broker/handlers/__init__.py` lists the modules, which register themselves when they are imported.
+`served_versions.py` lists the modules of `broker/handlers/`, which register themselves when they are imported.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...protocol.messages import MODULES
 from ...protocol.schema import Request, Response
-from ..security.permissions import OPEN, Open, Permission
+from ..security.permission_kinds import OPEN, Open, Permission
 from .releases import ADVERTISED_FLOORS, Release, Versions
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from ..api.registry import handles
 from ..api.request_context import Context
 from ..coordinators.coordinator_topic import Producer
 from ..security.guarding import demands
-from ..security.permissions import whole
+from ..security.permission_kinds import whole
 from ..security.resources import AclOperation, ResourceType
 from .add_partitions_to_txn import code_for
 

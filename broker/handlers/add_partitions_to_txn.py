@@ -36,7 +36,7 @@ from ..api.request_context import Context
 from ..coordinators.coordinator_topic import Producer
 from ..scheduler import Turn
 from ..security.guarding import Call
-from ..security.permissions import each, whole
+from ..security.permission_kinds import each, whole
 from ..security.resources import AclOperation, ResourceType
 
 BATCHED_SINCE = 4

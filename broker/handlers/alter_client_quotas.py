@@ -14,7 +14,7 @@ from ..controller.client_quotas import change_quotas, check_entity, name_of
 from ..network.peer_log import PeerLog
 from ..scheduler import Turn
 from ..security.guarding import on_cluster
-from ..security.permissions import whole
+from ..security.permission_kinds import whole
 from ..security.resources import AclOperation, ResourceType
 
 peer_log = PeerLog(logging.getLogger("kmini.quotas"))

@@ -17,7 +17,7 @@ from ..api.request_context import Context
 from ..controller.reassignments import reassign
 from ..scheduler import Turn
 from ..security.guarding import on_cluster, refused_partitions
-from ..security.permissions import whole
+from ..security.permission_kinds import whole
 from ..security.resources import AclOperation, ResourceType
 
 

@@ -12,7 +12,7 @@ from ..api.registry import handles
 from ..api.request_context import Context
 from ..scheduler import Turn
 from ..security.guarding import on_cluster
-from ..security.permissions import whole
+from ..security.permission_kinds import whole
 from ..security.resources import AclOperation, ResourceType
 from .describe_log_dirs import told_log_dir
 

@@ -11,7 +11,7 @@ from ..api.registry import handles
 from ..api.request_context import Context
 from ..security.credentials import alter
 from ..security.guarding import on_cluster
-from ..security.permissions import whole
+from ..security.permission_kinds import whole
 from ..security.resources import AclOperation, ResourceType
 
 

@@ -13,7 +13,7 @@ from ...protocol.errors import InvalidRequest, UnsupportedVersion
 from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ..api.registry import Handler, handles, registered, served
 from ..api.request_context import Context
-from ..security.permissions import OPEN
+from ..security.permission_kinds import OPEN
 
 _WELL_FORMED = r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?"
 

@@ -16,7 +16,7 @@ from ..api.request_context import Context
 from ..controller import topic_plans, topics
 from ..controller.topology import Topic
 from ..security.guarding import Call
-from ..security.permissions import each, suffices
+from ..security.permission_kinds import each, suffices
 from ..security.resources import AclOperation, ResourceType
 from ..settings.setting_descriptions import topic_settings
 

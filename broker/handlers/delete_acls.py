@@ -12,7 +12,7 @@ from ..api.registry import handles
 from ..api.request_context import Context
 from ..security.acls import AclBinding, AclFilter
 from ..security.guarding import on_cluster
-from ..security.permissions import whole
+from ..security.permission_kinds import whole
 from ..security.resources import AclOperation, ResourceType
 from .describe_acls import NO_AUTHORIZER, check_known
 

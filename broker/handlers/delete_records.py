@@ -25,7 +25,7 @@ from ..purgatory import Operation
 from ..replication.replica_manager import ReplicaManager
 from ..scheduler import CheckpointWriter, Turn
 from ..security.guarding import refused_partitions, topic_by_topic
-from ..security.permissions import each
+from ..security.permission_kinds import each
 from ..security.resources import AclOperation, ResourceType
 
 

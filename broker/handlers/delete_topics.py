@@ -23,7 +23,7 @@ from ..controller import topics
 from ..controller.controller import Controller
 from ..controller.topology import Topic
 from ..security.guarding import Call
-from ..security.permissions import each, suffices
+from ..security.permission_kinds import each, suffices
 from ..security.resources import AclOperation, ResourceType
 
 IDS_SINCE = 6

@@ -11,7 +11,7 @@ from ..api.registry import handles
 from ..api.request_context import CloseConnection, Context
 from ..security.acls import AclFilter
 from ..security.guarding import on_cluster, refused_by_code
-from ..security.permissions import whole
+from ..security.permission_kinds import whole
 from ..security.resources import AclOperation, ResourceType
 
 NO_AUTHORIZER = "no authorizer is configured"

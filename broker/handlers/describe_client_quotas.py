@@ -19,7 +19,7 @@ from ..api.request_context import Context
 from ..controller.client_quotas import IP, Entity, stored_quotas
 from ..scheduler import Turn
 from ..security.guarding import on_cluster, refused_by_code
-from ..security.permissions import whole
+from ..security.permission_kinds import whole
 from ..security.resources import AclOperation, ResourceType
 
 Component = DescribeClientQuotasRequest.Component

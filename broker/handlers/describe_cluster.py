@@ -13,7 +13,7 @@ from ...protocol.messages.describe_cluster import (
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..security.guarding import Call
-from ..security.permissions import OPEN
+from ..security.permission_kinds import OPEN
 from ..security.resources import CLUSTER_OPERATIONS
 
 

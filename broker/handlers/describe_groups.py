@@ -15,7 +15,7 @@ from ..groups.group import Group
 from ..groups.group_states import GroupState
 from ..scheduler import Turn
 from ..security.guarding import Call
-from ..security.permissions import each
+from ..security.permission_kinds import each
 from ..security.resources import GROUP_OPERATIONS, AclOperation, ResourceType
 
 NOT_FOUND_SINCE = 6

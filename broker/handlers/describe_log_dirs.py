@@ -17,7 +17,7 @@ from ..api.registry import handles
 from ..api.request_context import Context
 from ..scheduler import Turn, in_thread
 from ..security.guarding import on_cluster
-from ..security.permissions import whole
+from ..security.permission_kinds import whole
 from ..security.resources import AclOperation, ResourceType
 
 UNKNOWN = (-1, -1)

@@ -15,7 +15,7 @@ from ..api.registry import handles
 from ..api.request_context import Context
 from ..scheduler import Turn
 from ..security.guarding import topic_by_topic
-from ..security.permissions import each
+from ..security.permission_kinds import each
 from ..security.resources import AclOperation, ResourceType
 
 NO_TRANSACTION = -1

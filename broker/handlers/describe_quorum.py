@@ -12,7 +12,7 @@ from ...protocol.messages.describe_quorum import METADATA_TOPIC, DescribeQuorumR
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..security.guarding import on_cluster, refused_by_code
-from ..security.permissions import whole
+from ..security.permission_kinds import whole
 from ..security.resources import AclOperation, ResourceType
 
 EPOCH = 1

@@ -25,7 +25,7 @@ from ..controller.topic_descriptions import described_partition, why_missing
 from ..controller.topology import PartitionState
 from ..scheduler import Turn
 from ..security.guarding import Call
-from ..security.permissions import each
+from ..security.permission_kinds import each
 from ..security.resources import TOPIC_OPERATIONS, AclOperation, ResourceType
 
 

@@ -8,7 +8,7 @@ from ..api.registry import handles
 from ..api.request_context import Context
 from ..scheduler import Turn
 from ..security.guarding import Call
-from ..security.permissions import each, shown
+from ..security.permission_kinds import each, shown
 from ..security.resources import AclOperation, ResourceType
 
 Answer = DescribeTransactionsResponse.TransactionState

@@ -12,7 +12,7 @@ from ...protocol.messages.describe_user_scram_credentials import (
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..security.guarding import on_cluster
-from ..security.permissions import whole
+from ..security.permission_kinds import whole
 from ..security.resources import AclOperation, ResourceType
 
 Result = DescribeUserScramCredentialsResponse.Result

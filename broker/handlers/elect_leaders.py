@@ -17,7 +17,7 @@ from ..api.request_context import Context
 from ..controller import elections
 from ..scheduler import Turn
 from ..security.guarding import on_cluster
-from ..security.permissions import whole
+from ..security.permission_kinds import whole
 from ..security.resources import AclOperation, ResourceType
 
 

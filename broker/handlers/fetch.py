@@ -36,7 +36,7 @@ from ..replication.replica_selection import LEADER
 from ..scheduler import end_of_next_turn_s, end_of_turn_s
 from ..security.fetch_access import FetchAccess
 from ..security.guarding import Call
-from ..security.permissions import each
+from ..security.permission_kinds import each
 from ..security.resources import AclOperation, ResourceType
 from ..settings.replica_selectors import RACK_AWARE
 

@@ -10,7 +10,7 @@ from ...protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..security.guarding import demands
-from ..security.permissions import whole
+from ..security.permission_kinds import whole
 from ..security.resources import AclOperation, ResourceType
 
 

@@ -16,7 +16,7 @@ from ..api.registry import handles
 from ..api.request_context import Context
 from ..groups.member import Joining, JoinResult
 from ..security.guarding import demands
-from ..security.permissions import whole
+from ..security.permission_kinds import whole
 from ..security.resources import AclOperation, ResourceType
 
 REBALANCE_TIMEOUT_SINCE = 1

@@ -14,7 +14,7 @@ from ..api.request_context import Context
 from ..groups.group_coordinator import Leaving
 from ..scheduler import Turn
 from ..security.guarding import demands
-from ..security.permissions import whole
+from ..security.permission_kinds import whole
 from ..security.resources import AclOperation, ResourceType
 
 MANY_SINCE = 3

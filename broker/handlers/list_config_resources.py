@@ -18,7 +18,7 @@ from ..api.registry import handles
 from ..api.request_context import Context
 from ..scheduler import Turn
 from ..security.guarding import on_cluster, refused_by_code
-from ..security.permissions import whole
+from ..security.permission_kinds import whole
 from ..security.resources import AclOperation, ResourceType
 
 Resource = ListConfigResourcesResponse.ConfigResource

@@ -12,7 +12,7 @@ from ..api.registry import handles
 from ..api.request_context import Context
 from ..scheduler import Turn
 from ..security.guarding import Call
-from ..security.permissions import shown, suffices
+from ..security.permission_kinds import shown, suffices
 from ..security.resources import AclOperation, ResourceType
 
 CLASSIC = "classic"

@@ -37,7 +37,7 @@ from ..api.request_context import Context
 from ..replication.partition import Partition
 from ..scheduler import Turn
 from ..security.guarding import refused_partitions, topic_by_topic
-from ..security.permissions import each
+from ..security.permission_kinds import each
 from ..security.resources import AclOperation, ResourceType
 
 SINCE_VERSION = {

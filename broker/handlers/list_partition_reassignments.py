@@ -10,7 +10,7 @@ from ..api.registry import handles
 from ..api.request_context import Context
 from ..controller.reassignments import under_way
 from ..security.guarding import on_cluster, refused_by_code
-from ..security.permissions import whole
+from ..security.permission_kinds import whole
 from ..security.resources import AclOperation, ResourceType
 
 

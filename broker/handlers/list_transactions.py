@@ -15,7 +15,7 @@ from ..api.registry import handles
 from ..api.request_context import Context
 from ..scheduler import Turn
 from ..security.guarding import Call
-from ..security.permissions import shown
+from ..security.permission_kinds import shown
 from ..security.resources import AclOperation, ResourceType
 from ..transactions.transaction import Transaction
 from ..transactions.transaction_states import TransactionState

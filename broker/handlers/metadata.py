@@ -23,7 +23,7 @@ from ..controller.topology import Topic
 from ..network.peer_log import PeerLog
 from ..scheduler import Turn
 from ..security.guarding import Call
-from ..security.permissions import each, suffices
+from ..security.permission_kinds import each, suffices
 from ..security.resources import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, AclOperation, ResourceType
 
 peer_log = PeerLog(logging.getLogger("kmini.metadata"))

@@ -27,7 +27,7 @@ from ..groups.commits import Commit
 from ..groups.committed_offsets import CommittedOffset
 from ..scheduler import Turn
 from ..security.guarding import Call
-from ..security.permissions import each, whole
+from ..security.permission_kinds import each, whole
 from ..security.resources import AclOperation, ResourceType
 
 TOPIC_IDS_SINCE = 10

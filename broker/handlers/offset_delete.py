@@ -21,7 +21,7 @@ from ..groups.group import Group
 from ..groups.group_store import OffsetChanges
 from ..scheduler import Turn
 from ..security.guarding import Call, refused_partitions
-from ..security.permissions import each, whole
+from ..security.permission_kinds import each, whole
 from ..security.resources import AclOperation, ResourceType
 
 

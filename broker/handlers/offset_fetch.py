@@ -32,7 +32,7 @@ from ..api.request_context import Context
 from ..groups.committed_offsets import CommittedOffset, CommittedOffsets
 from ..scheduler import Turn
 from ..security.guarding import Call
-from ..security.permissions import each
+from ..security.permission_kinds import each
 from ..security.resources import AclOperation, ResourceType
 
 GROUPS_SINCE = 8

@@ -15,7 +15,7 @@ from ..api.registry import handles
 from ..api.request_context import Context
 from ..scheduler import Turn
 from ..security.guarding import Call
-from ..security.permissions import each, suffices
+from ..security.permission_kinds import each, suffices
 from ..security.resources import AclOperation, ResourceType
 
 

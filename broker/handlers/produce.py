@@ -49,7 +49,7 @@ from ..purgatory import Operation
 from ..replication.partition import Partition
 from ..scheduler import end_of_next_turn_s, end_of_turn_s
 from ..security.guarding import Call
-from ..security.permissions import each, whole
+from ..security.permission_kinds import each, whole
 from ..security.resources import AclOperation, ResourceType
 from .transactional_produce import Transaction, is_transactional, transaction_of
 

@@ -10,7 +10,7 @@ from ...protocol.errors import IllegalSaslState, SaslAuthenticationFailed
 from ...protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from ..api.registry import handles
 from ..api.request_context import Context
-from ..security.permissions import OPEN
+from ..security.permission_kinds import OPEN
 from ..security.sasl import State
 from ..security.sasl_exchange import AuthenticationFailed
 

@@ -10,7 +10,7 @@ from ...protocol.errors import IllegalSaslState, UnsupportedSaslMechanism
 from ...protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from ..api.registry import handles
 from ..api.request_context import Context
-from ..security.permissions import OPEN
+from ..security.permission_kinds import OPEN
 
 BARE_TOKENS = 0
 """The version after which tokens arrive without requests around them."""

@@ -12,7 +12,7 @@ from ..api.registry import handles
 from ..api.request_context import Context
 from ..groups.group_coordinator import Syncing
 from ..security.guarding import demands
-from ..security.permissions import whole
+from ..security.permission_kinds import whole
 from ..security.resources import AclOperation, ResourceType
 
 PROTOCOL_SINCE = 5

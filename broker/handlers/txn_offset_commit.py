@@ -26,7 +26,7 @@ from ..groups.commits import Commit
 from ..groups.committed_offsets import CommittedOffset
 from ..scheduler import Turn
 from ..security.guarding import Call, refused_partitions
-from ..security.permissions import each, whole
+from ..security.permission_kinds import each, whole
 from ..security.resources import AclOperation, ResourceType
 from ..transactions import verification
 

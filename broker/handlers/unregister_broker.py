@@ -11,7 +11,7 @@ from ...protocol.messages.unregister_broker import UnregisterBrokerRequest, Unre
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..security.guarding import on_cluster, refused_by_code
-from ..security.permissions import whole
+from ..security.permission_kinds import whole
 from ..security.resources import AclOperation, ResourceType
 
 

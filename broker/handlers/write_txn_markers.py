@@ -15,7 +15,7 @@ from ..api.request_context import Context
 from ..coordinators.coordinator_topic import Producer
 from ..scheduler import Turn
 from ..security.guarding import Call
-from ..security.permissions import suffices, whole
+from ..security.permission_kinds import suffices, whole
 from ..security.resources import AclOperation, ResourceType
 from ..transactions.markers import Marker
 

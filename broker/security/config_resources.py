@@ -6,7 +6,7 @@ from typing import Any
 
 from ...protocol.messages.describe_configs import TOPIC, DescribeConfigsRequest
 from .guarding import Call
-from .permissions import Permission, each
+from .permission_kinds import Permission, each
 from .resources import AclOperation, ResourceType
 
 GROUP = 32

@@ -14,7 +14,7 @@ from ...protocol.schema import Response
 from ..api.registry import Guard, Handler
 from ..api.request_context import Context
 from .authorizer import Access, Authorizer
-from .permissions import Permission
+from .permission_kinds import Permission
 from .resources import CLUSTER_NAME, AclOperation, ResourceType
 
 T = TypeVar("T")

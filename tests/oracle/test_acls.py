@@ -14,7 +14,7 @@ import pytest
 
 from kmini.broker.handlers import HANDLERS
 from kmini.broker.security.acls import AclBinding
-from kmini.broker.security.permissions import Scope
+from kmini.broker.security.permission_kinds import Scope
 from kmini.broker.security.resources import AclOperation, ResourceType
 from kmini.protocol import messages as m
 from kmini.protocol import scram

@@ -11,7 +11,7 @@ from kmini.broker.api.registry import Handler, handles, registered, served
 from kmini.broker.api.releases import RELEASES, Release, Versions
 from kmini.broker.handlers import HANDLERS
 from kmini.broker.security.guarding import demands
-from kmini.broker.security.permissions import OPEN, each, whole
+from kmini.broker.security.permission_kinds import OPEN, each, whole
 from kmini.broker.security.resources import AclOperation, ResourceType
 from kmini.protocol import messages as m
 from kmini.protocol.schema import Request
@@ -100,14 +100,3 @@ def test_a_release_without_an_api_does_not_serve_it() -> None:
     assert narrow[fetch].function is HANDLERS[fetch].function
     assert narrow[fetch].needs == HANDLERS[fetch].needs
     assert narrow[fetch].guard is HANDLERS[fetch].guard
-
-
-NARROWER = {"EndTxn": 4, "TxnOffsetCommit": 4}
-"""The highest versions served of APIs whose next version belongs to the second version of transactions (KIP-890)."""
-
-
-def test_every_version_of_a_message_is_served_but_those_of_the_second_version_of_transactions() -> None:
-    for handler in HANDLERS.values():
-        request = handler.request
-        highest = NARROWER.get(request.name, request.max_version)
-        assert (handler.min_version, handler.max_version) == (request.min_version, highest), request.name

@@ -21,7 +21,7 @@ from kmini.broker.security.guarding import (
     refused_partitions,
     topic_by_topic,
 )
-from kmini.broker.security.permissions import Permission, each, whole
+from kmini.broker.security.permission_kinds import Permission, each, whole
 from kmini.broker.security.resources import AclOperation, Principal, ResourceType
 from kmini.protocol.errors import ClusterAuthorizationFailed, GroupAuthorizationFailed, TopicAuthorizationFailed
 from kmini.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse

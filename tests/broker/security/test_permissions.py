@@ -12,7 +12,7 @@ import pytest
 
 from kmini.broker.broker import BrokerServer
 from kmini.broker.handlers import HANDLERS
-from kmini.broker.security.permissions import Permission, Scope
+from kmini.broker.security.permission_kinds import Permission, Scope
 from kmini.broker.security.resources import AclOperation, PatternType, PermissionType, ResourceType
 from kmini.protocol import messages as m
 from kmini.protocol.errors import TopicAuthorizationFailed, UnknownTopicOrPartition

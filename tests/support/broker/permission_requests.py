@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from kmini.broker.handlers import HANDLERS
-from kmini.broker.security.permissions import Permission
+from kmini.broker.security.permission_kinds import Permission
 from kmini.broker.security.resources import CLUSTER_NAME, ResourceType
 from kmini.protocol.errors import (
     ClusterAuthorizationFailed,
