@@ -26,7 +26,7 @@ from ..replication.delayed_fetch import (
     FetchPartition,
     Reader,
     count_fetched,
-    is_enough,
+    must_wait,
     read_all,
     read_at_once,
 )
@@ -171,13 +171,6 @@ async def resolve(request: FetchRequest, reader: Reader, context: Context) -> li
             key = (topic.topic, topic.topic_id, partition.partition)
             wanted[key] = FetchPartition(context.services.replica_manager, topic, partition, reader)
     return list(wanted.values())
-
-
-def must_wait(
-    wanted: "list[FetchPartition] | FetchSession", answers: Iterable[FetchedData], request: FetchRequest
-) -> bool:
-    """Whether an answer now has too few bytes. A request for no partition does not wait."""
-    return request.max_wait_ms > 0 and len(wanted) > 0 and not is_enough(answers, request.min_bytes)
 
 
 def note_fetched(wanted: Iterable[FetchPartition], answers: Iterable[FetchedData]) -> None:

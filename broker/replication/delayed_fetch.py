@@ -1,11 +1,13 @@
 """Reading for a fetch: what is wanted of each partition, what it has to say, and waiting until that is enough.
 
+A fetch waits while its answer has fewer bytes than `min_bytes` and nothing urgent, for `max_wait_ms` at most.
+
 The first batch of an answer is sent whole, whatever the limits (KIP-74); a batch that begins below the asked offset, or
 below the log start offset, is too, and clients skip what they did not ask for.
 """
 
 import time
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence, Sized
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -326,6 +328,12 @@ async def read_all(wanted: Sequence[FetchPartition], max_bytes: int) -> list[Fet
             left = max(left - size, 0)
         answers.append(answer)
     return answers
+
+
+def must_wait(wanted: Sized, answers: Iterable[FetchedData], request: FetchRequest) -> bool:
+    """Whether an answer now has too few bytes: then a `DelayedFetch` waits for `min_bytes`, for `max_wait_ms` at most.
+    A request for no partition does not wait. `wanted` is what is asked for, or the session that remembers it."""
+    return request.max_wait_ms > 0 and len(wanted) > 0 and not is_enough(answers, request.min_bytes)
 
 
 def is_enough(answers: Iterable[FetchedData], min_bytes: int) -> bool:

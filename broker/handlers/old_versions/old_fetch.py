@@ -16,9 +16,9 @@ from ....protocol.records.batch import iter_batches
 from ....protocol.records.old_formats.down_conversion import Converted, down_convert, sign_of_a_larger_batch
 from ...api.error_mapping import kafka_error
 from ...api.request_context import Context
-from ...replication.delayed_fetch import DelayedFetch, FetchedData, FetchPartition, Reader, count_fetched
+from ...replication.delayed_fetch import DelayedFetch, FetchedData, FetchPartition, Reader, count_fetched, must_wait
 from ...scheduler import Turn
-from ..fetch import hide_storage_errors, must_wait, resolve, response
+from ..fetch import hide_storage_errors, resolve, response
 
 MAGIC_1_SINCE = 2
 FIRST_BATCH_WHOLE_SINCE = 3

@@ -83,6 +83,24 @@ async def test_a_broker_that_left_no_longer_holds_the_high_watermark_back(broker
     assert (partition.state.isr, partition.log.high_watermark) == ((1,), 1)
 
 
+async def test_a_follower_that_has_caught_up_and_may_not_join_yet_holds_the_high_watermark_back(
+    broker: BrokerServer,
+) -> None:
+    """Else it could never join while records are appended: it would always lack one below the high watermark."""
+    partition = shared_partition(broker)
+    append(broker, partition, 2)
+    await advance(broker, LAG_MS + 1)
+    partition.shrink_isr()
+    partition.delete_records(1, without_checkpoint)
+    partition.follower_fetched(OTHER, 2, 0)  # it still has the record that is deleted here
+    append(broker, partition, 1)
+    assert (partition.state.isr, partition.log.high_watermark) == ((1,), 2)
+    partition.follower_fetched(OTHER, 2, 1)
+    assert (partition.state.isr, partition.log.high_watermark) == ((1, OTHER), 2)
+    partition.follower_fetched(OTHER, 3, 1)
+    assert partition.log.high_watermark == 3
+
+
 async def test_the_high_watermark_stands_still_while_too_few_replicas_are_in_sync(clusters: Clusters) -> None:
     """What one more failure could take back is shown to no consumer (KIP-966)."""
     cluster = await clusters.start(3, SETTINGS)
