@@ -59,9 +59,6 @@ class RecordAppender:
         Validation that takes long runs in a thread; `check_again` is awaited after it, for what may have changed
         meanwhile.
         """
-        appended = self.append_at_once(partition, records)
-        if appended is not None:
-            return appended
         config = partition.log.config
         now_ms = self._clock.now_ms()
         if is_cheap(records, has_tombstone_flag=config.kmini_tombstone_flag_enable):
