@@ -11,7 +11,8 @@ OLD_CLIENT := kafka-python-2.0.6
 WORKERS ?= $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 2)")
 # The tests' files are kept in memory where there is room, so that a slow disk does not slow the tests.
 TEST_TMP := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4194304 {print "/dev/shm"}')
-PACKAGING := pyproject.toml setup.py protocol/records/layout.py $(wildcard protocol/records/kernels/*.p*)
+PACKAGING := pyproject.toml setup.py protocol/records/layout.py $(wildcard protocol/records/kernels/*.p*) \
+  $(shell grep -rl 'import cython_words as cython' --include='*.py' protocol storage broker)
 
 .DEFAULT_GOAL := help
 .PHONY: help run test lint links docs soak bench kfake kafka-jars kafka-39-jars spark-jars old-client clean

@@ -1,7 +1,8 @@
-"""Map folders to packages, and compile the kernels where a C compiler is; without one they run interpreted.
+"""Map folders to packages, and compile some modules where a C compiler is; without one they run interpreted.
 
-Before Cython sees a kernel, its parts are put before it in one file (`amalgamated`), so that the C compiler sees all of
+Before Cython sees a module, its parts are put before it in one file (`amalgamated`), so that the C compiler sees all of
 it; and the numbers of protocol/records/layout.py become constants of C (`layout_for_c`). Both are written below build/.
+`protocol/extension_modules.py` says how the modules are loaded.
 """
 
 import ast
@@ -14,16 +15,33 @@ PACKAGES = {"embed": "kmini"} | {
 }
 """The package of each root folder."""
 
-RECORDS = Path("protocol/records")
-KERNELS = ("records", "sieve", "flagging", "columns", "lines")
-"""Modules of protocol/records/kernels that become an extension each."""
-FOR_CYTHON = Path("build/kernels")
+COMPILED = (
+    "kmini.protocol.records.kernels.records",
+    "kmini.protocol.records.kernels.sieve",
+    "kmini.protocol.records.kernels.flagging",
+    "kmini.protocol.records.kernels.columns",
+    "kmini.protocol.records.kernels.lines",
+)
+"""Modules that become an extension each, beside their source."""
+
+LAYOUT = "kmini.protocol.records.layout"
+WORDS = "cython_words"
+"""The module that stands for `cython` where a module runs interpreted; modules that import it can be compiled."""
+FOR_CYTHON = Path("build/for_cython")
+FOR_C = Path("protocol/records/kernels")
+"""The folder of declarations of C that modules import from `cython.cimports`."""
 
 
-def layout_numbers(records: Path) -> "dict[str, int]":
+def source_of(module: str, tree: Path = Path()) -> Path:
+    """The file of a module of kmini; it need not be there."""
+    root = next((folder for folder, package in PACKAGES.items() if module.startswith(f"kmini.{folder}.")), "embed")
+    return tree / f"{root}/{module.removeprefix(PACKAGES[root] + '.').replace('.', '/')}.py"
+
+
+def layout_numbers(tree: Path = Path()) -> "dict[str, int]":
     """The constants of layout.py that are whole numbers."""
     numbers: dict[str, int] = {}
-    for statement in ast.parse((records / "layout.py").read_text(encoding="utf-8")).body:
+    for statement in ast.parse(source_of(LAYOUT, tree).read_text(encoding="utf-8")).body:
         if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
             value = eval(ast.unparse(statement.value), {"__builtins__": {}}, dict(numbers))
             if type(value) is int:
@@ -31,55 +49,63 @@ def layout_numbers(records: Path) -> "dict[str, int]":
     return numbers
 
 
-def layout_for_c(records: Path) -> str:
+def layout_for_c(tree: Path = Path()) -> str:
     """A .pxd with these constants."""
-    return "cdef enum:\n" + "".join(f"    {name} = {value}\n" for name, value in layout_numbers(records).items())
+    return "cdef enum:\n" + "".join(f"    {name} = {value}\n" for name, value in layout_numbers(tree).items())
 
 
-def amalgamated(records: Path, kernel: str) -> str:
-    """The source of a kernel for Cython: each part before the module that imports it, then the kernel itself.
+def amalgamated(module: str, tree: Path = Path()) -> str:
+    """The source of a module for Cython: each part before the module that imports it, then the module itself.
 
-    A part is a module of the package that imports `cython_words`. ValueError if two of them define the same name. The
-    extension has `LAYOUT`, the constants as they were compiled, and `SOURCE_CRC`, the checksum of what was compiled: by
-    both a test finds an extension that is out of date.
+    A part is a module that imports `cython_words` and is no extension of its own. ValueError if two of them define the
+    same name. The comments before the docstring are kept: they have the directives for Cython. The extension has
+    `SOURCE_CRC`, the checksum of what was compiled, and if it uses numbers of the layout `LAYOUT`, all of them as they
+    were compiled: by both a test finds an extension that is out of date.
     """
-    numbers = layout_numbers(records)
+    numbers = layout_numbers(tree)
     pieces: list[str] = []
     defined: dict[str, str] = {}
     parts: list[str] = []
+    uses_layout = False
 
     def add(part: str) -> None:
+        nonlocal uses_layout
         if part in parts:
             return
         parts.append(part)
-        source = (records / "kernels" / f"{part}.py").read_text(encoding="utf-8")
+        source = source_of(part, tree).read_text(encoding="utf-8")
         for statement in ast.parse(source).body:
-            text = _text_of(statement, source)
+            text = _text_of(statement, source, part)
             if isinstance(statement, ast.ImportFrom):
-                if statement.level == 1 and statement.module and _is_part(records, statement.module):
-                    add(statement.module)
+                imported = _imported(statement, part)
+                if statement.level and _is_part(imported, tree):
+                    add(imported)
                     continue
-                if statement.module == "__future__" or (statement.level == 1 and not statement.module):
+                if imported == "__future__" or WORDS in (alias.name for alias in statement.names):
                     continue
-                if (statement.level, statement.module) == (2, "layout"):
+                if imported == LAYOUT:
+                    uses_layout = True
                     objects = [alias.name for alias in statement.names if alias.name not in numbers]
-                    text = f"from ..layout import {', '.join(objects)}" if objects else ""
+                    text = f"from {LAYOUT} import {', '.join(objects)}" if objects else ""
             for name in _defined_by(statement):
                 if defined.setdefault(name, part) != part:
-                    raise ValueError(f"{defined[name]}.py and {part}.py both define {name}")
+                    raise ValueError(f"{_file(defined[name])} and {_file(part)} both define {name}")
             if text and not isinstance(statement, ast.Expr):
                 pieces.append(text)
 
-    add(kernel)
+    add(module)
     body = "\n\n\n".join(pieces)
+    layout = (
+        f"from cython.cimports.layout import {', '.join(numbers)}",
+        "LAYOUT = {" + ", ".join(f'"{name}": {name}' for name in numbers) + "}",
+    )
     return "\n".join(
         (
-            "# cython: boundscheck=False, wraparound=False, initializedcheck=False",
-            f'"""{", ".join(parts)}: written by setup.py."""',
+            *_first_comments(source_of(module, tree).read_text(encoding="utf-8")),
+            f'"""{", ".join(_file(part) for part in parts)}: written by setup.py."""',
             "from __future__ import annotations",
             "import cython",
-            f"from cython.cimports.layout import {', '.join(numbers)}",
-            "LAYOUT = {" + ", ".join(f'"{name}": {name}' for name in numbers) + "}",
+            *(layout if uses_layout else ()),
             f"SOURCE_CRC = {zlib.crc32(body.encode())}",
             body,
             "",
@@ -87,14 +113,41 @@ def amalgamated(records: Path, kernel: str) -> str:
     )
 
 
-def _is_part(records: Path, module: str) -> bool:
-    return "import cython_words as cython" in (records / "kernels" / f"{module}.py").read_text(encoding="utf-8")
+def _file(module: str) -> str:
+    return module.rpartition(".")[2] + ".py"
 
 
-def _text_of(statement: ast.stmt, source: str) -> str:
-    """A statement as it is written, with its decorators."""
+def _imported(statement: ast.ImportFrom, module: str) -> str:
+    """The full name of the module, or of the package, that a statement of `module` imports from."""
+    if not statement.level:
+        return statement.module or ""
+    package = module.split(".")[: -statement.level]
+    return ".".join([*package, statement.module] if statement.module else package)
+
+
+def _is_part(module: str, tree: Path) -> bool:
+    source = source_of(module, tree)
+    words = f"import {WORDS} as cython"
+    return module not in COMPILED and source.is_file() and words in source.read_text(encoding="utf-8")
+
+
+def _first_comments(source: str) -> "list[str]":
+    """The lines of comments with which a source begins."""
+    lines = source.splitlines()
+    return lines[: next((number for number, line in enumerate(lines) if not line.startswith("#")), len(lines))]
+
+
+def _text_of(statement: ast.stmt, source: str, module: str) -> str:
+    """A statement as it is written, with its decorators, but what it imports has full names."""
+    lines = source.splitlines()
+    for node in ast.walk(statement):
+        if isinstance(node, ast.ImportFrom) and node.level and node.end_lineno is not None:
+            names = ", ".join(ast.unparse(alias) for alias in node.names)
+            last = [""] * (node.end_lineno - node.lineno)
+            text = f"{' ' * node.col_offset}from {_imported(node, module)} import {names}"
+            lines[node.lineno - 1 : node.end_lineno] = [text, *last]
     first = min([statement.lineno, *(line.lineno for line in getattr(statement, "decorator_list", ()))])
-    return "\n".join(source.splitlines()[first - 1 : statement.end_lineno])
+    return "\n".join(lines[first - 1 : statement.end_lineno])
 
 
 def _defined_by(statement: ast.stmt) -> "list[str]":
@@ -124,7 +177,7 @@ if __name__ == "__main__":
             try:
                 super().run()
             except Exception as error:
-                print(f"kmini: kernels not compiled ({error}); they will run interpreted")
+                print(f"kmini: no module compiled ({error}); all will run interpreted")
                 self.extensions = []
 
     def package_folders() -> "dict[str, str]":
@@ -139,18 +192,17 @@ if __name__ == "__main__":
             return []
         from Cython.Build import cythonize
 
-        _write(FOR_CYTHON / "layout.pxd", layout_for_c(RECORDS))
+        _write(FOR_CYTHON / "layout.pxd", layout_for_c())
         lean = [] if os.name == "nt" else ["-g0"]  # a tenth of the size with debugging information
         sources = [
             Extension(
-                f"kmini.protocol.records.kernels.{kernel}",
-                [_write(FOR_CYTHON / f"{kernel}.py", amalgamated(RECORDS, kernel))],
+                module,
+                [_write(FOR_CYTHON / source_of(module), amalgamated(module))],
                 extra_compile_args=lean,
             )
-            for kernel in KERNELS
+            for module in COMPILED
         ]
-        include = [str(FOR_CYTHON), str(RECORDS / "kernels")]
-        return cythonize(sources, language_level=3, build_dir="build", include_path=include)
+        return cythonize(sources, language_level=3, build_dir="build", include_path=[str(FOR_CYTHON), str(FOR_C)])
 
     folders = package_folders()
     setup(

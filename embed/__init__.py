@@ -6,7 +6,13 @@ with Broker(topics={"orders": 3}) as broker:
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
 """
 
+import os
 from typing import TYPE_CHECKING, Any
+
+if os.environ.get("KMINI_PURE"):
+    from kmini.protocol.extension_modules import prefer_sources
+
+    prefer_sources()
 
 if TYPE_CHECKING:
     from kmini.broker.controller.controller import ControllerError

@@ -41,7 +41,7 @@ STANDS_FOR = {
     "protocol/explain.py": "tests/protocol/test_codecs.py",
     "protocol/function_source.py": "tests/protocol/test_codecs.py",
     "protocol/records/record.py": "tests/protocol/records/test_batch_records.py",
-    "protocol/records/kernels/cython_words.py": "tests/protocol/records/test_load_kernel.py",
+    "protocol/cython_words.py": "tests/protocol/test_extension_modules.py",
     "protocol/records/kernels/column_kinds.py": "tests/protocol/records/kernels/test_columns.py",
     "protocol/records/kernels/cut_record.py": "tests/protocol/records/kernels/test_scan.py",
     "protocol/records/kernels/simple_batches.py": "tests/protocol/records/kernels/test_sieve.py",

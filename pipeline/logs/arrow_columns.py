@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from ...protocol.records.batch import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, MAX_SEQUENCE, TRANSACTIONAL
 from ...protocol.records.kernels.column_parts import GROUPS, MOST_BYTES, NOTES, PARTS
-from ...protocol.records.load_kernel import IS_PURE, load
+from ...protocol.records.load_kernel import load
 
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 
@@ -55,7 +55,7 @@ COLUMNS: dict[str, pa.DataType] = {
 | error | null; otherwise the row is damage and not a record, and only its position and size are set |
 """
 
-RecordColumns: Any = load("columns", interpreted=IS_PURE).RecordColumns
+RecordColumns: Any = load("columns").RecordColumns
 
 _NEEDS: dict[str, tuple[str, ...]] = {
     "offset": ("offset",),

@@ -16,7 +16,7 @@ from ..errors import InvalidRecord
 from .batch import BatchHeader, records_of
 from .compression import Buffer, decompress_chunks
 from .layout import MARK_DENIED, MARK_FLAG, MARK_HEADER, MARK_NULL
-from .load_kernel import IS_PURE, load
+from .load_kernel import load
 from .record import Record
 
 NULL, FLAG, HEADER, DENIED = MARK_NULL, MARK_FLAG, MARK_HEADER, MARK_DENIED
@@ -25,7 +25,7 @@ NULL, FLAG, HEADER, DENIED = MARK_NULL, MARK_FLAG, MARK_HEADER, MARK_DENIED
 _SETTLED = bytes((0, FLAG | HEADER, NULL | FLAG | HEADER))
 """Marks of records that say the same by bit, header and value, or nothing."""
 
-_kernel: Any = load("flagging", interpreted=IS_PURE)
+_kernel: Any = load("flagging")
 
 T = TypeVar("T")
 

@@ -1,9 +1,8 @@
 """The kernels: loops over records, compiled where a C compiler was, interpreted elsewhere.
 
-They are written in Cython's pure-Python mode, and every line stands once for both forms. setup.py puts a kernel and the
-parts that it imports into one file before it compiles them, so the C compiler sees all of it and calls between the
-parts cost nothing. Interpreted, kernels and parts are modules like any others; `cython_words` stands for the module
-`cython`, so kmini never needs Cython to run. `load_kernel`, beside this package, chooses the form.
+They are written in Cython's pure-Python mode; `protocol/extension_modules.py` says how such modules run compiled and
+interpreted. setup.py puts a kernel and the parts that it imports into one file before it compiles them, so the C
+compiler sees all of it and calls between the parts cost nothing. `load_kernel`, beside this package, imports them.
 
 The kernels, each an extension module of its own, loaded when it is first needed:
 
@@ -20,7 +19,6 @@ Their parts:
 - `walker`, `tuples`: of `records`
 - `siphash`, `key_table`, `simple_batches`, `rewrite`: of `sieve`
 - `column_parts`, `column_kinds`, `hidden_batches`: of `columns`
-- `cython_words`: the words of Cython that have no effect interpreted
 
 `layout`, beside this package, says where the fields are.
 """

@@ -7,8 +7,8 @@ that while batch after batch is cleaned.
 
 from __future__ import annotations
 
+from ... import cython_words as cython
 from ..layout import CHECKED_FROM, CRC_AT, HEADER_SIZE, LENGTH_AT, LOG_OVERHEAD, MAGIC, MAGIC_AT
-from . import cython_words as cython
 from .numbers import MASK_32, Bytes, int32_at
 
 if cython.compiled:

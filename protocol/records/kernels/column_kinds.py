@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from . import cython_words as cython
+from ... import cython_words as cython
 from .numbers import LARGEST, Bytes, Room
 
 if cython.compiled:

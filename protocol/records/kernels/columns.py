@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from array import array
 
+from ... import cython_words as cython
 from ..layout import (
     ATTRIBUTES_AT,
     BASE_SEQUENCE_AT,
@@ -33,7 +34,6 @@ from ..layout import (
     RECORD_COUNT_AT,
     TOMBSTONE_BIT,
 )
-from . import cython_words as cython
 from .checksum import batch_size, is_sound
 from .column_kinds import BinaryColumn, BitColumn, IntColumn, LongColumn
 from .column_parts import NOTES, PARTS, check_room, headers_in

@@ -7,6 +7,7 @@ piece but the number at hand, so a record takes no memory however large it is.
 
 from __future__ import annotations
 
+from ... import cython_words as cython
 from ..layout import (
     BAD_HEADERS,
     BAD_KEY,
@@ -19,7 +20,6 @@ from ..layout import (
     VARINT_BITS,
     VARLONG_BITS,
 )
-from . import cython_words as cython
 from .numbers import MASK_32, MASK_64, Bytes
 
 # What comes next in the record: numbers, most of which say how many bytes to skip before the one after them.

@@ -17,6 +17,7 @@ Bytes that are no record are a ValueError, never an access beyond the piece.
 
 from __future__ import annotations
 
+from ... import cython_words as cython
 from ..layout import (
     MARK_DENIED,
     MARK_FLAG,
@@ -27,7 +28,6 @@ from ..layout import (
     TOMBSTONE_HEADER,
     TOMBSTONE_HEADER_SIZE,
 )
-from . import cython_words as cython
 from .numbers import LARGEST, WORTH_RELEASING, Bytes, Room, copy, number_size, write_number
 from .scan import RecordScan, ScanPointer, begin_headers, check_headers, end_headers, new_scan, next_header, next_record
 

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+from ... import cython_words as cython
 from ..layout import CONTROL, TRANSACTIONAL
-from . import cython_words as cython
 
 
 @cython.final

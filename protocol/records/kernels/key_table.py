@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from array import array
 
+from ... import cython_words as cython
 from ..layout import (
     BAD_COUNT,
     LAST_OFFSET_DELTA_AT,
     RECORD_COUNT_AT,
 )
-from . import cython_words as cython
 from .numbers import Bytes, int32_at, int64_at
 from .scan import RecordScan, ScanPointer, new_scan, next_record
 from .simple_batches import SimpleBatch

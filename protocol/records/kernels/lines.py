@@ -10,8 +10,8 @@ and the partition. A length of -1 is null; a partition of -1 is a line without a
 
 from __future__ import annotations
 
+from ... import cython_words as cython
 from ..layout import LONGEST_NUMBERS
-from . import cython_words as cython
 from .numbers import MASK_32, Bytes, Room, number_size, write_number
 
 if cython.compiled:

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+from ... import cython_words as cython
 from ..layout import VARINT_BITS
-from . import cython_words as cython
 
 Bytes = cython.typedef(cython.pointer[cython.const[cython.uchar]])
 Room = cython.typedef(cython.pointer[cython.uchar])

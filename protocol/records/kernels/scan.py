@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from ... import cython_words as cython
 from ..layout import (
     BAD_HEADERS,
     BAD_KEY,
@@ -19,7 +20,6 @@ from ..layout import (
     VARINT_BITS,
     VARLONG_BITS,
 )
-from . import cython_words as cython
 from .numbers import Bytes, read_number
 
 RecordScan = cython.struct(

@@ -13,6 +13,7 @@ caller verifies those of the other batches. Bytes that are no record are an erro
 
 from __future__ import annotations
 
+from ... import cython_words as cython
 from ..layout import (
     ATTRIBUTES_AT,
     BAD_COUNT,
@@ -30,7 +31,6 @@ from ..layout import (
     RECORD_COUNT_AT,
     SMALLEST_STORED_RECORD,
 )
-from . import cython_words as cython
 from .checksum import checksum_of
 from .key_table import KeyTable, RecordGroup
 from .numbers import LARGEST, Bytes, Room, copy, int32_at, int64_at, is_among, put_int32, put_int64, wrapping_sum

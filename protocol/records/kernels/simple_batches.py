@@ -10,6 +10,7 @@ where as many records end as its batch has; if a separator is not there, the bat
 
 from __future__ import annotations
 
+from ... import cython_words as cython
 from ..layout import (
     ATTRIBUTES_AT,
     BAD_CHECKSUM,
@@ -24,7 +25,6 @@ from ..layout import (
     TRANSACTIONAL,
     VARINT_BITS,
 )
-from . import cython_words as cython
 from .checksum import batch_size, is_sound
 from .numbers import Bytes, int32_at, read_number
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from . import cython_words as cython
+from ... import cython_words as cython
 from .numbers import LARGEST, Bytes, append_number, wrapping_sum
 from .scan import RecordScan, ScanPointer, begin_headers, new_scan, next_header, next_record
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from . import cython_words as cython
+from ... import cython_words as cython
 from .cut_record import CutRecord, feed_cut, new_cut
 from .numbers import LARGEST, SMALLEST, WORTH_RELEASING, Bytes, wrapping_sum
 from .scan import RecordScan, ScanPointer, check_headers, new_scan, next_record

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import re
 import struct
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from kmini.protocol.records import layout, load_kernel
+from kmini.protocol.records import layout
 from kmini.protocol.records.layout import BatchHeader, decrement_sequence, increment_sequence
+from support.extension_modules import TREE, load_form, setup_py
 
 RECORDS = Path(layout.__file__).parent
-SETUP = RECORDS.parent.parent / "setup.py"
 KERNELS = ["records", "sieve", "flagging", "columns", "lines"]
 REBUILD = "the extension is out of date: run `python -m pip install -e . --no-deps`"
 
@@ -36,23 +34,9 @@ FIELDS_AT = {
 }
 
 
-@pytest.fixture(scope="module")
-def setup() -> ModuleType:
-    """The functions of setup.py; they run only when it is the main program."""
-    spec = importlib.util.spec_from_file_location("setup_of_kmini", SETUP)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(params=KERNELS)
 def compiled(request: pytest.FixtureRequest) -> Any:
-    module = load_kernel.load(request.param, interpreted=False)
-    if module.__file__.endswith(".py"):
-        pytest.skip("the kernel is not compiled here")
-    return module
+    return load_form(f"kmini.protocol.records.kernels.{request.param}", "compiled")
 
 
 @pytest.mark.parametrize(("field", "at"), FIELDS_AT.items())
@@ -83,45 +67,15 @@ def test_every_reason_has_a_sentence() -> None:
     assert sorted(codes) == sorted(layout.REASONS) == list(range(1, len(codes) + 1))
 
 
-def test_a_compiled_kernel_has_the_numbers_of_the_layout(compiled: Any, setup: ModuleType) -> None:
-    numbers = {name: getattr(layout, name) for name in setup.layout_numbers(RECORDS)}
+def test_a_compiled_kernel_has_the_numbers_of_the_layout(compiled: Any) -> None:
+    numbers = {name: getattr(layout, name) for name in setup_py().layout_numbers(TREE)}
     assert numbers.keys() >= {"HEADER_SIZE", "CONTROL", "BAD_CHECKSUM", "SMALLEST_RECORD"}
     assert numbers == compiled.LAYOUT, REBUILD
 
 
-def test_a_compiled_kernel_is_made_of_the_present_source(compiled: Any, setup: ModuleType) -> None:
-    source = setup.amalgamated(RECORDS, compiled.__name__.rpartition(".")[2])
-    assert f"SOURCE_CRC = {compiled.SOURCE_CRC}\n" in source, REBUILD
-
-
-def test_every_kernel_is_compiled_by_setup_py(setup: ModuleType) -> None:
-    assert list(setup.KERNELS) == KERNELS
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_a_part_stands_before_the_module_that_imports_it(setup: ModuleType, kernel: str) -> None:
-    tree = ast.parse(setup.amalgamated(RECORDS, kernel))
-    defined: set[str] = set()
-    for statement in tree.body:
-        for base in ast.walk(statement):
-            if isinstance(base, ast.ImportFrom):
-                assert base.level != 1 or base.module == "column_parts", ast.unparse(base)
-        if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
-            assert statement.name not in defined
-            defined.add(statement.name)
-
-
-def test_two_parts_cannot_define_one_name(setup: ModuleType, tmp_path: Path) -> None:
-    (tmp_path / "layout.py").write_text("SIZE = 1\n")
-    folder = tmp_path / "kernels"
-    folder.mkdir()
-    (folder / "part.py").write_text("from . import cython_words as cython\n\ndef same(): ...\n")
-    (folder / "kernel.py").write_text("from .part import same\nfrom ..layout import SIZE\n\ndef other(): return SIZE\n")
-    source = setup.amalgamated(tmp_path, "kernel")
-    assert source.index("def same") < source.index("def other")
-    (folder / "kernel.py").write_text("from .part import same\n\ndef same(): ...\n")
-    with pytest.raises(ValueError, match=r"part\.py and kernel\.py both define same"):
-        setup.amalgamated(tmp_path, "kernel")
+def test_every_kernel_is_compiled_by_setup_py() -> None:
+    folder = "kmini.protocol.records.kernels."
+    assert [name.removeprefix(folder) for name in setup_py().COMPILED if name.startswith(folder)] == KERNELS
 
 
 def test_no_kernel_has_an_offset_of_its_own() -> None:

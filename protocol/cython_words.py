@@ -1,16 +1,18 @@
-"""The words of the module `cython` that the kernels use, for kernels that run interpreted.
+"""The words of the module `cython` that compiled modules use, for when they run interpreted.
 
-The kernels import this module under the name `cython`. In the file that Cython compiles, setup.py imports Cython's own
-module in its place. So kmini needs Cython when it is built and never when it runs.
+Modules that setup.py compiles, and their parts, import this module under the name `cython`. In the file that Cython
+compiles, setup.py imports Cython's own module in its place. So kmini needs Cython when it is built and never when it
+runs.
 
 Interpreted, no word has an effect: a declaration is the value it declares, a decorator returns the function, a type is
-a name.
+a name. Type checkers take a number of C for an int.
 """
 
 from __future__ import annotations
 
+import builtins
 from contextlib import nullcontext
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 Decorated = TypeVar("Decorated")
 
@@ -26,10 +28,15 @@ class _Type:
         return self
 
 
-uchar = int = bint = longlong = ulonglong = Py_ssize_t = void = pointer = const = _Type()
+if TYPE_CHECKING:
+    uchar = int = longlong = ulonglong = Py_ssize_t = builtins.int
+    bint = bool
+    void = pointer = const = _Type()
+else:
+    uchar = int = bint = longlong = ulonglong = Py_ssize_t = void = pointer = const = _Type()
 
 
-def struct(**members: _Type) -> Any:
+def struct(**members: object) -> Any:
     """A class whose objects have these members."""
     return type("Struct", (), {"__slots__": tuple(members), "__init__": _set_members})
 
@@ -48,7 +55,7 @@ def typedef(kind: Any) -> Any:
     return kind
 
 
-def declare(kind: _Type, value: Any = 0, *, visibility: str = "private") -> Any:
+def declare(kind: object, value: Any = 0, *, visibility: str = "private") -> Any:
     """The value, and as in C 0 where none is given."""
     return value
 
@@ -57,7 +64,7 @@ def _as_it_is(decorated: Decorated) -> Decorated:
     return decorated
 
 
-cclass = cfunc = final = inline = _as_it_is
+cclass = cfunc = ccall = final = inline = _as_it_is
 
 
 def exceptval(value: object = None, *, check: bool = True) -> Any:
