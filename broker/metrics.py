@@ -8,6 +8,8 @@ LATENCY_BUCKETS = 26
 """Bucket n holds what took less than 2**n microseconds; the last one everything slower."""
 _COUNTED_BUCKETS = 64
 """Buckets while counting: no request takes 2**63 microseconds, so no request asks which one is the last."""
+MANY_ANSWERS = 256
+"""Answers whose times are kept, before they are summed up: that is cheaper than to count each one."""
 
 
 class TopicMetrics:
@@ -26,27 +28,40 @@ class TopicMetrics:
 class RequestMetrics:
     """The requests of one API: how many, and how long from decoding to the answer being handed to the socket."""
 
-    __slots__ = ("_counts", "errors", "seconds")
+    __slots__ = ("_counts", "_seconds", "errors", "seconds_taken")
 
     def __init__(self) -> None:
-        self.seconds = 0.0
+        self.seconds_taken: list[float] = []
+        """The times of the last answers. The code that adds one calls `sum_up` where there are MANY_ANSWERS."""
+        self._seconds = 0.0
         self._counts = [0] * _COUNTED_BUCKETS
         self.errors: dict[str, int] = {}
         """By the name of the error."""
 
-    def answered(self, seconds: float) -> None:
-        """A request was answered, after `seconds`."""
-        self.seconds += seconds
-        self._counts[int(seconds * 1e6).bit_length()] += 1
+    def sum_up(self) -> None:
+        """Count the last answers."""
+        counts = self._counts
+        for seconds in self.seconds_taken:
+            counts[int(seconds * 1e6).bit_length()] += 1
+        self._seconds += sum(self.seconds_taken)
+        self.seconds_taken.clear()
+
+    @property
+    def seconds(self) -> float:
+        """How long all answers took together."""
+        self.sum_up()
+        return self._seconds
 
     @property
     def count(self) -> int:
         """How many requests were answered."""
+        self.sum_up()
         return sum(self._counts)
 
     @property
     def buckets(self) -> list[int]:
         """How many requests were answered within the time of each bucket, and not within that of the one before."""
+        self.sum_up()
         last = LATENCY_BUCKETS - 1
         return [*self._counts[:last], sum(self._counts[last:])]
 
@@ -71,13 +86,13 @@ class Metrics:
         counted.messages_in += messages
         counted.bytes_in += size
 
-    def request(self, api_key: int, seconds: float) -> None:
-        """A request was answered, after `seconds`."""
-        (self.requests.get(api_key) or self._new_api(api_key)).answered(seconds)
+    def of_api(self, api_key: int) -> RequestMetrics:
+        """The counters of the requests of one API."""
+        return self.requests.get(api_key) or self.requests.setdefault(api_key, RequestMetrics())
 
     def failed(self, api_key: int, error_name: str) -> None:
         """A request as a whole was answered with an error."""
-        errors = (self.requests.get(api_key) or self._new_api(api_key)).errors
+        errors = self.of_api(api_key).errors
         errors[error_name] = errors.get(error_name, 0) + 1
 
     def forget(self, topic: str) -> None:
@@ -96,6 +111,3 @@ class Metrics:
     def new_topic(self, topic: str) -> TopicMetrics:
         """Begin to count for a topic."""
         return self.topics.setdefault(topic, TopicMetrics())
-
-    def _new_api(self, api_key: int) -> RequestMetrics:
-        return self.requests.setdefault(api_key, RequestMetrics())

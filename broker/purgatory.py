@@ -5,14 +5,14 @@ An operation leaves exactly once: complete, expired, or with the connection that
 its requests, so it registers as a listener instead: it is called once, at the next change of a key.
 
 A request that waits needs no task: its `Wait` has the function that goes on with it. The request whose change released
-it calls that function before its own answer (`attend`), so that both answers leave in the same turn of the loop.
+it calls that function before its own answer (`go_on`), so that both answers leave in the same turn of the loop.
 Where no request attends, or a change releases many, the loop's next passes go on with them.
 """
 
 import asyncio
 import heapq
 from collections import deque
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Awaitable, Callable, Collection, Generator, Hashable
 from itertools import count
 from typing import Any, Protocol
 
@@ -40,16 +40,36 @@ class Operation:
         raise NotImplementedError
 
 
+class Waiter(Protocol):
+    """The connection whose request waits. It may close: cancelling `waiting` ends the wait."""
+
+    waiting: "asyncio.Future[bool] | None"
+
+
+class Unattended:
+    """Waits on behalf of no connection, and so until the wait itself ends."""
+
+    waiting: "asyncio.Future[bool] | None" = None
+    is_closing = False
+
+
+_NO_OPERATION = Operation()
+_NO_WAITER = Unattended()
+
+
 class Wait(asyncio.Future[bool]):
     """One operation that waits: True once it is complete, False if time ran out; cancelled if its client left.
 
     A task awaits it like any future. Without a task `go_on` is called, once, after it is settled.
     """
 
-    __slots__ = ("go_on", "purgatory")
+    __slots__ = ("go_on", "keys", "operation", "purgatory", "waiter")
 
     go_on: Callable[[], None] | None
+    keys: Collection[Hashable]
+    operation: Operation
     purgatory: "Purgatory"
+    waiter: Waiter
 
     def settle(self, is_complete: bool) -> None:
         """End the wait, unless it has ended."""
@@ -69,17 +89,17 @@ class Wait(asyncio.Future[bool]):
         return is_cancelled
 
 
-class Waiter(Protocol):
-    """The connection whose request waits. It may close: cancelling `waiting` ends the wait."""
+class _NoWait:
+    """In place of a wait that has ended before it began."""
 
-    waiting: "asyncio.Future[bool] | None"
+    __slots__ = ("_is_complete",)
 
+    def __init__(self, is_complete: bool) -> None:
+        self._is_complete = is_complete
 
-class Unattended:
-    """Waits on behalf of no connection, and so until the wait itself ends."""
-
-    waiting: "asyncio.Future[bool] | None" = None
-    is_closing = False
+    def __await__(self) -> Generator[Any, None, bool]:
+        return self._is_complete
+        yield
 
 
 class Listener(Protocol):
@@ -106,23 +126,26 @@ class Purgatory:
         """Set for the first of the deadlines, or sooner."""
         self._going_on: deque[Wait] = deque()
         """Waits that have ended, and whose requests go on next."""
-        self._is_attended = False
-        """Whether a caller on the stack goes on with what is released."""
+        self.is_attended = False
+        """Whether a caller on the stack goes on with what is released. It sets this, unless it is set, and calls
+        `go_on`."""
 
     def __len__(self) -> int:
         """The number of waiting operations."""
         return self._waiting
 
-    async def wait(self, operation: Operation, *, timeout_ms: int, waiter: Waiter) -> bool:
-        """Return True once `operation` is complete, False if `timeout_ms` pass first. Raises CancelledError if `waiter`
-        leaves."""
-        if operation.is_complete():
-            return True
+    def wait(self, operation: Operation, *, timeout_ms: int, waiter: Waiter) -> Awaitable[bool]:
+        """Wait: True once `operation` is complete, False if `timeout_ms` pass first. Awaiting raises CancelledError if
+        `waiter` leaves."""
+        return _NoWait(True) if operation.is_complete() else self.wait_for_change(operation, timeout_ms, waiter)
+
+    def wait_for_change(self, operation: Operation, timeout_ms: int, waiter: Waiter) -> Awaitable[bool]:
+        """What `wait` does, for an operation that was just found incomplete."""
         if timeout_ms <= 0:
-            return False
+            return _NoWait(False)
         wait = Wait(loop=asyncio.get_running_loop())
-        wait.purgatory, wait.go_on = self, None
-        keys = operation.keys
+        wait.purgatory, wait.operation, wait.waiter, wait.go_on = self, operation, waiter, None
+        wait.keys = keys = operation.keys
         watchers = self._watchers
         for key in keys:
             watched = watchers.get(key)
@@ -133,13 +156,7 @@ class Purgatory:
         self._waiting += 1
         waiter.waiting = wait
         self._expire_in(timeout_ms, wait)
-        try:
-            return await wait
-        finally:
-            waiter.waiting = None
-            self._waiting -= 1
-            for key in keys:
-                self._forget(key, operation)
+        return wait
 
     def check(self, key: Hashable) -> None:
         """Handle a change of `key`: call its listeners, release the operations that are complete now."""
@@ -159,16 +176,9 @@ class Purgatory:
 
     # --- going on with what was released
 
-    def attend(self) -> bool:
-        """Hold back what is released from now on, until `go_on`. False if a caller on the stack does so already."""
-        if self._is_attended:
-            return False
-        self._is_attended = True
-        return True
-
     def go_on(self) -> None:
-        """Go on with a few requests that were released since `attend`; with more of them, soon."""
-        self._is_attended = False
+        """Go on with a few requests that were released since `is_attended` was set; with more of them, soon."""
+        self.is_attended = False
         if self._going_on:
             if len(self._going_on) <= RELEASED_IN_PLACE:
                 self._go_on()
@@ -178,7 +188,7 @@ class Purgatory:
     def _go_on(self) -> None:
         """Go on with requests until none is left, or the turn is over. What they release goes on in its turn."""
         turn = Turn()
-        self._is_attended = True
+        self.is_attended = True
         try:
             while self._going_on:
                 go_on = self._going_on.popleft().go_on
@@ -187,14 +197,25 @@ class Purgatory:
                 if turn.is_over:
                     break
         finally:
-            self._is_attended = False
+            self.is_attended = False
             if self._going_on:
                 asyncio.get_running_loop().call_soon(self._go_on)
 
     def _settled(self, wait: Wait) -> None:
+        """Forget a wait that has ended, and go on with its request."""
+        self._waiting -= 1
+        wait.waiter.waiting = None
+        watchers = self._watchers
+        for key in wait.keys:
+            watched = watchers.get(key)
+            if watched is not None:
+                watched.pop(wait.operation, None)
+                if not watched:
+                    del watchers[key]
+        wait.operation, wait.keys, wait.waiter = _NO_OPERATION, (), _NO_WAITER  # its deadline may keep it for long
         if wait.go_on is not None:
             self._going_on.append(wait)
-            if not self._is_attended and len(self._going_on) == 1:
+            if not self.is_attended and len(self._going_on) == 1:
                 asyncio.get_running_loop().call_soon(self._go_on)
 
     # --- expiry
@@ -247,10 +268,3 @@ class Purgatory:
             listeners.remove(listener)
             if not listeners:
                 del self._listeners[key]
-
-    def _forget(self, key: Hashable, operation: Operation) -> None:
-        watchers = self._watchers.get(key)
-        if watchers is not None:
-            watchers.pop(operation, None)
-            if not watchers:
-                del self._watchers[key]

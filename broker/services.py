@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..storage.log_manager import LogManager
+from .api.interception import Interceptor
 from .api.releases import NEWEST, Feature, Release
 from .appending import RecordAppender
 from .clock import Clock
@@ -74,6 +75,8 @@ class Services:
         self.appender = RecordAppender(replica_manager, long_work)
         """Appends records of clients to partitions that this broker leads."""
         self.metrics: Metrics = replica_manager.metrics
+        self.interceptors: list[Interceptor] = []
+        """What stands before and after each request, besides its handler (`api/interception.py`)."""
         self._coordination = coordination
         self.authorizer = authorizer
         """Decides what clients may do; None where every client may do everything."""

@@ -1,22 +1,23 @@
 """Dispatch: decode a request, run its handler, and answer it, or turn its failure into an answer.
 
 A handler runs without a task up to its first wait, because most requests never wait, and without one beyond a wait in
-the purgatory.
+the purgatory. What stands before and after each request besides its handler (`api/interception.py`) is asked here.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Coroutine, Mapping
-from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...protocol.errors import KafkaError, MalformedMessage, UnknownServerError
 from ..api.error_mapping import error_response
+from ..api.interception import Exchange, intercepted
 from ..api.request_context import CloseConnection, Context, RequestConnection
 from ..handlers.api_versions import unsupported_version_answer
+from ..metrics import MANY_ANSWERS
 from ..purgatory import Wait
 from ..scheduler import resume
 from .request_log import LoggedRequest
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ...protocol.messages.headers import RequestHeader
     from ...protocol.schema import Request, Response
     from ..api.registry import Handler
+    from ..metrics import RequestMetrics
     from ..services import Services
     from .client_hints import ClientHints, RedirectWatch
 
@@ -39,6 +41,7 @@ class DispatchingConnection(RequestConnection, Protocol):
     """The connection whose requests are dispatched, as the dispatcher uses it."""
 
     in_service: asyncio.Future[Any] | None
+    """The request in service, if its handler could not answer at once."""
     redirect_watch: RedirectWatch | None
 
     def send(self, correlation_id: int, version: int, response: Response) -> None: ...
@@ -51,24 +54,47 @@ class DispatchingConnection(RequestConnection, Protocol):
 class Dispatcher:
     """Runs the handlers of one connection's requests, one after the other."""
 
+    __slots__ = (
+        "_connection",
+        "_context",
+        "_coroutine",
+        "_counted",
+        "_frame",
+        "_handler",
+        "_handlers",
+        "_hints",
+        "_logged",
+        "_purgatory",
+        "_services",
+        "_started_s",
+    )
+
+    _frame: Frame
+    """The request in service; its handler is `_handler`."""
+    _coroutine: Coroutine[Any, Any, Response | None]
+    """The handler at work, where it waits."""
+    _started_s: float
+    """When the request was begun with."""
+
     def __init__(
         self, connection: DispatchingConnection, services: Services, handlers: Mapping[int, Handler], hints: ClientHints
     ) -> None:
         self._connection = connection
         self._services = services
-        self._metrics = services.metrics
         self._purgatory = services.purgatory
         self._handlers = handlers
         self._hints = hints
         self._logged: LoggedRequest | None = None
         """The request in service, where the log has a line for each request."""
         self._handler: Handler | None = None
-        """The handler of the last request, and its context: clients repeat API, version and client id."""
+        """The handler of the last request, its counters and its context: clients repeat API, version and client id."""
+        self._counted: RequestMetrics | None = None
         self._context: Context | None = None
 
     def forget(self) -> None:
         """Keep nothing of the last request: the connection is idle."""
-        self._handler = self._context = None
+        if self._connection.in_service is None:
+            self._handler = self._counted = self._context = None
 
     def dispatch(self, frame: Frame) -> None:
         """Serve a request. It is answered on return, unless its handler has to wait: then the connection has it
@@ -82,130 +108,131 @@ class Dispatcher:
                 self._refuse_version(frame, handler)
                 return
             context = None
-        started = time.perf_counter()
+        self._started_s = perf_counter()
         try:
             request = handler.request.decode(frame.body, version)
         except MalformedMessage as error:
             self._drop(frame, error)
             return
-        connection = self._connection
+        connection, services = self._connection, self._services
         if connection.redirect_watch is not None:
             connection.redirect_watch.request(header)
         if _request_log.isEnabledFor(logging.DEBUG):
             self._logged = self._log_line(header, request)
         if context is None or client_id != context.client_id:
-            self._handler = handler
-            self._context = context = Context(self._services, connection, version, client_id)
-        coroutine: Coroutine[Any, Any, Response | None] = handler.function(request, context)  # type: ignore[assignment]
+            self._handler, self._counted = handler, services.metrics.of_api(api_key)
+            self._context = context = Context(services, connection, version, client_id)
+        self._frame = frame
+        coroutine: Coroutine[Any, Any, Response | None]
+        if services.interceptors:
+            exchange = Exchange(header, request, context, len(frame.body))
+            coroutine = intercepted(services.interceptors, exchange, handler)
+        else:
+            coroutine = handler.function(request, context)  # type: ignore[assignment]
         purgatory = self._purgatory
-        attends = purgatory.attend()
+        attends = not purgatory.is_attended
+        purgatory.is_attended = True
         try:
             awaited = coroutine.send(None)
         except StopIteration as done:
             if attends:
                 purgatory.go_on()
-            self._finish(frame, handler, started, done.value)
+            self._finish(done.value)
         except Exception as error:
             if attends:
                 purgatory.go_on()
-            self._fail(frame, handler, started, error)
+            self._fail(error)
         except BaseException:
             if attends:
                 purgatory.go_on()
             raise
         else:
-            self._wait(frame, handler, started, coroutine, awaited)
+            self._wait(coroutine, awaited)
             if attends:
                 purgatory.go_on()
 
-    def _wait(
-        self,
-        frame: Frame,
-        handler: Handler,
-        started: float,
-        coroutine: Coroutine[Any, Any, Response | None],
-        awaited: Any,
-    ) -> None:
+    def _wait(self, coroutine: Coroutine[Any, Any, Response | None], awaited: Any) -> None:
         """Go on with a handler when it has what it waits for: in place after a wait in the purgatory, else as a
         task."""
+        self._coroutine = coroutine
         if type(awaited) is Wait:
-            awaited.go_on = partial(self._go_on, frame, handler, started, coroutine)
+            awaited.go_on = self._go_on
             self._connection.in_service = awaited
         else:
-            self._connection.in_service = asyncio.get_running_loop().create_task(
-                self._await(frame, handler, started, coroutine, awaited)
-            )
+            self._connection.in_service = asyncio.get_running_loop().create_task(self._await(awaited))
 
-    def _go_on(
-        self, frame: Frame, handler: Handler, started: float, coroutine: Coroutine[Any, Any, Response | None]
-    ) -> None:
+    def _go_on(self) -> None:
         """Go on with a handler whose wait in the purgatory has ended."""
         try:
-            awaited = coroutine.send(None)
+            awaited = self._coroutine.send(None)
         except StopIteration as done:
-            self._answer(frame, handler, started, done.value, None)
+            self._answer(done.value, None)
         except asyncio.CancelledError:
-            self._abandon(frame)
+            self._abandon()
         except Exception as error:
-            self._answer(frame, handler, started, None, error)
+            self._answer(None, error)
         else:
-            self._wait(frame, handler, started, coroutine, awaited)
+            self._wait(self._coroutine, awaited)
 
-    async def _await(
-        self,
-        frame: Frame,
-        handler: Handler,
-        started: float,
-        coroutine: Coroutine[Any, Any, Response | None],
-        awaited: Any,
-    ) -> None:
+    async def _await(self, awaited: Any) -> None:
         """Run the rest of a handler that has to wait, and answer its request."""
         response, failure = None, None
         try:
-            response = await resume(coroutine, awaited)
+            response = await resume(self._coroutine, awaited)
         except asyncio.CancelledError:
-            self._abandon(frame)
+            self._abandon()
             return
         except Exception as error:
             failure = error
-        self._answer(frame, handler, started, response, failure)
+        self._answer(response, failure)
 
-    def _abandon(self, frame: Frame) -> None:
+    def _abandon(self) -> None:
         """Release a request whose client has left, which ended its wait."""
-        self._log_closed(frame, "the connection ended before the answer")
-        frame.release()
+        del self._coroutine
+        self._log_closed(self._frame, "the connection ended before the answer")
+        self._frame.release()
 
-    def _answer(
-        self, frame: Frame, handler: Handler, started: float, response: Response | None, failure: Exception | None
-    ) -> None:
+    def _answer(self, response: Response | None, failure: Exception | None) -> None:
         """Answer a request that was in service, and serve the next ones."""
         connection = self._connection
         connection.in_service = None
         if connection.is_closing:
-            self._abandon(frame)
+            self._abandon()
             if failure is not None and not isinstance(failure, (KafkaError, CloseConnection)):
-                log.error("%s failed after its client left", handler.request.name, exc_info=failure)
+                log.error("%s failed after its client left", self._name, exc_info=failure)
             return
+        del self._coroutine
         if failure is not None:
-            self._fail(frame, handler, started, failure)
+            self._fail(failure)
         else:
-            self._finish(frame, handler, started, response)
+            self._finish(response)
         connection.serve()
 
-    def _finish(self, frame: Frame, handler: Handler, started: float, response: Response | None) -> None:
-        header = frame.header
+    def _finish(self, response: Response | None) -> None:
+        frame = self._frame
         if response is not None:
+            header = frame.header
             try:
                 self._connection.send(header.correlation_id, header.api_version, response)
             except Exception as error:  # a bug of kmini's: end the client's wait for the answer
-                log.error("the answer to %s v%d failed", handler.request.name, header.api_version, exc_info=error)
+                log.error("the answer to %s v%d failed", self._name, header.api_version, exc_info=error)
                 self._drop(frame, "the answer cannot be sent")
                 return
         frame.release()
-        self._metrics.request(header.api_key, time.perf_counter() - started)
+        del self._frame
+        counted = self._counted
+        assert counted is not None
+        counted.seconds_taken.append(perf_counter() - self._started_s)
+        if len(counted.seconds_taken) >= MANY_ANSWERS:
+            counted.sum_up()
         if self._logged is not None:
             self._logged.answered(response)
             self._logged = None
+
+    @property
+    def _name(self) -> str:
+        assert self._handler is not None
+        return self._handler.request.name
 
     # --- refusals and failures
 
@@ -235,20 +262,22 @@ class Dispatcher:
         )
         self._drop(frame, reason)
 
-    def _fail(self, frame: Frame, handler: Handler, started: float, error: BaseException) -> None:
+    def _fail(self, error: BaseException) -> None:
         """Turn an exception into the answer; the only place that does so."""
+        frame, handler = self._frame, self._handler
+        assert handler is not None
         if isinstance(error, CloseConnection):
             self._drop(frame, error)
             return
         if not isinstance(error, KafkaError):
-            log.error("%s v%d failed", handler.request.name, frame.header.api_version, exc_info=error)
+            log.error("%s v%d failed", self._name, frame.header.api_version, exc_info=error)
             error = UnknownServerError()
         response = error_response(handler.request.response, frame.header.api_version, error)
         if response is None:
             self._drop(frame, error)
             return
-        self._metrics.failed(handler.request.api_key, error.kafka_name)
-        self._finish(frame, handler, started, response)
+        self._services.metrics.failed(handler.request.api_key, error.kafka_name)
+        self._finish(response)
 
     def _drop(self, frame: Frame, reason: object) -> None:
         self._connection.drop(reason, frame.header)

@@ -98,8 +98,8 @@ async def test_a_deleted_topic_leaves_the_brokers_totals_as_they_were(broker: Br
 
 async def test_requests_are_counted_and_timed_by_api(broker: BrokerServer) -> None:
     for seconds in (0.0000005, 0.0001, 0.0001, 1000.0):
-        broker.metrics.request(0, seconds)
-    broker.metrics.request(3, 0.002)
+        broker.metrics.of_api(0).seconds_taken.append(seconds)
+    broker.metrics.of_api(3).seconds_taken.append(0.002)
     told = samples(broker)
     name = "kafka_network_requestmetrics_totaltimems"
     assert told["kafka_network_requestmetrics_requests_total", (("request", "Produce"),)] == 4

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from kmini.broker.api.interception import Interceptor
 from kmini.broker.api.request_context import CloseConnection
 from kmini.broker.clock import MovableClock
 from kmini.broker.metrics import Metrics
@@ -75,12 +76,15 @@ class Desk:
 
     def __init__(self, answer: Callable[[], Awaitable[Any]]) -> None:
         self.peer, self.hints, self.metrics = Peer(), Refusals(), Metrics()
+        self.interceptors: list[Interceptor] = []
 
         async def handler(request: object, context: object) -> Any:
             return await answer()
 
         api = SimpleNamespace(request=MetadataRequest, function=handler, min_version=1, max_version=9)
-        services: Any = SimpleNamespace(metrics=self.metrics, purgatory=Purgatory(MovableClock()))
+        services: Any = SimpleNamespace(
+            metrics=self.metrics, purgatory=Purgatory(MovableClock()), interceptors=self.interceptors
+        )
         handlers: Any = {MetadataRequest.api_key: api}
         self.dispatcher = Dispatcher(cast(Any, self.peer), services, handlers, cast(Any, self.hints))
 

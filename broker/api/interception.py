@@ -1,0 +1,69 @@
+"""The one place before and the one place after each request, for what does not belong to its handler: a journal, a
+quota, a fault that a test asks for.
+
+An interceptor is a coroutine function around the rest of the way: the interceptors behind it, the guard with the
+permissions (`security/guarding.py`), and the handler.
+
+    async def slow_journal(exchange: Exchange, serve: Serve) -> Response | None:
+        await exchange.context.wait(Never(), timeout_ms=200)      # before the request: a delay
+        response = await serve()
+        journal.append((exchange.header, exchange.request, response))
+        return response                                           # after it
+
+What it does is what becomes of the request:
+
+* It returns what `serve()` returned, or another answer, before or after the handler has run.
+* It returns None: the request is never answered, and the next one of the connection is served.
+* It raises a KafkaError: the answer has that error, where the API has an error for the whole request; else the
+  connection closes.
+* It raises CloseConnection: the connection closes, without an answer.
+
+Waits go through `exchange.context` (`wait`, `answer`), so that they end with the connection. A connection has one
+request in service, so a delay keeps its later requests back, too.
+
+Every request that has a handler passes here, on its way from `Dispatcher.dispatch`. What closes its connection before
+that (an unknown API or version, a body that does not decode, a request before the login) does not; the request log
+(`network/request_log.py`) has a line for these. The requests of SASL have secrets in their bodies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ...protocol.messages.headers import RequestHeader
+    from ...protocol.schema import Request, Response
+    from .registry import Handler
+    from .request_context import Context
+
+
+class Exchange:
+    """One request on its way to its answer."""
+
+    __slots__ = ("context", "header", "request", "size_bytes")
+
+    def __init__(self, header: RequestHeader, request: Request, context: Context, size_bytes: int) -> None:
+        self.header = header
+        self.request = request
+        self.context = context
+        self.size_bytes = size_bytes
+        """Bytes of the request's body. Records in it are views into the receive buffer until the answer is sent."""
+
+
+Serve = Callable[[], Awaitable["Response | None"]]
+"""Goes on with the request; to be called once at most."""
+
+Interceptor = Callable[[Exchange, Serve], Coroutine[Any, Any, "Response | None"]]
+
+
+def intercepted(
+    interceptors: Sequence[Interceptor], exchange: Exchange, handler: Handler
+) -> Coroutine[Any, Any, Response | None]:
+    """The coroutine that serves a request through all interceptors; the first one is the outermost."""
+    serve: Callable[[], Any] = partial(handler.function, exchange.request, exchange.context)
+    for interceptor in reversed(interceptors):
+        serve = partial(interceptor, exchange, serve)
+    coroutine: Coroutine[Any, Any, Response | None] = serve()
+    return coroutine
