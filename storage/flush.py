@@ -108,7 +108,8 @@ class DiskState:
     ) -> FlushWork:
         """Return the work of putting everything below the log end offset on the disk; see PartitionLog.flush_work.
 
-        Leaves the indexes of the active segment to recovery, unless the log `is_closing`.
+        Leaves the indexes of the active segment to recovery, unless the log `is_closing`. Then the name of the log's own
+        directory is left to `LogManager.close`, which syncs it once for all logs.
         """
         unflushed: list[Segment] = []
         for segment in reversed(segments):
@@ -123,6 +124,7 @@ class DiskState:
             snapshot=snapshot,
             epochs=None if epochs is self._saved_epochs else epochs,
             names_given=self._names_given if self._names_given > self._names_on_disk else 0,
+            with_own_name=not is_closing,
             truncations=self._truncations,
         )
         return FlushWork(self._filesystem, self._directory, scope, self.progress, self._finished)
@@ -160,6 +162,8 @@ class FlushScope(NamedTuple):
     """The leader epochs, unless their checkpoint is up to date."""
     names_given: int
     """New names that the log had made at this time; 0 if all of them are on the disk."""
+    with_own_name: bool
+    """Whether the name of the log's directory is put on the disk with the new names in it."""
     truncations: int
     """Truncations of the log until then."""
 
@@ -241,7 +245,8 @@ class FlushWork:
             with _unless_deleted(segment):
                 segment.write_indexes()
         if self.scope.epochs is not None:
-            write_epochs(self._filesystem, os.path.join(self._directory, LEADER_EPOCH_CHECKPOINT), self.scope.epochs)
+            path = os.path.join(self._directory, LEADER_EPOCH_CHECKPOINT)
+            write_epochs(self._filesystem, path, self.scope.epochs, sync_name=not self.scope.names_given)
 
     def _sync(self) -> None:
         scope = self.scope
@@ -256,7 +261,8 @@ class FlushWork:
         if scope.names_given:
             self._sync_file(os.path.join(self._directory, PARTITION_METADATA))
             self._filesystem.sync_directory(self._directory)
-            self._filesystem.sync_directory(os.path.dirname(self._directory))
+            if scope.with_own_name:
+                self._filesystem.sync_directory(os.path.dirname(self._directory))
 
     def _sync_file(self, path: str) -> None:
         """Sync a file, if it exists: retention may have deleted the snapshot, and a log may lack its id."""

@@ -60,9 +60,13 @@ def read_epochs(filesystem: FileSystem, path: str) -> list[tuple[int, int]]:
     ]
 
 
-def write_epochs(filesystem: FileSystem, path: str, entries: Iterable[tuple[int, int]]) -> None:
-    """Replace the file by these entries, on the disk when it returns. Blocks."""
-    write_atomically(filesystem, path, _encode(f"{epoch} {start_offset}" for epoch, start_offset in entries))
+def write_epochs(
+    filesystem: FileSystem, path: str, entries: Iterable[tuple[int, int]], *, sync_name: bool = True
+) -> None:
+    """Replace the file by these entries, on the disk when it returns. Without `sync_name` the caller syncs the
+    directory later. Blocks."""
+    data = _encode(f"{epoch} {start_offset}" for epoch, start_offset in entries)
+    write_atomically(filesystem, path, data, sync_name=sync_name)
 
 
 def _encode(entries: Iterable[str]) -> bytes:

@@ -7,14 +7,15 @@ import os
 from .interface import Buffer, FileSystem
 
 
-def write_atomically(filesystem: FileSystem, path: str, data: Buffer) -> None:
+def write_atomically(filesystem: FileSystem, path: str, data: Buffer, *, sync_name: bool = True) -> None:
     """Replace the file at `path`. After a crash at any point it has the old content or the new one, whole.
 
     Writes `<path>.tmp` first, which a failure or crash may leave behind; the next write begins it anew. On return
-    content and name are on the disk. Blocks. Two threads must not write the same path at once.
+    content and name are on the disk; without `sync_name` the name is once the caller has synced the directory. Blocks.
+    Two threads must not write the same path at once.
     """
     write_aside(filesystem, path, data)
-    put_in_place(filesystem, path)
+    put_in_place(filesystem, path, sync_name=sync_name)
 
 
 def write_aside(filesystem: FileSystem, path: str, data: Buffer, *, is_private: bool = False) -> None:
@@ -28,11 +29,12 @@ def write_aside(filesystem: FileSystem, path: str, data: Buffer, *, is_private: 
         file.close()
 
 
-def put_in_place(filesystem: FileSystem, path: str) -> None:
+def put_in_place(filesystem: FileSystem, path: str, *, sync_name: bool = True) -> None:
     """The second half of `write_atomically`: `<path>.tmp` becomes the file at `path`. After an OSError either of the
     two may be there, now and after a power loss."""
     filesystem.rename(path + ".tmp", path)
-    filesystem.sync_directory(os.path.dirname(path))
+    if sync_name:
+        filesystem.sync_directory(os.path.dirname(path))
 
 
 def make_directory_durable(filesystem: FileSystem, path: str) -> None:
