@@ -108,8 +108,8 @@ class DiskState:
     ) -> FlushWork:
         """Return the work of putting everything below the log end offset on the disk; see PartitionLog.flush_work.
 
-        Leaves the indexes of the active segment to recovery, unless the log `is_closing`. Then the name of the log's own
-        directory is left to `LogManager.close`, which syncs it once for all logs.
+        Leaves the indexes of the active segment to recovery, unless the log `is_closing`. Then the name of the
+        log's own directory is left to `LogManager.close`, which syncs it once for all logs.
         """
         unflushed: list[Segment] = []
         for segment in reversed(segments):

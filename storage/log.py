@@ -427,11 +427,9 @@ class PartitionLog:
         return count
 
     def close(self) -> None:
-        """Flush everything, with the indexes of the active segment, and close the files. Blocks. The name of the log's
-        directory is left to the caller, which syncs the directory above.
-
-        KafkaStorageError if the disk fails, or has failed: the shutdown is not a clean one then. A log that never held
-        a record is not flushed.
+        """Flush everything, with the indexes of the active segment, and close the files. Blocks. Leaves the name of the
+        log's directory to the caller. KafkaStorageError if the disk fails, or has failed: the shutdown is not a clean
+        one then. A log that never held a record is not flushed.
         """
         try:
             if self._disk.error is not None:

@@ -59,8 +59,7 @@ def assert_whole(filesystem: MemoryFileSystem) -> None:
         assert [segment.base_offset for segment in log.segments] == [0, 1]
         assert [len(segment.time_index) for segment in log.segments] == [1, 1]
         assert log.leader_epochs.latest_epoch == 3
-        producer = log.producers.get(7)
-        assert producer is not None and producer.last_sequence == RECORDS - 1
+        assert [(producer.producer_id, producer.last_sequence) for producer in log.producers.entries()] == [(7, 1)]
 
 
 def test_after_a_clean_shutdown_a_power_loss_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
