@@ -5,7 +5,8 @@ is counted over N requests and over 2N; the difference, divided by N, is its fig
 instructions in front of them: the kernel's are not seen, so `strace -c` counts the calls in a second run.
 
 produce    one record of 100 bytes, acks=1
-all        the same with acks=all, on one broker
+idempotent the same with the next sequence of an idempotent producer (KIP-98), as librdkafka and Java send by default
+all        the first with acks=all, on one broker
 fetch      a fetch of one record that is there
 poll       one record from its producer to a consumer that waits for it: the produce, the release of the fetch, and the
            next fetch, which waits. Produce taken off, it is what a fetch by long polling costs.
@@ -115,15 +116,9 @@ class Client:
         }
         self.session_id, self.session_epoch = 0, -1
         self.next_offset = 0
-        batch = build_batch([Record(0, time.time_ns() // 1_000_000, None, b"x" * 100, ())])
-        data = ProduceRequest.Topic.Partition(index=0, records=batch)
-        topics = [ProduceRequest.Topic(name=TOPIC, partition_data=[data])]
-        self._produce = {
-            acks: framed(
-                ProduceRequest(acks=acks, timeout_ms=LONG_MS, topic_data=topics), self.versions[ProduceRequest.api_key]
-            )
-            for acks in (1, ALL_IN_SYNC)
-        }
+        self.next_sequence = 0
+        self._records = [Record(0, time.time_ns() // 1_000_000, None, b"x" * 100, ())]
+        self._produce = {acks: self.produce_frame(acks, build_batch(self._records)) for acks in (1, ALL_IN_SYNC)}
 
     def create_topic(self, replicas: int) -> None:
         if self.versions[CreateTopicsRequest.api_key] >= 0:
@@ -141,10 +136,24 @@ class Client:
             leader = found.topics[0].partitions[0].leader_id  # type: ignore[attr-defined]
             self.producer, self.consumer = Peer(ports[leader]), Peer(ports[leader])
 
+    def produce_frame(self, acks: int, batch: bytearray) -> bytes:
+        data = ProduceRequest.Topic.Partition(index=0, records=batch)
+        topics = [ProduceRequest.Topic(name=TOPIC, partition_data=[data])]
+        request = ProduceRequest(acks=acks, timeout_ms=LONG_MS, topic_data=topics)
+        return framed(request, self.versions[ProduceRequest.api_key])
+
     def produce(self, acks: int = 1) -> None:
-        content = self.producer.ask(self._produce[acks])
-        version = self.versions[ProduceRequest.api_key]
-        answer = answered(ProduceResponse, content, version)
+        self.appended(self.producer.ask(self._produce[acks]))
+
+    def produce_next(self) -> None:
+        """Produce with the next sequence of producer 1."""
+        batch = build_batch(self._records, producer_id=1, producer_epoch=0, base_sequence=self.next_sequence)
+        self.next_sequence += 1
+        self.appended(self.producer.ask(self.produce_frame(1, batch)))
+
+    def appended(self, content: bytes) -> None:
+        """Check that a produce has appended its record."""
+        answer = answered(ProduceResponse, content, self.versions[ProduceRequest.api_key])
         partition = answer.responses[0].partition_responses[0]  # type: ignore[attr-defined]
         if partition.error_code:
             raise RuntimeError(f"error {partition.error_code}")
@@ -188,6 +197,10 @@ class Client:
         for _ in range(count):
             self.produce()
 
+    def case_idempotent(self, count: int) -> None:
+        for _ in range(count):
+            self.produce_next()
+
     def case_all(self, count: int) -> None:
         for _ in range(count):
             self.produce(ALL_IN_SYNC)
@@ -215,7 +228,7 @@ class Client:
 
 
 REPLICAS = {"replicas": 3}
-CASES = ("produce", "all", "fetch", "poll", "session", "replicas")
+CASES = ("produce", "idempotent", "all", "fetch", "poll", "session", "replicas")
 
 
 @contextmanager

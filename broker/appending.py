@@ -34,17 +34,22 @@ class RecordAppender:
         self._metrics = replica_manager.metrics
         self._long_work = long_work
 
-    def append_at_once(self, partition: Partition, records: memoryview) -> AppendInfo | None:
-        """Validate one batch and append it. Raises KafkaError. Returns None, and does nothing, where validation takes
-        long, or a flush may be due: `validate_and_append` is for these."""
-        config = partition.log.config
-        if config.flush_messages < MAX_LONG or config.flush_ms < MAX_LONG:
-            return None
-        if not is_cheap(records, config.kmini_tombstone_flag_enable):
-            return None
-        now_ms = self._clock.now_ms()
-        limit = self._config.current.kmini_max_decompressed_message_bytes
-        validated = validate(records, config, now_ms, limit)
+    def append_at_once(
+        self, partition: Partition, records: memoryview, validated: ValidatedRecords | None, now_ms: int
+    ) -> AppendInfo | None:
+        """Append one batch, which is validated first unless it is plain: `validated` is what `validate_plain` found.
+
+        Raises KafkaError. Returns None, and does nothing, where validation takes long, or a flush may be due:
+        `validate_and_append` is for these.
+        """
+        if validated is None:
+            config = partition.log.config
+            if config.flush_messages < MAX_LONG or config.flush_ms < MAX_LONG:
+                return None
+            if not is_cheap(records, config.kmini_tombstone_flag_enable):
+                return None
+            limit = self._config.current.kmini_max_decompressed_message_bytes
+            validated = validate(records, config, now_ms, limit)
         return self._append(partition, validated, now_ms, len(records))
 
     async def validate_and_append(

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     void = pointer = const = _Type()
 else:
     uchar = int = bint = longlong = ulonglong = Py_ssize_t = void = pointer = const = _Type()
+Py_buffer = _Type()
 
 
 def struct(**members: object) -> Any:

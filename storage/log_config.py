@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from ..protocol.errors import InvalidConfig
+from ..protocol.records.load_kernel import PlainBatches
 from .config_key import (
     ANY,
     BOOLEAN,
@@ -166,6 +168,32 @@ class LogConfig(Settings):
         "Replicas that fetch no more than the replication quota: partition:broker, or *.",
         no_effect=NO_QUOTAS)
     # fmt: on
+
+    __slots__ = ("plain_batches",)
+
+    plain_batches: Any
+    """The batches that need no more than one look before they are appended: a PlainBatches, which follows from the
+    settings. None where the topic changes what producers send, or an append may have to wait for a flush."""
+
+    def __init__(self, **values: Any) -> None:
+        super().__init__(**values)
+        object.__setattr__(self, "plain_batches", self._plain_batches())
+
+    def _plain_batches(self) -> Any:
+        if (
+            self.message_timestamp_type != "CreateTime"
+            or self.compression_type not in ("producer", "uncompressed")
+            or self.kmini_tombstone_flag_enable
+            or self.flush_messages < MAX_LONG
+            or self.flush_ms < MAX_LONG
+        ):
+            return None
+        return PlainBatches(
+            self.max_message_bytes,
+            self.is_compacted,
+            self.message_timestamp_before_max_ms,
+            self.message_timestamp_after_max_ms,
+        )
 
     def random_segment_jitter_ms(self) -> int:
         """How much earlier a new segment rolls, so that the logs of a broker do not all roll at once."""

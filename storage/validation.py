@@ -37,6 +37,7 @@ from ..protocol.errors import (
     CorruptMessage,
     InvalidRecord,
     InvalidTimestamp,
+    KafkaError,
     MessageTooLarge,
     RecordsRefused,
     UnknownServerError,
@@ -44,7 +45,6 @@ from ..protocol.errors import (
 from ..protocol.records.batch import (
     ATTRIBUTES_AT,
     CODEC_MASK,
-    CONTROL,
     HEADER_SIZE,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
@@ -60,8 +60,16 @@ from ..protocol.records.batch import (
 )
 from ..protocol.records.batch_records import WalkedRecords, decode_records, suspect_records, walked_records
 from ..protocol.records.compression import Codec, compress_chunks
-from ..protocol.records.layout import RECORD_COUNT_AT
-from ..protocol.records.load_kernel import IS_COMPILED
+from ..protocol.records.layout import (
+    FOR_BROKERS_ONLY,
+    NOT_FROM_ZERO,
+    OVERSIZED,
+    RECORD_COUNT_AT,
+    UNKNOWN_CODEC,
+    WRONG_CHECKSUM,
+    WRONG_COUNT,
+)
+from ..protocol.records.load_kernel import IS_COMPILED, fault_of_claims
 from ..protocol.records.record import DEFAULT_LIMIT
 from .filesystem import Buffer
 from .log_config import LogConfig
@@ -83,8 +91,6 @@ _MAX_RENUMBERED_BYTES = 1024 * 1024
 objects meanwhile: a record header of two bytes takes some sixty."""
 _MAX_SUSPECTS = 100_000
 """Records of a batch that a second look examines, after the first look has found that some record must be refused."""
-_LAST_CODEC = int(Codec.ZSTD)
-"""The highest number of a codec, as a plain number: comparing with the member of an enumeration costs a call."""
 _FIRST_TIMESTAMP, _LAST_TIMESTAMP = -(1 << 63), (1 << 63) - 1
 
 _STORED_ATTRIBUTES = CODEC_MASK | TRANSACTIONAL
@@ -121,6 +127,20 @@ def is_cheap(records: Buffer, has_tombstone_flag: bool = False) -> bool:
         count = int.from_bytes(records[RECORD_COUNT_AT:HEADER_SIZE], "big")
         return size <= _CHEAP_COMPRESSED_BYTES and count <= _CHEAP_COMPRESSED_RECORDS
     return size <= (_CHEAP_FLAGGED_BYTES if has_tombstone_flag else _CHEAP_BYTES)
+
+
+def validate_plain(records: memoryview | bytearray, config: LogConfig, now_ms: int) -> ValidatedRecords | None:
+    """What `validate` returns, at one look, for nearly every batch; None for a batch that only `validate` can settle.
+
+    Runs on the loop. Changes nothing. (The look: protocol/records/kernels/plain_batches.py.)
+    """
+    plain = config.plain_batches
+    if plain is None or len(records) > _CHEAP_BYTES:
+        return None
+    header = plain.header_of(records, now_ms)
+    if header is None:
+        return None
+    return tuple.__new__(ValidatedRecords, (records, header, NO_TIMESTAMP))  # the constructor costs far more
 
 
 def validate(
@@ -194,24 +214,29 @@ def accepted_timestamps(config: LogConfig, now_ms: int) -> tuple[int, int]:
 def _only_batch(records: Buffer, config: LogConfig) -> BatchHeader:
     """Return the header of the only batch, after the checks that need no record."""
     header = _first_header(records)
-    if header.base_offset != 0:
-        raise InvalidRecord(f"the base offset is {header.base_offset}; a producer sends 0")
-    size = header.batch_length + LOG_OVERHEAD
-    if size > config.max_message_bytes:
-        raise MessageTooLarge(f"the batch has {size} bytes; max.message.bytes is {config.max_message_bytes}")
-    if not is_crc_valid(records, 0, header):
-        raise CorruptMessage("the checksum does not match the batch")
-    attributes = header.attributes
-    if attributes & CODEC_MASK > _LAST_CODEC:
-        raise UnknownServerError(f"there is no codec {header.codec}")
-    count = header.record_count
-    if count <= 0 or header.last_offset_delta + 1 != count:
-        raise InvalidRecord(f"the batch claims {count} records for {header.last_offset_delta + 1} offsets")
-    if attributes & CONTROL:
-        raise InvalidRecord("producers do not write control batches")
-    if header.producer_id >= 0 and header.base_sequence < 0:
-        raise InvalidRecord(f"producer {header.producer_id} gives no sequence")
+    batch = records if len(records) == header.size else memoryview(records)[: header.size]
+    fault = fault_of_claims(batch, config.max_message_bytes)
+    if fault:
+        raise _claim_error(fault, header, config)
     return header
+
+
+def _claim_error(fault: int, header: BatchHeader, config: LogConfig) -> KafkaError:
+    """The error of a fault in the claims of a header."""
+    if fault == NOT_FROM_ZERO:
+        return InvalidRecord(f"the base offset is {header.base_offset}; a producer sends 0")
+    if fault == OVERSIZED:
+        return MessageTooLarge(f"the batch has {header.size} bytes; max.message.bytes is {config.max_message_bytes}")
+    if fault == WRONG_CHECKSUM:
+        return CorruptMessage("the checksum does not match the batch")
+    if fault == UNKNOWN_CODEC:
+        return UnknownServerError(f"there is no codec {header.codec}")
+    if fault == WRONG_COUNT:
+        offsets = header.last_offset_delta + 1
+        return InvalidRecord(f"the batch claims {header.record_count} records for {offsets} offsets")
+    if fault == FOR_BROKERS_ONLY:
+        return InvalidRecord("producers do not write control batches")
+    return InvalidRecord(f"producer {header.producer_id} gives no sequence")
 
 
 def _first_header(records: Buffer) -> BatchHeader:
@@ -238,9 +263,8 @@ def _is_fine(header: BatchHeader, checked: WalkedRecords, config: LogConfig, now
         return _is_claim_fine(header, config, now_ms)
     if config.message_timestamp_type == "LogAppendTime":
         return True
-    earliest, latest = accepted_timestamps(config, now_ms)
-    first = checked.min_timestamp
-    return checked.max_timestamp <= latest and (first == NO_TIMESTAMP or first >= earliest)
+    before_max_ms, after_max_ms = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
+    return checked.is_timely(now_ms, before_max_ms, after_max_ms)
 
 
 def _is_claim_fine(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:

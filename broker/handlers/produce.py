@@ -42,6 +42,7 @@ from ...protocol.records.batch import (
 from ...protocol.records.compression import Codec
 from ...protocol.topics import TopicPartition, is_internal
 from ...storage.log import AppendInfo
+from ...storage.validation import validate_plain
 from ..api.error_mapping import kafka_error
 from ..api.registry import handles
 from ..api.request_context import CloseConnection, Context
@@ -179,15 +180,19 @@ def _append(
     """Check, validate and append the records of one partition, in Apache Kafka's order of checks. Most appends need not
     wait, and are made at once."""
     services, version = context.services, context.version
-    replica_manager = services.replica_manager
-    partition = None
+    replica_manager, now_ms = services.replica_manager, services.clock.now_ms()
+    records: memoryview | None = data.records  # type: ignore[assignment]  # decoded, they are a view
+    partition = validated = None
     try:
         name = replica_manager.topic_name(topic.topic_id) if version >= TOPIC_IDS_SINCE else topic.name
         topic_partition: TopicPartition = tuple.__new__(TopicPartition, (name, data.index))
         leader = replica_manager.partitions.get(topic_partition)
         if leader is None:
             replica_manager.check_partition_exists(topic_partition)
-        records = _check_batch(data.records, version) if version >= BATCHES_SINCE else None
+        elif records is not None and version >= BATCHES_SINCE:
+            validated = validate_plain(records, leader.log.config, now_ms)
+        if validated is None:
+            records = _check_batch(records, version) if version >= BATCHES_SINCE else None
         if acks not in (0, 1, ALL_IN_SYNC):
             raise InvalidRequiredAcks(f"acks is {acks}; it may be 0, 1 or -1")
         if is_internal(name) and context.client_id != ADMIN_CLIENT_ID:
@@ -199,7 +204,7 @@ def _append(
             partition = leader
             if acks == ALL_IN_SYNC:
                 partition.check_min_isr()
-            appended = services.appender.append_at_once(partition, records)
+            appended = services.appender.append_at_once(partition, records, validated, now_ms)
             if appended is not None:
                 return tuple.__new__(Outcome, (partition, appended, None))  # a third of the constructor's price
     except Exception as error:

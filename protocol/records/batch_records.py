@@ -34,6 +34,9 @@ class WalkedRecords(Protocol):
     max_timestamp: int
     max_timestamp_delta: int
 
+    def is_timely(self, now_ms: int, before_max_ms: int, after_max_ms: int) -> bool:
+        """Whether each timestamp, where a record has one, is at most so long before `now_ms` or after it."""
+
 
 def check_records(buffer: Buffer, position: int, header: BatchHeader, *, limit: int = DEFAULT_LIMIT) -> RecordFacts:
     """Walk the records of one batch; InvalidRecord if they are not what the header claims, saying which is at fault.

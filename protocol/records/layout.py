@@ -75,6 +75,8 @@ SMALLEST_MESSAGE = 14
 
 # The attributes of a batch.
 CODEC_MASK = 0x07
+LAST_CODEC = 4
+"""The highest number of a codec."""
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
@@ -128,6 +130,15 @@ BAD_HEADERS = 6
 BAD_SIZE = 7
 BAD_COUNT = 8
 BAD_CHECKSUM = 9
+
+# Which claim in the header of a producer's batch is at fault; 0 stands for none.
+NOT_FROM_ZERO = 1
+OVERSIZED = 2
+WRONG_CHECKSUM = 3
+UNKNOWN_CODEC = 4
+WRONG_COUNT = 5
+FOR_BROKERS_ONLY = 6
+WITHOUT_SEQUENCE = 7
 
 REASONS = {
     BAD_NUMBER: "one of its numbers has too many bytes",

@@ -21,7 +21,9 @@ IS_COMPILED = extension_modules.is_compiled(_kernel)
 
 RecordWalker: Any = _kernel.RecordWalker
 RecordReader: Any = _kernel.RecordReader
+PlainBatches: Any = _kernel.PlainBatches
 encode_records: Any = _kernel.encode_records
+fault_of_claims: Any = _kernel.fault_of_claims
 
 
 @cache

@@ -6,7 +6,7 @@ compiler sees all of it and calls between the parts cost nothing. `load_kernel`,
 
 The kernels, each an extension module of its own, loaded when it is first needed:
 
-- `records`: records checked, and made of tuples and into tuples; every process needs it
+- `records`: records and producers' batches checked, records made of tuples and into tuples; every process needs it
 - `sieve`: compaction; the first cleaning loads it
 - `flagging`: the tombstone flag (KIP-87); the first topic that has it loads it
 - `columns`: records into columns of Apache Arrow; a scan of segments loads it
@@ -16,7 +16,7 @@ Their parts:
 
 - `numbers`: the numbers in records and headers; `checksum`: CRC-32C, and the batches whose checksum is right
 - `scan`: the fields of one record, for all kernels; `cut_record`: of one that comes in pieces
-- `walker`, `tuples`: of `records`
+- `walker`, `plain_batches`, `tuples`: of `records`
 - `siphash`, `key_table`, `simple_batches`, `rewrite`: of `sieve`
 - `column_parts`, `column_kinds`, `hidden_batches`: of `columns`
 

@@ -173,6 +173,19 @@ def wrapping_sum(a: cython.ulonglong, b: cython.ulonglong) -> cython.longlong:
 @cython.nogil
 @cython.inline
 @cython.exceptval(check=False)
+def capped_sum(a: cython.longlong, b: cython.longlong) -> cython.longlong:
+    """a + b, or the largest or the smallest number of 64 bits where the sum lies beyond it."""
+    if b > 0 and a > LARGEST - b:
+        return LARGEST
+    if b < 0 and a < SMALLEST - b:
+        return SMALLEST
+    return a + b
+
+
+@cython.cfunc
+@cython.nogil
+@cython.inline
+@cython.exceptval(check=False)
 def copy(
     data: Bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t, out: Room, at: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:

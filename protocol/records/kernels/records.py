@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""The kernel of every process: records checked, and made of tuples and into tuples.
+"""The kernel of every process: records and producers' batches checked, records made of tuples and into tuples.
 
 Compiled it checks a record in some 20 ns and lets other threads run meanwhile; interpreted it is about a hundred times
 slower.
@@ -7,7 +7,8 @@ slower.
 
 from __future__ import annotations
 
+from .plain_batches import PlainBatches, fault_of_claims
 from .tuples import RecordReader, encode_records
 from .walker import RecordWalker
 
-__all__ = ["RecordReader", "RecordWalker", "encode_records"]
+__all__ = ["PlainBatches", "RecordReader", "RecordWalker", "encode_records", "fault_of_claims"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ... import cython_words as cython
 from .cut_record import CutRecord, feed_cut, new_cut
-from .numbers import LARGEST, SMALLEST, WORTH_RELEASING, Bytes, wrapping_sum
+from .numbers import LARGEST, SMALLEST, WORTH_RELEASING, Bytes, capped_sum, wrapping_sum
 from .scan import RecordScan, ScanPointer, check_headers, new_scan, next_record
 
 
@@ -50,6 +50,13 @@ class RecordWalker:
     stop_from: cython.longlong
 
     def __init__(self, record_count: int, base_timestamp: int, max_record_bytes: int) -> None:
+        self.begin(record_count, base_timestamp, max_record_bytes)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def begin(
+        self, record_count: cython.longlong, base_timestamp: cython.longlong, max_record_bytes: cython.longlong
+    ) -> cython.void:
         self.record_count = record_count
         self.base_timestamp = base_timestamp
         self.max_record_bytes = max_record_bytes
@@ -78,14 +85,27 @@ class RecordWalker:
 
         All of them, unless there is an error, a record to stop at, or something behind the last record.
         """
-        size: cython.Py_ssize_t = len(piece)
-        walked: cython.Py_ssize_t
         if not cython.compiled:
-            return self._walk(memoryview(piece), size)
+            return self.walk(memoryview(piece), len(piece))
+        return self.walk(cython.address(piece[0]), len(piece))
+
+    @cython.ccall
+    def is_timely(
+        self, now_ms: cython.longlong, before_max_ms: cython.longlong, after_max_ms: cython.longlong
+    ) -> cython.bint:
+        """Whether each timestamp so far, where a record has one, is at most so long before `now_ms` or after it."""
+        if self.max_timestamp > capped_sum(now_ms, after_max_ms):
+            return False
+        return self.min_timestamp == -1 or self.min_timestamp >= capped_sum(now_ms, -before_max_ms)
+
+    @cython.cfunc
+    def walk(self, data: Bytes, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """What `feed` does, with the address of the bytes."""
+        walked: cython.Py_ssize_t
         if size < WORTH_RELEASING:
-            return self._walk(cython.address(piece[0]), size)
+            return self._walk(data, size)
         with cython.nogil:
-            walked = self._walk(cython.address(piece[0]), size)
+            walked = self._walk(data, size)
         return walked
 
     @cython.cfunc
