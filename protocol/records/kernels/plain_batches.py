@@ -7,6 +7,7 @@ and no rule refuses it. One look finds that out and reads the header; `storage/v
 
 from __future__ import annotations
 
+from ... import cython_words as cython
 from ..layout import (
     ATTRIBUTES_AT,
     BASE_SEQUENCE_AT,
@@ -33,7 +34,6 @@ from ..layout import (
     WRONG_COUNT,
     BatchHeader,
 )
-from ... import cython_words as cython
 from .checksum import batch_size, is_sound
 from .numbers import MASK_32, Bytes, int16_at, int32_at, int64_at
 from .walker import RecordWalker

@@ -1,0 +1,96 @@
+"""The claims of a producer's batch, and the look that finds plain batches, in both forms of the kernel.
+
+`tests/storage/test_plain_validation.py` compares the look with the general validation, over thousands of batches.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kmini.protocol.records import layout
+from kmini.protocol.records.batch import build_batch, read_header
+from kmini.protocol.records.compression import Codec
+from support.odd_batches import NOW_MS, records, with_header
+
+NO_LIMIT = 2**31 - 1
+FOR_EVER = 2**63 - 1
+
+
+def test_the_last_codec_is_the_last_of_all() -> None:
+    assert max(Codec) == layout.LAST_CODEC
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ({}, 0),
+        ({"base_offset": 1}, layout.NOT_FROM_ZERO),
+        ({"base_offset": -(2**63)}, layout.NOT_FROM_ZERO),
+        ({"attributes": 5}, layout.UNKNOWN_CODEC),
+        ({"record_count": 0, "last_offset_delta": -1}, layout.WRONG_COUNT),
+        ({"record_count": 3}, layout.WRONG_COUNT),
+        ({"last_offset_delta": 2**31 - 1, "record_count": -(2**31)}, layout.WRONG_COUNT),
+        ({"attributes": layout.CONTROL}, layout.FOR_BROKERS_ONLY),
+        ({"producer_id": 0}, layout.WITHOUT_SEQUENCE),
+        ({"producer_id": 0, "base_sequence": 0}, 0),
+        ({"producer_id": -2, "base_sequence": -7}, 0),
+    ],
+)
+def test_each_fault_of_a_claim_has_its_number(kernel: Any, fields: dict[str, int], fault: int) -> None:
+    batch = with_header(build_batch(records(2)), **fields)
+    assert kernel.fault_of_claims(batch, NO_LIMIT) == fault
+
+
+def test_the_size_is_the_second_claim_and_the_checksum_the_third(kernel: Any) -> None:
+    batch = build_batch(records(2))
+    batch[-1] ^= 1
+    size = len(batch)
+    assert kernel.fault_of_claims(batch, size) == layout.WRONG_CHECKSUM
+    assert kernel.fault_of_claims(batch, size - 1) == layout.OVERSIZED
+    batch[0] ^= 0x80
+    assert kernel.fault_of_claims(batch, size - 1) == layout.NOT_FROM_ZERO
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_the_header_of_a_plain_batch_is_read(kernel: Any, kind: Any) -> None:
+    batch = build_batch(records(3), leader_epoch=-1, producer_id=2**63 - 1, producer_epoch=2**15 - 1, base_sequence=9)
+    plain = kernel.PlainBatches(NO_LIMIT, False, FOR_EVER, FOR_EVER)
+    header = plain.header_of(kind(batch), NOW_MS)
+    assert header == read_header(batch)
+    assert type(header) is layout.BatchHeader
+
+
+@pytest.mark.parametrize("size", range(layout.HEADER_SIZE + 1))
+def test_less_than_a_batch_is_not_plain(kernel: Any, size: int) -> None:
+    plain = kernel.PlainBatches(NO_LIMIT, False, FOR_EVER, FOR_EVER)
+    assert plain.header_of(build_batch(records(1))[:size], NOW_MS) is None
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "now_ms", "is_plain"),
+    [
+        (1_000, 1_010, True),
+        (1_000, 1_011, False),
+        (1_000, 980, True),
+        (1_000, 979, False),
+        (-1, 1_000_000, True),
+        (2**63 - 1, 2**63 - 20, True),
+        (2**63 - 1, 2**63 - 22, False),
+        (-(2**63), 10 - 2**63, True),
+        (-(2**63), 11 - 2**63, False),
+        (-(2**63), 5 - 2**63, True),
+    ],
+)
+def test_timestamps_of_plain_batches_are_near_to_now(kernel: Any, timestamp: int, now_ms: int, is_plain: bool) -> None:
+    """At most 10 ms before now, 20 ms after it; the sums end at the numbers of 64 bits."""
+    plain = kernel.PlainBatches(NO_LIMIT, False, 10, 20)
+    batch = build_batch([records(1)[0]._replace(timestamp=timestamp)])
+    assert (plain.header_of(batch, now_ms) is not None) == is_plain
+
+
+def test_only_a_topic_that_needs_keys_asks_for_them(kernel: Any) -> None:
+    batch = build_batch([*records(1), *records(1, key=None)])
+    assert kernel.PlainBatches(NO_LIMIT, False, FOR_EVER, FOR_EVER).header_of(batch, NOW_MS) is not None
+    assert kernel.PlainBatches(NO_LIMIT, True, FOR_EVER, FOR_EVER).header_of(batch, NOW_MS) is None
