@@ -129,7 +129,7 @@ async def until_replicated(
     if partition.log.flush_is_due():
         await partition.flush()
     if partition.log.high_watermark <= last_offset:
-        operation = _Replication(replica_manager, partition, last_offset)
+        operation = _Replication(partition, last_offset)
         if not await replica_manager.purgatory.wait(operation, timeout_ms=timeout_ms, waiter=Unattended()):
             raise RequestTimedOut("the replicas did not follow in time")
         replica_manager.check_is_led_here(partition)
@@ -138,8 +138,7 @@ async def until_replicated(
 class _Replication(Operation):
     """Complete when every in-sync replica has a batch, or its partition has another leader."""
 
-    def __init__(self, replica_manager: ReplicaManager, partition: Partition, last_offset: int) -> None:
-        self._replica_manager = replica_manager
+    def __init__(self, partition: Partition, last_offset: int) -> None:
         self._partition = partition
         self._last_offset = last_offset
 
@@ -149,4 +148,4 @@ class _Replication(Operation):
 
     def is_complete(self) -> bool:
         partition = self._partition
-        return partition.log.high_watermark > self._last_offset or not self._replica_manager.is_led_here(partition)
+        return partition.log.high_watermark > self._last_offset or not partition.is_served

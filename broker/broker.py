@@ -231,7 +231,7 @@ class BrokerServer:
         await self.coordination.stop()
         await self.cleaner.stop()
         await self.clock.settle()
-        self.replica_manager.partitions.clear()
+        self.replica_manager.lead_nothing()
         await self.maintenance.finish()
         if keeps_data:
             await in_thread(partial(self.logs.close, clean=clean))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
+from bisect import bisect_left
 
 LATENCY_BUCKETS = 26
 """Bucket n holds what took less than 2**n microseconds; the last one everything slower."""
-_COUNTED_BUCKETS = 64
-"""Buckets while counting: no request takes 2**63 microseconds, so no request asks which one is the last."""
+_BUCKET_ENDS_S = (*(2**number / 1e6 for number in range(LATENCY_BUCKETS - 1)), math.inf)
+"""The seconds below which the answers of each bucket stay."""
 MANY_ANSWERS = 256
 """Answers whose times are kept, before they are summed up: that is cheaper than to count each one."""
 
@@ -28,23 +30,28 @@ class TopicMetrics:
 class RequestMetrics:
     """The requests of one API: how many, and how long from decoding to the answer being handed to the socket."""
 
-    __slots__ = ("_counts", "_seconds", "errors", "seconds_taken")
+    __slots__ = ("_buckets", "_seconds", "errors", "seconds_taken")
 
     def __init__(self) -> None:
         self.seconds_taken: list[float] = []
         """The times of the last answers. The code that adds one calls `sum_up` where there are MANY_ANSWERS."""
         self._seconds = 0.0
-        self._counts = [0] * _COUNTED_BUCKETS
+        self._buckets = [0] * LATENCY_BUCKETS
         self.errors: dict[str, int] = {}
         """By the name of the error."""
 
     def sum_up(self) -> None:
         """Count the last answers."""
-        counts = self._counts
-        for seconds in self.seconds_taken:
-            counts[int(seconds * 1e6).bit_length()] += 1
-        self._seconds += sum(self.seconds_taken)
-        self.seconds_taken.clear()
+        taken = self.seconds_taken
+        self._seconds += sum(taken)
+        taken.sort()
+        counted = 0
+        for bucket, end_s in enumerate(_BUCKET_ENDS_S):
+            if counted == len(taken):
+                break
+            before, counted = counted, bisect_left(taken, end_s)
+            self._buckets[bucket] += counted - before
+        taken.clear()
 
     @property
     def seconds(self) -> float:
@@ -56,14 +63,13 @@ class RequestMetrics:
     def count(self) -> int:
         """How many requests were answered."""
         self.sum_up()
-        return sum(self._counts)
+        return sum(self._buckets)
 
     @property
     def buckets(self) -> list[int]:
         """How many requests were answered within the time of each bucket, and not within that of the one before."""
         self.sum_up()
-        last = LATENCY_BUCKETS - 1
-        return [*self._counts[:last], sum(self._counts[last:])]
+        return [*self._buckets]
 
 
 class Metrics:

@@ -299,17 +299,17 @@ class Segment:
         The last batch may be cut off. The first one is whole, however large, with `min_one_batch`; without it, no bytes
         are returned if it does not fit. None if every batch of the segment ends below `offset`.
         """
+        if self._tail_first_offset <= offset < self.next_offset:
+            position = self._tail_positions[bisect_left(self._tail_offsets, offset)]
+            if end_position - position <= max_bytes:
+                return self.log.read_at(position, end_position - position)
         located = self.locate(offset)
         if located is None:
             return None
         position, size = located
-        length = max_bytes
-        if size > max_bytes:
-            if not min_one_batch:
-                return b""
-            length = size
-        available = end_position - position
-        return self.log.read_at(position, length if length < available else available)
+        if size > max_bytes and not min_one_batch:
+            return b""
+        return self.log.read_at(position, min(max(size, max_bytes), end_position - position))
 
     def position_of(self, offset: int) -> int:
         """Return where the batch that contains `offset`, or the next one, begins; the end of the file if none does."""

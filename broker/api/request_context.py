@@ -47,7 +47,7 @@ class RequestConnection(Protocol):
 class Context:
     """The circumstances of one request."""
 
-    __slots__ = ("client_id", "connection", "services", "version")
+    __slots__ = ("client_id", "connection", "kept", "services", "version")
 
     access: FetchAccess | None = None
     """The partitions that a fetch may read; None for all."""
@@ -59,6 +59,9 @@ class Context:
         self.version = version
         self.client_id = client_id
         """The name that the client gives itself, or None; a client may give any name."""
+        self.kept: Any = None
+        """What the handler keeps for the next request, which has the same context if it is of the same API, version and
+        client id. The connection forgets it when it is idle."""
 
     def advertised(self) -> dict[int, tuple[str, int]]:
         """Host and port of each live broker that this client can reach, by node id."""
@@ -70,6 +73,12 @@ class Context:
         if self.connection.is_closing:
             raise asyncio.CancelledError
         return self.services.purgatory.wait(operation, timeout_ms=timeout_ms, waiter=self.connection)
+
+    def wait_for_change(self, operation: Operation, timeout_ms: int) -> Awaitable[bool]:
+        """What `wait` does, for an operation that was just found incomplete."""
+        if self.connection.is_closing:
+            raise asyncio.CancelledError
+        return self.services.purgatory.wait_for_change(operation, timeout_ms, self.connection)
 
     async def answer(self, future: asyncio.Future[T]) -> T:
         """Wait for an answer that another client's request completes. The wait ends with the connection: `future` is

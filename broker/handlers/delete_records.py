@@ -107,7 +107,7 @@ class Deletion:
 
     def _lost(self) -> KafkaError | None:
         """The error if this broker no longer leads the partition, else None."""
-        if self._replica_manager.partitions.get(self.topic_partition) is self._partition:
+        if self._partition.is_served:
             return None
         if self._replica_manager.controller.topic(self.topic_partition.topic) is None:
             return UnknownTopicOrPartition("the topic was deleted meanwhile")

@@ -6,7 +6,7 @@ The handler reads at once. If that gives less than `min_bytes` and no error, it 
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from typing import Any
 
 from ...protocol.errors import (
@@ -80,13 +80,15 @@ async def guard(call: Call) -> Any:
     ],
     guard=guard,
 )
-async def fetch(request: FetchRequest, context: Context) -> FetchResponse:
-    """FetchedData a request that names all its partitions, or continue a session."""
+def fetch(request: FetchRequest, context: Context) -> Awaitable[FetchResponse]:
+    """Fetch what a request says that names all its partitions, or continue a session."""
+    known: _LastFetch | None = context.kept
+    if known is not None and known.is_repeated_by(request):
+        return _fetch_all(request, known.reader, known.wanted, context)
     if context.version < BATCHES_SINCE:
         from .old_versions.old_fetch import fetch_messages  # old clients are rare
 
-        return await fetch_messages(request, context)
-    sessions = context.services.fetch_sessions
+        return fetch_messages(request, context)
     reader = Reader.of(
         request,
         names_topics_by_id=context.version >= TOPIC_IDS_SINCE,
@@ -94,28 +96,82 @@ async def fetch(request: FetchRequest, context: Context) -> FetchResponse:
         may_read_followers=context.version >= FOLLOWERS_SINCE,
         rack=request.rack_id if context.services.config.current.replica_selector_class == RACK_AWARE else "",
     )
-    if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-        if request.session_id != NO_SESSION:
-            sessions.close(request.session_id)
-        return await _fetch_all(request, reader, context)
-    try:
-        session = sessions.go_on(request, reader)
-        if session is None:
-            return FetchResponse()
-        return await _fetch_changes(session, request, context)
-    except KafkaError as error:
-        return FetchResponse(error_code=error.code)
+    if request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
+        return _continue_session(request, reader, context)
+    if request.session_id != NO_SESSION:
+        context.services.fetch_sessions.close(request.session_id)
+    return _fetch_anew(request, reader, context)
 
 
-async def _fetch_all(request: FetchRequest, reader: Reader, context: Context) -> FetchResponse:
+class _LastFetch:
+    """The last fetch of a connection, if it was one of a consumer, for one partition, without a session: the next one
+    is the same but for its offset."""
+
+    __slots__ = ("_config", "_isolation_level", "_services", "reader", "wanted")
+
+    def __init__(self, request: FetchRequest, reader: Reader, wanted: list[FetchPartition], context: Context) -> None:
+        self.reader = reader
+        self.wanted = wanted
+        self._services = context.services
+        self._config = context.services.config.current
+        self._isolation_level = request.isolation_level
+
+    @staticmethod
+    def may_be(request: FetchRequest, reader: Reader, wanted: list[FetchPartition], context: Context) -> bool:
+        """Whether a fetch is of that kind. A session keeps its partitions itself; a reader who may be sent to another
+        replica, and one that follows or reads from a follower, is looked at each time."""
+        return (
+            request.session_epoch == FINAL_EPOCH
+            and len(wanted) == 1
+            and reader.is_plain
+            and isinstance(wanted[0].partition, Partition)
+            and context.services.config.current.replica_selector_class != RACK_AWARE
+        )
+
+    def is_repeated_by(self, request: FetchRequest) -> bool:
+        """Whether a request asks for the same partition in the same way, and what was found is still served here; then
+        `wanted` has what it asks for."""
+        if len(request.topics) != 1 or self._services.config.current is not self._config:
+            return False
+        (topic,) = request.topics
+        (known,) = self.wanted
+        return (
+            len(topic.partitions) == 1
+            and request.session_epoch == FINAL_EPOCH
+            and topic.topic == known.topic
+            and topic.topic_id == known.topic_id
+            and request.isolation_level == self._isolation_level
+            and request.session_id == NO_SESSION
+            and request.replica_id < 0
+            and request.replica_state is None
+            and known.ask_again(topic.partitions[0])
+        )
+
+
+async def _fetch_anew(request: FetchRequest, reader: Reader, context: Context) -> FetchResponse:
     wanted = _resolve_at_once(request, reader, context) or await resolve(request, reader, context)
+    if _LastFetch.may_be(request, reader, wanted, context):
+        context.kept = _LastFetch(request, reader, wanted, context)
+    return await _fetch_all(request, reader, wanted, context)
+
+
+async def _fetch_all(
+    request: FetchRequest, reader: Reader, wanted: list[FetchPartition], context: Context
+) -> FetchResponse:
     limit = _max_bytes(request, context)
-    answers = read_at_once(wanted, limit) or await read_all(wanted, limit)
-    if reader.is_follower:
-        note_fetched(wanted, answers)
-    if must_wait(wanted, answers, request):
-        await context.wait(DelayedFetch(wanted, request.min_bytes), timeout_ms=request.max_wait_ms)
+    delayed = DelayedFetch(wanted, request.min_bytes)
+    if request.min_bytes <= 1 and len(wanted) == 1 and wanted[0].is_plain:
+        # What such a fetch waits for is what a read would find: it reads once, after the wait.
+        if request.max_wait_ms > 0 and not delayed.is_complete():
+            await context.wait_for_change(delayed, request.max_wait_ms)
+        answers = [wanted[0].read(limit, True)]
+    else:
         answers = read_at_once(wanted, limit) or await read_all(wanted, limit)
+        if reader.is_follower:
+            note_fetched(wanted, answers)
+        if must_wait(wanted, answers, request):
+            await context.wait(delayed, timeout_ms=request.max_wait_ms)
+            answers = read_at_once(wanted, limit) or await read_all(wanted, limit)
     count_fetched(context.services.metrics, wanted, answers)
     result = response(wanted, answers)
     if context.version < STORAGE_ERROR_SINCE:
@@ -126,6 +182,16 @@ async def _fetch_all(request: FetchRequest, reader: Reader, context: Context) ->
             session.remember(wanted, answers)
             result.session_id = session.id
     return result
+
+
+async def _continue_session(request: FetchRequest, reader: Reader, context: Context) -> FetchResponse:
+    try:
+        session = context.services.fetch_sessions.go_on(request, reader)
+        if session is None:
+            return FetchResponse()
+        return await _fetch_changes(session, request, context)
+    except KafkaError as error:
+        return FetchResponse(error_code=error.code)
 
 
 async def _fetch_changes(session: FetchSession, request: FetchRequest, context: Context) -> FetchResponse:

@@ -146,9 +146,9 @@ async def produce(request: ProduceRequest, context: Context) -> ProduceResponse 
             raise CloseConnection(f"a produce with acks=0 failed: {failed}")
         return None
     if request.acks == ALL_IN_SYNC:
-        delayed = DelayedProduce(outcomes, context)
+        delayed = DelayedProduce(outcomes)
         if not delayed.is_complete():
-            await context.wait(delayed, timeout_ms=request.timeout_ms)
+            await context.wait_for_change(delayed, request.timeout_ms)
         outcomes = delayed.outcomes()
     return _response(request, outcomes)
 
@@ -273,8 +273,7 @@ class DelayedProduce(Operation):
     """Complete when the high watermark has passed every append of the request. The outcome of an append then stays,
     even if a replica leaves the ISR later."""
 
-    def __init__(self, outcomes: list[Outcome], context: Context) -> None:
-        self._replica_manager = context.services.replica_manager
+    def __init__(self, outcomes: list[Outcome]) -> None:
         self._outcomes = outcomes
         self._pending = [number for number, outcome in enumerate(outcomes) if outcome.appended is not None]
 
@@ -290,7 +289,7 @@ class DelayedProduce(Operation):
             partition, appended = outcome.partition, outcome.appended
             if partition is None or appended is None:
                 continue
-            if not self._replica_manager.is_led_here(partition):
+            if not partition.is_served:
                 self._fail(number, NotLeaderOrFollower("leadership moved while the append waited"))
             elif partition.log.high_watermark <= appended.last_offset:
                 pending.append(number)

@@ -123,16 +123,16 @@ class Dispatcher:
             self._handler, self._counted = handler, services.metrics.of_api(api_key)
             self._context = context = Context(services, connection, version, client_id)
         self._frame = frame
-        coroutine: Coroutine[Any, Any, Response | None]
-        if services.interceptors:
-            exchange = Exchange(header, request, context, len(frame.body))
-            coroutine = intercepted(services.interceptors, exchange, handler)
-        else:
-            coroutine = handler.function(request, context)  # type: ignore[assignment]
         purgatory = self._purgatory
         attends = not purgatory.is_attended
         purgatory.is_attended = True
         try:
+            coroutine: Coroutine[Any, Any, Response | None]
+            if services.interceptors:
+                exchange = Exchange(header, request, context, len(frame.body))
+                coroutine = intercepted(services.interceptors, exchange, handler)
+            else:
+                coroutine = handler.function(request, context)  # type: ignore[assignment]
             awaited = coroutine.send(None)
         except StopIteration as done:
             if attends:

@@ -47,10 +47,12 @@ class Reader:
     __slots__ = (
         "access",
         "is_follower",
+        "is_plain",
         "is_read_committed",
         "may_read_followers",
         "names_topics_by_id",
         "rack",
+        "reads_what_all_have",
         "replica_id",
     )
 
@@ -68,12 +70,16 @@ class Reader:
         self.replica_id = replica_id
         """-1 for a consumer."""
         self.is_follower = replica_id >= 0
+        self.reads_what_all_have = not (self.is_follower or is_read_committed)
+        """Whether it may have everything below the high watermark."""
         self.access = access
         """Which topics it may read; None for all."""
         self.may_read_followers = may_read_followers
         """Whether it knows that a replica which does not lead may serve it (KIP-392)."""
         self.rack = rack
         """Where it is, if it wants to be told of a replica that is near."""
+        self.is_plain = access is None and not rack and not self.is_follower
+        """Whether it is a consumer that may read every topic, and only here."""
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
@@ -174,22 +180,36 @@ class FetchPartition:
             error = NotLeaderOrFollower if self.asked.current_leader_epoch < 0 else UnknownLeaderEpoch
             raise error("the replica id belongs to no replica of this partition")
 
+    def ask_again(self, asked: FetchRequest.Topic.Partition) -> bool:
+        """Want this of the same partition from now on, for the same reader. False if it has to be resolved."""
+        partition, known = self.partition, self.asked
+        if (
+            partition is None
+            or not partition.is_served
+            or asked.partition != known.partition
+            or asked.current_leader_epoch != known.current_leader_epoch
+        ):
+            return False
+        self.asked = asked
+        return True
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a read gives records, an error of the log, or nothing. `DelayedFetch.is_complete` tells before the
+        read whether it is nothing."""
+        return self.reader.is_plain and self.asked.last_fetched_epoch < 0
+
     def limit_offset(self) -> int:
         """The first offset this reader may not have."""
         assert self.partition is not None
         log, reader = self.partition.log, self.reader
         if reader.is_follower:
             return log.log_end_offset
-        return log.last_stable_offset if reader.is_read_committed else log.high_watermark
+        return log.high_watermark if reader.reads_what_all_have else log.last_stable_offset
 
     def is_served_here(self) -> bool:
         """Whether the partition that was found is still what this broker leads, or follows for this reader."""
-        partition, manager = self.partition, self._replica_manager
-        if partition is None:
-            return False
-        if manager.partitions.get(partition.topic_partition) is partition:
-            return True
-        return manager.fetcher_manager.followed.get(partition.topic_partition) is partition
+        return self.partition is not None and self.partition.is_served
 
     def _preferred_replica(self) -> int:
         partition = self.partition
@@ -199,8 +219,32 @@ class FetchPartition:
 
     def read(self, max_bytes: int, whole_first_batch: bool) -> "FetchedData":
         """What the partition has for this reader now."""
-        reader = self.reader
-        access = reader.access
+        reader, asked, partition = self.reader, self.asked, self.partition
+        limit = asked.partition_max_bytes
+        if limit > max_bytes:
+            limit = max_bytes
+        if not 0 <= limit <= _LARGEST_READ:
+            limit = max(min(limit, _LARGEST_READ), 0)
+        try:
+            if partition is None or not (partition.is_served and self.is_plain):
+                instead = self._instead_of_records()
+                if instead is not None:
+                    return instead
+                assert partition is not None
+            log = partition.log
+            limit_offset = log.high_watermark if reader.reads_what_all_have else self.limit_offset()
+            records = log.read(asked.fetch_offset, limit, limit_offset, whole_first_batch)
+            if records and reader.is_read_committed:
+                return FetchedData(
+                    NONE, records, aborted=log.aborted_transactions(asked.fetch_offset, _end_of(records))
+                )
+        except Exception as error:
+            return FetchedData(kafka_error(error, f"the read of {self.topic_partition}").code)
+        return tuple.__new__(FetchedData, (NONE, records, None, (), LEADER))  # a third of the constructor's price
+
+    def _instead_of_records(self) -> "FetchedData | None":
+        """What this reader has to hear before it may have records; None if that is nothing."""
+        reader, access = self.reader, self.reader.access
         if access is not None and self.topic_partition is not None and not access.may_read(self.topic_partition.topic):
             self.error = TopicAuthorizationFailed("the topic may not be read")
         elif self.error is None and not self.is_served_here():
@@ -209,19 +253,9 @@ class FetchPartition:
             return FetchedData(self.error.code if self.error else NONE)
         if reader.rack and (preferred := self._preferred_replica()) != LEADER:
             return FetchedData(NONE, preferred_replica=preferred)
-        asked, log = self.asked, self.partition.log
-        try:
-            if asked.last_fetched_epoch >= 0 and (diverging := self._diverging_epoch()) is not None:
-                return FetchedData(NONE, diverging=diverging)
-            limit = max(min(asked.partition_max_bytes, max_bytes, _LARGEST_READ), 0)
-            records = log.read(asked.fetch_offset, limit, self.limit_offset(), whole_first_batch)
-            if records and reader.is_read_committed:
-                return FetchedData(
-                    NONE, records, aborted=log.aborted_transactions(asked.fetch_offset, _end_of(records))
-                )
-        except Exception as error:
-            return FetchedData(kafka_error(error, f"the read of {self.topic_partition}").code)
-        return tuple.__new__(FetchedData, (NONE, records, None, (), LEADER))  # a third of the constructor's price
+        if self.asked.last_fetched_epoch >= 0 and (diverging := self._diverging_epoch()) is not None:
+            return FetchedData(NONE, diverging=diverging)
+        return None
 
     def is_behind_high_watermark(self) -> bool:
         """Whether this follower has to hear of the high watermark at once, because consumers may read there
@@ -283,17 +317,20 @@ class DelayedFetch(Operation):
     def is_complete(self) -> bool:
         available = 0
         for wanted in self._wanted:
-            if wanted.partition is None or not wanted.is_served_here():
+            partition = wanted.partition
+            if partition is None or not partition.is_served:
                 return True
-            asked, log = wanted.asked, wanted.partition.log
-            offset, limit = asked.fetch_offset, wanted.limit_offset()
-            if offset < log.log_start_offset or offset > log.log_end_offset:
+            asked, log = wanted.asked, partition.log
+            offset = asked.fetch_offset
+            if not log.log_start_offset <= offset <= log.log_end_offset:
                 return True
-            if wanted.reader.is_follower:
+            reader = wanted.reader
+            if reader.is_follower:
                 if 0 <= asked.log_start_offset < log.log_start_offset:
                     return True  # a deletion waits for it (KIP-107)
                 if wanted.is_behind_high_watermark():
                     return True
+            limit = log.high_watermark if reader.reads_what_all_have else wanted.limit_offset()
             if offset < limit:
                 if self._min_bytes <= 1:
                     return True

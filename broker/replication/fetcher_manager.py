@@ -47,6 +47,8 @@ class Followed:
         self.topic_partition = log.topic_partition
         self.leader = leader
         self.leader_epoch = leader_epoch
+        self.is_served = True
+        """Whether the broker still follows it, in this epoch: like that of `Partition`."""
         self.sent_state: _FetchState | None = None
         """As the session last named it to the leader; None before that."""
         self.knows_log_start = log.log_start_offset == log.log_end_offset
@@ -103,6 +105,8 @@ class FetcherManager:
         """Fetch no more."""
         self._is_running = False
         await self._end_fetchers()
+        for followed in self.followed.values():
+            followed.is_served = False
         self.followed.clear()
 
     async def _end_fetchers(self) -> None:
@@ -170,6 +174,9 @@ class FetcherManager:
     def unfollow(self, topic_partition: TopicPartition) -> None:
         """Fetch a partition no more, if it was."""
         followed = self.followed.pop(topic_partition, None)
-        fetcher = self._fetchers.get(followed.leader) if followed is not None else None
+        if followed is None:
+            return
+        followed.is_served = False
+        fetcher = self._fetchers.get(followed.leader)
         if fetcher is not None:
             fetcher.remove(topic_partition)

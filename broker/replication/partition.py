@@ -80,6 +80,8 @@ class Partition:
         self.state = state
         """As the controller has it."""
         self.leader_epoch = state.leader_epoch
+        self.is_served = True
+        """Whether the broker still leads it, in this epoch. Set to False once, by what ends that (`ReplicaManager`)."""
         self.replicas = Replicas(self._followers(host, state), state.isr, host.clock.liveness_ms())
         self._host = host
         self._epoch_start_offset = 0
@@ -133,7 +135,8 @@ class Partition:
     def append(self, validated: "ValidatedRecords", now_ms: int, origin: Origin = Origin.CLIENT) -> AppendInfo:
         """Append as the leader, move the high watermark, and complete the operations that wait for either. Raises
         KafkaError, and NotLeaderOrFollower where another broker has become the leader since this was looked up."""
-        self._host.check_is_led_here(self)
+        if not self.is_served:
+            self._host.check_is_led_here(self)
         if self.replicas.by_id:
             self.replicas.leader_moves_on(self.log.log_end_offset, self._host.clock.liveness_ms())
         appended = self.log.append_as_leader(validated, self.leader_epoch, now_ms, origin)

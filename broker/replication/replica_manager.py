@@ -79,7 +79,7 @@ class ReplicaManager:
         self.metrics = metrics
         self.fetcher_manager = FetcherManager(config, clock, controller, peers, cleaner, maintenance, metrics)
         self.partitions: dict[TopicPartition, Partition] = {}
-        """The partitions that this broker leads."""
+        """The partitions that this broker leads. One that leaves the table is no longer `Partition.is_served`."""
         self.offsets_changed = maintenance.offsets_changed
         """To be called when the offsets of a partition changed: completes waiting operations and schedules
         checkpoints, flushes and file deletions (`LogMaintenance.offsets_changed`)."""
@@ -120,9 +120,15 @@ class ReplicaManager:
         not told."""
         self._is_member = False
         led = list(self.partitions)
-        self.partitions.clear()
+        self.lead_nothing()
         for topic_partition in led:
             self.purgatory.check(topic_partition)
+
+    def lead_nothing(self) -> None:
+        """Lead no partition any more, and tell neither the listeners nor what waits."""
+        for partition in self.partitions.values():
+            partition.is_served = False
+        self.partitions.clear()
 
     def partition_changed(self, topic: Topic, number: int) -> None:
         """The replicas, the ISR or the leader of a partition changed."""
@@ -180,6 +186,8 @@ class ReplicaManager:
             led.update(state)
         else:
             self.fetcher_manager.unfollow(topic_partition)
+            if led is not None:
+                led.is_served = False
             partition = self.partitions[topic_partition] = Partition(self, partition_log, state)
             partition.become_leader()
             for listener in self._listeners:
@@ -187,7 +195,9 @@ class ReplicaManager:
         self.purgatory.check(topic_partition)
 
     def _stop_leading(self, topic_partition: TopicPartition) -> None:
-        if self.partitions.pop(topic_partition, None) is not None:
+        led = self.partitions.pop(topic_partition, None)
+        if led is not None:
+            led.is_served = False
             for listener in self._listeners:
                 listener.resigned(topic_partition)
 
@@ -257,13 +267,10 @@ class ReplicaManager:
             raise UnknownTopicId("there is no topic of this id")
         return topic.name
 
-    def is_led_here(self, partition: Partition) -> bool:
-        """Whether `partition`, looked up earlier, is still the one this broker leads."""
-        return self.partitions.get(partition.topic_partition) is partition
-
     def check_is_led_here(self, partition: Partition) -> None:
-        """Raise NotLeaderOrFollower, or UnknownTopicOrPartition, unless `is_led_here`."""
-        if self.partitions.get(partition.topic_partition) is not partition:
+        """Raise NotLeaderOrFollower, or UnknownTopicOrPartition, unless `partition`, looked up earlier, is still the
+        one this broker leads."""
+        if not partition.is_served:
             self.check_partition_exists(partition.topic_partition)
             raise NotLeaderOrFollower(f"{partition.topic_partition} moved while the request was worked on")
 

@@ -241,7 +241,8 @@ class OsFile:
             descriptor = self._open_files.reopen(self)
         self.is_recent = True
         # Clipped to `size`: bytes of an append in progress, or of a failed one, may lie beyond it.
-        length = min(length, self.size - position)
+        if length > self.size - position:
+            length = self.size - position
         if length <= 0:
             return b""
         data = self._read(descriptor.number, length, position)
@@ -302,8 +303,8 @@ class OsFile:
             rest[0] = rest[0][written:]
             written = _write_some(number, rest[:_BUFFERS_PER_CALL], position)
 
-    def _read(self, number: int, length: int, position: int) -> bytes:
-        return os.pread(number, length, position)
+    if hasattr(os, "pread"):
+        _read = staticmethod(os.pread)
 
 
 if hasattr(os, "pwritev"):

@@ -55,14 +55,37 @@ async def test_leadership_moves_with_the_controller_and_the_listeners_learn_of_i
     manager.add_listener(listener)
     led = shared_partition(broker)
     assert manager.leader_of(T0) is led
-    assert manager.is_led_here(led)
+    assert led.is_served
     elect(broker, OTHER)
     assert T0 in manager.fetcher_manager.followed
     assert T0 not in manager.partitions
     elect(broker, 1)
     assert T0 not in manager.fetcher_manager.followed
-    assert not manager.is_led_here(led), "a new leader epoch is another partition object"
+    assert not led.is_served, "a new leader epoch is another partition object"
     assert listener.events == [("leads", T0), ("resigned", T0), ("leads", T0)]
+
+
+async def test_what_is_no_longer_led_or_followed_says_so(broker: BrokerServer) -> None:
+    manager = broker.replica_manager
+    led = shared_partition(broker)
+    elect(broker, OTHER)
+    followed = manager.fetcher_manager.followed[T0]
+    assert (led.is_served, followed.is_served) == (False, True)
+    elect(broker, 1)
+    assert not followed.is_served
+    again = manager.leader_of(T0)
+    manager.drop(T0)
+    assert not again.is_served
+
+
+@pytest.mark.parametrize("end", ["resign", "lead_nothing"])
+async def test_a_broker_that_leads_nothing_serves_no_partition_that_was_looked_up(
+    broker: BrokerServer, end: str
+) -> None:
+    led = shared_partition(broker)
+    getattr(broker.replica_manager, end)()
+    assert not led.is_served
+    assert not broker.replica_manager.partitions
 
 
 async def test_a_change_of_the_isr_keeps_the_leader_and_its_epoch(broker: BrokerServer) -> None:

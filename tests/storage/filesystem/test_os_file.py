@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kmini.storage.filesystem import OsFileSystem
+from kmini.storage.filesystem.os_file import OsFile
 
 needs_positioned_io = pytest.mark.skipif(not hasattr(os, "pwritev"), reason="the system writes in another way")
 
@@ -222,7 +223,7 @@ def test_a_read_that_has_begun_ends_on_the_removed_file(tmp_path: Path, monkeypa
         filesystem.remove(str(tmp_path / "a"))
         return pread(number, length, position)
 
-    monkeypatch.setattr(os, "pread", remove_first)
+    monkeypatch.setattr(OsFile, "_read", staticmethod(remove_first))
     assert file.read_at(0, 5) == b"bytes"
     with pytest.raises(FileNotFoundError):
         file.read_at(0, 5)
