@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import time
@@ -285,6 +286,14 @@ class BrokerServer:
         """Where other brokers reach this one; None while it does not listen."""
         ours = self.server.listener(inter_broker_listener(self.config.current))
         return None if ours is None else (ours.host, ours.port)
+
+    def connect(self, protocol: asyncio.Protocol) -> None:
+        """Connect another broker of this process to the listener for brokers, without a socket. Raises
+        ConnectionRefusedError."""
+        ours = self.server.listener(inter_broker_listener(self.config.current))
+        if ours is None:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+        self.server.connect(protocol, ours)
 
     def address_for(self, listener: str, host: str) -> tuple[str, int] | None:
         """The address of this broker for a client that connected to the same listener of another broker, at `host`;

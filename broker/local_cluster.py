@@ -1,8 +1,9 @@
 """Several brokers in one process, over one controller: for tests of failover, and for what replicas mean.
 
-Each has its own listeners, its own log directory, and followers that fetch over real sockets. The controller is an
-object that all of them share, so that a broker is known to be dead at once when it is stopped or killed. It is no
-distributed system: one machine, one process, one loop.
+Each has its own listeners, its own log directory, and followers that fetch with the requests of the wire protocol, over
+connections in memory (`network/memory_transport.py`). The controller is an object that all of them share, so that a
+broker is known to be dead at once when it is stopped or killed. It is no distributed system: one machine, one process,
+one loop.
 """
 
 from __future__ import annotations

@@ -47,6 +47,8 @@ class ConnectionSettings(NamedTuple):
     """`(negotiate_versions,)` if not given; authentication, if any, follows them."""
     sasl: Sasl | None = None
     """The credentials of the connection."""
+    connector: Callable[[asyncio.Protocol], None] | None = None
+    """Connects the protocol to the broker, in place of a socket. Raises OSError."""
 
 
 class Connection(asyncio.Protocol):
@@ -61,8 +63,9 @@ class Connection(asyncio.Protocol):
         self._framing = ClientConnection(client_id, max_frame_bytes=MAX_RESPONSE_BYTES)
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._unanswered: deque[tuple[str, asyncio.Future[Any], float | None]] = deque()
-        """Names, futures and deadlines of requests, in the order of their answers; a deadline is in the loop's time."""
+        self._unanswered: deque[tuple[str, asyncio.Future[Any], float | None, Callable[[Any], object]]] = deque()
+        """Requests in the order of their answers: the name, the future that fails with the connection, the deadline in
+        the loop's time, and the function that takes the answer."""
         self._watchdog: asyncio.TimerHandle | None = None
         """Runs at the deadline of an unanswered request, or sooner. Most requests are answered long before theirs, and
         a timer for each costs more than the request."""
@@ -113,7 +116,10 @@ class Connection(asyncio.Protocol):
 
     async def _set_up(self, settings: ConnectionSettings) -> None:
         host, port = self.address
-        await self._loop.create_connection(lambda: self, host, port, ssl=settings.tls)
+        if settings.connector is not None:
+            settings.connector(self)
+        else:
+            await self._loop.create_connection(lambda: self, host, port, ssl=settings.tls)
         self._is_made = True
         for step in settings.set_up if settings.set_up is not None else (negotiate_versions,):
             await step(self)
@@ -167,15 +173,31 @@ class Connection(asyncio.Protocol):
 
         The future raises what `send` does. Raises Disconnected.
         """
-        self._write(self._framing.request(request, version))
         future: asyncio.Future[Any] = self._loop.create_future()
+        self.ask_in_turn(request, version, future.set_result, future, timeout_ms=timeout_ms)
+        return future
+
+    def ask_in_turn(
+        self,
+        request: Request,
+        version: int,
+        take: Callable[[Any], object],
+        failed: asyncio.Future[Any],
+        *,
+        timeout_ms: float | None = None,
+    ) -> None:
+        """Send a request as `ask` does, and call `take` with the answer in the turn of the loop in which it arrives.
+
+        Where `ask`'s future would fail, `failed` does. It may be that of many requests; once it is done, `take` is not
+        called any more. `take` raises nothing, and may ask again. Raises Disconnected.
+        """
+        self._write(self._framing.request(request, version))
         deadline = None
         if timeout_ms is not None:
             deadline = self._loop.time() + timeout_ms / 1000
             if self._watchdog is None or deadline < self._watchdog.when():
                 self._watch_until(deadline)
-        self._unanswered.append((request.name, future, deadline))
-        return future
+        self._unanswered.append((request.name, failed, deadline, take))
 
     def _write(self, buffers: list[Buffer]) -> None:
         if self._transport is None or self._why_ended is not None:
@@ -236,9 +258,9 @@ class Connection(asyncio.Protocol):
     # ---
 
     def _answer(self, response: Any) -> None:
-        _, future, _ = self._unanswered.popleft()
+        _, future, _, take = self._unanswered.popleft()
         if not future.done():
-            future.set_result(response)
+            take(response)
 
     def _watch_until(self, deadline: float) -> None:
         if self._watchdog is not None:
@@ -251,7 +273,7 @@ class Connection(asyncio.Protocol):
         due = [one for one in self._unanswered if one[2] is not None and not one[1].done()]
         if not due:
             return
-        name, future, deadline = min(due, key=lambda one: one[2] or 0)
+        name, future, deadline, _ = min(due, key=lambda one: one[2] or 0)
         assert deadline is not None
         if deadline > self._loop.time():
             self._watch_until(deadline)
@@ -273,7 +295,7 @@ class Connection(asyncio.Protocol):
             else:
                 self._transport.abort()
         while self._unanswered:
-            name, future, _ = self._unanswered.popleft()
+            name, future, _, _ = self._unanswered.popleft()
             if not future.done():
                 unanswered = f", {name} was not answered" if self._has_answered else ""
                 future.set_exception(kind(f"{self.called}: {reason}{unanswered}"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping
 from typing import NamedTuple, Protocol
 
@@ -93,6 +94,9 @@ class BrokerHandle(Protocol):
     @property
     def address_for_brokers(self) -> tuple[str, int] | None:
         """Host and port where other brokers reach this one; None while it does not listen."""
+
+    def connect(self, protocol: asyncio.Protocol) -> None:
+        """Connect another broker of this process, without a socket. Raises ConnectionRefusedError."""
 
     def address_for(self, listener: str, host: str) -> tuple[str, int] | None:
         """The address of this broker for a client that connected to the same listener of another broker, at `host`;

@@ -19,9 +19,12 @@ from .port_mapping import PortMapping, read_routes
 
 if TYPE_CHECKING:
     from ..services import Services
+    from .memory_transport import MemoryNetwork
 
 log = logging.getLogger("kmini.server")
 
+_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""The address at which a listener for all addresses is reached from the same machine."""
 GRACE_MS = 1_000
 """Milliseconds that requests in service have to finish when the broker stops."""
 
@@ -59,6 +62,8 @@ class Server:
         self._per_host: Counter[str] = Counter()
         self._servers: list[asyncio.AbstractServer] = []
         self._most_connections = descriptors_for_connections()
+        self._memory_network: MemoryNetwork | None = None
+        """Carries the connections of other brokers of this process; made with the first one."""
         self._idle_timer: Timer | None = None
         self.hints = ClientHints(services.clock, self.address_for)
 
@@ -83,6 +88,23 @@ class Server:
                 await loop.create_server(lambda listener=listener: Connection(self, listener), sock=listening)  # type: ignore[misc]
             )
         self._watch_idle()
+
+    def connect(self, client: asyncio.Protocol, listener: Listener) -> None:
+        """Accept a connection of another broker of this process, at `listener` but without a socket.
+
+        It is held to the same limits as others. It comes from the address of the listener, as over a socket, and from
+        port 0. Raises ConnectionRefusedError when the listener is closed.
+        """
+        if self.is_closed:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+        if self._memory_network is None:
+            from .memory_transport import MemoryNetwork  # a broker without followers needs none
+
+            self._memory_network = MemoryNetwork()
+        host = _LOOPBACK.get(listener.host, listener.host)
+        self._memory_network.connect(
+            client, Connection(self, listener), client_name=(host, 0), server_name=(host, listener.port)
+        )
 
     async def stop(self) -> None:
         """Accept no more connections, end the requests that wait, give the others GRACE_MS to finish, and hang up."""

@@ -1,5 +1,8 @@
 """One follower's loop: fetch from a leader, append what comes, and do what the leader's answers ask for.
 
+An answer is appended, and the next fetch sent, in the turn of the loop in which the answer arrives (`_answered`). The
+loop's task sees to all else: it connects, pauses after errors, and does what takes time, as cutting a log back.
+
 In a module of its own because a client comes with it, and a broker that follows no other starts without one.
 """
 
@@ -8,12 +11,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ...client.address import Address
 from ...client.connection import Connection
 from ...client.errors import Disconnected, check
 from ...protocol.errors import (
+    NONE,
     FencedLeaderEpoch,
     FetchSessionIdNotFound,
     FetchSessionTopicIdError,
@@ -34,6 +38,7 @@ from .fetch_sessions import INITIAL_EPOCH, NO_SESSION, next_epoch
 
 if TYPE_CHECKING:
     from ...storage.log import PartitionLog
+    from ..controller.topology import BrokerHandle
     from .fetcher_manager import FetcherManager, Followed
 
 log = logging.getLogger("kmini.replication")
@@ -48,8 +53,34 @@ OLDEST_WITH_LOG_START = 5
 """The first version of Fetch in which a follower tells where its log starts (KIP-107)."""
 
 
+_Deletions: TypeAlias = "list[tuple[Followed, Callable[[], object]]]"
+"""Partitions whose log start offset rose, with the step that deletes their files."""
+
+
 class _Changed(Exception):
     """What is to be fetched has changed while a fetch was under way."""
+
+
+class _Rest:
+    """What an answer leaves to be done, because it takes time."""
+
+    __slots__ = ("answered", "deletions", "error_code", "has_deleted", "parted")
+
+    def __init__(self) -> None:
+        self.error_code = NONE
+        """That of the whole answer."""
+        self.answered: list[Followed] = []
+        """The partitions that the answer is about, whose logs may have changed."""
+        self.parted: list[tuple[Followed, FetchResponse.Topic.Partition]] = []
+        """The partitions whose logs do not continue the leader's, and what the leader says about them."""
+        self.has_deleted = False
+        """Whether a log start offset rose, so that the checkpoint of log start offsets has to be written."""
+        self.deletions: _Deletions = []
+        """What to do after that."""
+
+    @property
+    def is_nothing(self) -> bool:
+        return not (self.error_code or self.parted or self.has_deleted or self.deletions)
 
 
 class Fetcher:
@@ -64,8 +95,14 @@ class Fetcher:
         self._changed = asyncio.Event()
         self._is_pausing = self._is_stopped = False
         self._connection: Connection | None = None
-        self._answer: asyncio.Future[FetchResponse] | None = None
-        """That of the fetch under way."""
+        self._fetching: asyncio.Future[_Rest] | None = None
+        """What the task waits for while fetches follow each other without it: what an answer leaves to be done."""
+        self._asked: dict[TopicPartition, Followed] = {}
+        """The partitions that these fetches are about."""
+        self._has_paused = False
+        """Whether a partition pauses after an error, and has to be asked for again later."""
+        self._version = 0
+        """That of these fetches."""
         self._session_id, self._session_epoch = NO_SESSION, INITIAL_EPOCH
         self._task = asyncio.ensure_future(self._run())
 
@@ -92,8 +129,8 @@ class Fetcher:
     def _change(self) -> None:
         """What is new must not wait until a fetch has waited for the old."""
         self._changed.set()
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(_Changed())
+        if self._fetching is not None and not self._fetching.done():
+            self._fetching.set_exception(_Changed())
 
     def add(self, followed: Followed) -> None:
         self._partitions[followed.topic_partition] = followed
@@ -135,9 +172,10 @@ class Fetcher:
             timer.cancel()
 
     async def _fetch_once(self) -> None:
+        """Fetch until an answer leaves something to be done that takes time, and do that."""
         self._changed.clear()
         now_ms = self._clock.liveness_ms()
-        ready = [one for one in self._partitions.values() if one.paused_until_ms <= now_ms]
+        ready = {name: one for name, one in self._partitions.items() if one.paused_until_ms <= now_ms}
         if not ready:
             if not self._partitions:
                 await self._changed.wait()
@@ -147,42 +185,65 @@ class Fetcher:
         connection = await self._connected()
         if self._changed.is_set():  # while it connected
             return
-        request = self._request(ready, connection)
+        self._asked, self._has_paused = ready, len(ready) < len(self._partitions)
+        self._version = self._version_for(connection)
+        self._fetching = asyncio.get_running_loop().create_future()
         try:
-            self._answer = connection.ask(
-                request, self._version(connection), timeout_ms=request.max_wait_ms + _TIMEOUT_MS
-            )
-            response = await self._answer
+            self._ask(connection, ready.values())
+            rest = await self._fetching
         except _Changed:
             await self._disconnect()
             return
         finally:
-            self._answer = None
-        await self._take(response, ready)
+            self._fetching = None
+        await self._finish(rest)
+
+    def _ask(self, connection: Connection, named: Iterable[Followed]) -> None:
+        """Send a fetch, which names these partitions if the leader has to be told of them. Raises Disconnected."""
+        assert self._fetching is not None
+        request = self._request(named)
+        timeout_ms = request.max_wait_ms + _TIMEOUT_MS
+        connection.ask_in_turn(request, self._version, self._answered, self._fetching, timeout_ms=timeout_ms)
+
+    def _answered(self, response: FetchResponse) -> None:
+        """Take an answer and send the next fetch; where that is not all, leave the rest to the task."""
+        fetching, connection = self._fetching, self._connection
+        assert fetching is not None
+        assert connection is not None
+        try:
+            rest = self._take(response)
+            if rest.is_nothing and self._partitions and not self._has_paused:
+                self._ask(connection, rest.answered if self._session_id != NO_SESSION else self._asked.values())
+            else:
+                fetching.set_result(rest)
+        except Exception as error:
+            fetching.set_exception(error)
 
     async def _connected(self) -> Connection:
         if self._connection is None or not self._connection.is_open:
             await self._disconnect()
             config = self._config.current
             settings = inter_broker_connection(config, f"broker-{config.node_id}-fetcher-0")
-            connection = await Connection.open(self._address(), settings)
+            leader, address = self._reachable_leader()
+            connection = await Connection.open(address, settings._replace(connector=leader.connect))
             if self._is_stopped:  # wait_for of Python 3.11 forgets a cancellation that comes with what it waits for
                 await connection.close()
                 raise asyncio.CancelledError
             try:
-                self._address()  # it may have been cut off meanwhile
+                self._reachable_leader()  # it may have been cut off meanwhile
             except Disconnected:
                 await connection.close()
                 raise
             self._connection = connection
         return self._connection
 
-    def _address(self) -> Address:
+    def _reachable_leader(self) -> tuple[BrokerHandle, Address]:
+        """The leader and its address. Raises Disconnected."""
         leader = self._manager.peers.get(self._leader)
         address = None if leader is None else leader.address_for_brokers
-        if address is None:
+        if leader is None or address is None:
             raise Disconnected(f"broker {self._leader} is not there")
-        return Address(*address)
+        return leader, Address(*address)
 
     async def _disconnect(self) -> None:
         """Hang up; the next connection begins a new session."""
@@ -197,18 +258,18 @@ class Fetcher:
         for followed in self._partitions.values():
             followed.sent_state = None
 
-    def _version(self, connection: Connection) -> int:
+    def _version_for(self, connection: Connection) -> int:
         newest = self._manager.max_fetch_version
         version = connection.version_for(FetchRequest)
         return version if newest is None else min(version, newest)
 
     # --- asking
 
-    def _request(self, ready: Iterable[Followed], connection: Connection) -> FetchRequest:
+    def _request(self, named: Iterable[Followed]) -> FetchRequest:
         """Name what has changed since the leader was last told; everything in a session's first request."""
-        config, version = self._config.current, self._version(connection)
+        config = self._config.current
         topics: dict[str, FetchRequest.Topic] = {}
-        for followed in ready:
+        for followed in named:
             state = followed.fetch_state
             if state == followed.sent_state and self._session_id != NO_SESSION:
                 continue
@@ -222,16 +283,18 @@ class Fetcher:
                     current_leader_epoch=state.leader_epoch,
                     fetch_offset=state.offset,
                     last_fetched_epoch=state.last_fetched_epoch,
-                    log_start_offset=state.log_start_offset if version >= OLDEST_WITH_LOG_START else -1,
+                    log_start_offset=state.log_start_offset if self._version >= OLDEST_WITH_LOG_START else -1,
                     partition_max_bytes=config.replica_fetch_max_bytes,
                     high_watermark=followed.log.high_watermark,
                 )
             )
-        forgotten: dict[str, FetchRequest.ForgottenTopic] = {}
+        forgotten: dict[tuple[bytes, str], FetchRequest.ForgottenTopic] = {}
         for topic_id, (name, number) in self._forgotten:
-            if name not in forgotten:
-                forgotten[name] = FetchRequest.ForgottenTopic(topic=name, topic_id=topic_id, partitions=[])
-            forgotten[name].partitions.append(number)
+            topic = forgotten.get((topic_id, name))
+            if topic is None:
+                topic = FetchRequest.ForgottenTopic(topic=name, topic_id=topic_id, partitions=[])
+                forgotten[topic_id, name] = topic
+            topic.partitions.append(number)
         self._forgotten.clear()
         return FetchRequest.make(
             replica_id=config.node_id,
@@ -247,36 +310,56 @@ class Fetcher:
 
     # --- what comes back
 
-    async def _take(self, response: FetchResponse, asked: Iterable[Followed]) -> None:
+    def _take(self, response: FetchResponse) -> _Rest:
+        """Append what an answer brought, and return what else there is to do."""
+        rest = _Rest()
         if response.error_code:
-            if response.error_code not in _LOST_SESSION:
-                log.warning("broker %d refuses to be followed: error %d", self._leader, response.error_code)
-                await self._pause()
-            self._forget_session()
-            return
+            rest.error_code = response.error_code
+            return rest
         self._session_id = response.session_id
         self._session_epoch = next_epoch(self._session_epoch) if response.session_id != NO_SESSION else INITIAL_EPOCH
         controller = self._manager.controller
-        by_partition = {followed.topic_partition: followed for followed in asked}
-        has_deleted = False
-        deletions: list[tuple[Followed, Callable[[], object]]] = []
         for topic in response.responses:
             known = controller.topic_by_id(topic.topic_id)
             name = topic.topic or (known.name if known is not None else "")
             for partition in topic.partitions:
                 topic_partition = TopicPartition(name, partition.partition_index)
-                followed = by_partition.get(topic_partition)
+                followed = self._asked.get(topic_partition)
                 if followed is None or self._partitions.get(topic_partition) is not followed:
-                    continue  # another broker leads it by now
+                    self._forgotten.append((topic.topic_id, topic_partition))  # another broker leads it by now
+                    continue
+                rest.answered.append(followed)
+                if partition.error_code == OffsetOutOfRange.code or partition.diverging_epoch is not None:
+                    rest.parted.append((followed, partition))
+                    continue
                 start = followed.log.log_start_offset
                 try:
-                    await self._follow(followed, partition, deletions)
+                    self._follow(followed, partition, rest.deletions)
                 except (KafkaError, OSError) as error:
                     self._delay(followed, error)
-                has_deleted = has_deleted or followed.log.log_start_offset > start
+                if followed.log.log_start_offset > start:
+                    rest.has_deleted = True
+        return rest
+
+    async def _finish(self, rest: _Rest) -> None:
+        """Do what an answer has left to be done."""
+        if rest.error_code:
+            if rest.error_code not in _LOST_SESSION:
+                log.warning("broker %d refuses to be followed: error %d", self._leader, rest.error_code)
+                await self._pause()
+            self._forget_session()
+            return
+        has_deleted = rest.has_deleted
+        for followed, partition in rest.parted:
+            start = followed.log.log_start_offset
+            try:
+                await self._rejoin(followed, partition)
+            except (KafkaError, OSError) as error:
+                self._delay(followed, error)
+            has_deleted = has_deleted or followed.log.log_start_offset > start
         if has_deleted:  # the next fetch tells the leader of it, and after that it must stay so
             await self._manager.maintenance.log_start_checkpoint.write()
-        for followed, delete_files in deletions:
+        for followed, delete_files in rest.deletions:
             if self._partitions.get(followed.topic_partition) is followed:
                 try:
                     delete_files()
@@ -285,6 +368,8 @@ class Fetcher:
                 self._manager.maintenance.offsets_changed(followed.topic_partition)
 
     def _delay(self, followed: Followed, error: Exception) -> None:
+        """Fetch it no more for a while."""
+        self._has_paused = True
         level = logging.INFO if isinstance(error, (FencedLeaderEpoch, UnknownLeaderEpoch)) else logging.WARNING
         log.log(level, "following %s at broker %d: %s", followed.topic_partition, self._leader, error)
         now_ms = self._clock.liveness_ms()
@@ -293,23 +378,12 @@ class Fetcher:
             self._forgotten.append((followed.log.topic_id, followed.topic_partition))
         followed.sent_state = None
 
-    async def _follow(
-        self,
-        followed: Followed,
-        partition: FetchResponse.Topic.Partition,
-        deletions: list[tuple[Followed, Callable[[], object]]],
-    ) -> None:
+    def _follow(self, followed: Followed, partition: FetchResponse.Topic.Partition, deletions: _Deletions) -> None:
         """Append what the leader has sent for a partition, and follow its log start. Raises KafkaError.
 
         Adds to `deletions` the step that is to follow the checkpoint (storage/deletion.py).
         """
-        if partition.error_code == OffsetOutOfRange.code:
-            await self._start_anew(followed)
-            return
         check(partition.error_code)
-        if partition.diverging_epoch is not None:
-            await self._cut_back(followed, partition.diverging_epoch.epoch, partition.diverging_epoch.end_offset)
-            return
         partition_log = followed.log
         start = max(partition.log_start_offset, partition_log.log_start_offset)
         if partition.records:
@@ -340,6 +414,15 @@ class Fetcher:
         has_nothing = start == end or end <= leader_start
         if has_nothing and first is not None and first.base_offset < end < first.next_offset:
             partition_log.truncate_fully_and_start_at(first.base_offset)
+
+    async def _rejoin(self, followed: Followed, partition: FetchResponse.Topic.Partition) -> None:
+        """The log does not continue the leader's: make it one that does. Raises KafkaError."""
+        if partition.error_code == OffsetOutOfRange.code:
+            await self._start_anew(followed)
+            return
+        check(partition.error_code)
+        assert partition.diverging_epoch is not None
+        await self._cut_back(followed, partition.diverging_epoch.epoch, partition.diverging_epoch.end_offset)
 
     async def _cut_back(self, followed: Followed, epoch: int, end_offset: int) -> None:
         """The leader has nothing beyond `end_offset` in the last epoch, `epoch`, that both may have in common."""

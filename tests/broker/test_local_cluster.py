@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from kmini.broker.clock import MovableClock
 from kmini.broker.controller import elections, topics
 from kmini.broker.controller.reassignments import reassign
 from kmini.broker.local_cluster import LocalCluster
+from kmini.broker.network.memory_transport import MemoryTransport
 from kmini.client import Client
 from kmini.client.produce import record
 from kmini.protocol.errors import KafkaError, RequestTimedOut
@@ -63,6 +65,23 @@ async def test_what_is_written_is_on_every_replica_when_acks_all_is_answered(clu
     data = log.read(0, 1 << 20, limit_offset=10)
     for broker in cluster.brokers.values():
         assert broker.logs.logs[T0].read(0, 1 << 20, limit_offset=10) == data
+
+
+async def test_followers_fetch_with_frames_of_the_wire_protocol_and_without_sockets(
+    cluster: LocalCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    create(cluster)
+    leading = leader(cluster)
+    with caplog.at_level(logging.DEBUG, "kmini.request"):
+        async with client(cluster) as ours:
+            await ours.produce("t", 0, [record(b"value")])
+    assert ends(cluster) == [1, 1, 1]
+    followers = [connection for connection in leading.server.connections if connection.peer[1] == 0]
+    assert len(followers) == 2
+    assert all(type(connection._transport) is MemoryTransport for connection in followers)
+    fetches = [line for line in caplog.messages if line.startswith("Fetch ") and "peer=127.0.0.1:0 " in line]
+    for node_id in {*cluster.brokers} - {leading.node_id}:
+        assert any(f"client=broker-{node_id}-fetcher-0 " in line and " topics=t[0@0] " in line for line in fetches)
 
 
 async def test_the_records_survive_the_leader_and_the_old_leader_comes_back_in_sync(cluster: LocalCluster) -> None:

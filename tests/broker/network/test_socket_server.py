@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 import pytest
 
 from kmini import Broker
+from kmini.broker.network.memory_transport import MemoryTransport
+from kmini.client.address import Address
+from kmini.client.connection import Connection, ConnectionSettings
+from kmini.client.errors import Disconnected
 from kmini.protocol.messages.metadata import MetadataRequest
 from kmini.testing import ConnectionClosed, Wire
+from support.broker.clusters import Clusters
 
 
 def test_without_advertised_listeners_clients_are_told_where_they_arrived(broker: Broker) -> None:
@@ -59,3 +65,59 @@ def test_idle_connections_are_closed_and_active_ones_are_not() -> None:
         with pytest.raises(ConnectionClosed):
             idle.receive_frame()
         assert active.ask(MetadataRequest(topics=None)).brokers
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+async def test_a_broker_of_the_same_process_connects_without_a_socket_and_from_the_address_of_a_socket(
+    clusters: Clusters, host: str
+) -> None:
+    (broker,) = (await clusters.start(1, listeners=f"PLAINTEXT://{host}:0")).brokers.values()
+    settings = ConnectionSettings(connector=broker.connect)
+    connection = await Connection.open(Address("in-memory", 0), settings)
+    assert isinstance(connection._transport, MemoryTransport)
+    (accepted,) = broker.server.connections
+    assert accepted.peer == ("127.0.0.1", 0)
+    assert accepted.arrived_at == ("127.0.0.1", broker.server.listeners[0].port)
+    answer = await connection.send(MetadataRequest(topics=None))
+    assert [(told.host, told.port) for told in answer.brokers] == [accepted.arrived_at]
+    await connection.close()
+    await asyncio.sleep(0)
+    assert not broker.server.connections
+
+
+async def test_connections_without_a_socket_count_like_the_others(clusters: Clusters) -> None:
+    (broker,) = (await clusters.start(1, max_connections=1)).brokers.values()
+    settings = ConnectionSettings(connector=broker.connect)
+    first = await Connection.open(Address("in-memory", 0), settings)
+    with pytest.raises(Disconnected):
+        await Connection.open(Address("in-memory", 0), settings)
+    await first.close()
+    await asyncio.sleep(0)
+    await (await Connection.open(Address("in-memory", 0), settings)).close()
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+async def test_a_broker_that_ends_hangs_up_without_a_socket_too_and_refuses_what_comes_later(
+    clusters: Clusters, end: str
+) -> None:
+    cluster = await clusters.start(2)
+    broker = cluster.brokers[1]
+    settings = ConnectionSettings(connector=broker.connect)
+    connection = await Connection.open(Address("in-memory", 0), settings)
+    await (cluster.kill(1) if end == "kill" else cluster.stop_broker(1))
+    assert not connection.is_open
+    with pytest.raises(Disconnected, match="Connection refused"):
+        await Connection.open(Address("in-memory", 0), settings)
+
+
+async def test_a_broker_that_stands_still_answers_without_a_socket_when_it_goes_on(clusters: Clusters) -> None:
+    (broker,) = (await clusters.start(1)).brokers.values()
+    connection = await Connection.open(Address("in-memory", 0), ConnectionSettings(connector=broker.connect))
+    broker.server.is_suspended = True
+    asked = asyncio.ensure_future(connection.send(MetadataRequest(topics=None)))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not asked.done()
+    broker.server.resume()
+    assert (await asked).brokers
+    await connection.close()

@@ -75,6 +75,25 @@ async def test_it_ends_although_the_end_comes_with_the_connection(
     assert fetcher._task.done()
 
 
+async def test_what_is_followed_no_more_is_forgotten_when_the_leader_answers_about_it(cluster: LocalCluster) -> None:
+    """Else its leader answers about it at once, again and again."""
+    follower = next(broker for node_id, broker in cluster.brokers.items() if node_id != cluster.state(T0).leader)
+    leader = cluster.brokers[cluster.state(T0).leader]
+    topics.create(leader, "u", partitions=3, replication_factor=3)
+    led = {*leader.replica_manager.partitions}
+    assert len(led) == 2
+    manager = follower.replica_manager.fetcher_manager
+    fetcher = manager._fetchers[leader.node_id]
+    await until_async(lambda: fetcher._session_id and {*fetcher._asked} == led)
+    session = leader.fetch_sessions._sessions[fetcher._session_id]
+    followed = fetcher._partitions.pop(T0)
+    async with Client(leader.address) as client:
+        await client.produce("t", 0, [record(b"value")], acks=1)
+    await until_async(lambda: len(session) == 1)
+    assert followed.log.log_end_offset == 0
+    assert fetcher._session_epoch < 10
+
+
 async def test_a_change_that_is_none_for_a_follower_leaves_it_alone(cluster: LocalCluster) -> None:
     followers = [broker for node_id, broker in cluster.brokers.items() if node_id != cluster.state(T0).leader]
     staying, leaving = followers

@@ -140,5 +140,5 @@ async def test_a_follower_tells_how_far_behind_it_is(cluster: LocalCluster) -> N
     fetcher, followed = manager._fetchers[leader], manager.followed[T0]
     assert told(cluster, broker.node_id, "MaxLag") == 0
     answer = FetchResponse.Topic.Partition(partition_index=0, high_watermark=7, log_start_offset=0, records=b"")
-    await fetcher._follow(followed, answer, [])
+    fetcher._follow(followed, answer, [])
     assert told(cluster, broker.node_id, "MaxLag") == 7

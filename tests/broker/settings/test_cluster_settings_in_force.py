@@ -116,9 +116,9 @@ async def batches_a_fetch(three: Three, partitions: int, appends: int) -> list[i
         brought[-1] += self.log_end_offset - before
         return result
 
-    async def beginning(self: Fetcher, *arguments: Any) -> None:
+    def beginning(self: Fetcher, *arguments: Any) -> Any:
         brought.append(0)
-        await take(self, *arguments)
+        return take(self, *arguments)
 
     (late, other) = three.followers
     await other.replica_manager.fetcher_manager.hold()
