@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ...protocol.errors import MalformedMessage
@@ -25,6 +25,7 @@ from .peer_log import PeerLog
 
 if TYPE_CHECKING:
     from ...protocol.messages.headers import RequestHeader
+    from ...protocol.primitives import Buffer
     from ...protocol.schema import Response
     from ..api.registry import Handler
     from ..security.sasl import SaslSession
@@ -38,6 +39,10 @@ peer_log = PeerLog(log)
 
 _PIPELINED_BYTES = 256 * 1024
 """Bytes of unserved requests beyond which a connection is not read from until its request is answered."""
+
+SLICE_BYTES = 2 * 1024 * 1024
+"""Bytes of an answer that are written at once. The system copies them to the socket while the loop waits: some tenths
+of a millisecond for each MiB."""
 
 
 class AcceptingServer(Protocol):
@@ -105,6 +110,8 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport
         self._is_read = True
         self._write_paused = False
+        self._unwritten: Iterator[list[Buffer]] | None = None
+        """The slices of a large answer that are not written yet; no further request is served before they are."""
         self._closing = False
 
     # --- what asyncio calls
@@ -126,6 +133,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._closing = True
+        self._unwritten = None
         if self.sasl is not None:
             self.sasl.end()
         self.server.unregister(self)
@@ -150,6 +158,8 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self._write_paused = False
         self.was_active = True
+        if self._unwritten is not None:
+            self._write_slices()
         self.serve()
 
     # --- what handlers call
@@ -172,10 +182,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         """Send what is written and hang up; a request that waits is abandoned."""
-        self._closing = True
         if self.waiting is not None:
             self.waiting.cancel()
-        self._transport.close()
+        self._hang_up()
 
     def resume(self) -> None:
         """Serve the requests that arrived while the server was suspended."""
@@ -190,6 +199,7 @@ class Connection(asyncio.BufferedProtocol):
     def abort(self) -> None:
         """Hang up at once."""
         self._closing = True
+        self._unwritten = None
         self._transport.abort()
 
     # --- authentication
@@ -245,8 +255,25 @@ class Connection(asyncio.BufferedProtocol):
         buffers = response_frame(correlation_id, response, version)
         if len(buffers) == 1:
             self._transport.write(buffers[0])
-        else:
+        elif sum(map(len, buffers)) <= SLICE_BYTES:
             self._transport.writelines(buffers)
+        else:
+            self._unwritten = slices(buffers)
+            self._write_slices()
+
+    def _write_slices(self) -> None:
+        """Write slices of a large answer until none is left, the client has to read first, or the turn is over."""
+        assert self._unwritten is not None
+        turn_ends_s = end_of_turn_s()
+        for buffers in self._unwritten:
+            self._transport.writelines(buffers)
+            if self._write_paused:
+                return
+            if time.perf_counter() >= turn_ends_s:
+                self.pause_writing()
+                self._loop.call_soon(self.resume_writing)
+                return
+        self._unwritten = None
 
     def write(self, buffers: Iterable[bytes | bytearray | memoryview]) -> None:
         """Write bytes as they are."""
@@ -261,7 +288,15 @@ class Connection(asyncio.BufferedProtocol):
                 "closed the connection of %s:%d: api key %d version %d: %s",
                 *(*self.peer, header.api_key, header.api_version, reason),
             )
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        """Serve nothing more, and end the connection once the client has what it was to be sent."""
         self._closing = True
+        if self._unwritten is not None:
+            for buffers in self._unwritten:
+                self._transport.writelines(buffers)
+            self._unwritten = None
         self._transport.close()
 
     def _set_reading(self, is_read: bool) -> None:
@@ -279,3 +314,19 @@ def address_of(name: Any) -> tuple[str, int]:
     if not isinstance(name, tuple):
         return ("", 0)
     return name[0].removeprefix("::ffff:"), name[1]
+
+
+def slices(buffers: list[Buffer]) -> Iterator[list[Buffer]]:
+    """The bytes of the buffers in order, SLICE_BYTES at a time. Takes the buffers out of the list: each is freed as
+    soon as it is sent."""
+    buffers.reverse()
+    while buffers:
+        taken: list[Buffer] = []
+        room = SLICE_BYTES
+        while room and buffers:
+            buffer = memoryview(buffers.pop())
+            taken.append(buffer[:room])
+            if len(buffer) > room:
+                buffers.append(buffer[room:])
+            room -= len(taken[-1])
+        yield taken

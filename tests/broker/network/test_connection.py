@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 import socket
 import struct
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from kmini import Broker
+from kmini.broker.network.connection import SLICE_BYTES, Connection, slices
 from kmini.protocol.messages.fetch import FetchRequest, FetchResponse
 from kmini.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kmini.protocol.primitives import Buffer
 from kmini.testing import ConnectionClosed, Wire
 
 
@@ -69,3 +75,157 @@ def test_a_client_that_leaves_takes_its_waiting_request_with_it() -> None:
             wire.close()
         until_waiting(broker, 0)
         assert not broker._operations.core.purgatory._watchers
+
+
+# --- large answers
+
+
+class Socket:
+    """A transport that keeps what is written, and pauses the writing behind every slice while it is `full`."""
+
+    def __init__(self) -> None:
+        self.protocol: Any = None
+        self.is_full = False
+        self.is_closed = False
+        self.written: list[int] = []
+        self.content = b""
+
+    def get_extra_info(self, name: str) -> tuple[str, int]:
+        return ("127.0.0.1", 9092)
+
+    def writelines(self, buffers: list[Buffer]) -> None:
+        assert not self.is_closed
+        joined = b"".join(buffers)
+        self.written.append(len(joined))
+        self.content += joined
+        if self.is_full:
+            self.protocol.pause_writing()
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    abort = close
+
+    def pause_reading(self) -> None: ...
+
+    resume_reading = pause_reading
+
+
+def connection_on(transport: Socket) -> Connection:
+    """A connection of a server that serves no request."""
+    server = SimpleNamespace(
+        services=SimpleNamespace(purgatory=None),
+        handlers={},
+        hints=SimpleNamespace(watch=lambda connection: None),
+        max_request_bytes=1 << 20,
+        is_suspended=False,
+        is_closed=False,
+        register=lambda connection: None,
+        unregister=lambda connection: None,
+    )
+    connection = Connection(cast(Any, server), cast(Any, SimpleNamespace(sasl=None)))
+    transport.protocol = connection
+    connection.connection_made(cast(Any, transport))
+    return connection
+
+
+def large_answer(slice_count: int) -> tuple[FetchResponse, bytes]:
+    """An answer that takes so many slices, and the records in it."""
+    records = random.Random(1).randbytes(SLICE_BYTES * slice_count - SLICE_BYTES // 2)
+    Topic = FetchResponse.Topic
+    return FetchResponse(
+        responses=[Topic(topic="t", partitions=[Topic.Partition(partition_index=0, records=records)])]
+    ), records
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_slices_have_the_bytes_of_the_buffers_in_their_order(seed: int) -> None:
+    numbers = random.Random(seed)
+    sizes = [numbers.choice([0, 1, 100, SLICE_BYTES - 1, SLICE_BYTES, 2 * SLICE_BYTES + 3]) for _ in range(8)]
+    buffers: list[Buffer] = [numbers.randbytes(size) for size in sizes]
+    expected = b"".join(buffers)
+    cut = [b"".join(piece) for piece in slices(buffers)]
+    assert b"".join(cut) == expected
+    assert [len(piece) for piece in cut[:-1]] == [SLICE_BYTES] * (len(cut) - 1)
+    assert buffers == []
+
+
+def test_other_connections_have_turns_between_the_slices_of_a_large_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kmini.broker.scheduler._TURN_S", 0)
+
+    async def scenario() -> None:
+        transport = Socket()
+        connection = connection_on(transport)
+        answer, records = large_answer(slice_count=4)
+        connection.send(7, 12, answer)
+        for turn in range(1, 5):
+            assert len(transport.written) == turn
+            assert max(transport.written) <= SLICE_BYTES
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert len(transport.written) == 4
+        assert struct.unpack_from(">ii", transport.content) == (len(transport.content) - 4, 7)
+        assert records in transport.content
+
+    asyncio.run(scenario())
+
+
+def test_the_next_slice_is_written_once_the_client_has_read() -> None:
+    async def scenario() -> None:
+        transport = Socket()
+        transport.is_full = True
+        connection = connection_on(transport)
+        answer, records = large_answer(slice_count=3)
+        connection.send(7, 12, answer)
+        for count in (1, 2, 3):
+            await asyncio.sleep(0)
+            assert len(transport.written) == count
+            connection.resume_writing()
+        assert records in transport.content
+        assert len(transport.written) == 3
+
+    asyncio.run(scenario())
+
+
+def test_a_connection_that_closes_hands_over_the_rest_of_a_large_answer() -> None:
+    async def scenario() -> None:
+        transport = Socket()
+        transport.is_full = True
+        connection = connection_on(transport)
+        answer, records = large_answer(slice_count=3)
+        connection.send(7, 12, answer)
+        connection.close()
+        assert records in transport.content
+        assert transport.is_closed
+        connection.resume_writing()
+        assert len(transport.written) == 3
+
+    asyncio.run(scenario())
+
+
+def test_an_aborted_connection_writes_no_further_slice() -> None:
+    async def scenario() -> None:
+        transport = Socket()
+        transport.is_full = True
+        connection = connection_on(transport)
+        connection.send(7, 12, large_answer(slice_count=3)[0])
+        connection.abort()
+        connection.resume_writing()
+        assert len(transport.written) == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_request_behind_a_large_answer_is_served_after_its_last_slice(broker: Broker) -> None:
+    for _ in range(10):
+        broker.produce("t", bytes(900_000))
+    large = fetch(max_wait_ms=0)
+    large.topics[0].partitions[0].partition_max_bytes = 1 << 30
+    with Wire(broker.bootstrap_servers) as wire:
+        first, second = wire.send(large, 12), wire.send(MetadataRequest(topics=None), 12)
+        answer = wire.receive(FetchResponse, 12, first)
+        assert len(answer.responses[0].partitions[0].records) > 3 * SLICE_BYTES
+        assert wire.receive(MetadataResponse, 12, second).brokers
