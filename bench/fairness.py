@@ -7,9 +7,9 @@ consume      answers of 50 MB, 1 MiB from each of 50 partitions
 both         `produce` and `consume`, half of the rate each
 compressed   requests of about 1 MB, one lz4 batch; the rate counts bytes before compression
 
-The bulk is paced at `--rate` MB a second over `--connections`, in processes of their own. A heartbeat leaves every few
-milliseconds on a connection of its own, and is measured from the moment at which it was due: a broker that is late with
-one is late with those behind it, too. `broker_cpu` is the broker's processor time as a share of a core.
+The bulk is paced at `--rate` MB a second over `--connections`, in processes of their own. A heartbeat leaves every
+five milliseconds on a connection of its own, and is measured from the moment at which it was due: a broker that is late
+with one is late with those behind it, too. `broker_cpu` is the broker's processor time as a share of a core.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -48,7 +47,6 @@ PRODUCE_VERSION, FETCH_VERSION, HEARTBEAT_VERSION = 7, 11, 3
 RECORD_BYTES = 1_000
 BEAT_S = 0.005
 BULK_TIMEOUT_S = 60.0
-Work = Callable[["Bulk", float], None]
 
 
 class Bulk:
@@ -91,7 +89,9 @@ def framed(request: Request, version: int) -> bytes:
 def batch(size: int, codec: int = Codec.NONE) -> bytearray:
     """A batch with `size` bytes of values that compress to about a third."""
     now_ms = int(time.time() * 1000)
-    values = [os.urandom(RECORD_BYTES // 3).hex().encode().ljust(RECORD_BYTES, b".") for _ in range(size // RECORD_BYTES)]
+    values = [
+        os.urandom(RECORD_BYTES // 3).hex().encode().ljust(RECORD_BYTES, b".") for _ in range(size // RECORD_BYTES)
+    ]
     return build_batch([Record(0, now_ms, None, value) for value in values], codec=codec)
 
 
@@ -115,8 +115,12 @@ def fetch() -> bytes:
     return framed(request, FETCH_VERSION)
 
 
-def repeat(frame: bytes, counted: int | None, connection: Bulk, rate: float, seconds: float, moved: Any) -> None:
-    """Send one request again and again. `counted` is the bytes that one counts for; None: those of its answer."""
+def repeat(
+    address: tuple[str, int], frame: bytes, counted: int | None, rate: float, seconds: float, moved: Any
+) -> None:
+    """Send one request again and again, in a process of its own, and add what it counts for to `moved`. `counted` is
+    the bytes that one counts for; None: those of its answer."""
+    connection = Bulk(*address)
     began = time.perf_counter()
     total = 0
     while (due := began + total / rate) < began + seconds:
@@ -140,10 +144,6 @@ def frames_of(kind: str) -> list[tuple[bytes, int | None]]:
         return [(frame, 3_000_000)]
     frame = produce(range(50), 1_000_000) if kind == "large" else produce(range(PARTITIONS), 16_000)
     return [(frame, len(frame))] + ([(fetch(), None)] if kind == "both" else [])
-
-
-def bulk_process(server: tuple[str, int], frame: bytes, counted: int | None, rate: float, seconds: float, moved: Any):  # type: ignore[no-untyped-def]
-    repeat(frame, counted, Bulk(*server), rate, seconds, moved)
 
 
 def fill(server: ServerProcess) -> None:
@@ -192,7 +192,7 @@ def measure(server: ServerProcess, kind: str, options: argparse.Namespace) -> di
     share = options.rate * 1e6 / max(len(frames), 1) / options.connections
     address = (server.host, server.port)
     processes = [
-        multiprocessing.Process(target=bulk_process, args=(address, frame, counted, share, options.seconds, moved))
+        multiprocessing.Process(target=repeat, args=(address, frame, counted, share, options.seconds, moved))
         for frame, counted in frames
         for _ in range(options.connections)
     ]
