@@ -1,12 +1,14 @@
 """Map folders to packages, and compile some modules where a C compiler is; without one they run interpreted.
 
 Before Cython sees a module, its parts are put before it in one file (`amalgamated`), so that the C compiler sees all of
-it; and the numbers of protocol/records/layout.py become constants of C (`layout_for_c`). Both are written below build/.
-`protocol/extension_modules.py` says how the modules are loaded.
+it; and the numbers of protocol/records/layout.py become constants of C (`layout_for_c`). The codecs of some messages
+are made as Cython (`codecs_for_cython`). All of it is written below build/. `protocol/extension_modules.py` says how
+the modules are loaded.
 """
 
 import ast
 import os
+import sys
 import zlib
 from pathlib import Path
 
@@ -23,6 +25,9 @@ COMPILED = (
     "kmini.protocol.records.kernels.lines",
 )
 """Modules that become an extension each, beside their source."""
+
+CODECS = "kmini.protocol.compiled_codecs"
+"""An extension, too, whose source for Cython is written by protocol/codec_extension.py."""
 
 LAYOUT = "kmini.protocol.records.layout"
 WORDS = "cython_words"
@@ -52,6 +57,14 @@ def layout_numbers(tree: Path = Path()) -> "dict[str, int]":
 def layout_for_c(tree: Path = Path()) -> str:
     """A .pxd with these constants."""
     return "cdef enum:\n" + "".join(f"    {name} = {value}\n" for name, value in layout_numbers(tree).items())
+
+
+def codecs_for_cython() -> str:
+    """The source of CODECS, by the package `protocol`: it is not `kmini.protocol` before anything is installed."""
+    sys.path.insert(0, str(Path(__file__).parent))
+    from protocol.codec_extension import extension_source
+
+    return extension_source()
 
 
 def amalgamated(module: str, tree: Path = Path()) -> str:
@@ -194,14 +207,9 @@ if __name__ == "__main__":
 
         _write(FOR_CYTHON / "layout.pxd", layout_for_c())
         lean = [] if os.name == "nt" else ["-g0"]  # a tenth of the size with debugging information
-        sources = [
-            Extension(
-                module,
-                [_write(FOR_CYTHON / source_of(module), amalgamated(module))],
-                extra_compile_args=lean,
-            )
-            for module in COMPILED
-        ]
+        files = {module: _write(FOR_CYTHON / source_of(module), amalgamated(module)) for module in COMPILED}
+        files[CODECS] = _write((FOR_CYTHON / source_of(CODECS)).with_suffix(".pyx"), codecs_for_cython())
+        sources = [Extension(module, [file], extra_compile_args=lean) for module, file in files.items()]
         return cythonize(sources, language_level=3, build_dir="build", include_path=[str(FOR_CYTHON), str(FOR_C)])
 
     folders = package_folders()

@@ -9,10 +9,11 @@ charged for the difference when it is there, which at its worst is four times it
 from __future__ import annotations
 
 import struct
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from .function_source import FunctionSource, holds_records, singular
-from .primitives import ARRAY, MAX_UNKNOWN_TAGS, UUID, read_tag, read_unsigned_varint, skip_tags
+from .primitives import ARRAY, MAX_UNKNOWN_TAGS, UUID, WireType, read_tag, read_unsigned_varint, skip_tags
 
 if TYPE_CHECKING:
     from .schema import Field, Message, Struct, Type
@@ -32,22 +33,13 @@ TAG_CHARGE = 64
 class DecoderSource(FunctionSource):
     """`def decode_X_vN(buffer)`: the message, or an exception."""
 
+    length_of_text = "len(text)"
+
     def __init__(self, cls: type[Message], version: int) -> None:
         variables = ("data", "end", "budget", "position", "stop", "text", "tags", "tag", "n", "more")
         super().__init__(cls, version, "decode", "buffer", variables)
-        self.namespace |= {
-            "new": object.__new__,
-            "memory_budget": memory_budget,
-            "long_length": _long_length,
-            "read_tag": read_tag,
-            "skip_tags": skip_tags,
-        }
         self.keeps_views = holds_records(cls, version)
-        if self.keeps_views:
-            self.line("data = buffer if type(buffer) is memoryview else memoryview(buffer)")
-        else:  # to cut a copy into pieces is cheaper than to cut a view
-            self.line("data = bytes(buffer)")
-        self.line("end = len(data)")
+        self.begin()
         least = _memory_of_struct(cls, version)
         with self.block(f"if end <= {SMALL_MESSAGE_MEMORY // cls.memory_per_byte}:"):
             self.line(f"budget = {SMALL_MESSAGE_MEMORY - least} - end")  # as `memory_budget` has it
@@ -57,16 +49,16 @@ class DecoderSource(FunctionSource):
         message = self.struct(cls, "message", "")
         if not cls.ignores_trailing_bytes:
             with self.block("if position != end:"):
-                self.line('raise MalformedMessage(f"{end - position} bytes follow its last field")')
+                self.refuse('f"{end - position} bytes follow its last field"')
         with self.block("if budget < 0:"):
-            self.line('raise MalformedMessage("it would need too much memory")')
+            self.malformed("", "would need too much memory")
         self.line(f"return {message}")
 
     def struct(self, cls: type[Struct], name: str, path: str) -> str:
         """Lines that read a struct into a new variable, whose name is returned."""
         self.flush()
         target = self.variable(name)
-        self.line(f"{target} = new({self.constant(cls.__name__, cls)})")
+        self.make(target, cls)
         tagged = []
         for field in cls.__fields__:
             if field.tag is not None and field.exists_in(self.version):
@@ -83,7 +75,7 @@ class DecoderSource(FunctionSource):
     def default(self, field: Field, target: str) -> None:
         is_literal = field.default is None or isinstance(field.default, (int, str, list))
         value = repr(field.default) if is_literal else self.constant(f"{field.name}_default", field.default)
-        self.line(f"{target}.{field.name} = {value}")
+        self.assign(f"{target}.{field.name}", value)
 
     def value(self, type_: Type, is_nullable: bool, target: str, path: str) -> None:
         """Lines that read one value into `target`, an attribute or an item. They may wait in the run until `flush`."""
@@ -107,15 +99,14 @@ class DecoderSource(FunctionSource):
     def inner_struct(self, cls: type[Struct], is_nullable: bool, target: str, path: str) -> None:
         name = target.rpartition(".")[2]
         if not is_nullable:
-            self.line(f"{target} = {self.struct(cls, name, path)}")
+            self.assign(target, self.struct(cls, name, path))
             return
         self.flush()
-        self.line("n = data[position]")
-        self.line("position += 1")
+        self.byte("n")
         with self.block("if n > 127:"):  # a negative int8 (KIP-893)
-            self.line(f"{target} = None")
+            self.assign(target, "None")
         with self.block("else:"):
-            self.line(f"{target} = {self.struct(cls, name, path)}")
+            self.assign(target, self.struct(cls, name, path))
 
     def length(self, type_: Type) -> None:
         """Lines that read a length into `n`, negative for null."""
@@ -126,22 +117,14 @@ class DecoderSource(FunctionSource):
             self.flush()
             return
         self.flush()
-        self.line("n = data[position] - 1")
-        self.line("position += 1")
-        with self.block("if n > 126:"):
-            self.line("more = data[position]")
-            with self.block("if more < 128:"):
-                self.line("n += (more << 7) - 128")
-                self.line("position += 1")
-            with self.block("else:"):
-                self.line("n, position = long_length(data, position)")
+        self.compact_length()
 
     def sized_or_null(self, type_: Type, target: str, path: str) -> None:
         with self.block("if n < 0:"):
             if not self.is_flexible:
                 with self.block("if n != -1:"):
                     self.malformed(path, "has a negative length")
-            self.line(f"{target} = None")
+            self.assign(target, "None")
         with self.block("else:"):
             self.sized(type_, target, path)
 
@@ -153,20 +136,15 @@ class DecoderSource(FunctionSource):
             return
         self.line("stop = position + n")
         if type_.wire.name == "string":
-            piece = 'str(data[position:stop], "utf-8")' if self.keeps_views else "data[position:stop].decode()"
-            self.line(f"{target} = text = {piece}")
-            with self.block("if len(text) != n:"):  # it has wide characters, or was cut off by the end
+            self.string(target)
+            with self.block(f"if {self.length_of_text} != n:"):  # it has wide characters, or was cut off by the end
                 with self.block("if stop > end:"):
                     self.malformed(path, "is longer than the message")
-                self.line("budget -= 27 + 3 * len(text)")
-            self.line("position = stop")
-            return
-        with self.block("if stop > end:"):
-            self.malformed(path, "is longer than the message")
-        if type_.wire.name == "bytes" and self.keeps_views:
-            self.line(f"{target} = bytes(data[position:stop])")
+                self.line(f"budget -= 27 + 3 * {self.length_of_text}")
         else:
-            self.line(f"{target} = data[position:stop]")
+            with self.block("if stop > end:"):
+                self.malformed(path, "is longer than the message")
+            self.piece(target, is_view=type_.wire.name == "records")
         self.line("position = stop")
 
     def array(self, element: Type, target: str, path: str) -> None:
@@ -178,14 +156,13 @@ class DecoderSource(FunctionSource):
             self.malformed(path, "would need too much memory")
         wire = element.wire
         if wire is not None and wire.is_fixed and wire is not UUID:
-            self.namespace["unpack_from"] = struct.unpack_from
-            self.line(f'{target} = list(unpack_from(f">{{n}}{wire.code}", data, position))')
+            self.fixed_size_items(target, wire)
             self.line(f"position += {f'n * {wire.size}' if wire.size > 1 else 'n'}")
             return
         name = target.rpartition(".")[2]
         items = self.variable(name)
-        left = self.variable(f"left_{name}")
-        self.line(f"{target} = {items} = []")
+        left = self.number(f"left_{name}")
+        self.empty_list(target, items)
         self.line(f"{left} = n")
         with self.block(f"while {left}:"):  # most arrays have one element or none, and a range costs more than either
             self.line(f"{left} -= 1")
@@ -199,18 +176,17 @@ class DecoderSource(FunctionSource):
 
     def tags(self, tagged: list[Field], target: str, path: str) -> None:
         """Lines that read the tagged fields behind a struct's others."""
-        self.line("tags = data[position]")
-        self.line("position += 1")
+        self.byte("tags")
         with self.block("if tags:"):
             self.line(f"budget -= tags * {TAG_CHARGE}")
             if not tagged:
-                self.line("position = skip_tags(data, position, tags)")
+                self.skip_tags()
                 return
             with self.block(f"if tags > {MAX_UNKNOWN_TAGS}:"):
                 self.malformed(path, "has too many tagged fields")
-            end_of_tag = self.variable("end_of_tag")
-            with self.block("for _ in range(tags):"):
-                self.line(f"tag, {end_of_tag}, position = read_tag(data, position)")
+            end_of_tag = self.number("end_of_tag")
+            with self.tag_loop():
+                self.read_tag(end_of_tag)
                 for keyword, field in zip(["if"] + ["elif"] * len(tagged), tagged, strict=False):
                     with self.block(f"{keyword} tag == {field.tag}:"):
                         self.line(f"budget -= {_memory_of(field.type, self.version)}")
@@ -222,6 +198,37 @@ class DecoderSource(FunctionSource):
                 with self.block(f"if position != {end_of_tag}:"):
                     self.malformed(path, "has a tagged field of another size than it says")
 
+    def malformed(self, path: str, reason: str) -> None:
+        self.refuse(f'"{path or "it"} {reason}"')
+
+    # What follows is Python; `cython_source.py` has each of it in Cython.
+
+    def begin(self) -> None:
+        """Lines before the first field."""
+        self.namespace |= {
+            "new": object.__new__,
+            "memory_budget": memory_budget,
+            "long_length": _long_length,
+            "read_tag": read_tag,
+            "skip_tags": skip_tags,
+        }
+        if self.keeps_views:
+            self.line("data = buffer if type(buffer) is memoryview else memoryview(buffer)")
+        else:  # to cut a copy into pieces is cheaper than to cut a view
+            self.line("data = bytes(buffer)")
+        self.line("end = len(data)")
+
+    def refuse(self, reason: str) -> None:
+        """A line that ends the function because the message is malformed; `reason` is an expression."""
+        self.line(f"raise MalformedMessage({reason})")
+
+    def make(self, target: str, cls: type[Struct]) -> None:
+        """Lines that make a struct without its fields."""
+        self.line(f"{target} = new({self.constant(cls.__name__, cls)})")
+
+    def assign(self, target: str, value: str) -> None:
+        self.line(f"{target} = {value}")
+
     def flush(self) -> None:
         """Turn the fixed-size values that wait into one line."""
         if self.run:
@@ -231,8 +238,51 @@ class DecoderSource(FunctionSource):
             self.items("(", targets, closing)
             self.line(f"position += {size}")
 
-    def malformed(self, path: str, reason: str) -> None:
-        self.line(f'raise MalformedMessage("{path or "it"} {reason}")')
+    def byte(self, target: str) -> None:
+        """Lines that read one byte into a variable."""
+        self.line(f"{target} = data[position]")
+        self.line("position += 1")
+
+    def compact_length(self) -> None:
+        """Lines that read the length of a flexible version into `n`."""
+        self.line("n = data[position] - 1")
+        self.line("position += 1")
+        with self.block("if n > 126:"):
+            self.line("more = data[position]")
+            with self.block("if more < 128:"):
+                self.line("n += (more << 7) - 128")
+                self.line("position += 1")
+            with self.block("else:"):
+                self.line("n, position = long_length(data, position)")
+
+    def string(self, target: str) -> None:
+        """Lines that decode what is between `position` and `stop`, but not behind the end, into `target` and `text`."""
+        piece = 'str(data[position:stop], "utf-8")' if self.keeps_views else "data[position:stop].decode()"
+        self.line(f"{target} = text = {piece}")
+
+    def piece(self, target: str, *, is_view: bool) -> None:
+        """Lines for the bytes between `position` and `stop`: a view of them, or a copy."""
+        is_copied = self.keeps_views and not is_view
+        self.line(f"{target} = {'bytes(data[position:stop])' if is_copied else 'data[position:stop]'}")
+
+    def fixed_size_items(self, target: str, wire: WireType) -> None:
+        """Lines that read a list of `n` numbers."""
+        self.namespace["unpack_from"] = struct.unpack_from
+        self.line(f'{target} = list(unpack_from(f">{{n}}{wire.code}", data, position))')
+
+    def empty_list(self, target: str, items: str) -> None:
+        self.line(f"{target} = {items} = []")
+
+    def skip_tags(self) -> None:
+        """Lines that skip as many tagged fields as `tags` says."""
+        self.line("position = skip_tags(data, position, tags)")
+
+    def tag_loop(self) -> AbstractContextManager[None]:
+        return self.block("for _ in range(tags):")
+
+    def read_tag(self, end_of_tag: str) -> None:
+        """Lines that read the number of a tagged field into `tag`, and where it ends into a variable."""
+        self.line(f"tag, {end_of_tag}, position = read_tag(data, position)")
 
 
 def memory_budget(size: int, memory_per_byte: int) -> int:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any
 
 from .function_source import FunctionSource, holds_records, singular
-from .primitives import UUID, unsigned_varint
+from .primitives import UUID, WireType, unsigned_varint
 
 if TYPE_CHECKING:
     from .schema import Field, Message, Struct, Type
@@ -20,17 +22,13 @@ class EncoderSource(FunctionSource):
 
     def __init__(self, cls: type[Message], version: int) -> None:
         super().__init__(cls, version, "encode", "message, out", ("parts", "n"))
-        self.namespace["varint"] = unsigned_varint
-        if holds_records(cls, version):
-            self.line("parts = []")
-            self.struct(cls, "message")
-            self.line("parts.append(out)")
-            self.line("return parts")
-        else:
-            self.struct(cls, "message")
-            self.line("return [out]")
+        self.holds_records = holds_records(cls, version)
+        self.begin()
+        self.struct(cls, "message")
+        self.finish()
 
     def struct(self, cls: type[Struct], source: str) -> None:
+        self.check_class(source, cls)
         fields = [field for field in cls.__fields__ if field.exists_in(self.version)]
         untagged = [field for field in fields if field.tag is None]
         tagged = [field for field in fields if field.tag is not None]
@@ -45,7 +43,7 @@ class EncoderSource(FunctionSource):
         is_empty = " and ".join(self.comparison(field, source, True) for field in end + tagged)
         self.flush()
         with self.block(f"if {is_empty}:"):
-            self.line(f"out += {b''.join(map(self.empty, end)) + (bytes(1) if self.is_flexible else b'')!r}")
+            self.fixed_bytes(b"".join(map(self.empty, end)) + (bytes(1) if self.is_flexible else b""))
         with self.block("else:"):
             self.end(end, tagged, source)
 
@@ -79,36 +77,35 @@ class EncoderSource(FunctionSource):
         """Lines that write the value of an expression. They may wait in the run until `flush`."""
         if type_.wire is not None and type_.wire.is_fixed:
             if type_.wire is UUID:  # struct would cut or fill it up in silence
-                with self.block(f"if len({source}) != 16:"):
-                    self.line('raise ValueError("a uuid has 16 bytes")')
+                self.check_uuid(source)
             self.run.append(source)
             self.codes += type_.wire.code
             return
-        encode = ".encode()" if type_.wire is not None and type_.wire.name == "string" else ""
+        is_string = type_.wire is not None and type_.wire.name == "string"
         name = self.variable(source.rpartition(".")[2])
         if not is_nullable:
-            self.line(f"{name} = {source}{encode}")
+            self.read(name, source, is_string=is_string)
             self.present(type_, name)
             return
         self.flush()
-        self.line(f"{name} = {source}")
+        self.read(name, source)
         with self.block(f"if {name} is None:"):
             self.null(type_)
         with self.block("else:"):
-            if encode:
-                self.line(f"{name} = {name}.encode()")
+            if is_string:
+                self.read(name, name, is_string=True)
             if type_.struct is not None:
-                self.line("out.append(1)")
+                self.byte("1")
             self.present(type_, name)
 
     def null(self, type_: Type) -> None:
         if type_.struct is not None:
-            self.line("out.append(255)")
+            self.byte("255")
         elif self.is_flexible:
-            self.line("out.append(0)")
+            self.byte("0")
         else:
             assert type_.wire is not None
-            self.line(f"out += {b'' + bytes([255]) * type_.wire.size!r}")
+            self.fixed_bytes(bytes([255]) * type_.wire.size)
 
     def present(self, type_: Type, name: str) -> None:
         """Lines that write a value of variable size that is not null; strings are bytes already."""
@@ -117,42 +114,31 @@ class EncoderSource(FunctionSource):
             self.struct(type_.struct, name)
             return
         assert type_.wire is not None
-        self.length(type_.wire.code, f"len({name})")
+        length = self.length_of(name, type_)
+        if self.is_flexible:
+            self.flush()
+            self.compact_length(length)
+        else:
+            self.run.append(length)
+            self.codes += type_.wire.code
+            self.flush()
         if type_.element is not None:
             self.array(type_.element, name)
         elif type_.wire.name == "records":
-            with self.block(f"if len({name}) < {COPIED_RECORDS}:"):
-                self.line(f"out += {name}")
+            with self.block(f"if {length} < {COPIED_RECORDS}:"):
+                self.contents(name, is_string=type_.wire.name == "string")
             with self.block("else:"):
-                self.line(f"parts += (out, {name})")
-                self.line("out = bytearray()")
+                self.pass_on(name)
         else:
-            self.line(f"out += {name}")
-
-    def length(self, code: str, length: str) -> None:
-        if not self.is_flexible:
-            self.run.append(length)
-            self.codes += code
-            self.flush()
-            return
-        self.flush()
-        self.line(f"n = {length} + 1")
-        with self.block("if n < 128:"):
-            self.line("out.append(n)")
-        with self.block("elif n < 16384:"):
-            self.line("out.append(n & 127 | 128)")
-            self.line("out.append(n >> 7)")
-        with self.block("else:"):
-            self.line("out += varint(n)")
+            self.contents(name, is_string=type_.wire.name == "string")
 
     def array(self, element: Type, name: str) -> None:
         wire = element.wire
         if wire is not None and wire.is_fixed and wire is not UUID:
-            self.namespace["pack"] = struct.pack
-            self.line(f'out += pack(f">{{len({name})}}{wire.code}", *{name})')
+            self.fixed_size_items(name, wire)
             return
         item = self.variable(singular(name))
-        with self.block(f"for {item} in {name}:"):
+        with self.each_item(item, name):
             if element.struct is not None:
                 self.struct(element.struct, item)
             else:
@@ -162,31 +148,105 @@ class EncoderSource(FunctionSource):
     def tags(self, tagged: list[Field], source: str) -> None:
         """Lines that write those of the tagged fields that differ from their defaults."""
         if not tagged:
-            self.line("out.append(0)")
+            self.byte("0")
             return
         with self.block(f"if {' and '.join(self.comparison(field, source, True) for field in tagged)}:"):
-            self.line("out.append(0)")
-        with self.block("else:"):
-            message, section, count = self.variable("outer"), self.variable("section"), self.variable("tags")
-            self.line(f"{message}, {section}, {count} = out, bytearray(), 0")
+            self.byte("0")
+        with self.block("else:"), self.tag_section() as section:
             for field in sorted(tagged, key=lambda field: field.tag or 0):
-                with self.block(f"if {self.comparison(field, source, False)}:"):
-                    self.line("out = bytearray()")
+                with self.block(f"if {self.comparison(field, source, False)}:"), self.tagged_field(field, section):
                     is_nullable = field.is_nullable_in(self.version) and field.type.struct is None
                     self.value(field.type, is_nullable, f"{source}.{field.name}")
                     self.flush()
-                    self.line(f"{section} += varint({field.tag}) + varint(len(out)) + out")
-                    self.line(f"{count} += 1")
-            self.line(f"out = {message}")
-            self.line(f"out.append({count})")
-            self.line(f"out += {section}")
+
+    # What follows is Python; `cython_source.py` has each of it in Cython.
+
+    def begin(self) -> None:
+        """Lines before the first field."""
+        self.namespace["varint"] = unsigned_varint
+        if self.holds_records:
+            self.line("parts = []")
+
+    def finish(self) -> None:
+        if self.holds_records:
+            self.line("parts.append(out)")
+        self.line(f"return {'parts' if self.holds_records else '[out]'}")
+
+    def check_class(self, source: str, cls: type[Struct]) -> None:
+        """Lines that make sure that a struct is of a class; Python finds the fields of any."""
+
+    def read(self, name: str, source: str, *, is_string: bool = False) -> None:
+        """A line that puts the value of an expression into a variable, encoded if it is a string."""
+        self.line(f"{name} = {source}{'.encode()' if is_string else ''}")
+
+    def length_of(self, name: str, type_: Type) -> str:
+        """An expression: how many bytes or elements the value of a variable has."""
+        return f"len({name})"
 
     def comparison(self, field: Field, source: str, is_equal: bool) -> str:
+        """A condition: whether a field has its default."""
         if field.default is None:
             return f"{source}.{field.name} {'is' if is_equal else 'is not'} None"
         is_literal = isinstance(field.default, (int, str, list))
         value = repr(field.default) if is_literal else self.constant(f"{field.name}_default", field.default)
         return f"{source}.{field.name} {'==' if is_equal else '!='} {value}"
+
+    def check_uuid(self, source: str) -> None:
+        with self.block(f"if len({source}) != 16:"):
+            self.line('raise ValueError("a uuid has 16 bytes")')
+
+    def byte(self, value: str) -> None:
+        self.line(f"out.append({value})")
+
+    def fixed_bytes(self, value: bytes) -> None:
+        self.line(f"out += {value!r}")
+
+    def compact_length(self, length: str) -> None:
+        """Lines that write the length of a flexible version."""
+        self.line(f"n = {length} + 1")
+        with self.block("if n < 128:"):
+            self.line("out.append(n)")
+        with self.block("elif n < 16384:"):
+            self.line("out.append(n & 127 | 128)")
+            self.line("out.append(n >> 7)")
+        with self.block("else:"):
+            self.line("out += varint(n)")
+
+    def contents(self, name: str, *, is_string: bool) -> None:
+        """A line that writes the bytes of a string, bytes or records."""
+        self.line(f"out += {name}")
+
+    def pass_on(self, name: str) -> None:
+        """Lines that pass records on as a buffer of their own."""
+        self.line(f"parts += (out, {name})")
+        self.line("out = bytearray()")
+
+    def fixed_size_items(self, name: str, wire: WireType) -> None:
+        """A line that writes a list of numbers."""
+        self.namespace["pack"] = struct.pack
+        self.line(f'out += pack(f">{{len({name})}}{wire.code}", *{name})')
+
+    def each_item(self, item: str, name: str) -> AbstractContextManager[None]:
+        return self.block(f"for {item} in {name}:")
+
+    @contextmanager
+    def tag_section(self) -> Iterator[Any]:
+        """Lines around those of the tagged fields of a struct; what `tagged_field` needs to know."""
+        message, section, count = self.variable("outer"), self.variable("section"), self.variable("tags")
+        self.line(f"{message}, {section}, {count} = out, bytearray(), 0")
+        yield section, count
+        self.line(f"out = {message}")
+        self.byte(count)
+        self.line(f"out += {section}")
+
+    @contextmanager
+    def tagged_field(self, field: Field, section: Any) -> Iterator[None]:
+        """Lines around those that write the value of a tagged field."""
+        names, count = section
+        self.line("out = bytearray()")
+        yield
+        self.line(f"{names} += varint({field.tag}) + varint(len(out)) + out")
+        self.line(f"{count} += 1")
 
     def flush(self) -> None:
         """Turn the fixed-size values that wait into one line."""

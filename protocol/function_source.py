@@ -19,9 +19,11 @@ class FunctionSource:
     """The lines of a function, the names that it uses, and the run of fixed-size values that will become one line."""
 
     def __init__(self, cls: type[Message], version: int, verb: str, parameters: str, variables: Sequence[str]) -> None:
+        self.cls = cls
         self.version = version
         self.is_flexible = version >= cls.flexible_from
-        self.name = f"{verb}_{cls.__name__}_v{version}"
+        self.suffix = f"{cls.__name__}_v{version}"
+        self.name = f"{verb}_{self.suffix}"
         self.namespace: dict[str, Any] = {"MalformedMessage": MalformedMessage}
         self.run: list[str] = []
         """Expressions of neighbouring values of fixed size."""
@@ -72,6 +74,10 @@ class FunctionSource:
             name = f"{wish}_{n}"
         self._variables.add(name)
         return name
+
+    def number(self, wish: str) -> str:
+        """A new name for a number that is no field's."""
+        return self.variable(wish)
 
     def constant(self, wish: str, value: object) -> str:
         """A name for an object that the function needs."""

@@ -7,19 +7,49 @@ from typing import Any
 
 import pytest
 
+from kmini.protocol import compile, compiled_codecs, messages
+from kmini.protocol.compile import COMPILED
 from kmini.protocol.messages import REQUESTS
-from kmini.protocol.schema import Message, Struct, Type
+from kmini.protocol.schema import NEVER, Message, Struct, Type
+from support.extension_modules import FORMS, load_form
 
 INTEGERS = {"b": 8, "h": 16, "H": 16, "i": 32, "I": 32, "q": 64}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test with `message_class` and `version` runs for every message in every version."""
-    if {"message_class", "version"} <= set(metafunc.fixturenames):
+    """A test with `message_class` and `version` runs for every message in every version, and one with `form` on both
+    forms of the codecs: compiled, where a message is compiled, and interpreted."""
+    fixtures = set(metafunc.fixturenames)
+    if {"message_class", "version"} <= fixtures:
         classes = [cls for request in REQUESTS.values() for cls in (request, request.response)]
-        versions = [(cls, version) for cls in classes for version in range(cls.min_version, cls.max_version + 1)]
-        ids = [f"{cls.__name__}-v{version}" for cls, version in versions]
-        metafunc.parametrize(("message_class", "version"), versions, ids=ids)
+        each = [(cls, version) for cls in classes for version in range(cls.min_version, cls.max_version + 1)]
+        if "form" not in fixtures:
+            ids = [f"{cls.__name__}-v{version}" for cls, version in each]
+            metafunc.parametrize(("message_class", "version"), each, ids=ids)
+            return
+        forms = [(*one, form) for one in each for form in FORMS if form == "interpreted" or is_compiled(*one)]
+        ids = [f"{cls.__name__}-v{version}-{form}" for cls, version, form in forms]
+        metafunc.parametrize(("message_class", "version", "form"), forms, ids=ids, indirect=["form"])
+    elif "form" in fixtures:
+        metafunc.parametrize("form", FORMS, indirect=True)
+
+
+def is_compiled(cls: type[Message], version: int) -> bool:
+    return version >= COMPILED.get(cls.__name__, NEVER)
+
+
+@pytest.fixture
+def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The form of the codecs that the test uses; "compiled" skips it where nothing is compiled."""
+    form: str = request.param
+    if form == "compiled":
+        load_form(compiled_codecs.__name__, form)
+    else:
+        monkeypatch.setattr(compile, "compiled", lambda cls: ({}, {}))
+    for name in COMPILED:
+        monkeypatch.setattr(getattr(messages, name), "_decoders", {})
+        monkeypatch.setattr(getattr(messages, name), "_encoders", {})
+    return form
 
 
 @pytest.fixture
