@@ -9,11 +9,13 @@ from typing import NamedTuple
 
 import pytest
 
+from kmini.protocol.records.load_kernel import IS_COMPILED
 from support.java_peer import Finished, JavaPeer
 from support.server_process import ServerProcess, StartServer
 
-SLEEP_S = 8
-"""Between producing and consuming: enough for a cleaner that is asked to be fast, on a busy machine."""
+SLEEP_S = 8 if IS_COMPILED else 40
+"""Between producing and consuming: enough for a cleaner that is asked to be fast, on a busy machine. An interpreted
+cleaner is many times slower."""
 TIMEOUT_S = 150.0
 """Most of the time the tool waits: for twenty seconds without a record, to know that it has read them all."""
 
