@@ -205,20 +205,28 @@ class PartitionLog:
         if not batches:
             return None
         position, last = batches[-1]
-        records = memoryview(records)[: position + last.size]
-        first_offset, last_offset = batches[0][1].base_offset, last.last_offset
-        max_timestamp = max(header.max_timestamp for _, header in batches)
-        segment = self._segment_for(first_offset, last_offset, len(records), max_timestamp, now_ms)
-        update = self.producers.prepare(Origin.REPLICATION)
+        size = position + last.size
+        if size < len(records):
+            records = memoryview(records)[:size]
+        first_offset, last_offset, max_timestamp = batches[0][1].base_offset, last.last_offset, last.max_timestamp
+        if position:  # there are others
+            max_timestamp = max(header.max_timestamp for _, header in batches)
+        segment = self._segment_for(first_offset, last_offset, size, max_timestamp, now_ms)
+        update = None
         for position, header in batches:
-            add_batch(update, header, records[position : position + header.size], header.base_offset)
-        with self.disk_errors():
+            if header.producer_id >= 0:
+                update = update or self.producers.prepare(Origin.REPLICATION)
+                add_batch(update, header, records[position : position + header.size], header.base_offset)
+        try:
             segment.append_all(records, batches)
+        except OSError as error:
+            raise self._refused(error) from error
         self.log_end_offset = self.producers.end_offset = last_offset + 1
         for _, header in batches:
             if header.partition_leader_epoch > self.leader_epochs.latest_epoch:
                 self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
-        self._commit(update)
+        if update is not None:
+            self._commit(update)
         return AppendInfo(first_offset, last_offset, NO_TIMESTAMP)
 
     def assign_leader_epoch(self, epoch: int) -> None:
@@ -245,8 +253,8 @@ class PartitionLog:
     @contextlib.contextmanager
     def disk_errors(self, *, needs_reload: bool = False) -> Iterator[None]:
         """Turn an OSError of the body into KafkaStorageError. With `needs_reload`, an error stops appends until a
-        restart reloads the log. (`read` and `append_as_leader` spell this out: the context manager costs a microsecond
-        of the nine that either takes.)"""
+        restart reloads the log. (`read` and the appends spell this out: the context manager costs a microsecond of the
+        nine that either takes.)"""
         try:
             yield
         except OSError as error:

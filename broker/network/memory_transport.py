@@ -169,43 +169,53 @@ class MemoryTransport(asyncio.Transport):
         self.is_due = False
         if self._is_closing:
             return
+        peer = self.peer
         try:
-            if self._is_writing_paused and self.peer._arrived_bytes <= LOW_WATER_BYTES:
+            if self._is_writing_paused and peer._arrived_bytes <= LOW_WATER_BYTES:
                 self._is_writing_paused = False
                 self._protocol.resume_writing()
             self._read()
+            if peer._is_writing_paused and self._arrived_bytes <= LOW_WATER_BYTES:
+                self._network.notify(peer)
+            if peer._is_closing and self._is_reading:
+                self._is_reading = False
+                if not self._protocol.eof_received():
+                    self.close()
         except Exception as error:
             context = {"message": "a protocol failed", "exception": error, "transport": self}
             self._network._loop.call_exception_handler(context)
             self.abort()
 
     def _read(self) -> None:
-        arrived, protocol, peer = self._arrived, self._protocol, self.peer
+        """Give the protocol what has arrived, as far as it reads."""
+        arrived, protocol = self._arrived, self._protocol
         while arrived and self._is_reading:
             data = arrived.popleft()
-            self._arrived_bytes -= len(data)
-            if self._is_buffered:
-                self._fill(data)
-            else:
+            size = len(data)
+            self._arrived_bytes -= size
+            if not self._is_buffered:
                 protocol.data_received(bytes(data))
-        if peer._is_writing_paused and self._arrived_bytes <= LOW_WATER_BYTES:
-            self._network.notify(peer)
-        if peer._is_closing and self._is_reading:
-            self._is_reading = False
-            if not protocol.eof_received():
-                self.close()
+                continue
+            free = protocol.get_buffer(size)
+            if size <= len(free):
+                free[:size] = data
+                protocol.buffer_updated(size)
+            else:
+                self._fill(free, data)
 
-    def _fill(self, data: Buffer) -> None:
-        """Put bytes into the buffers of the protocol, as far as it reads them."""
+    def _fill(self, free: memoryview, data: Buffer) -> None:
+        """Put bytes into this buffer of the protocol, and what it has no room for into the next ones, as far as the
+        protocol reads."""
         rest = memoryview(data)
-        while rest:
-            if not self._is_reading:
-                if not self._is_closing:
-                    self._arrived.appendleft(rest)
-                    self._arrived_bytes += len(rest)
-                return
-            free = self._protocol.get_buffer(len(rest))
+        while True:
             count = min(len(free), len(rest))
             free[:count] = rest[:count]
             self._protocol.buffer_updated(count)
             rest = rest[count:]
+            if not rest or self._is_closing:
+                return
+            if not self._is_reading:
+                self._arrived.appendleft(rest)
+                self._arrived_bytes += len(rest)
+                return
+            free = self._protocol.get_buffer(len(rest))

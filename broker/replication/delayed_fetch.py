@@ -182,12 +182,18 @@ class FetchPartition:
 
     def ask_again(self, asked: FetchRequest.Topic.Partition) -> bool:
         """Want this of the same partition from now on, for the same reader. False if it has to be resolved."""
-        partition, known = self.partition, self.asked
+        partition, known, reader = self.partition, self.asked, self.reader
         if (
             partition is None
             or not partition.is_served
             or asked.partition != known.partition
             or asked.current_leader_epoch != known.current_leader_epoch
+        ):
+            return False
+        if (
+            reader.is_follower
+            and isinstance(partition, Partition)
+            and partition.replicas.get(reader.replica_id) is None
         ):
             return False
         self.asked = asked
@@ -271,6 +277,9 @@ class FetchPartition:
         assert self.partition is not None
         asked = self.asked
         log = self.partition.log
+        is_within = log.log_start_offset <= asked.fetch_offset <= log.log_end_offset
+        if is_within and asked.last_fetched_epoch == log.leader_epochs.latest_epoch:
+            return None  # most of the time: the epoch ends where the log does
         epoch, end_offset = log.leader_epochs.end_offset_for(asked.last_fetched_epoch, log.log_end_offset)
         if epoch < 0 or asked.fetch_offset < log.log_start_offset:
             raise OffsetOutOfRange(f"no offset is known to end epoch {asked.last_fetched_epoch}")

@@ -95,15 +95,16 @@ class FetchSession:
         """Add or change the partitions that it names, and forget those it gives up."""
         if reader != self.reader:
             for known in self._wanted.values():
-                known.reader = reader
-                self._make_pending(known)
+                self._stop_listening(known)
+                known.ask(known.asked, reader)
+                self._mark_pending(known)
             self.reader = reader
         for topic in request.topics:
             for asked in topic.partitions:
                 wanted = self._wanted.get((topic.topic, topic.topic_id, asked.partition))
                 if wanted is None:
                     self._add(FetchPartition(self._replica_manager, topic, asked, reader))
-                else:
+                elif wanted not in self.pending or not wanted.ask_again(asked):  # else it is only read from elsewhere
                     self._stop_listening(wanted)
                     wanted.ask(asked, reader)
                     self._mark_pending(wanted)
@@ -130,11 +131,6 @@ class FetchSession:
             self._replica_manager.purgatory.ignore(wanted.topic_partition, self)
             self._by_partition.pop(wanted.topic_partition, None)
 
-    def _make_pending(self, wanted: FetchPartition) -> None:
-        if wanted not in self.pending:
-            self._stop_listening(wanted)
-            self._mark_pending(wanted)
-
     def close(self) -> None:
         """Listen to nothing any more."""
         for wanted in self._wanted.values():
@@ -148,7 +144,8 @@ class FetchSession:
         """The partitions that may have something to say, as they are now."""
         pending = list(self.pending)
         for wanted in pending:
-            if wanted.error is not None or not wanted.is_served_here():
+            partition = wanted.partition
+            if partition is None or wanted.error is not None or not partition.is_served:
                 self._by_partition.pop(wanted.topic_partition, None)
                 wanted.resolve()
                 if wanted.topic_partition is not None:

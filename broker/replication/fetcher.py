@@ -39,6 +39,7 @@ from .fetch_sessions import INITIAL_EPOCH, NO_SESSION, next_epoch
 if TYPE_CHECKING:
     from ...storage.log import PartitionLog
     from ..controller.topology import BrokerHandle
+    from ..settings.broker_config import BrokerConfig
     from .fetcher_manager import FetcherManager, Followed
 
 log = logging.getLogger("kmini.replication")
@@ -64,23 +65,17 @@ class _Changed(Exception):
 class _Rest:
     """What an answer leaves to be done, because it takes time."""
 
-    __slots__ = ("answered", "deletions", "error_code", "has_deleted", "parted")
+    __slots__ = ("deletions", "error_code", "has_deleted", "parted")
 
-    def __init__(self) -> None:
-        self.error_code = NONE
+    def __init__(self, error_code: int) -> None:
+        self.error_code = error_code
         """That of the whole answer."""
-        self.answered: list[Followed] = []
-        """The partitions that the answer is about, whose logs may have changed."""
         self.parted: list[tuple[Followed, FetchResponse.Topic.Partition]] = []
         """The partitions whose logs do not continue the leader's, and what the leader says about them."""
         self.has_deleted = False
         """Whether a log start offset rose, so that the checkpoint of log start offsets has to be written."""
         self.deletions: _Deletions = []
         """What to do after that."""
-
-    @property
-    def is_nothing(self) -> bool:
-        return not (self.error_code or self.parted or self.has_deleted or self.deletions)
 
 
 class Fetcher:
@@ -99,10 +94,16 @@ class Fetcher:
         """What the task waits for while fetches follow each other without it: what an answer leaves to be done."""
         self._asked: dict[TopicPartition, Followed] = {}
         """The partitions that these fetches are about."""
+        self._answered_about: list[Followed] = []
+        """The partitions of the last answer, whose logs may have changed."""
         self._has_paused = False
         """Whether a partition pauses after an error, and has to be asked for again later."""
         self._version = 0
         """That of these fetches."""
+        self._config_sent = self._config.current
+        """The settings that fetches have."""
+        self._request = _request_of(self._config_sent)
+        """The last fetch. Most of it is the same in the next one."""
         self._session_id, self._session_epoch = NO_SESSION, INITIAL_EPOCH
         self._task = asyncio.ensure_future(self._run())
 
@@ -201,7 +202,7 @@ class Fetcher:
     def _ask(self, connection: Connection, named: Iterable[Followed]) -> None:
         """Send a fetch, which names these partitions if the leader has to be told of them. Raises Disconnected."""
         assert self._fetching is not None
-        request = self._request(named)
+        request = self._next_request(named)
         timeout_ms = request.max_wait_ms + _TIMEOUT_MS
         connection.ask_in_turn(request, self._version, self._answered, self._fetching, timeout_ms=timeout_ms)
 
@@ -212,10 +213,10 @@ class Fetcher:
         assert connection is not None
         try:
             rest = self._take(response)
-            if rest.is_nothing and self._partitions and not self._has_paused:
-                self._ask(connection, rest.answered if self._session_id != NO_SESSION else self._asked.values())
-            else:
+            if rest is not None:
                 fetching.set_result(rest)
+            else:
+                self._ask(connection, self._answered_about if self._session_id else self._asked.values())
         except Exception as error:
             fetching.set_exception(error)
 
@@ -265,9 +266,18 @@ class Fetcher:
 
     # --- asking
 
-    def _request(self, named: Iterable[Followed]) -> FetchRequest:
+    def _next_request(self, named: Iterable[Followed]) -> FetchRequest:
         """Name what has changed since the leader was last told; everything in a session's first request."""
-        config = self._config.current
+        config, request = self._config.current, self._request
+        if config is not self._config_sent:
+            request = self._request = _request_of(config)
+            self._config_sent = config
+        request.session_id, request.session_epoch = self._session_id, self._session_epoch
+        request.topics = self._topics(named, config.replica_fetch_max_bytes)
+        request.forgotten_topics_data = self._take_forgotten() if self._forgotten else []
+        return request
+
+    def _topics(self, named: Iterable[Followed], max_bytes: int) -> list[FetchRequest.Topic]:
         topics: dict[str, FetchRequest.Topic] = {}
         for followed in named:
             state = followed.fetch_state
@@ -284,10 +294,13 @@ class Fetcher:
                     fetch_offset=state.offset,
                     last_fetched_epoch=state.last_fetched_epoch,
                     log_start_offset=state.log_start_offset if self._version >= OLDEST_WITH_LOG_START else -1,
-                    partition_max_bytes=config.replica_fetch_max_bytes,
+                    partition_max_bytes=max_bytes,
                     high_watermark=followed.log.high_watermark,
                 )
             )
+        return [*topics.values()]
+
+    def _take_forgotten(self) -> list[FetchRequest.ForgottenTopic]:
         forgotten: dict[tuple[bytes, str], FetchRequest.ForgottenTopic] = {}
         for topic_id, (name, number) in self._forgotten:
             topic = forgotten.get((topic_id, name))
@@ -296,49 +309,45 @@ class Fetcher:
                 forgotten[topic_id, name] = topic
             topic.partitions.append(number)
         self._forgotten.clear()
-        return FetchRequest.make(
-            replica_id=config.node_id,
-            replica_state=FetchRequest.ReplicaState(replica_id=config.node_id),
-            max_wait_ms=config.replica_fetch_wait_max_ms,
-            min_bytes=config.replica_fetch_min_bytes,
-            max_bytes=config.replica_fetch_response_max_bytes,
-            session_id=self._session_id,
-            session_epoch=self._session_epoch,
-            topics=list(topics.values()),
-            forgotten_topics_data=list(forgotten.values()),
-        )
+        return [*forgotten.values()]
 
     # --- what comes back
 
-    def _take(self, response: FetchResponse) -> _Rest:
-        """Append what an answer brought, and return what else there is to do."""
-        rest = _Rest()
+    def _take(self, response: FetchResponse) -> _Rest | None:
+        """Append what an answer brought, and return what else there is to do before the next fetch; None for
+        nothing."""
+        rest = None
         if response.error_code:
-            rest.error_code = response.error_code
-            return rest
+            return _Rest(response.error_code)
+        self._answered_about = answered_about = []
         self._session_id = response.session_id
         self._session_epoch = next_epoch(self._session_epoch) if response.session_id != NO_SESSION else INITIAL_EPOCH
-        controller = self._manager.controller
         for topic in response.responses:
-            known = controller.topic_by_id(topic.topic_id)
-            name = topic.topic or (known.name if known is not None else "")
+            known = None if topic.topic else self._manager.controller.topic_by_id(topic.topic_id)
+            name = topic.topic if known is None else known.name
             for partition in topic.partitions:
                 topic_partition = TopicPartition(name, partition.partition_index)
                 followed = self._asked.get(topic_partition)
                 if followed is None or self._partitions.get(topic_partition) is not followed:
                     self._forgotten.append((topic.topic_id, topic_partition))  # another broker leads it by now
                     continue
-                rest.answered.append(followed)
+                answered_about.append(followed)
                 if partition.error_code == OffsetOutOfRange.code or partition.diverging_epoch is not None:
+                    rest = rest or _Rest(NONE)
                     rest.parted.append((followed, partition))
                     continue
                 start = followed.log.log_start_offset
+                deletions: _Deletions = []
                 try:
-                    self._follow(followed, partition, rest.deletions)
+                    self._follow(followed, partition, deletions)
                 except (KafkaError, OSError) as error:
                     self._delay(followed, error)
-                if followed.log.log_start_offset > start:
-                    rest.has_deleted = True
+                if deletions or followed.log.log_start_offset > start:
+                    rest = rest or _Rest(NONE)
+                    rest.has_deleted |= followed.log.log_start_offset > start
+                    rest.deletions += deletions
+        if rest is None and (self._has_paused or not self._partitions):
+            return _Rest(NONE)  # the task waits for what there is to fetch
         return rest
 
     async def _finish(self, rest: _Rest) -> None:
@@ -387,7 +396,9 @@ class Fetcher:
         partition_log = followed.log
         start = max(partition.log_start_offset, partition_log.log_start_offset)
         if partition.records:
-            self._begin_where_batch_does(partition_log, partition.records, partition.log_start_offset)
+            end = partition_log.log_end_offset
+            if end <= partition.log_start_offset or end == partition_log.log_start_offset:
+                self._begin_where_batch_does(partition_log, partition.records)
             partition_log.append_as_follower(
                 partition.records, now_ms=self._clock.now_ms(), leader_epoch=followed.leader_epoch
             )
@@ -403,16 +414,15 @@ class Fetcher:
         followed.knows_log_start = partition_log.log_start_offset >= start
         self._manager.maintenance.offsets_changed(followed.topic_partition)
 
-    def _begin_where_batch_does(self, partition_log: PartitionLog, records: Buffer, leader_start: int) -> None:
+    def _begin_where_batch_does(self, partition_log: PartitionLog, records: Buffer) -> None:
         """A log that ends within a batch of the leader's takes it as a whole (KIP-107), and begins with it for now.
 
         It has nothing, because it began anew where the leader's log starts; or nothing but what the leader has deleted,
         and that may have parted from the leader's unnoticed.
         """
-        start, end = partition_log.log_start_offset, partition_log.log_end_offset
+        end = partition_log.log_end_offset
         _, first = next(iter_batches(records), (0, None))
-        has_nothing = start == end or end <= leader_start
-        if has_nothing and first is not None and first.base_offset < end < first.next_offset:
+        if first is not None and first.base_offset < end < first.next_offset:
             partition_log.truncate_fully_and_start_at(first.base_offset)
 
     async def _rejoin(self, followed: Followed, partition: FetchResponse.Topic.Partition) -> None:
@@ -473,3 +483,15 @@ class Fetcher:
         partition = response.topics[0].partitions[0]
         check(partition.error_code)
         return int(partition.offset)
+
+
+def _request_of(config: BrokerConfig) -> FetchRequest:
+    """A fetch of a broker with these settings, for no partition yet."""
+    return FetchRequest(
+        replica_id=config.node_id,
+        replica_state=FetchRequest.ReplicaState(replica_id=config.node_id),
+        max_wait_ms=config.replica_fetch_wait_max_ms,
+        min_bytes=config.replica_fetch_min_bytes,
+        max_bytes=config.replica_fetch_response_max_bytes,
+        topics=[],
+    )

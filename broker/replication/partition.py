@@ -198,15 +198,14 @@ class Partition:
     def _advance_high_watermark(self) -> bool:
         """Raise it to what every replica in sync has, and those that are about to join them. Frozen while fewer are in
         sync than `min.insync.replicas`: nothing may be shown that one more failure could take back."""
-        end = self.log.log_end_offset
-        if not self.replicas.by_id:
-            return self._raise_high_watermark(end)
-        if len(self.state.isr) < self._effective_min_isr:
-            return False
-        now_ms = self._host.clock.liveness_ms()
-        for replica in self.replicas:
-            if replica.node_id in self.state.isr or self._is_about_to_join(replica, now_ms):
-                end = min(end, replica.log_end_offset)
+        end, followers = self.log.log_end_offset, self.replicas.by_id
+        if followers:
+            isr = self.state.isr
+            if len(isr) < self._effective_min_isr:
+                return False
+            for replica in followers.values():
+                if replica.log_end_offset < end and (replica.node_id in isr or self._is_about_to_join(replica)):
+                    end = replica.log_end_offset
         return self._raise_high_watermark(end)
 
     def _raise_high_watermark(self, offset: int) -> bool:
@@ -215,8 +214,8 @@ class Partition:
             self._unreplicated.popleft()[1]()
         return has_moved
 
-    def _is_about_to_join(self, replica: Replica, now_ms: int) -> bool:
-        max_lag_ms = self._host.config.current.replica_lag_time_max_ms
+    def _is_about_to_join(self, replica: Replica) -> bool:
+        now_ms, max_lag_ms = self._host.clock.liveness_ms(), self._host.config.current.replica_lag_time_max_ms
         return self._host.controller.is_live(replica.node_id) and replica.is_caught_up(
             self.log.log_end_offset, now_ms, max_lag_ms
         )
