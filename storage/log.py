@@ -171,25 +171,33 @@ class PartitionLog:
         records, header, log_append_time_ms = validated
         first_offset = self.log_end_offset
         last_offset = first_offset + header.last_offset_delta
-        segment = self._segment_for(first_offset, last_offset, len(records), header.max_timestamp, now_ms)
-        update = None
+        max_timestamp, size = header.max_timestamp, len(records)
+        segment = self.segments.active
+        if segment.must_roll(size, last_offset, max_timestamp, self.config, now_ms) or self._disk.progress.error:
+            segment = self._segment_for(first_offset, last_offset, size, max_timestamp, now_ms)
+        producers, entry, update = self.producers, None, None
         if header.producer_id >= 0:
-            if origin is Origin.CLIENT:
-                duplicate = self.producers.find_duplicate(header)
+            is_of_client = origin is Origin.CLIENT
+            if is_of_client:
+                entry = producers.entry_after(header, first_offset)
+            if entry is None:
+                duplicate = producers.find_duplicate(header) if is_of_client else None
                 if duplicate is not None:
                     return AppendInfo(duplicate.first_offset, duplicate.last_offset, duplicate.timestamp, True)
-            update = self.producers.prepare(origin)
-            add_batch(update, header, records, first_offset)
+                update = producers.prepare(origin)
+                add_batch(update, header, records, first_offset)
         assign_offsets(records, 0, first_offset, leader_epoch)
         try:
-            segment.append(records, last_offset, header.max_timestamp)
+            segment.append(records, last_offset, max_timestamp)
         except OSError as error:
             raise self._refused(error) from error
-        self.log_end_offset = self.producers.end_offset = last_offset + 1
+        self.log_end_offset = producers.end_offset = last_offset + 1
         epochs = self.leader_epochs.entries
         if not epochs or leader_epoch > epochs[-1][0]:
             self.leader_epochs.assign(leader_epoch, first_offset)
-        if update is not None:
+        if entry is not None:
+            producers.advance(entry)
+        elif update is not None:
             self._commit(update)
         return tuple.__new__(AppendInfo, (first_offset, last_offset, log_append_time_ms, False))  # fast
 
@@ -315,7 +323,8 @@ class PartitionLog:
         if offset <= self.high_watermark:
             return False
         self.high_watermark = offset
-        self.producers.on_high_watermark(offset)
+        if self.producers.unreplicated:
+            self.producers.on_high_watermark(offset)
         return True
 
     def raise_log_start_offset(self, offset: int) -> bool:

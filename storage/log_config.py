@@ -169,7 +169,10 @@ class LogConfig(Settings):
         no_effect=NO_QUOTAS)
     # fmt: on
 
-    __slots__ = ("plain_batches",)
+    __slots__ = ("longest_active_ms", "plain_batches")
+
+    longest_active_ms: int
+    """The age at which the active segment of a log rolls, which follows from the settings."""
 
     plain_batches: Any
     """The batches that need no more than one look before they are appended: a PlainBatches, which follows from the
@@ -178,6 +181,8 @@ class LogConfig(Settings):
     def __init__(self, **values: Any) -> None:
         super().__init__(**values)
         object.__setattr__(self, "plain_batches", self._plain_batches())
+        longest_ms = min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
+        object.__setattr__(self, "longest_active_ms", longest_ms)
 
     def _plain_batches(self) -> Any:
         if (

@@ -176,14 +176,11 @@ class Segment:
             return True
         if not used:
             return False
-        limit_ms = config.segment_ms
-        if config.max_compaction_lag_ms < limit_ms and config.is_compacted:
-            limit_ms = config.max_compaction_lag_ms
         first = self._first_timestamp
         if first is None:
             first = self.first_timestamp
         waited_ms = max_timestamp - first if first >= 0 else now_ms - self.created_ms
-        return waited_ms > limit_ms - self.roll_jitter_ms
+        return waited_ms > config.longest_active_ms - self.roll_jitter_ms
 
     def append(self, records: Buffer, last_offset: int, max_timestamp: int) -> None:
         """Write one batch with its offsets and leader epoch. OSError if the disk refuses; nothing has changed then."""

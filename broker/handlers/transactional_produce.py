@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...protocol.errors import InvalidProducerIdMapping, TransactionalIdAuthorizationFailed
 from ...protocol.messages.produce import ProduceRequest
-from ...protocol.primitives import Buffer
-from ...protocol.records.batch import ATTRIBUTES_AT, HEADER_SIZE, MAGIC, MAGIC_AT, TRANSACTIONAL, read_header
+from ...protocol.records.batch import read_header
+from ...protocol.records.load_kernel import is_transactional
 from ..coordinators.coordinator_topic import Producer
 from ..transactions import verification
 
@@ -43,7 +43,7 @@ def transaction_of(request: ProduceRequest) -> Transaction | None:
     for topic in request.topic_data:
         for partition in topic.partition_data:
             records = partition.records
-            if records is not None and is_transactional(records):
+            if is_transactional(records) and records is not None:
                 header = read_header(records)
                 producers.add(Producer(header.producer_id, header.producer_epoch))
     if not producers:
@@ -53,8 +53,3 @@ def transaction_of(request: ProduceRequest) -> Transaction | None:
     if len(producers) > 1:
         raise InvalidProducerIdMapping("the transactional records of a request come from one producer")
     return Transaction(request.transactional_id, producers.pop())
-
-
-def is_transactional(records: Buffer) -> bool:
-    """Whether records begin with the header of a transactional batch."""
-    return len(records) >= HEADER_SIZE and records[ATTRIBUTES_AT] & TRANSACTIONAL != 0 and records[MAGIC_AT] == MAGIC

@@ -135,13 +135,17 @@ class Partition:
     def append(self, validated: "ValidatedRecords", now_ms: int, origin: Origin = Origin.CLIENT) -> AppendInfo:
         """Append as the leader, move the high watermark, and complete the operations that wait for either. Raises
         KafkaError, and NotLeaderOrFollower where another broker has become the leader since this was looked up."""
+        host, log, has_followers = self._host, self.log, self.replicas.by_id
         if not self.is_served:
-            self._host.check_is_led_here(self)
-        if self.replicas.by_id:
-            self.replicas.leader_moves_on(self.log.log_end_offset, self._host.clock.liveness_ms())
-        appended = self.log.append_as_leader(validated, self.leader_epoch, now_ms, origin)
-        self._advance_high_watermark()
-        self._host.offsets_changed(self.topic_partition)
+            host.check_is_led_here(self)
+        if has_followers:
+            self.replicas.leader_moves_on(log.log_end_offset, host.clock.liveness_ms())
+        appended = log.append_as_leader(validated, self.leader_epoch, now_ms, origin)
+        if has_followers:
+            self._advance_high_watermark()
+        else:
+            self._raise_high_watermark(log.log_end_offset)
+        host.offsets_changed(self.topic_partition)
         return appended
 
     async def flush(self) -> None:

@@ -24,6 +24,7 @@ RecordReader: Any = _kernel.RecordReader
 PlainBatches: Any = _kernel.PlainBatches
 encode_records: Any = _kernel.encode_records
 fault_of_claims: Any = _kernel.fault_of_claims
+is_transactional: Any = _kernel.is_transactional
 
 
 @cache

@@ -127,8 +127,7 @@ def must_roll(log: PartitionLog, now_ms: int) -> bool:
     active = log.segments.active
     if not active.size:
         return False
-    limit_ms = min(log.config.segment_ms, log.config.max_compaction_lag_ms)
-    return now_ms - _begun_ms(active) > limit_ms
+    return now_ms - _begun_ms(active) > log.config.longest_active_ms
 
 
 def next_roll_ms(log: PartitionLog) -> int | None:
@@ -136,7 +135,7 @@ def next_roll_ms(log: PartitionLog) -> int | None:
     active = log.segments.active
     if not active.size:
         return None
-    return _begun_ms(active) + min(log.config.segment_ms, log.config.max_compaction_lag_ms) + 1
+    return _begun_ms(active) + log.config.longest_active_ms + 1
 
 
 def _begun_ms(segment: Segment) -> int:

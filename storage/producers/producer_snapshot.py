@@ -17,6 +17,8 @@ from ...protocol.records.crc import crc32c
 from ..filenames import PRODUCER_SNAPSHOT, SegmentFile, parse_segment_file, segment_path
 from ..filesystem import FileSystem
 
+MAX_CACHED_BATCHES = 5
+"""Batches of a producer that a log remembers, as in Apache Kafka."""
 NO_OFFSET = -1
 """In place of an offset in a snapshot: no batch, or no open transaction."""
 
@@ -66,6 +68,23 @@ class ProducerEntry(NamedTuple):
     @property
     def last_sequence(self) -> int:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    def with_batch(
+        self,
+        epoch: int,
+        last_sequence: int,
+        last_offset: int,
+        offset_delta: int,
+        timestamp: int,
+        transaction_first_offset: int | None,
+    ) -> ProducerEntry:
+        """The state after another batch of data. A new epoch forgets the batches of the one before."""
+        kept = self.batches[1 - MAX_CACHED_BATCHES :] if epoch == self.epoch else ()
+        batch = tuple.__new__(CachedBatch, (last_sequence, last_offset, offset_delta, timestamp))  # fast
+        return tuple.__new__(
+            ProducerEntry,
+            (self.producer_id, epoch, self.coordinator_epoch, timestamp, transaction_first_offset, (*kept, batch)),
+        )
 
     def find_duplicate(self, header: BatchHeader) -> CachedBatch | None:
         """Return the remembered batch that this one repeats: same epoch, first and last sequence."""

@@ -7,7 +7,8 @@ read.
 
 A change has two steps. `prepare` returns a `ProducerUpdate`, which checks batch after batch, later ones against the
 state that earlier ones would leave; `commit` applies them once the write has succeeded. A failed append drops the
-update, and nothing has changed.
+update, and nothing has changed. Most batches are a client's, and the next ones of their producers: for these the steps
+are `entry_after` and `advance`.
 
 Checks of a data batch, in order (the origin decides which apply):
 
@@ -38,7 +39,14 @@ from ...protocol.errors import (
     OutOfOrderSequenceNumber,
     TransactionCoordinatorFenced,
 )
-from ...protocol.records.batch import NO_PRODUCER_EPOCH, BatchHeader, increment_sequence
+from ...protocol.records.batch import (
+    CONTROL,
+    MAX_SEQUENCE,
+    NO_PRODUCER_EPOCH,
+    TRANSACTIONAL,
+    BatchHeader,
+    increment_sequence,
+)
 from ..filenames import PRODUCER_SNAPSHOT, segment_path
 from ..filesystem import FileSystem
 from ..indexes.transaction_index import AbortedTransaction
@@ -51,8 +59,6 @@ from .producer_snapshot import (
     write_snapshot,
 )
 
-MAX_CACHED_BATCHES = 5
-"""Batches of a producer that a log remembers, as in Apache Kafka."""
 DEFAULT_EXPIRATION_MS = 86_400_000
 
 _logger = logging.getLogger("kmini.storage.producer_state")
@@ -96,7 +102,7 @@ class ProducerStates:
         self._entries: dict[int, ProducerEntry] = {}
         self._ongoing: dict[int, int] = {}
         """Open transactions: first offset -> producer id, ascending (they begin in the order of the log)."""
-        self._unreplicated: dict[int, int] = {}
+        self.unreplicated: dict[int, int] = {}
         """Completed transactions whose marker is not below the high watermark: first offset -> offset of the marker."""
 
     def __len__(self) -> int:
@@ -119,6 +125,24 @@ class ProducerStates:
         entry = self._entries.get(header.producer_id)
         return None if entry is None else entry.find_duplicate(header)
 
+    def entry_after(self, header: BatchHeader, base_offset: int) -> ProducerEntry | None:
+        """Return the state after a batch of a client that plainly is the next one of a known producer, in its epoch and
+        outside transactions: `advance` applies it once the write has succeeded. None for every other batch, which
+        `find_duplicate` and `prepare` settle."""
+        known = self._entries.get(header.producer_id)
+        if known is None or known.transaction_first_offset is not None or not known.batches:
+            return None
+        _, _, _, _, _, attributes, delta, _, timestamp, _, epoch, sequence, _ = header
+        if epoch != known.epoch or sequence != known.batches[-1].last_sequence + 1:
+            return None
+        if attributes & (TRANSACTIONAL | CONTROL) or sequence > MAX_SEQUENCE - delta:
+            return None
+        return known.with_batch(epoch, sequence + delta, base_offset + delta, delta, timestamp, None)
+
+    def advance(self, entry: ProducerEntry) -> None:
+        """Apply what `entry_after` returned."""
+        self._entries[entry.producer_id] = entry
+
     def prepare(self, origin: Origin = Origin.CLIENT) -> ProducerUpdate:
         return ProducerUpdate(self, origin)
 
@@ -130,19 +154,19 @@ class ProducerStates:
 
         The last stable offset is this one, or the high watermark if that is lower or no transaction is unstable.
         """
-        if not self._ongoing and not self._unreplicated:
+        if not self._ongoing and not self.unreplicated:
             return None
         first = next(iter(self._ongoing), None)
-        if self._unreplicated:
-            unreplicated = min(self._unreplicated)
+        if self.unreplicated:
+            unreplicated = min(self.unreplicated)
             return unreplicated if first is None else min(first, unreplicated)
         return first
 
     def on_high_watermark(self, high_watermark: int) -> None:
         """Forget completed transactions whose marker is now below the high watermark (or the log start offset)."""
-        if self._unreplicated:
-            self._unreplicated = {
-                first: marker for first, marker in self._unreplicated.items() if marker >= high_watermark
+        if self.unreplicated:
+            self.unreplicated = {
+                first: marker for first, marker in self.unreplicated.items() if marker >= high_watermark
             }
 
     def on_log_start_raised(self, log_start_offset: int) -> None:
@@ -224,7 +248,7 @@ class ProducerStates:
                 if entry.transaction_first_offset is not None
             )
         )
-        self._unreplicated = {}
+        self.unreplicated = {}
         self.end_offset = offset
         self.last_snapshot_offset = offset
 
@@ -274,12 +298,9 @@ class ProducerUpdate:
                 f"producer {producer_id} wrote outside its transaction of offset {transaction_first_offset}",
                 base_offset,
             )
-        batch = CachedBatch(
-            header.last_sequence, base_offset + header.last_offset_delta, header.last_offset_delta, header.max_timestamp
-        )
-        kept = known.batches[1 - MAX_CACHED_BATCHES :] if epoch == known.epoch else ()
-        self._entries[producer_id] = ProducerEntry(
-            producer_id, epoch, known.coordinator_epoch, header.max_timestamp, transaction_first_offset, (*kept, batch)
+        delta = header.last_offset_delta
+        self._entries[producer_id] = known.with_batch(
+            epoch, header.last_sequence, base_offset + delta, delta, header.max_timestamp, transaction_first_offset
         )
 
     def add_marker(
@@ -326,7 +347,7 @@ class ProducerUpdate:
                 last_stable_offset = states.last_stable_offset_after(transaction)
                 aborted.append(AbortedTransaction(*transaction[:3], last_stable_offset))
             states._ongoing.pop(transaction.first_offset, None)
-            states._unreplicated[transaction.first_offset] = transaction.last_offset
+            states.unreplicated[transaction.first_offset] = transaction.last_offset
         return aborted
 
     def _entry(self, producer_id: int) -> ProducerEntry:

@@ -22,12 +22,14 @@ from ..layout import (
     LEADER_EPOCH_AT,
     LOG_OVERHEAD,
     MAGIC,
+    MAGIC_AT,
     MAX_TIMESTAMP_AT,
     NOT_FROM_ZERO,
     OVERSIZED,
     PRODUCER_EPOCH_AT,
     PRODUCER_ID_AT,
     RECORD_COUNT_AT,
+    TRANSACTIONAL,
     UNKNOWN_CODEC,
     WITHOUT_SEQUENCE,
     WRONG_CHECKSUM,
@@ -72,6 +74,28 @@ def fault_of_claims(batch: cython.const[cython.uchar][::1], max_message_bytes: c
     is."""
     data: Bytes = cython.address(batch[0]) if cython.compiled else memoryview(batch)
     return _fault(data, len(batch), max_message_bytes)
+
+
+def is_transactional(records: object) -> bool:
+    """Whether these bytes, if any, begin with the header of a transactional batch. None has no bytes."""
+    view = cython.declare(cython.Py_buffer)
+    if records is None:
+        return False
+    if not cython.compiled:
+        return _is_transactional(records, len(records))
+    PyObject_GetBuffer(records, cython.address(view), PyBUF_SIMPLE)
+    try:
+        return _is_transactional(cython.cast(Bytes, view.buf), view.len)
+    finally:
+        PyBuffer_Release(cython.address(view))
+
+
+@cython.cfunc
+@cython.nogil
+@cython.inline
+@cython.exceptval(check=False)
+def _is_transactional(data: Bytes, size: cython.Py_ssize_t) -> cython.bint:
+    return size >= HEADER_SIZE and data[MAGIC_AT] == MAGIC and data[ATTRIBUTES_AT] & TRANSACTIONAL != 0
 
 
 @cython.final

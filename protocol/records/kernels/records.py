@@ -7,8 +7,15 @@ slower.
 
 from __future__ import annotations
 
-from .plain_batches import PlainBatches, fault_of_claims
+from .plain_batches import PlainBatches, fault_of_claims, is_transactional
 from .tuples import RecordReader, encode_records
 from .walker import RecordWalker
 
-__all__ = ["PlainBatches", "RecordReader", "RecordWalker", "encode_records", "fault_of_claims"]
+__all__ = [
+    "PlainBatches",
+    "RecordReader",
+    "RecordWalker",
+    "encode_records",
+    "fault_of_claims",
+    "is_transactional",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 
 import pytest
 
@@ -13,6 +14,7 @@ from kmini.protocol.errors import (
     OutOfOrderSequenceNumber,
     TransactionCoordinatorFenced,
 )
+from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 from kmini.storage.indexes.transaction_index import AbortedTransaction
 from kmini.storage.producers.producer_snapshot import CachedBatch
 from kmini.storage.producers.producer_state import CompletedTransaction, Origin
@@ -332,3 +334,59 @@ def test_a_producer_with_an_open_transaction_is_not_forgotten(partition: Partiti
     assert partition.states.expire(10**15) == 0
     partition.end_transaction()
     assert partition.states.expire(10**15) == 1
+
+
+# The next batch of a producer, settled at once
+
+
+def outcome(partition: Partition, sequence: int, count: int, epoch: int, transactional: bool) -> object:
+    """The duplicate or None, or the error, of an append that every check has seen."""
+    try:
+        return partition.append(sequence, count=count, epoch=epoch, transactional=transactional)
+    except KafkaError as error:
+        return type(error), error.message
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_settled_at_once_is_what_all_checks_come_to(seed: int) -> None:
+    dice = random.Random(seed)
+    partition = Partition(MemoryFileSystem())
+    sequence, epoch, settled = dice.choice([0, 5, LAST_SEQUENCE - 3]), 0, 0
+    for _ in range(200):
+        count = dice.choice([1, 1, 2, 3])
+        sent = (sequence + dice.choice([0] * 8 + [1, -1, -count])) % (LAST_SEQUENCE + 1)
+        epoch += dice.choice([0] * 20 + [1])
+        transactional = dice.random() < 0.03
+        header = batch(0, sent, count=count, epoch=epoch, transactional=transactional)
+        entry, at = partition.states.entry_after(header, partition.offset), partition.offset
+        found = outcome(partition, sent, count, epoch, transactional)
+        if entry is not None:
+            settled += 1
+            assert found is None
+            assert partition.states.get(7) == entry
+        if partition.offset > at:
+            known = partition.states.get(7)
+            assert known is not None
+            sequence = (known.last_sequence + 1) % (LAST_SEQUENCE + 1)
+        elif isinstance(found, tuple) and found[0] is InvalidTxnState:
+            partition.end_transaction(epoch=epoch)
+        elif dice.random() < 0.2:
+            sequence = 0
+    assert settled > 20
+
+
+def test_a_control_batch_is_not_settled_at_once(partition: Partition) -> None:
+    partition.append(0)
+    assert partition.states.entry_after(batch(1, 1), 1) is not None
+    assert partition.states.entry_after(batch(1, 1, control=True), 1) is None
+    assert partition.states.entry_after(batch(1, 1, producer_id=8), 1) is None
+    assert len(partition.states) == 1
+
+
+def test_what_is_settled_at_once_counts_when_it_is_applied(partition: Partition) -> None:
+    partition.append(0)
+    entry = partition.states.entry_after(batch(1, 1), 1)
+    assert entry is not None
+    assert partition.states.get(7) != entry
+    partition.states.advance(entry)
+    assert partition.states.get(7) == entry

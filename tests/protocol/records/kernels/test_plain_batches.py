@@ -94,3 +94,17 @@ def test_only_a_topic_that_needs_keys_asks_for_them(kernel: Any) -> None:
     batch = build_batch([*records(1), *records(1, key=None)])
     assert kernel.PlainBatches(NO_LIMIT, False, FOR_EVER, FOR_EVER).header_of(batch, NOW_MS) is not None
     assert kernel.PlainBatches(NO_LIMIT, True, FOR_EVER, FOR_EVER).header_of(batch, NOW_MS) is None
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_a_transactional_batch_is_told_by_its_header(kernel: Any, transactional: bool) -> None:
+    batch = build_batch(records(1), transactional=transactional)
+    assert kernel.is_transactional(memoryview(batch)) is transactional
+    assert kernel.is_transactional(batch[: layout.HEADER_SIZE]) is transactional
+    assert not kernel.is_transactional(batch[: layout.HEADER_SIZE - 1])
+    batch[layout.MAGIC_AT] = 1
+    assert not kernel.is_transactional(batch)
+
+
+def test_no_records_are_not_transactional(kernel: Any) -> None:
+    assert [kernel.is_transactional(none) for none in (None, b"", bytearray())] == [False] * 3
