@@ -11,6 +11,7 @@ a name. Type checkers take a number of C for an int.
 from __future__ import annotations
 
 import builtins
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -29,7 +30,11 @@ class _Type:
 
 
 if TYPE_CHECKING:
-    uchar = int = longlong = ulonglong = Py_ssize_t = builtins.int
+    int = builtins.int
+    longlong = builtins.int
+    ulonglong = builtins.int
+    Py_ssize_t = builtins.int
+    uchar = builtins.int
     bint = bool
     void = pointer = const = _Type()
 else:
@@ -68,7 +73,12 @@ def _as_it_is(decorated: Decorated) -> Decorated:
 cclass = cfunc = ccall = final = inline = _as_it_is
 
 
-def exceptval(value: object = None, *, check: bool = True) -> Any:
+def freelist(size: object) -> Callable[[Decorated], Decorated]:
+    """Keep the memory of so many objects for the next ones."""
+    return _as_it_is
+
+
+def exceptval(value: object = None, *, check: bool = True) -> Callable[[Decorated], Decorated]:
     return _as_it_is
 
 

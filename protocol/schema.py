@@ -276,6 +276,8 @@ class Request(Message):
     ignores_trailing_bytes = True
     """As Apache Kafka: librdkafka 2.16 sends three bytes too many with a Metadata v13 for all topics."""
 
+    holds_views: ClassVar[bool] = False
+    """Whether a decoded request has views of the bytes that it came from: it has records."""
     api_key: ClassVar[int]
     name: ClassVar[str]
     """Kafka's name of the API, without "Request"."""

@@ -24,6 +24,7 @@ from .dispatch import Dispatcher
 from .peer_log import PeerLog
 
 if TYPE_CHECKING:
+    from ...protocol.framing import ReceiveBuffer
     from ...protocol.messages.headers import RequestHeader
     from ...protocol.primitives import Buffer
     from ...protocol.schema import Response
@@ -52,6 +53,7 @@ class AcceptingServer(Protocol):
     handlers: dict[int, Handler]
     hints: ClientHints
     max_request_bytes: int
+    receive_buffer: ReceiveBuffer
     is_suspended: bool
     is_closed: bool
 
@@ -83,9 +85,8 @@ class Connection(asyncio.BufferedProtocol):
         """Watches whether the client connects to the address it is told; None where that is the address it came to."""
         self.in_service: asyncio.Future[Any] | None = None
         """The request in service, if its handler could not answer at once."""
-        self._framing = ServerConnection(
-            server.max_request_bytes if listener.sasl is None else listener.sasl.max_receive_bytes
-        )
+        max_frame_bytes = server.max_request_bytes if listener.sasl is None else listener.sasl.max_receive_bytes
+        self._framing = ServerConnection(max_frame_bytes, server.receive_buffer)
         self.get_buffer = self._framing.get_buffer  # type: ignore[method-assign, assignment]  # which the loop calls directly
         self._dispatcher = Dispatcher(self, server.services, server.handlers, server.hints)
         self.sasl: SaslSession | None = None
@@ -219,36 +220,41 @@ class Connection(asyncio.BufferedProtocol):
 
     def serve(self) -> None:
         """Answer what has arrived, until input is missing, a request has to wait, or the turn is over."""
-        turn_ends_s = end_of_turn_s()
-        dispatch = self._dispatcher.dispatch
-        while not (self._closing or self._write_paused or self.in_service is not None or self.server.is_suspended):
+        framing = self._framing
+        is_read = True
+        turn_ends_s = 0.0
+        while pending_bytes := framing.pending_bytes:
+            if self._closing or self._write_paused or self.server.is_suspended:
+                return
+            if self.in_service is not None:
+                # The end of a connection is noticed only by reading from it, and ends its request's wait.
+                is_read = pending_bytes <= _PIPELINED_BYTES
+                break
+            if turn_ends_s and time.perf_counter() >= turn_ends_s:
+                # More may arrive meanwhile than is served: read no more until all that has arrived is served.
+                is_read = False
+                self._loop.call_soon(self.serve)
+                break
             gate = self._gate
             try:
                 if gate is not None and gate.takes_tokens:
                     if gate.take_token():
                         continue
-                    self._set_reading(True)
-                    return
-                frame = self._framing.next_frame()
+                    break
+                frame = framing.next_frame()
             except MalformedMessage as error:
                 self.drop(error)
                 return
             if frame is NEED_DATA:
-                if not self._is_read:
-                    self._set_reading(True)
-                return
-            if gate is None or gate.admits(frame.header.api_key):
-                dispatch(frame)
+                break
+            if not turn_ends_s and framing.pending_bytes:
+                turn_ends_s = end_of_turn_s()
+            if gate is None or gate.admits(frame.api_key):
+                self._dispatcher.dispatch(frame)
             else:
                 gate.refuse(frame)
-            if time.perf_counter() >= turn_ends_s and self.in_service is None:
-                # More may arrive meanwhile than is served: read no more until all that has arrived is served.
-                self._set_reading(False)
-                self._loop.call_soon(self.serve)
-                return
-        if self.in_service is not None and not self._write_paused:
-            # The end of a connection is noticed only by reading from it, and ends its request's wait.
-            self._set_reading(self._framing.pending_bytes <= _PIPELINED_BYTES)
+        if is_read is not self._is_read and not self._write_paused:
+            self._set_reading(is_read)
 
     def send(self, correlation_id: int, version: int, response: Response) -> None:
         """Write an answer."""
@@ -300,7 +306,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.close()
 
     def _set_reading(self, is_read: bool) -> None:
-        if is_read == self._is_read or self._transport.is_closing():
+        if is_read is self._is_read or self._transport.is_closing():
             return
         self._is_read = is_read
         if is_read:

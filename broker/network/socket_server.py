@@ -8,6 +8,7 @@ import socket
 from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
+from ...protocol.framing import ReceiveBuffer
 from ..api.registry import Handler, served
 from ..clock import Timer
 from ..security.security_settings import sasl_settings
@@ -52,6 +53,8 @@ class Server:
 
             self.handlers = guarded(self.handlers, services.authorizer)
         self.max_request_bytes: int = services.config.current.socket_request_max_bytes
+        self.receive_buffer = ReceiveBuffer()
+        """The buffer in which the bytes of all connections arrive."""
         self.listeners: list[Listener] = []
         self.is_closed = False
         """Whether the broker stops: it refuses connections from then on."""

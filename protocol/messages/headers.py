@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..errors import MalformedMessage
-from ..primitives import Buffer, skip_tags
+from ..primitives import skip_tags
 
 MIN_REQUEST_HEADER_BYTES = 8
 """API key, version and correlation id: every version of the header begins with them."""
@@ -23,7 +23,6 @@ unpack_header_start = _START.unpack_from
 ends first."""
 _START_AND_LENGTH = struct.Struct(">hhih")
 _CORRELATION_ID = struct.Struct(">i")
-_SIZE_AND_CORRELATION_ID = struct.Struct(">ii")
 
 
 class RequestHeader(NamedTuple):
@@ -108,15 +107,6 @@ def read_response_header(frame: memoryview, header_version: int) -> tuple[int, i
         raise MalformedMessage("the response ends within its header") from None
 
 
-def start_response(correlation_id: int, header_version: int) -> bytearray:
-    """A response header behind the four bytes of the frame's size, which are 0 and to be filled in; the body is to
-    follow."""
-    start = bytearray(_SIZE_AND_CORRELATION_ID.pack(0, correlation_id))
-    if header_version >= 1:
-        start.append(0)
-    return start
-
-
-def encode_response_header(correlation_id: int, header_version: int) -> Buffer:
+def encode_response_header(correlation_id: int, header_version: int) -> bytes:
     """A response header of version 0 or 1."""
-    return start_response(correlation_id, header_version)[_CORRELATION_ID.size :]
+    return _CORRELATION_ID.pack(correlation_id) + (b"\0" if header_version >= 1 else b"")

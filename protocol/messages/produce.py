@@ -10,6 +10,8 @@ With acks 0 there is no response; a closed connection is the only sign of a fail
 """
 
 from ..errors import NONE
+from typing import ClassVar
+
 from ..primitives import Array, ErrorCode, Int16, Int32, Int64, NullableString, Records, String, Timestamp, Uuid
 from ..schema import Request, Response, Struct, field
 from ..uuids import ZERO_UUID
@@ -30,6 +32,8 @@ class ProduceRequest(Request, api_key=0, versions="0-13", flexible="9+"):
         partition_data: Array[Partition]
 
     Partition = Topic.Partition
+
+    holds_views: ClassVar[bool] = True
 
     transactional_id: NullableString = field(since=3, default=None)
     acks: Int16

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kmini.protocol.errors import FrameTooLarge, MalformedMessage
-from kmini.protocol.framing import KEPT_BYTES, NEED_DATA, READ_BYTES, Frame, ServerConnection, frame_of, response_frame
+from kmini.protocol.frame_reader import KEPT_BYTES, READ_BYTES
+from kmini.protocol.framing import NEED_DATA, Frame, ServerConnection, frame_of, response_frame
 from kmini.protocol.messages.fetch import FetchResponse
 from kmini.protocol.messages.headers import RequestHeader, encode_response_header
 

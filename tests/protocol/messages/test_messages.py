@@ -8,6 +8,7 @@ import pytest
 
 from kmini.broker.api.releases import RELEASES
 from kmini.protocol import messages
+from kmini.protocol.function_source import holds_records
 from kmini.protocol.messages import MODULES, REQUESTS
 from kmini.protocol.schema import Message, Request, structs_of
 
@@ -46,6 +47,12 @@ def test_the_package_has_every_message_by_name_and_no_other_names() -> None:
         assert getattr(messages, cls.__name__) is cls
     with pytest.raises(AttributeError, match="no attribute 'DeleteRecordRequest'"):
         messages.DeleteRecordRequest  # noqa: B018
+
+
+@pytest.mark.parametrize("request_class", REQUESTS.values(), ids=lambda cls: cls.name)
+def test_a_request_says_whether_it_has_views_of_its_bytes(request_class: type[Request]) -> None:
+    versions = range(request_class.min_version, request_class.max_version + 1)
+    assert request_class.holds_views == any(holds_records(request_class, version) for version in versions)
 
 
 @pytest.mark.parametrize("request_class", REQUESTS.values(), ids=lambda cls: cls.name)
