@@ -99,8 +99,7 @@ class Dispatcher:
     def dispatch(self, frame: Frame) -> None:
         """Serve a request. It is answered on return, unless its handler has to wait: then the connection has it
         `in_service`. A few other requests that it released are answered before it."""
-        header = frame.header
-        api_key, version, _, client_id = header
+        api_key, version, client_id = frame.api_key, frame.api_version, frame.client_id
         handler = self._handlers.get(api_key)
         context = self._context
         if handler is None or handler is not self._handler or context is None or version != context.version:
@@ -116,9 +115,9 @@ class Dispatcher:
             return
         connection, services = self._connection, self._services
         if connection.redirect_watch is not None:
-            connection.redirect_watch.request(header)
+            connection.redirect_watch.request(frame.header)
         if _request_log.isEnabledFor(logging.DEBUG):
-            self._logged = self._log_line(header, request)
+            self._logged = self._log_line(frame.header, request)
         if context is None or client_id != context.client_id:
             self._handler, self._counted = handler, services.metrics.of_api(api_key)
             self._context = context = Context(services, connection, version, client_id)
@@ -129,7 +128,7 @@ class Dispatcher:
         try:
             coroutine: Coroutine[Any, Any, Response | None]
             if services.interceptors:
-                exchange = Exchange(header, request, context, len(frame.body))
+                exchange = Exchange(frame.header, request, context, len(frame.body))
                 coroutine = intercepted(services.interceptors, exchange, handler)
             else:
                 coroutine = handler.function(request, context)  # type: ignore[assignment]
@@ -155,6 +154,9 @@ class Dispatcher:
         """Go on with a handler when it has what it waits for: in place after a wait in the purgatory, else as a
         task."""
         self._coroutine = coroutine
+        assert self._handler is not None
+        if not self._handler.request.holds_views:
+            self._frame.forget_body()
         if type(awaited) is Wait:
             awaited.go_on = self._go_on
             self._connection.in_service = awaited
@@ -211,11 +213,10 @@ class Dispatcher:
     def _finish(self, response: Response | None) -> None:
         frame = self._frame
         if response is not None:
-            header = frame.header
             try:
-                self._connection.send(header.correlation_id, header.api_version, response)
+                self._connection.send(frame.correlation_id, frame.api_version, response)
             except Exception as error:  # a bug of kmini's: end the client's wait for the answer
-                log.error("the answer to %s v%d failed", self._name, header.api_version, exc_info=error)
+                log.error("the answer to %s v%d failed", self._name, frame.api_version, exc_info=error)
                 self._drop(frame, "the answer cannot be sent")
                 return
         frame.release()

@@ -9,9 +9,9 @@ With acks 0 there is no response; a closed connection is the only sign of a fail
 - v12: a transactional producer's partitions join the transaction implicitly (KIP-890). v13: topic ids (KIP-516).
 """
 
-from ..errors import NONE
 from typing import ClassVar
 
+from ..errors import NONE
 from ..primitives import Array, ErrorCode, Int16, Int32, Int64, NullableString, Records, String, Timestamp, Uuid
 from ..schema import Request, Response, Struct, field
 from ..uuids import ZERO_UUID

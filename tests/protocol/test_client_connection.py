@@ -17,9 +17,18 @@ from kmini.protocol.messages import (
 )
 from kmini.protocol.messages.headers import encode_response_header
 from kmini.protocol.schema import Response
+from support.extension_modules import FORMS, load_form
 
 MIB = 1024 * 1024
 ASK = DeleteRecordsRequest(topics=[], timeout_ms=1)
+
+
+@pytest.fixture(params=FORMS, autouse=True)
+def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test takes framing compiled and interpreted."""
+    module = load_form("kmini.protocol.framing", request.param)
+    for name in ("NEED_DATA", "ClientConnection", "ServerConnection", "frame_of", "response_frame"):
+        monkeypatch.setitem(globals(), name, getattr(module, name))
 
 
 def pair() -> tuple[ClientConnection, ServerConnection]:

@@ -13,9 +13,18 @@ from kmini.protocol.frame_reader import KEPT_BYTES, READ_BYTES
 from kmini.protocol.framing import NEED_DATA, Frame, ServerConnection, frame_of, response_frame
 from kmini.protocol.messages.fetch import FetchResponse
 from kmini.protocol.messages.headers import RequestHeader, encode_response_header
+from support.extension_modules import FORMS, load_form
 
 MIB = 1024 * 1024
 PRODUCE, API_VERSIONS, DELETE_RECORDS = 0, 18, 21
+
+
+@pytest.fixture(params=FORMS, autouse=True)
+def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test takes framing compiled and interpreted."""
+    module = load_form("kmini.protocol.framing", request.param)
+    for name in ("NEED_DATA", "ServerConnection", "frame_of", "response_frame"):
+        monkeypatch.setitem(globals(), name, getattr(module, name))
 
 
 def connection(max_frame_bytes: int = 100 * MIB) -> ServerConnection:
@@ -37,7 +46,7 @@ def next_frame(connection: ServerConnection) -> Frame:
 
 
 def capacity(connection: ServerConnection) -> int:
-    return len(connection._buffer)
+    return connection.owned_bytes
 
 
 # ------------------------------------------------------------------------------------------------ frames
