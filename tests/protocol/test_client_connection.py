@@ -24,7 +24,7 @@ ASK = DeleteRecordsRequest(topics=[], timeout_ms=1)
 
 
 @pytest.fixture(params=FORMS, autouse=True)
-def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def framing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test takes framing compiled and interpreted."""
     module = load_form("kmini.protocol.framing", request.param)
     for name in ("NEED_DATA", "ClientConnection", "ServerConnection", "frame_of", "response_frame"):

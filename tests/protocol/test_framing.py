@@ -20,7 +20,7 @@ PRODUCE, API_VERSIONS, DELETE_RECORDS = 0, 18, 21
 
 
 @pytest.fixture(params=FORMS, autouse=True)
-def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def framing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test takes framing compiled and interpreted."""
     module = load_form("kmini.protocol.framing", request.param)
     for name in ("NEED_DATA", "ServerConnection", "frame_of", "response_frame"):

@@ -13,6 +13,7 @@ import pytest
 
 from kmini import Broker
 from kmini.broker.network.connection import SLICE_BYTES, Connection, slices
+from kmini.protocol.framing import ReceiveBuffer
 from kmini.protocol.messages.fetch import FetchRequest, FetchResponse
 from kmini.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kmini.protocol.primitives import Buffer
@@ -121,6 +122,7 @@ def connection_on(transport: Socket) -> Connection:
         handlers={},
         hints=SimpleNamespace(watch=lambda connection: None),
         max_request_bytes=1 << 20,
+        receive_buffer=ReceiveBuffer(),
         is_suspended=False,
         is_closed=False,
         register=lambda connection: None,
