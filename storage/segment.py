@@ -197,28 +197,36 @@ class Segment:
         for start, header in headers:
             self._note_batch(position + start, header.size, header.last_offset, header.max_timestamp)
 
-    def append_noted(self, records: Buffer, notes: Iterable[tuple[int, int, int, int]]) -> None:
-        """Write several batches at once to a segment that is not in use yet. A note has a batch's position in
-        `records`, size, last offset and largest timestamp. Raises OSError if the disk refuses, as `append` does;
-        OffsetOverflow."""
-        at = self.log.size
-        self.log.append(records)
+    def note_batches(
+        self,
+        position: int,
+        starts: Iterable[int],
+        sizes: Iterable[int],
+        last_offsets: Iterable[int],
+        max_timestamps: Iterable[int],
+    ) -> None:
+        """Account for many batches of a segment that is not in use yet: their starts behind `position`, sizes, last
+        offsets and largest timestamps. The caller writes them to the file, now or later. Raises OffsetOverflow."""
         self.indexes_are_on_disk = False
         newest, newest_offset = self.max_timestamp, self._max_timestamp_offset
         interval, since = self._index_interval, self._bytes_since_index_entry
         last_offset = self.next_offset - 1
-        entries: list[tuple[int, int]] = []
-        times: list[tuple[int, int]] = []
-        for start, size, last_offset, timestamp in notes:
+        offsets: list[int] = []
+        positions: list[int] = []
+        timestamps: list[int] = []
+        timestamp_offsets: list[int] = []
+        for start, size, last_offset, timestamp in zip(starts, sizes, last_offsets, max_timestamps, strict=True):
             if timestamp > newest:
                 newest, newest_offset = timestamp, last_offset
             if since > interval:
-                entries.append((last_offset, at + start))
-                times.append((newest, newest_offset))
+                offsets.append(last_offset)
+                positions.append(position + start)
+                timestamps.append(newest)
+                timestamp_offsets.append(newest_offset)
                 since = 0
             since += size
-        self.offset_index.append_all(entries)
-        self.time_index.append_all(times)
+        self.offset_index.append_all(offsets, positions)
+        self.time_index.append_all(timestamps, timestamp_offsets)
         self._max_timestamp, self._max_timestamp_offset = newest, newest_offset
         self._bytes_since_index_entry = since
         self.next_offset = last_offset + 1

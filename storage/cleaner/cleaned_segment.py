@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...protocol.records.batch import BatchHeader
@@ -19,6 +19,10 @@ NOTE: int = load_sieve().NOTE
 """Numbers in a note, by which a sieve describes a batch: position, size, last offset, largest timestamp."""
 
 
+_PIECE_BYTES = 64 * 1024
+"""Bytes of which every write but the last one is a multiple: the system finds memory for them in fewer, larger parts,
+which takes it a quarter less time than for writes that begin and end within pages."""
+
 _WRITEBACK_BYTES = 8 * 1024 * 1024
 """Bytes after which the system is told to begin writing, so that the sync in `finish` has little left to write."""
 
@@ -32,7 +36,7 @@ class CleanedGroup(NamedTuple):
 
 
 class CleanedSegment:
-    """Collects batches, writes them a buffer at a time, and indexes each. Every method raises OSError if the disk
+    """Collects batches, indexes each, and writes them in large pieces. Every method raises OSError if the disk
     refuses."""
 
     def __init__(
@@ -45,58 +49,57 @@ class CleanedSegment:
         buffer_bytes: int,
     ) -> None:
         self._filesystem = filesystem
-        self._buffer_bytes = buffer_bytes
-        self._pending = bytearray()
-        self._notes: list[tuple[int, int, int, int]] = []
+        self._piece_bytes = min(_PIECE_BYTES, buffer_bytes)
+        self._room = memoryview(bytearray(buffer_bytes))
+        self._pending = 0
+        """The first bytes of the room that follow those of the file. A write leaves less than a piece."""
         self._set_out = 0
         """The system has been told to write the bytes before this position. Only raised."""
         self._segment = Segment(filesystem, directory, base_offset, config, now_ms, create=True, suffix=CLEANED)
 
     @property
     def size(self) -> int:
-        return self._segment.size + len(self._pending)
+        return self._segment.size + self._pending
 
     def append(self, batch: Buffer, header: BatchHeader) -> None:
         """Append a batch whose checksum is right."""
-        self._notes.append((len(self._pending), header.size, header.last_offset, header.max_timestamp))
-        self._pending += batch
-        self._write_if_large()
+        self._segment.note_batches(self.size, (0,), (header.size,), (header.last_offset,), (header.max_timestamp,))
+        if self._pending + len(batch) <= len(self._room):
+            self._keep(memoryview(batch))
+        else:
+            self._write_pieces(memoryview(batch))
 
     def append_sifted(self, batches: memoryview, notes: array[int], count: int) -> None:
         """Append the batches that a sieve has kept, with `count` notes about them."""
         used = notes[: count * NOTE]
-        starts: Sequence[int]
-        starts, sizes, last_offsets, max_timestamps = (used[field::NOTE] for field in range(NOTE))
-        if len(batches) * 4 >= self._buffer_bytes:  # nearly a full buffer
-            self._write()
-            self._append(batches, zip(starts, sizes, last_offsets, max_timestamps, strict=True))
-            return
-        pending = len(self._pending)
-        starts = [pending + at for at in starts]
-        self._notes += zip(starts, sizes, last_offsets, max_timestamps, strict=True)
-        self._pending += batches
-        self._write_if_large()
+        self._segment.note_batches(self.size, *(used[field::NOTE] for field in range(NOTE)))
+        self._write_pieces(batches)
 
     def add_aborted(self, transactions: Sequence[AbortedTransaction]) -> None:
         for transaction in transactions:
             self._segment.transaction_index.append(transaction)
 
-    def _write_if_large(self) -> None:
-        if len(self._pending) >= self._buffer_bytes:
-            self._write()
+    def _write_pieces(self, batches: memoryview) -> None:
+        """Append whole pieces of what is pending and `batches` to the file; the rest is pending."""
+        size = self._pending + len(batches)
+        rest_at = size - size % self._piece_bytes - self._pending
+        if rest_at >= 0:
+            self._write(self._room[: self._pending], batches[:rest_at])
+            self._pending = 0
+            batches = batches[rest_at:]
+        self._keep(batches)
 
-    def _write(self) -> None:
-        if self._pending:
-            self._append(self._pending, self._notes)
-            self._pending = bytearray()
-            self._notes = []
+    def _keep(self, batches: memoryview) -> None:
+        end = self._pending + len(batches)
+        self._room[self._pending : end] = batches
+        self._pending = end
 
-    def _append(self, batches: Buffer, notes: Iterable[tuple[int, int, int, int]]) -> None:
-        self._segment.append_noted(batches, notes)
-        size = self._segment.size
-        if size - self._set_out >= _WRITEBACK_BYTES:
-            self._segment.log.drop_behind(self._set_out, size)
-            self._set_out = size
+    def _write(self, *buffers: Buffer) -> None:
+        log = self._segment.log
+        log.append(*buffers)
+        if log.size - self._set_out >= _WRITEBACK_BYTES:
+            log.drop_behind(self._set_out, log.size)
+            self._set_out = log.size
 
     def finish(self, modified_ms: int) -> Segment:
         """Write the rest, close the indexes and sync everything; return the sealed segment.
@@ -104,7 +107,9 @@ class CleanedSegment:
         Its files get the modification time of the files it replaces: retention counts from it where records have no
         timestamps.
         """
-        self._write()
+        if self._pending:
+            self._write(self._room[: self._pending])
+            self._pending = 0
         segment = self._segment
         segment.seal()
         segment.write_indexes()

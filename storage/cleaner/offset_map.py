@@ -7,6 +7,7 @@ the keys.
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 from typing import Any
@@ -39,7 +40,7 @@ class OffsetMap:
         slots = max(min(affordable, int(max_keys / load_factor) + 2), 2)
         capacity = min(int(slots * load_factor), slots - 1) or 1
         self.sieve = load_sieve()
-        self._memory = mmap.mmap(-1, slots * ENTRY_BYTES)
+        self._memory = _zeros(slots * ENTRY_BYTES)
         self.table: Any = self.sieve.KeyTable(self._memory, secret or os.urandom(16), capacity)
         """A KeyTable of protocol/records/kernels/key_table.py."""
 
@@ -85,3 +86,14 @@ class OffsetMap:
     def close(self) -> None:
         self.table.close()
         self._memory.close()
+
+
+def _zeros(size: int) -> mmap.mmap:
+    """Return memory of zeros, in large pages where the system has them: keys are looked up all over the map, and
+    finding a small page for each takes a fifth of the time of mapping small records."""
+    if not hasattr(mmap, "MADV_HUGEPAGE"):
+        return mmap.mmap(-1, size)
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with contextlib.suppress(OSError):  # a kernel without large pages
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return memory

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
-from itertools import islice
+from collections.abc import Sequence
 from operator import lt
 from typing import NamedTuple
 
@@ -73,20 +72,23 @@ class OffsetIndex(IndexFile):
         positions.append(position)
         offsets.append(relative)
 
-    def append_all(self, entries: Iterable[tuple[int, int]]) -> None:
+    def append_all(self, offsets: Sequence[int], positions: Sequence[int]) -> None:
         """Add many entries, as far as there is room for them. Raises as `append` does, then with some of them added."""
         self._ensure_loaded()
-        if not self._count():
-            self._columns = _no_entries()
-        offsets, positions = self._columns
-        last = offsets[-1] if offsets else -1
-        for offset, position in islice(entries, max(self._max_entries - len(offsets), 0)):
-            relative = offset - self.base_offset
-            if not last < relative <= MAX_RELATIVE_OFFSET:
-                self.append(offset, position)  # which says what is wrong
-            positions.append(position)
-            offsets.append(relative)
-            last = relative
+        room = self._max_entries - self._count()
+        if room <= 0 or not offsets:
+            return
+        offsets, positions = offsets[:room], positions[:room]
+        relatives = [offset - self.base_offset for offset in offsets]
+        last = self._columns[0][-1] if self._count() else -1
+        if last < relatives[0] and relatives[-1] <= MAX_RELATIVE_OFFSET and all(map(lt, relatives, relatives[1:])):
+            if not self._count():
+                self._columns = _no_entries()
+            self._columns[1].extend(positions)
+            self._columns[0].extend(relatives)
+        else:
+            for offset, position in zip(offsets, positions, strict=True):
+                self.append(offset, position)  # says which one is wrong
 
     def lookup(self, offset: int) -> OffsetPosition:
         """Return the greatest entry at or below `offset`; (base offset, 0) if there is none."""

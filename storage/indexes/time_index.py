@@ -88,20 +88,20 @@ class TimeIndex(IndexFile):
         timestamps.append(timestamp)
         return True
 
-    def append_all(self, entries: Iterable[tuple[int, int]]) -> None:
+    def append_all(self, timestamps: Iterable[int], offsets: Iterable[int]) -> None:
         """Add those of many entries whose timestamps are beyond the last one's, as far as there is room for them.
         Raises as `maybe_append` does, then with some of them added."""
         last, last_offset = self.last_entry
         if not self._count():
             self._columns = _no_entries()
-        timestamps, offsets = self._columns
-        for timestamp, offset in entries:
-            if timestamp > last and len(timestamps) < self._max_entries - 1:
+        all_timestamps, all_offsets = self._columns
+        for timestamp, offset in zip(timestamps, offsets, strict=True):
+            if timestamp > last and len(all_timestamps) < self._max_entries - 1:
                 relative = offset - self.base_offset
                 if offset < last_offset or not 0 <= relative <= MAX_RELATIVE_OFFSET:
                     self.maybe_append(timestamp, offset)  # which says what is wrong
-                offsets.append(relative)
-                timestamps.append(timestamp)
+                all_offsets.append(relative)
+                all_timestamps.append(timestamp)
                 last, last_offset = timestamp, offset
 
     def lookup(self, timestamp: int) -> TimestampOffset:

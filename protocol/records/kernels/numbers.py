@@ -6,6 +6,9 @@ from __future__ import annotations
 from ... import cython_words as cython
 from ..layout import VARINT_BITS
 
+if cython.compiled:
+    from cython.cimports.libc.string import memcpy
+
 Bytes = cython.typedef(cython.pointer[cython.const[cython.uchar]])
 Room = cython.typedef(cython.pointer[cython.uchar])
 """Bytes to read, bytes to write: in C pointers, which know no sizes; interpreted the buffers that the caller gives."""
@@ -191,10 +194,8 @@ def copy(
 ) -> cython.Py_ssize_t:
     """Copy bytes to `out`; return where they end there."""
     count: cython.Py_ssize_t = end - start
-    number: cython.Py_ssize_t
     if cython.compiled:
-        for number in range(count):
-            out[at + number] = data[start + number]
+        memcpy(out + at, data + start, count)
     else:
         out[at : at + count] = data[start:end]
     return at + count

@@ -135,6 +135,23 @@ def test_lz4_frames_have_independent_blocks_of_64_kib_and_no_size() -> None:
     assert block_sizes == 4 << 4
 
 
+@pytest.mark.parametrize("size", [1, 15, 1_000, 64 * 1024])
+def test_an_lz4_frame_of_one_block_is_as_the_library_would_frame_it(size: int) -> None:
+    library = pytest.importorskip("lz4.frame")
+    for content in (TEXT[:size], bytes(size), random.Random(size).randbytes(size)):
+        frame = compress(Codec.LZ4, content)
+        theirs = library.compress(content, store_size=False, block_size=library.BLOCKSIZE_MAX64KB, block_linked=False)
+        assert frame[:7] == theirs[:7]
+        assert len(frame) <= len(content) + 15
+        assert library.decompress(frame) == content
+        assert BlockCodec(1 << 20).decompress(Codec.LZ4, frame) == (content if len(frame) <= 16_384 else None)
+
+
+def test_the_level_that_kafka_names_as_the_default_of_lz4_is_the_default() -> None:
+    for content in (TEXT, TEXT[:1_000]):
+        assert compress(Codec.LZ4, content, 9) == compress(Codec.LZ4, content) != compress(Codec.LZ4, content, 12)
+
+
 def test_snappy_is_written_in_blocks_of_32_kib() -> None:
     stored = compress(Codec.SNAPPY, TEXT)
     assert stored.startswith(XERIAL)

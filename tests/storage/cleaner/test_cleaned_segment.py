@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import errno
+import random
+from array import array
 from collections.abc import Callable
+from itertools import accumulate
 from typing import Any
 
 import pytest
 
+from kmini.protocol.records.batch import build_batch, read_header
+from kmini.protocol.records.record import Record
+from kmini.storage.cleaner import cleaned_segment
 from kmini.storage.cleaner.cleanable_log import CleaningAborted, Limits
+from kmini.storage.cleaner.cleaned_segment import CleanedSegment
+from kmini.storage.filesystem import Buffer, memory_filesystem
+from kmini.storage.filesystem.faults import Faults
+from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 from kmini.storage.log_config import LogConfig
 
 Bench = Any
@@ -110,3 +121,104 @@ class TestSegments:
             with pytest.raises(CleaningAborted):
                 bench.clean(watch=Stop())
             assert (bench.batches(), bench.files()) == (before, files)
+
+
+class TestWrites:
+    """Batches come one by one, or many at a time from a sieve."""
+
+    BUFFER_BYTES = 1_000
+
+    @pytest.fixture
+    def batches(self) -> list[bytes]:
+        """Small ones, and some larger than the buffer."""
+        chance = random.Random(1)
+        sizes = [chance.choice((10, 100, 300, 900, 1_000, 2_500)) for _ in range(100)]
+        return [
+            build_batch([Record(offset, 1_000 + offset, b"key", bytes(size))], base_offset=offset)
+            for offset, size in enumerate(sizes)
+        ]
+
+    @pytest.fixture
+    def filesystem(self) -> MemoryFileSystem:
+        filesystem = MemoryFileSystem()
+        filesystem.make_directory("/data")
+        return filesystem
+
+    def cleaned(self, filesystem: MemoryFileSystem) -> CleanedSegment:
+        config = LogConfig(index_interval_bytes=500)
+        return CleanedSegment(filesystem, "/data", 0, config, 1_000, self.BUFFER_BYTES)
+
+    def append_sifted(self, cleaned: CleanedSegment, batches: list[bytes]) -> None:
+        notes = array("q")
+        at = 0
+        for batch in batches:
+            header = read_header(batch)
+            notes.extend((at, header.size, header.last_offset, header.max_timestamp))
+            at += header.size
+        cleaned.append_sifted(memoryview(b"".join(batches)), notes, len(batches))
+
+    def append_four_at_a_time(self, cleaned: CleanedSegment, batches: list[bytes]) -> None:
+        for first in range(0, len(batches), 4):
+            self.append_sifted(cleaned, batches[first : first + 4])
+
+    @pytest.mark.parametrize("at_a_time", [0, 1, 2, 7, 100])
+    def test_every_batch_is_in_the_file_and_found_by_the_index(
+        self, filesystem: MemoryFileSystem, batches: list[bytes], at_a_time: int
+    ) -> None:
+        """`at_a_time`: 0 for one by one, not from a sieve."""
+        cleaned, size = self.cleaned(filesystem), 0
+        for first in range(0, len(batches), at_a_time or 1):
+            if at_a_time:
+                self.append_sifted(cleaned, batches[first : first + at_a_time])
+            else:
+                cleaned.append(batches[first], read_header(batches[first]))
+            size += sum(map(len, batches[first : first + (at_a_time or 1)]))
+            assert cleaned.size == size
+        segment = cleaned.finish(5_000)
+        assert segment.log.read_at(0, 1_000_000) == b"".join(batches)
+        assert len(segment.offset_index) > 20
+        starts = [0, *accumulate(map(len, batches))]
+        assert all(starts[entry.offset] == entry.position for entry in segment.offset_index.entries())
+        assert all(entry.timestamp == 1_000 + entry.offset for entry in segment.time_index.entries())
+        assert (segment.next_offset, segment.max_timestamp) == (100, 1_099)
+
+    def test_both_ways_may_take_turns(self, filesystem: MemoryFileSystem, batches: list[bytes]) -> None:
+        cleaned = self.cleaned(filesystem)
+        for first in range(0, 100, 5):
+            self.append_sifted(cleaned, batches[first : first + 3])
+            for batch in batches[first + 3 : first + 5]:
+                cleaned.append(batch, read_header(batch))
+        segment = cleaned.finish(5_000)
+        assert segment.log.read_at(0, 1_000_000) == b"".join(batches)
+        positions = [entry.position for entry in segment.offset_index.entries()]
+        assert set(positions) <= {0, *accumulate(map(len, batches))}
+        assert positions == sorted(set(positions))
+
+    def test_every_write_but_the_last_is_of_whole_pieces(
+        self, filesystem: MemoryFileSystem, batches: list[bytes], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(cleaned_segment, "_PIECE_BYTES", 400)
+        sizes: list[int] = []
+
+        class Written(memory_filesystem.MemoryFile):
+            def append(self, *buffers: Buffer) -> None:
+                sizes.append(sum(map(len, buffers)))
+                super().append(*buffers)
+
+        monkeypatch.setattr(memory_filesystem, "MemoryFile", Written)
+        cleaned = self.cleaned(filesystem)
+        self.append_four_at_a_time(cleaned, batches)
+        assert len(sizes) > 10
+        assert not any(size % 400 for size in sizes)
+        cleaned.finish(5_000)
+
+    def test_a_write_that_the_disk_refuses_is_an_error_and_leaves_no_file(
+        self, filesystem: MemoryFileSystem, batches: list[bytes]
+    ) -> None:
+        for nth in (1, 2, 5):
+            cleaned = self.cleaned(filesystem)
+            filesystem.faults = Faults(fail_at=nth, error=errno.ENOSPC, operations={"append"})
+            with pytest.raises(OSError, match="No space"):
+                self.append_four_at_a_time(cleaned, batches)
+            cleaned.discard()
+            assert filesystem.list("/data") == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kmini.storage.cleaner import offset_map
 from kmini.storage.cleaner.offset_map import ENTRY_BYTES, MapTooSmall, OffsetMap
 
 
@@ -62,3 +63,19 @@ def test_what_it_has_looked_at_grows_only() -> None:
     keys.put(b"a", 9)
     keys.reach(3)
     assert keys.latest_offset == 9
+
+
+@pytest.mark.parametrize("has_large_pages", [True, False])
+def test_a_map_of_several_large_pages_begins_empty_and_keeps_its_keys(
+    has_large_pages: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also on a system without large pages."""
+    if not has_large_pages:
+        monkeypatch.delattr(offset_map.mmap, "MADV_HUGEPAGE", raising=False)
+    many = OffsetMap(300_000, budget_bytes=1 << 30)
+    assert many.size_bytes > 3 * 2**21
+    assert many.get(b"0") == -1
+    for offset in range(0, 300_000, 1_000):
+        assert many.put(b"%d" % offset, offset)
+    assert all(many.get(b"%d" % offset) == offset for offset in range(0, 300_000, 1_000))
+    many.close()

@@ -28,7 +28,7 @@ def test_the_file_is_kafkas_byte_by_byte(filesystem: MemoryFileSystem, index: Of
 def test_an_entry_of_one_index_is_in_no_other_that_is_empty(filesystem: MemoryFileSystem) -> None:
     one, other, third = (OffsetIndex(filesystem, f"{number}.index", 0) for number in range(3))
     one.append(5, 100)
-    third.append_all([(7, 200)])
+    third.append_all([7], [200])
     assert (one.entries(), other.entries(), third.entries()) == ([(5, 100)], [], [(7, 200)])
     one.reset()
     one.append(6, 101)

@@ -25,7 +25,7 @@ def index(filesystem: MemoryFileSystem) -> TimeIndex:
 def test_an_entry_of_one_index_is_in_no_other_that_is_empty(filesystem: MemoryFileSystem) -> None:
     one, other, third = (TimeIndex(filesystem, f"{number}.timeindex", 0) for number in range(3))
     one.maybe_append(1_000, 5)
-    third.append_all([(2_000, 7)])
+    third.append_all([2_000], [7])
     assert (one.entries(), other.entries(), third.entries()) == ([(1_000, 5)], [], [(2_000, 7)])
     one.reset()
     one.maybe_append(1_001, 6)
