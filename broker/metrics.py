@@ -92,6 +92,12 @@ class Metrics:
         counted.messages_in += messages
         counted.bytes_in += size
 
+    def fetched(self, topic: str, size: int) -> None:
+        """One partition of a Fetch request was answered, with `size` bytes if that was a consumer's."""
+        counted = self.topics.get(topic) or self.new_topic(topic)
+        counted.fetch_requests += 1
+        counted.bytes_out += size
+
     def of_api(self, api_key: int) -> RequestMetrics:
         """The counters of the requests of one API."""
         return self.requests.get(api_key) or self.requests.setdefault(api_key, RequestMetrics())

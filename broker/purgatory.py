@@ -14,10 +14,11 @@ import heapq
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Generator, Hashable
 from itertools import count
+from time import perf_counter
 from typing import Any, Protocol
 
 from .clock import Clock, Timer
-from .scheduler import Turn
+from .scheduler import end_of_turn_s
 
 RELEASED_IN_PLACE = 4
 """Released requests that go on before the request which released them is answered. That delays its answer a little, and
@@ -29,6 +30,8 @@ _SETTLED_DEADLINES = 64
 
 class Operation:
     """The condition that a request waits for."""
+
+    __slots__ = ()
 
     @property
     def keys(self) -> Collection[Hashable]:
@@ -114,6 +117,8 @@ class Purgatory:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The broker's loop, once something has waited."""
         self._watchers: dict[Hashable, dict[Operation, Wait]] = {}
         self._listeners: dict[Hashable, list[Listener]] = {}
         self._waiting = 0
@@ -143,7 +148,10 @@ class Purgatory:
         """What `wait` does, for an operation that was just found incomplete."""
         if timeout_ms <= 0:
             return _NoWait(False)
-        wait = Wait(loop=asyncio.get_running_loop())
+        loop = self._loop
+        if loop is None:
+            loop = self._loop = asyncio.get_running_loop()  # once: it takes a system call
+        wait = Wait(loop=loop)
         wait.purgatory, wait.operation, wait.waiter, wait.go_on = self, operation, waiter, None
         wait.keys = keys = operation.keys
         watchers = self._watchers
@@ -170,7 +178,8 @@ class Purgatory:
                     try:
                         if operation.is_complete():
                             self.released += 1
-                            wait.settle(True)
+                            wait.set_result(True)
+                            self._settled(wait)
                     except Exception as error:  # that of the request that waits, not of the one that changed something
                         wait.fail(error)
 
@@ -183,23 +192,27 @@ class Purgatory:
             if len(self._going_on) <= RELEASED_IN_PLACE:
                 self._go_on()
             else:
-                asyncio.get_running_loop().call_soon(self._go_on)
+                self._go_on_soon()
 
     def _go_on(self) -> None:
         """Go on with requests until none is left, or the turn is over. What they release goes on in its turn."""
-        turn = Turn()
+        turn_ends_s = end_of_turn_s()
         self.is_attended = True
         try:
             while self._going_on:
                 go_on = self._going_on.popleft().go_on
                 assert go_on is not None
                 go_on()
-                if turn.is_over:
+                if perf_counter() >= turn_ends_s:
                     break
         finally:
             self.is_attended = False
             if self._going_on:
-                asyncio.get_running_loop().call_soon(self._go_on)
+                self._go_on_soon()
+
+    def _go_on_soon(self) -> None:
+        assert self._loop is not None
+        self._loop.call_soon(self._go_on)
 
     def _settled(self, wait: Wait) -> None:
         """Forget a wait that has ended, and go on with its request."""
@@ -216,7 +229,7 @@ class Purgatory:
         if wait.go_on is not None:
             self._going_on.append(wait)
             if not self.is_attended and len(self._going_on) == 1:
-                asyncio.get_running_loop().call_soon(self._go_on)
+                self._go_on_soon()
 
     # --- expiry
 

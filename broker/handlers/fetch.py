@@ -84,7 +84,7 @@ def fetch(request: FetchRequest, context: Context) -> Awaitable[FetchResponse]:
     """Fetch what a request says that names all its partitions, or continue a session."""
     known: _LastFetch | None = context.kept
     if known is not None and known.is_repeated_by(request):
-        return _fetch_all(request, known.reader, known.wanted, context)
+        return _fetch_one(request, known.wanted, context)
     if context.version < BATCHES_SINCE:
         from .old_versions.old_fetch import fetch_messages  # old clients are rare
 
@@ -104,29 +104,16 @@ def fetch(request: FetchRequest, context: Context) -> Awaitable[FetchResponse]:
 
 
 class _LastFetch:
-    """The last fetch of a connection, if it was one of a consumer, for one partition, without a session: the next one
-    is the same but for its offset."""
+    """The last fetch of a connection, if it was a simple one (`_is_simple`) without a session: the next one is the same
+    but for its offset."""
 
-    __slots__ = ("_config", "_isolation_level", "_services", "reader", "wanted")
+    __slots__ = ("_config", "_isolation_level", "_services", "wanted")
 
-    def __init__(self, request: FetchRequest, reader: Reader, wanted: list[FetchPartition], context: Context) -> None:
-        self.reader = reader
+    def __init__(self, request: FetchRequest, wanted: FetchPartition, context: Context) -> None:
         self.wanted = wanted
         self._services = context.services
         self._config = context.services.config.current
         self._isolation_level = request.isolation_level
-
-    @staticmethod
-    def may_be(request: FetchRequest, reader: Reader, wanted: list[FetchPartition], context: Context) -> bool:
-        """Whether a fetch is of that kind. A session keeps its partitions itself; a reader who may be sent to another
-        replica, and one that follows or reads from a follower, is looked at each time."""
-        return (
-            request.session_epoch == FINAL_EPOCH
-            and len(wanted) == 1
-            and reader.is_plain
-            and isinstance(wanted[0].partition, Partition)
-            and context.services.config.current.replica_selector_class != RACK_AWARE
-        )
 
     def is_repeated_by(self, request: FetchRequest) -> bool:
         """Whether a request asks for the same partition in the same way, and what was found is still served here; then
@@ -134,44 +121,68 @@ class _LastFetch:
         if len(request.topics) != 1 or self._services.config.current is not self._config:
             return False
         (topic,) = request.topics
-        (known,) = self.wanted
+        known = self.wanted
         return (
             len(topic.partitions) == 1
             and request.session_epoch == FINAL_EPOCH
+            and request.min_bytes <= 1
             and topic.topic == known.topic
             and topic.topic_id == known.topic_id
             and request.isolation_level == self._isolation_level
             and request.session_id == NO_SESSION
             and request.replica_id < 0
             and request.replica_state is None
+            and topic.partitions[0].last_fetched_epoch < 0
             and known.ask_again(topic.partitions[0])
         )
 
 
 async def _fetch_anew(request: FetchRequest, reader: Reader, context: Context) -> FetchResponse:
     wanted = _resolve_at_once(request, reader, context) or await resolve(request, reader, context)
-    if _LastFetch.may_be(request, reader, wanted, context):
-        context.kept = _LastFetch(request, reader, wanted, context)
-    return await _fetch_all(request, reader, wanted, context)
+    if request.session_epoch != FINAL_EPOCH or len(wanted) != 1 or not _is_simple(wanted[0], request.min_bytes):
+        return await _fetch_all(request, reader, wanted, context)
+    (one,) = wanted
+    # A reader that may be sent to another replica, or reads from a follower, is looked at each time.
+    is_rack_aware = context.services.config.current.replica_selector_class == RACK_AWARE
+    if isinstance(one.partition, Partition) and not is_rack_aware:
+        context.kept = _LastFetch(request, one, context)
+    return await _fetch_one(request, one, context)
+
+
+def _is_simple(wanted: FetchPartition, min_bytes: int) -> bool:
+    """Whether a read gives records, an error of the log, or nothing, so that `DelayedFetch.is_complete` tells before
+    the read whether it is nothing."""
+    return min_bytes <= 1 and wanted.reader.is_plain and wanted.asked.last_fetched_epoch < 0
+
+
+async def _fetch_one(request: FetchRequest, wanted: FetchPartition, context: Context) -> FetchResponse:
+    """Answer a simple fetch of one partition: it reads once, after the wait."""
+    services = context.services
+    if request.max_wait_ms > 0:
+        delayed = DelayedFetch((wanted,), request.min_bytes)
+        if not delayed.is_complete():
+            await context.wait_for_change(delayed, request.max_wait_ms)
+    answer = wanted.read(_max_bytes(request, context), True)
+    if not answer.error_code and wanted.topic_partition is not None:
+        services.metrics.fetched(wanted.topic_partition.topic, len(answer.records))
+    topic = _TopicResponse.make(wanted.topic, wanted.topic_id, [_partition_response(wanted, answer)])
+    result: FetchResponse = FetchResponse.make(0, NONE, NO_SESSION, [topic])
+    if context.version < STORAGE_ERROR_SINCE:
+        hide_storage_errors(result)
+    return result
 
 
 async def _fetch_all(
     request: FetchRequest, reader: Reader, wanted: list[FetchPartition], context: Context
 ) -> FetchResponse:
+    """Answer a fetch of any partitions, and begin a session if it asks for one."""
     limit = _max_bytes(request, context)
-    delayed = DelayedFetch(wanted, request.min_bytes)
-    if request.min_bytes <= 1 and len(wanted) == 1 and wanted[0].is_plain:
-        # What such a fetch waits for is what a read would find: it reads once, after the wait.
-        if request.max_wait_ms > 0 and not delayed.is_complete():
-            await context.wait_for_change(delayed, request.max_wait_ms)
-        answers = [wanted[0].read(limit, True)]
-    else:
+    answers = read_at_once(wanted, limit) or await read_all(wanted, limit)
+    if reader.is_follower:
+        note_fetched(wanted, answers)
+    if must_wait(wanted, answers, request):
+        await context.wait(DelayedFetch(wanted, request.min_bytes), timeout_ms=request.max_wait_ms)
         answers = read_at_once(wanted, limit) or await read_all(wanted, limit)
-        if reader.is_follower:
-            note_fetched(wanted, answers)
-        if must_wait(wanted, answers, request):
-            await context.wait(delayed, timeout_ms=request.max_wait_ms)
-            answers = read_at_once(wanted, limit) or await read_all(wanted, limit)
     count_fetched(context.services.metrics, wanted, answers)
     result = response(wanted, answers)
     if context.version < STORAGE_ERROR_SINCE:

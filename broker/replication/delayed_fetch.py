@@ -199,12 +199,6 @@ class FetchPartition:
         self.asked = asked
         return True
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether a read gives records, an error of the log, or nothing. `DelayedFetch.is_complete` tells before the
-        read whether it is nothing."""
-        return self.reader.is_plain and self.asked.last_fetched_epoch < 0
-
     def limit_offset(self) -> int:
         """The first offset this reader may not have."""
         assert self.partition is not None
@@ -232,7 +226,7 @@ class FetchPartition:
         if not 0 <= limit <= _LARGEST_READ:
             limit = max(min(limit, _LARGEST_READ), 0)
         try:
-            if partition is None or not (partition.is_served and self.is_plain):
+            if partition is None or not (partition.is_served and reader.is_plain and asked.last_fetched_epoch < 0):
                 instead = self._instead_of_records()
                 if instead is not None:
                     return instead
@@ -311,6 +305,8 @@ class DelayedFetch(Operation):
     `wanted` may change while the fetch waits: the code that changes it checks `session`, which is watched, too.
     """
 
+    __slots__ = ("_min_bytes", "_session", "_wanted")
+
     def __init__(self, wanted: Iterable[FetchPartition], min_bytes: int, session: Hashable = None) -> None:
         self._wanted = wanted
         self._min_bytes = min_bytes
@@ -318,7 +314,9 @@ class DelayedFetch(Operation):
 
     @property
     def keys(self) -> list[Hashable]:
-        keys: list[Hashable] = [wanted.topic_partition for wanted in self._wanted]
+        keys: list[Hashable] = []
+        for wanted in self._wanted:
+            keys.append(wanted.topic_partition)
         if self._session is not None:
             keys.append(self._session)
         return keys
@@ -398,11 +396,8 @@ def count_fetched(metrics: Metrics, wanted: Iterable[FetchPartition], answers: I
     """Count the partitions that a request has read: as traffic of consumers, or of followers."""
     for one, answer in zip(wanted, answers):  # noqa: B905 (they are of the same length, and this is the hot path)
         if not answer.error_code and one.topic_partition is not None:
-            topic = one.topic_partition.topic
-            counted = metrics.topics.get(topic) or metrics.new_topic(topic)
-            counted.fetch_requests += 1
             size = len(answer.records)
             if one.reader.is_follower:
                 metrics.replication_bytes_out += size
-            else:
-                counted.bytes_out += size
+                size = 0
+            metrics.fetched(one.topic_partition.topic, size)
