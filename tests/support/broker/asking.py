@@ -18,7 +18,11 @@ async def ask_handler(broker: BrokerServer, request: Request, version: int | Non
     The client seems to have arrived at client-side.example:19092.
     """
     version = request.max_version if version is None else version
-    handler = HANDLERS[request.api_key]
+    return await ask_in(context_of(broker, version), request)
+
+
+def context_of(broker: BrokerServer, version: int) -> Context:
+    """The context of requests of one connection, in one version."""
     connection = SimpleNamespace(
         listener=SimpleNamespace(name="PLAINTEXT", advertised=None),
         arrived_at=("client-side.example", 19092),
@@ -27,9 +31,15 @@ async def ask_handler(broker: BrokerServer, request: Request, version: int | Non
         is_closing=False,
     )
     connection.advertised = lambda: broker.server.addresses_for(connection)  # type: ignore[arg-type]
+    return Context(broker.services, connection, version, "test")  # type: ignore[arg-type]
+
+
+async def ask_in(context: Context, request: Request) -> Any:
+    """What `ask_handler` does, as the next request of a connection."""
+    handler, version = HANDLERS[request.api_key], context.version
     sent = type(request).decode(bytearray(b"".join(request.encode(version))), version)
     try:
-        answer = await handler.function(sent, Context(broker.services, connection, version, "test"))  # type: ignore[arg-type]
+        answer = await handler.function(sent, context)
         assert answer is not None
     except KafkaError as error:
         answer = handler.request.response(error_code=error.code)
