@@ -181,19 +181,15 @@ class FetchPartition:
             raise error("the replica id belongs to no replica of this partition")
 
     def ask_again(self, asked: FetchRequest.Topic.Partition) -> bool:
-        """Want this of the same partition from now on, for the same reader. False if it has to be resolved."""
+        """Want this of the same partition from now on, for the same reader. False if it has to be resolved, as one that
+        this broker follows always has: it may have to hear of deletions first (`Followed.knows_log_start`)."""
         partition, known, reader = self.partition, self.asked, self.reader
         if (
-            partition is None
+            not isinstance(partition, Partition)
             or not partition.is_served
             or asked.partition != known.partition
             or asked.current_leader_epoch != known.current_leader_epoch
-        ):
-            return False
-        if (
-            reader.is_follower
-            and isinstance(partition, Partition)
-            and partition.replicas.get(reader.replica_id) is None
+            or (reader.is_follower and partition.replicas.get(reader.replica_id) is None)
         ):
             return False
         self.asked = asked
