@@ -44,6 +44,7 @@ __all__ = [
     "NEED_DATA",
     "ClientConnection",
     "Frame",
+    "NeedData",
     "ReceiveBuffer",
     "ServerConnection",
     "frame_of",
@@ -59,11 +60,13 @@ _RESPONSE_STARTS = tuple(bytes(4) + encode_response_header(0, version) for versi
 """The size of a frame and the header of a response, both of them still to be filled in, by the header's version."""
 
 
-class _NeedData(Enum):
+class NeedData(Enum):
+    """The type of NEED_DATA."""
+
     NEED_DATA = "NEED_DATA"
 
 
-NEED_DATA: Final[Literal[_NeedData.NEED_DATA]] = _NeedData.NEED_DATA
+NEED_DATA: Final[Literal[NeedData.NEED_DATA]] = NeedData.NEED_DATA
 """Returned in place of a frame until a whole one has arrived."""
 
 
@@ -122,7 +125,7 @@ class ServerConnection(FrameReader):
         FrameReader.trim(self)
         self._last_client_id, self._last_tail = None, b""
 
-    def next_frame(self) -> Frame | Literal[_NeedData.NEED_DATA]:
+    def next_frame(self) -> Frame | Literal[NeedData.NEED_DATA]:
         """The next request, or NEED_DATA. The one before must have been released.
 
         Raises MalformedMessage if the peer does not speak the protocol, and FrameTooLarge if its frame is too large.
@@ -165,7 +168,7 @@ class ServerConnection(FrameReader):
         frame.api_key, frame.api_version, frame.correlation_id, frame.client_id = header
         return end
 
-    def next_token(self) -> bytes | Literal[_NeedData.NEED_DATA]:
+    def next_token(self) -> bytes | Literal[NeedData.NEED_DATA]:
         """The next frame without a header, or NEED_DATA: what SASL sends after a SaslHandshake of version 0."""
         content = self._next_content()
         if content is None:

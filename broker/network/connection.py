@@ -13,8 +13,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from ...protocol.errors import MalformedMessage
 from ...protocol.framing import NEED_DATA, ServerConnection, response_frame
@@ -24,14 +24,13 @@ from .dispatch import Dispatcher
 from .peer_log import PeerLog
 
 if TYPE_CHECKING:
-    from ...protocol.framing import ReceiveBuffer
+    from ...protocol.framing import Frame, NeedData, ReceiveBuffer
     from ...protocol.messages.headers import RequestHeader
     from ...protocol.primitives import Buffer
     from ...protocol.schema import Response
     from ..api.registry import Handler
     from ..security.sasl import SaslSession
     from ..services import Services
-    from .authentication_gate import AuthenticationGate
     from .client_hints import ClientHints, RedirectWatch
     from .listeners import Listener
 
@@ -91,8 +90,8 @@ class Connection(asyncio.BufferedProtocol):
         self._dispatcher = Dispatcher(self, server.services, server.handlers, server.hints)
         self.sasl: SaslSession | None = None
         """Its authentication; None at a listener without."""
-        self._gate: AuthenticationGate | None = None
-        """Decides which requests are admitted; None once all are."""
+        self._next_frame: Callable[[], Frame | Literal[NeedData.NEED_DATA] | None] = self._framing.next_frame
+        """The next request: as an AuthenticationGate admits it, until all are admitted. None for what is dealt with."""
         if listener.sasl is not None:
             # Imported here, because most listeners have no authentication.
             from ..security.sasl import SaslSession
@@ -106,7 +105,7 @@ class Connection(asyncio.BufferedProtocol):
                 clock=services.clock,
                 scram_credentials=services.controller.scram_credentials,
             )
-            self._gate = AuthenticationGate(self.sasl, self, self._framing, self._dispatcher)
+            self._next_frame = AuthenticationGate(self.sasl, self, self._framing, self._dispatcher).next_frame
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._is_read = True
@@ -144,10 +143,7 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, count: int) -> None:
         self.was_active = True
         self._framing.buffer_updated(count)
-        if self.in_service is None and not self.server.is_suspended:
-            self.serve()
-        elif self._framing.pending_bytes > _PIPELINED_BYTES:
-            self._set_reading(False)
+        self.serve()
 
     def eof_received(self) -> bool:
         return False
@@ -210,7 +206,7 @@ class Connection(asyncio.BufferedProtocol):
         self.principal = principal
         self._framing.allow(self.server.max_request_bytes)
         if for_good:
-            self._gate = None
+            self._next_frame = self._framing.next_frame
 
     def close_after_answer(self) -> None:
         """Hang up once the answer to the present request is sent."""
@@ -224,9 +220,9 @@ class Connection(asyncio.BufferedProtocol):
         is_read = True
         turn_ends_s = 0.0
         while pending_bytes := framing.pending_bytes:
-            if self._closing or self._write_paused or self.server.is_suspended:
+            if self._closing or self._write_paused:
                 return
-            if self.in_service is not None:
+            if self.in_service is not None or self.server.is_suspended:
                 # The end of a connection is noticed only by reading from it, and ends its request's wait.
                 is_read = pending_bytes <= _PIPELINED_BYTES
                 break
@@ -235,13 +231,8 @@ class Connection(asyncio.BufferedProtocol):
                 is_read = False
                 self._loop.call_soon(self.serve)
                 break
-            gate = self._gate
             try:
-                if gate is not None and gate.takes_tokens:
-                    if gate.take_token():
-                        continue
-                    break
-                frame = framing.next_frame()
+                frame = self._next_frame()
             except MalformedMessage as error:
                 self.drop(error)
                 return
@@ -249,10 +240,8 @@ class Connection(asyncio.BufferedProtocol):
                 break
             if not turn_ends_s and framing.pending_bytes:
                 turn_ends_s = end_of_turn_s()
-            if gate is None or gate.admits(frame.api_key):
+            if frame is not None:
                 self._dispatcher.dispatch(frame)
-            else:
-                gate.refuse(frame)
         if is_read is not self._is_read and not self._write_paused:
             self._set_reading(is_read)
 
