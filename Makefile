@@ -15,7 +15,7 @@ PACKAGING := pyproject.toml setup.py protocol/records/layout.py $(wildcard proto
   $(shell grep -rl 'import cython_words as cython' --include='*.py' protocol storage broker)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint links docs soak bench kfake kafka-jars kafka-39-jars spark-jars old-client clean
+.PHONY: help run test lint links docs soak bench curves kfake kafka-jars kafka-39-jars spark-jars old-client clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -45,6 +45,9 @@ soak: $(VENV)/installed-test kafka-jars kafka-39-jars spark-jars ## hostile inpu
 
 bench: $(VENV)/installed-test kafka-jars kfake ## measure what README states, and write it there and to bench/RESULTS.md: ten minutes
 	$(BIN)/python bench/measured.py $(BENCH_ARGS)
+
+curves: $(VENV)/installed-test ## measure how the cost grows with connections, partitions, groups, consumers, logs, and write docs/performance.md: ten minutes
+	$(BIN)/python bench/curves.py $(CURVES_ARGS)
 
 # kfake, the broker of the Go client franz-go, as a peer of the benchmarks.
 kfake:

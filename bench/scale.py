@@ -48,6 +48,22 @@ SETTLING_S = 2.0
 """Seconds between the last request and a measurement at rest."""
 
 
+def raise_descriptor_limit() -> None:
+    """Let this process have as many connections as the system allows."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def started(stack: ExitStack, *, python: str = sys.executable) -> ServerProcess:
+    """A broker with a data directory of its own; both go with `stack`."""
+    directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-scale-")))
+    command = kmini_command(directory / "data", {"connections.max.idle.ms": str(MAX_IDLE_MS)})
+    command[0] = python
+    server = ServerProcess(command, directory / "log", start_timeout=START_TIMEOUT_S)
+    stack.callback(server.kill)
+    return server
+
+
 class Client:
     """One connection, one request at a time."""
 
@@ -77,11 +93,23 @@ def produce_frame(topic: str, partition: int) -> bytes:
     return framed(request, 9)
 
 
+def create_topic(client: Client, name: str, partitions: int) -> None:
+    topic = CreateTopicsRequest.Topic(name=name, num_partitions=partitions, replication_factor=1)
+    client.ask(framed(CreateTopicsRequest(topics=[topic], timeout_ms=60_000), 5))
+
+
 def create_topics(client: Client, partitions: int) -> None:
+    """Create topics of 1,000 partitions at most."""
     for number in range(-(-partitions // PARTITIONS_A_TOPIC)):
         count = min(PARTITIONS_A_TOPIC, partitions - number * PARTITIONS_A_TOPIC)
-        topic = CreateTopicsRequest.Topic(name=f"{TOPIC}-{number}", num_partitions=count, replication_factor=1)
-        client.ask(framed(CreateTopicsRequest(topics=[topic], timeout_ms=60_000), 5))
+        create_topic(client, f"{TOPIC}-{number}", count)
+
+
+def fill_topics(client: Client, partitions: int, every: int = 1) -> None:
+    """Write a record to one in `every` partitions."""
+    for number in range(0, partitions, every):
+        topic, partition = divmod(number, PARTITIONS_A_TOPIC)
+        client.ask(produce_frame(f"{TOPIC}-{topic}", partition))
 
 
 def ack_p50_us(client: Client, frame: bytes, count: int = 2_000) -> float:
@@ -115,12 +143,18 @@ def working_p50_us(clients: list[Client], frame: bytes, count: int = 20_000) -> 
     return statistics.median(durations) * 1e6
 
 
-def idle_percent(server: ServerProcess, seconds: float) -> float:
-    """Processor time at rest, in percent of a core."""
+def running_seconds(server: ServerProcess) -> float:
+    """Processor time of the threads that the broker has now, to the nanosecond: /proc/PID/stat has it to 10 ms."""
+    threads = Path(f"/proc/{server.pid}/task").glob("*/schedstat")
+    return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
+
+
+def idle_percent(server: ServerProcess, seconds: float, meanwhile: Callable[[float], object] = time.sleep) -> float:
+    """Processor time at rest, in percent of a core. `meanwhile` returns after so many seconds."""
     time.sleep(SETTLING_S)
-    used = server.processor_seconds()
-    time.sleep(seconds)
-    return (server.processor_seconds() - used) / seconds * 100
+    used, start = running_seconds(server), time.perf_counter()
+    meanwhile(seconds)
+    return (running_seconds(server) - used) / (time.perf_counter() - start) * 100
 
 
 def timed_start(server: ServerProcess) -> tuple[float, float]:
@@ -147,9 +181,7 @@ def partitions_of(few: ServerProcess, many: ServerProcess, options: argparse.Nam
     client = Client(many)
     create_topics(client, options.count)
     measured["create_s"] = time.perf_counter() - start
-    for number in range(0, options.count, options.every):
-        topic, partition = divmod(number, PARTITIONS_A_TOPIC)
-        client.ask(produce_frame(f"{TOPIC}-{topic}", partition))
+    fill_topics(client, options.count, options.every)
     measured["created_mib"] = many.resident_bytes() / 2**20
     measured["idle_percent"] = idle_percent(many, options.idle_seconds)
     acks: dict[ServerProcess, list[float]] = {few: [], many: []}
@@ -202,18 +234,11 @@ def main() -> None:
     parser.add_argument("--idle-seconds", type=float, default=20)
     parser.add_argument("--python", default=sys.executable, help="the interpreter that has the kmini to measure")
     options = parser.parse_args()
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    raise_descriptor_limit()
     measure = {"partitions": partitions_of, "connections": connections_of}[options.of]
     with ExitStack() as stack:
-        servers = []
-        for _ in range(2):
-            directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-scale-")))
-            command = kmini_command(directory / "data", {"connections.max.idle.ms": str(MAX_IDLE_MS)})
-            command[0] = options.python
-            servers.append(ServerProcess(command, directory / "log", start_timeout=START_TIMEOUT_S))
-            stack.callback(servers[-1].kill)
-        measured = measure(servers[0], servers[1], options)
+        few, many = (started(stack, python=options.python) for _ in range(2))
+        measured = measure(few, many, options)
     print(json.dumps({name: round(value, 3) for name, value in measured.items()}))
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ..protocol.uuids import ZERO_UUID, format_uuid, parse_uuid
-from .filenames import CLEAN_SHUTDOWN, META_PROPERTIES, PARTITION_METADATA
+from .filenames import CLEAN_SHUTDOWN, META_PROPERTIES, PARTITION_METADATA, path_in
 from .filesystem import FileSystem, write_atomically
 
 
@@ -32,7 +32,7 @@ class MetaProperties(NamedTuple):
 def read_partition_metadata(filesystem: FileSystem, directory: str) -> bytes | None:
     """Return the topic id of the log in this directory; None if the file is missing (the log is older than topic
     ids)."""
-    path = os.path.join(directory, PARTITION_METADATA)
+    path = path_in(directory, PARTITION_METADATA)
     try:
         data = filesystem.read(path)
     except FileNotFoundError:

@@ -181,7 +181,7 @@ class LogManager:
         for name in self.filesystem.list_directories(self.directory):
             if name in _NOT_LOGS:
                 continue
-            path = os.path.join(self.directory, name)
+            path = filenames.path_in(self.directory, name)
             parsed = filenames.parse_partition_directory(name)
             if parsed is not None and parsed.mark == "delete":
                 self.environment.deletions.add([path], self.environment.now_ms())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from ..protocol.topics import TopicPartition
 from .filenames import LOG_BEGIN_OFFSET_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT
@@ -22,10 +23,17 @@ class CorruptCheckpoint(Exception):
 
 def read_offsets(filesystem: FileSystem, path: str) -> dict[TopicPartition, int]:
     """The `topic partition offset` entries of a checkpoint of a log directory."""
-    offsets = {}
-    for number, fields in enumerate(_read(filesystem, path, 3), start=3):
-        offsets[TopicPartition(fields[0], _integer(path, number, fields[1]))] = _integer(path, number, fields[2])
-    return offsets
+    try:
+        data = filesystem.read(path)
+    except FileNotFoundError:
+        return {}
+    try:
+        return {
+            TopicPartition(topic, _integer(number, partition)): _integer(number, offset)
+            for number, (topic, partition, offset) in enumerate(_parse(data, 3), start=3)
+        }
+    except CorruptCheckpoint as error:
+        raise CorruptCheckpoint(f"{path}: {error}") from error
 
 
 def write_offsets(filesystem: FileSystem, path: str, offsets: Mapping[TopicPartition, int]) -> None:
@@ -54,10 +62,22 @@ def write_log_start_offsets(filesystem: FileSystem, log_directory: str, offsets:
 
 def read_epochs(filesystem: FileSystem, path: str) -> list[tuple[int, int]]:
     """The (epoch, start offset) entries of a partition's `leader-epoch-checkpoint`."""
-    return [
-        (_integer(path, number, epoch), _integer(path, number, start_offset))
-        for number, (epoch, start_offset) in enumerate(_read(filesystem, path, 2), start=3)
-    ]
+    try:
+        data = filesystem.read(path)
+    except FileNotFoundError:
+        return []
+    try:
+        return list(_epochs_in(data))
+    except CorruptCheckpoint as error:
+        raise CorruptCheckpoint(f"{path}: {error}") from error
+
+
+@lru_cache(maxsize=16)  # partitions that were created together are loaded one after the other, and have equal files
+def _epochs_in(data: bytes) -> tuple[tuple[int, int], ...]:
+    return tuple(
+        (_integer(number, epoch), _integer(number, start_offset))
+        for number, (epoch, start_offset) in enumerate(_parse(data, 2), start=3)
+    )
 
 
 def write_epochs(
@@ -74,31 +94,28 @@ def _encode(entries: Iterable[str]) -> bytes:
     return "".join(f"{line}\n" for line in (_VERSION, len(lines), *lines)).encode()
 
 
-def _read(filesystem: FileSystem, path: str, fields_per_entry: int) -> list[list[str]]:
-    try:
-        data = filesystem.read(path)
-    except FileNotFoundError:
-        return []
+def _parse(data: bytes, fields_per_entry: int) -> list[list[str]]:
+    """The fields of each entry. CorruptCheckpoint names the line and not the file."""
     if not data:
         return []
     try:
         lines = data.decode().splitlines()
     except UnicodeDecodeError as error:
-        raise CorruptCheckpoint(f"{path}: not text") from error
-    if _integer(path, 1, lines[0]) != _VERSION:
-        raise CorruptCheckpoint(f"{path}: version {lines[0]} is unknown")
-    count = _integer(path, 2, lines[1] if len(lines) > 1 else "")
+        raise CorruptCheckpoint("not text") from error
+    if _integer(1, lines[0]) != _VERSION:
+        raise CorruptCheckpoint(f"version {lines[0]} is unknown")
+    count = _integer(2, lines[1] if len(lines) > 1 else "")
     if count != len(lines) - 2:
-        raise CorruptCheckpoint(f"{path}: {count} entries announced, {len(lines) - 2} there")
+        raise CorruptCheckpoint(f"{count} entries announced, {len(lines) - 2} there")
     entries = [line.split() for line in lines[2:]]
     for number, entry in enumerate(entries, start=3):
         if len(entry) != fields_per_entry:
-            raise CorruptCheckpoint(f"{path}: line {number} has {len(entry)} fields instead of {fields_per_entry}")
+            raise CorruptCheckpoint(f"line {number} has {len(entry)} fields instead of {fields_per_entry}")
     return entries
 
 
-def _integer(path: str, line: int, text: str) -> int:
+def _integer(line: int, text: str) -> int:
     """A number that is not negative, in ASCII digits (int() alone would take more)."""
     if not (text.isascii() and text.isdigit() and len(text) <= 19):
-        raise CorruptCheckpoint(f"{path}: line {line}: {text[:40]!r} is not a number")
+        raise CorruptCheckpoint(f"line {line}: {text[:40]!r} is not a number")
     return int(text)

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import partial
@@ -88,6 +87,8 @@ def settle_files(filesystem: FileSystem, directory: str) -> list[SegmentFile]:
     had: its segments replace everything in the range of offsets that they cover.
     """
     files = [file for file in map(parse_segment_file, filesystem.list(directory)) if file is not None]
+    if not any(file.suffix for file in files):
+        return files  # the names are sorted, and their digits are of one length
     unfinished = min((file.base_offset for file in files if file.suffix == filenames.CLEANED), default=None)
     kept, swaps = [], []
     for file in files:
@@ -316,7 +317,7 @@ class LogLoader:
         self.producers.clear(self.log_start_offset)
 
     def _load_epochs(self) -> None:
-        path = os.path.join(self.directory, filenames.LEADER_EPOCH_CHECKPOINT)
+        path = filenames.path_in(self.directory, filenames.LEADER_EPOCH_CHECKPOINT)
         try:
             self.epochs = LeaderEpochs(read_epochs(self.filesystem, path))
             self.saved_epochs = self.epochs.entries

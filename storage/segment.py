@@ -385,7 +385,10 @@ class Segment:
         """Make a loaded segment the active one; cut the bytes off its end that are no batch, and return how many.
 
         Walks the headers from the last index entry on. CorruptIndex if the indexes do not fit the log: recover it then.
-        """
+        The index files of a log too small for an entry are not read."""
+        if self.log.size <= self._index_interval:
+            self.offset_index.skip()
+            self.time_index.skip()
         last = self.offset_index.lookup(self.base_offset + MAX_RELATIVE_OFFSET)
         self._max_timestamp, self._max_timestamp_offset = self.time_index.last_entry
         self._first_timestamp = None
@@ -393,17 +396,17 @@ class Segment:
         self._bytes_since_index_entry = 0
         self.next_offset = self.base_offset
         self._forget_tail()
-        end = last.position
+        end, has_entries = last.position, len(self.offset_index) > 0
         with contextlib.suppress(CorruptMessage):
             for position, header in self.headers(last.position):
-                if position == last.position and len(self.offset_index):
+                if has_entries and position == last.position:
                     if header.last_offset != last.offset:
                         raise CorruptIndex(f"{self.offset_index.path}: offset {last.offset} is not at {position}")
                     self.next_offset = header.base_offset
                     self._forget_tail()
                 self._note_batch(position, header.size, header.last_offset, header.max_timestamp)
                 end = position + header.size
-        if end == last.position and len(self.offset_index):
+        if has_entries and end == last.position:
             raise CorruptIndex(f"{self.offset_index.path}: no batch at {end}")
         if last.position:
             self._first_timestamp = None  # walked from the middle: `first_timestamp` reads it

@@ -14,6 +14,12 @@ from .interface import Names
 T = TypeVar("T")
 
 
+def _split(path: str) -> tuple[str, str]:
+    """Split a path without doubled separators as `os.path.split` does, which takes three times as long."""
+    directory, separator, name = path.rpartition(os.sep)
+    return directory or separator, name
+
+
 class PathTree(Generic[T]):
     """A mapping from paths to values. Its owner guards it against other threads."""
 
@@ -24,12 +30,12 @@ class PathTree(Generic[T]):
         """The directories with paths in or below them, by the directory above."""
 
     def get(self, path: str) -> T | None:
-        directory, name = os.path.split(path)
+        directory, name = _split(path)
         values = self._values.get(directory)
         return None if values is None else values.get(name)
 
     def put(self, path: str, value: T) -> None:
-        directory, name = os.path.split(path)
+        directory, name = _split(path)
         values = self._values.get(directory)
         if values is None:
             values = self._values[directory] = {}
@@ -38,7 +44,7 @@ class PathTree(Generic[T]):
 
     def pop(self, path: str) -> T | None:
         """Remove the path; return its value, or None if there is none."""
-        directory, name = os.path.split(path)
+        directory, name = _split(path)
         values = self._values.get(directory)
         if values is None or name not in values:
             return None
@@ -59,7 +65,7 @@ class PathTree(Generic[T]):
             yield from self._below(subdirectory)
 
     def _register(self, directory: str) -> None:
-        while (above := os.path.dirname(directory)) != directory:
+        while (above := _split(directory)[0]) != directory:
             siblings = self._subdirectories.setdefault(above, set())
             is_known = bool(siblings)
             siblings.add(directory)
@@ -69,7 +75,7 @@ class PathTree(Generic[T]):
 
     def _unregister(self, directory: str) -> None:
         while directory not in self._values and directory not in self._subdirectories:
-            above = os.path.dirname(directory)
+            above = _split(directory)[0]
             if above == directory:
                 return
             siblings = self._subdirectories[above]

@@ -79,6 +79,13 @@ class IndexFile:
         self._loaded = True
         self._stale = True
 
+    def skip(self) -> None:
+        """Begin without entries instead of reading the file, unless it was read before. Look-ups then lead to the start
+        of the segment. The next flush that has an entry writes the file anew."""
+        if not self._loaded:
+            self._decode(b"")
+            self._loaded = True
+
     def flush(self) -> None:
         """Make the file equal to the entries; cheap if nothing is new. Does not sync."""
         if not self._loaded or not (self._stale or self._flushed < self._count()):

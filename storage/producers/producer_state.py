@@ -241,13 +241,12 @@ class ProducerStates:
 
     def _set(self, entries: Iterable[ProducerEntry], offset: int) -> None:
         self._entries = {entry.producer_id: entry for entry in entries}
-        self._ongoing = dict(
-            sorted(
-                (entry.transaction_first_offset, entry.producer_id)
-                for entry in self._entries.values()
-                if entry.transaction_first_offset is not None
-            )
-        )
+        open_transactions = [
+            (entry.transaction_first_offset, entry.producer_id)
+            for entry in self._entries.values()
+            if entry.transaction_first_offset is not None
+        ]
+        self._ongoing = dict(sorted(open_transactions))
         self.unreplicated = {}
         self.end_offset = offset
         self.last_snapshot_offset = offset

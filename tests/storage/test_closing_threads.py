@@ -57,7 +57,7 @@ def assert_whole(filesystem: MemoryFileSystem) -> None:
     for log in manager.logs.values():
         assert (log.log_end_offset, log.recovery_point, log.high_watermark) == (RECORDS, RECORDS, RECORDS)
         assert [segment.base_offset for segment in log.segments] == [0, 1]
-        assert [len(segment.time_index) for segment in log.segments] == [1, 1]
+        assert [filesystem.size(segment.time_index.path) for segment in log.segments] == [12, 12]
         assert log.leader_epochs.latest_epoch == 3
         assert [(producer.producer_id, producer.last_sequence) for producer in log.producers.entries()] == [(7, 1)]
 

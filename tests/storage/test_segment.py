@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from kmini.protocol.records.batch import build_batch, read_header
@@ -9,6 +11,8 @@ from kmini.protocol.records.record import Record
 from kmini.storage.filesystem.faults import Faults
 from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 from kmini.storage.indexes.index_file import CorruptIndex
+from kmini.storage.indexes.offset_index import OffsetIndex
+from kmini.storage.indexes.time_index import TimeIndex
 from kmini.storage.log_config import LogConfig
 from kmini.storage.segment import Segment
 
@@ -251,7 +255,45 @@ class TestWalkingTheTail:
         segment.offset_index.append(*entry)
         segment.write_indexes()
         with pytest.raises(CorruptIndex):
-            loaded(filesystem).walk_tail()
+            loaded(filesystem, index_interval_bytes=segment.size - 1).walk_tail()
+
+    @pytest.mark.parametrize("content", [b"", b"rubbish", bytes(24), None])
+    def test_of_a_log_too_small_for_an_entry_the_index_files_are_neither_read_nor_believed(
+        self, filesystem: MemoryFileSystem, content: bytes | None
+    ) -> None:
+        segment = new_segment(filesystem, index_interval_bytes=150)
+        append(segment, batch(0, timestamp=300))
+        append(segment, batch(1, timestamp=200))
+        interval = segment.size
+        paths = [segment.offset_index.path, segment.time_index.path]
+        for path in paths:
+            with contextlib.closing(filesystem.open(path, create=True)) as file:
+                file.append(content or b"")
+            if content is None:
+                filesystem.remove(path)
+        filesystem.faults = Faults(fail_at=1, fail_for_good=True, operations={"read"})
+        again = loaded(filesystem, index_interval_bytes=interval)
+        assert again.walk_tail() == 0
+        assert (again.next_offset, again.max_timestamp, again.first_timestamp) == (2, 300, 300)
+        assert [again.position_of(offset) for offset in (0, 1)] == [0, interval // 2]
+        assert [header.base_offset for _, header in again.headers_since(250, 0)] == [0]
+        filesystem.faults = Faults()
+        for number in range(2, 8):
+            append(again, batch(number, timestamp=300 + number))
+        again.seal()
+        again.write_indexes()
+        read = [OffsetIndex(filesystem, paths[0], 0), TimeIndex(filesystem, paths[1], 0)]
+        assert [index.entries() for index in read] == [again.offset_index.entries(), again.time_index.entries()]
+        assert [len(index) for index in read] == [2, 3]
+
+    def test_a_log_large_enough_for_an_entry_is_walked_from_its_last_one(self, filesystem: MemoryFileSystem) -> None:
+        segment = new_segment(filesystem, index_interval_bytes=100)
+        for number in range(4):
+            append(segment, batch(number))
+        segment.write_indexes()
+        again = loaded(filesystem, index_interval_bytes=100)
+        again.walk_tail()
+        assert again.offset_index.entries() == segment.offset_index.entries() != []
 
 
 class TestRecovering:
