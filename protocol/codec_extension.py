@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 
 OPENING = "# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, binding=False"
 
+IMPORTS = """\
+from types import MemberDescriptorType
+
+from .compile import interpreted_decoder, interpreted_encoder
+from .schema import REQUIRED, interpreted_maker"""
+
 DECODE = """
 def decode_{name}(buffer):
     return decoded(read_{name}, buffer, {cls}, {version}, {keeps_views})
@@ -53,7 +59,7 @@ def extension_source() -> str:
     """
     numbers = ("SMALL_MESSAGE_MEMORY", "MAX_OBJECTS_PER_BYTE", "MAX_UNKNOWN_TAGS")
     parts = [
-        "from types import MemberDescriptorType\n\nfrom .compile import interpreted_decoder, interpreted_encoder",
+        IMPORTS,
         "cdef enum:\n" + "".join(f"    {name} = {getattr(decoder_source, name)}\n" for name in numbers),
         PRIMITIVES_SOURCE,
         inspect.getsource(decoder_source.memory_budget),

@@ -70,6 +70,17 @@ cdef extern from *:
     int PyByteArray_Resize(object, Py_ssize_t) noexcept
 
     bint PyMemoryView_Check(object)
+
+    ctypedef PyObject *(*PyCFunction)(PyObject *, PyObject *)
+
+    ctypedef struct PyMethodDef:
+        const char *ml_name
+        PyCFunction ml_meth
+        int ml_flags
+        const char *ml_doc
+
+    int METH_FASTCALL, METH_KEYWORDS
+    object PyCFunction_New(PyMethodDef *, object)
     int get_buffer "PyObject_GetBuffer"(object, Py_buffer *, int) noexcept
 
 
@@ -124,6 +135,63 @@ cdef inline object field(object made, Py_ssize_t slot):
 
 cdef inline bint is_a(object made, object cls) noexcept:
     return <PyObject *>Py_TYPE(made) == <PyObject *>cls
+
+
+# Making
+
+cdef enum:
+    MOST_SLOTS = 16
+
+cdef class Maker:
+    """How structs of a class are made: slots, names and defaults of their fields, in the order of the schema."""
+
+    cdef object cls
+    cdef tuple names
+    cdef tuple defaults
+    cdef Py_ssize_t[MOST_SLOTS] slots
+
+
+cdef object made(object maker, PyObject *const *given, Py_ssize_t count, PyObject *keywords):
+    """A struct of the values given in order and by name, or what the interpreted function makes of them."""
+    cdef Maker how = <Maker>maker
+    cdef Py_ssize_t index, fields = len(how.names), named = 0
+    cdef object struct = new(how.cls)
+    for index in range(min(count, fields)):
+        put(struct, how.slots[index], <object>given[index])
+    if keywords is not NULL:
+        for name in <tuple>keywords:
+            for index in range(count, fields):
+                if how.names[index] is name and held(struct, how.slots[index]) is NULL:
+                    put(struct, how.slots[index], <object>given[count + named])
+                    named += 1
+                    break
+    for index in range(count, fields):
+        if held(struct, how.slots[index]) is NULL:
+            put(struct, how.slots[index], [] if how.defaults[index] is UNSET else how.defaults[index])
+    if count > fields or (keywords is not NULL and named < len(<tuple>keywords)):
+        names = () if keywords is NULL else <tuple>keywords
+        values = [<object>given[index] for index in range(count + len(names))]
+        return interpreted_maker(how.cls)(*values[:count], **dict(zip(names, values[count:])))
+    return struct
+
+
+cdef PyMethodDef MAKE
+MAKE.ml_name, MAKE.ml_meth, MAKE.ml_flags, MAKE.ml_doc = "make", <PyCFunction>made, METH_FASTCALL | METH_KEYWORDS, NULL
+
+
+def maker_of(cls):
+    cdef Maker maker = Maker.__new__(Maker)
+    cdef list names = sorted(cls.__slots__)
+    if len(names) > MOST_SLOTS or not has_slots(cls, tuple(names)):
+        return None
+    maker.cls, maker.names = cls, tuple(cls.__slots__)
+    maker.defaults = tuple([
+        UNSET if field.default == [] else None if field.default is REQUIRED else field.default
+        for field in cls.__fields__
+    ])
+    for index, name in enumerate(maker.names):
+        maker.slots[index] = names.index(name)
+    return PyCFunction_New(&MAKE, maker)
 
 
 # Decoding

@@ -19,6 +19,7 @@ from __future__ import annotations
 import struct
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, TypeVar, Union, get_args, get_origin
 
@@ -32,8 +33,6 @@ else:
     def dataclass_transform(**_: Any) -> Callable[[Any], Any]:
         return lambda cls: cls
 
-
-T = TypeVar("T")
 
 NEVER = 1 << 15
 """A version above all others: for what never begins, or never ends."""
@@ -133,20 +132,6 @@ class StructMeta(type):
     """Turns annotations into slots and `Field`s."""
 
     __fields__: tuple[Field, ...]
-
-    if TYPE_CHECKING:
-
-        @property
-        def make(cls: type[T]) -> Callable[..., T]:
-            """Like the constructor, at a third of its price if fields are given in order: for the hot path."""
-
-    else:
-
-        def __getattr__(cls, name: str) -> Any:
-            if name != "make":
-                raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
-            cls.make = staticmethod(_maker(cls))  # made on first use, as the constructor is
-            return cls.make
 
     def __new__(metaclass, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> StructMeta:
         if any(getattr(base, "__fields__", ()) for base in bases):
@@ -322,6 +307,9 @@ class Response(Message):
         return requested
 
 
+MadeStruct = TypeVar("MadeStruct", bound=Struct)
+
+
 def structs_of(cls: type[Struct]) -> Iterator[type[Struct]]:
     """The class and every struct inside it, outermost first."""
     yield cls
@@ -331,16 +319,26 @@ def structs_of(cls: type[Struct]) -> Iterator[type[Struct]]:
             yield from structs_of(held.struct)
 
 
+def maker(cls: type[MadeStruct]) -> Callable[..., MadeStruct]:
+    """A function that makes structs as the constructor does, at a fraction of its price: for modules of the hot path.
+
+    All fields may be given in order, so it does not notice that one is missing, which is then None.
+    """
+    from .compiled_codecs import maker_of
+
+    return maker_of(cls) or interpreted_maker(cls)
+
+
+@cache
+def interpreted_maker(cls: type[Struct]) -> Callable[..., Any]:
+    """The same in Python: a plain function, because calling a class costs far more."""
+    return _compiled_constructor(cls, "make", [], ["    self = new(cls)"], ["    return self"])
+
+
 def _constructor(cls: type[Struct]) -> Callable[..., None]:
     """`def __init__(self, ...)` with one parameter and one assignment a field."""
     constructor: Callable[..., None] = _compiled_constructor(cls, "__init__", ["self"], ["    pass"], [])
     return constructor
-
-
-def _maker(cls: type[Struct]) -> Callable[..., Any]:
-    """The same as a plain function, which makes the object itself: calling a class costs far more than a function. All
-    fields may be given in order, so it does not notice that one is missing."""
-    return _compiled_constructor(cls, "make", [], ["    self = new(cls)"], ["    return self"])
 
 
 def _compiled_constructor(

@@ -18,6 +18,7 @@ from ...protocol.errors import (
     UnknownTopicOrPartition,
 )
 from ...protocol.messages.fetch import FetchRequest, FetchResponse
+from ...protocol.schema import maker
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..replication.delayed_fetch import (
@@ -50,7 +51,9 @@ UNKNOWN_TOPICS = (UnknownTopicOrPartition.code, UnknownTopicId.code)
 null."""
 
 
-_TopicResponse, _PartitionResponse = FetchResponse.Topic, FetchResponse.Topic.Partition
+_make_response = maker(FetchResponse)
+_make_topic = maker(FetchResponse.Topic)
+_make_partition = maker(FetchResponse.Partition)
 
 
 class GuardedContext(Context):
@@ -165,8 +168,8 @@ async def _fetch_one(request: FetchRequest, wanted: FetchPartition, context: Con
     answer = wanted.read(_max_bytes(request, context), True)
     if not answer.error_code and wanted.topic_partition is not None:
         services.metrics.fetched(wanted.topic_partition.topic, len(answer.records))
-    topic = _TopicResponse.make(wanted.topic, wanted.topic_id, [_partition_response(wanted, answer)])
-    result: FetchResponse = FetchResponse.make(0, NONE, NO_SESSION, [topic])
+    topic = _make_topic(wanted.topic, wanted.topic_id, [_partition_response(wanted, answer)])
+    result = _make_response(0, NONE, NO_SESSION, [topic])
     if context.version < STORAGE_ERROR_SINCE:
         hide_storage_errors(result)
     return result
@@ -264,11 +267,10 @@ def response(wanted: Iterable[FetchPartition], answers: Iterable[FetchedData]) -
     topic: FetchResponse.Topic | None = None
     for one, answer in zip(wanted, answers):  # noqa: B905 (they are of the same length, and this is the hot path)
         if topic is None or one.topic != topic.topic or one.topic_id != topic.topic_id:
-            topic = _TopicResponse.make(one.topic, one.topic_id, [])
+            topic = _make_topic(one.topic, one.topic_id, [])
             topics.append(topic)
         topic.partitions.append(_partition_response(one, answer))
-    response: FetchResponse = FetchResponse.make(0, NONE, NO_SESSION, topics)
-    return response
+    return _make_response(0, NONE, NO_SESSION, topics)
 
 
 def hide_storage_errors(result: FetchResponse) -> None:
@@ -289,9 +291,7 @@ def _partition_response(wanted: FetchPartition, answer: FetchedData) -> FetchRes
             records=b"",
         )
     log = wanted.partition.log
-    response: FetchResponse.Topic.Partition = _PartitionResponse.make(
-        index, NONE, log.high_watermark, log.last_stable_offset, log.log_start_offset
-    )
+    response = _make_partition(index, NONE, log.high_watermark, log.last_stable_offset, log.log_start_offset)
     response.records = answer.records
     if wanted.reader.is_read_committed:
         response.aborted_transactions = _skipped(answer)

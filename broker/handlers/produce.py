@@ -41,6 +41,7 @@ from ...protocol.records.batch import (
 )
 from ...protocol.records.compression import Codec
 from ...protocol.records.load_kernel import is_transactional
+from ...protocol.schema import maker
 from ...protocol.topics import TopicPartition, is_internal
 from ...storage.log import AppendInfo
 from ...storage.validation import validate_plain
@@ -64,7 +65,9 @@ ADMIN_CLIENT_ID = "__admin_client"
 _CLAIMS = struct.Struct(f">{LENGTH_AT}xi{MAGIC_AT - LENGTH_AT - 4}xB{ATTRIBUTES_AT - MAGIC_AT - 1}xB")
 """The length, the magic and the low byte of the attributes of a batch, from its first byte on."""
 
-_TopicResponse, _PartitionResponse = ProduceResponse.Topic, ProduceResponse.Topic.Partition
+_make_response = maker(ProduceResponse)
+_make_topic = maker(ProduceResponse.Topic)
+_make_partition = maker(ProduceResponse.Partition)
 
 REFUSED_UNSEEN = (CorruptMessage, MessageTooLarge, RecordListTooLarge)
 """Errors with which Apache Kafka answers no log start offset, although it knows one."""
@@ -319,15 +322,12 @@ def _response(request: ProduceRequest, outcomes: list[Outcome]) -> ProduceRespon
             if partition is not None and appended is not None:
                 first_offset, log_start_offset = appended.first_offset, partition.log.log_start_offset
                 partitions.append(
-                    _PartitionResponse.make(
-                        data.index, NONE, first_offset, appended.log_append_time_ms, log_start_offset
-                    )
+                    _make_partition(data.index, NONE, first_offset, appended.log_append_time_ms, log_start_offset)
                 )
             else:
                 partitions.append(_refused(data.index, outcome))
-        topics.append(_TopicResponse.make(topic.name, topic.topic_id, partitions))
-    response: ProduceResponse = ProduceResponse.make(topics)
-    return response
+        topics.append(_make_topic(topic.name, topic.topic_id, partitions))
+    return _make_response(topics)
 
 
 def _refused(index: int, outcome: Outcome) -> ProduceResponse.Topic.Partition:

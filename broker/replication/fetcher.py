@@ -31,6 +31,7 @@ from ...protocol.messages.fetch import FetchRequest, FetchResponse
 from ...protocol.messages.list_offsets import EARLIEST, LATEST, ListOffsetsRequest
 from ...protocol.primitives import Buffer
 from ...protocol.records.batch import iter_batches
+from ...protocol.schema import maker
 from ...protocol.topics import TopicPartition
 from ...storage.deletion import delete_records_below
 from ..security.inter_broker import inter_broker_connection
@@ -44,7 +45,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kmini.replication")
 
-_Topic, _Partition = FetchRequest.Topic, FetchRequest.Topic.Partition
+_make_topic = maker(FetchRequest.Topic)
+_make_partition = maker(FetchRequest.Partition)
 
 _LOST_SESSION = (FetchSessionIdNotFound.code, InvalidFetchSessionEpoch.code, FetchSessionTopicIdError.code)
 _TIMEOUT_MS = 30_000
@@ -286,9 +288,9 @@ class Fetcher:
             followed.sent_state = state
             name, number = followed.topic_partition
             if name not in topics:
-                topics[name] = _Topic.make(topic=name, topic_id=followed.log.topic_id, partitions=[])
+                topics[name] = _make_topic(topic=name, topic_id=followed.log.topic_id, partitions=[])
             topics[name].partitions.append(
-                _Partition.make(
+                _make_partition(
                     partition=number,
                     current_leader_epoch=state.leader_epoch,
                     fetch_offset=state.offset,

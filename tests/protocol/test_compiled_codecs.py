@@ -319,3 +319,4 @@ def test_the_source_that_runs_without_the_extension_leaves_all_to_the_interprete
     source = load_form(compiled_codecs.__name__, "interpreted")
     assert source.__file__ == str(TREE / "protocol/compiled_codecs.py")
     assert source.functions_of("FetchRequest", (FetchRequest,)) == ({}, {})
+    assert source.maker_of(FetchRequest) is None

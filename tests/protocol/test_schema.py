@@ -1,9 +1,14 @@
 """What a class definition means. Codecs are tested in test_codecs.py."""
 
+from collections.abc import Callable
+from types import BuiltinFunctionType
+
 import pytest
 
+from kmini.protocol import compiled_codecs
 from kmini.protocol.primitives import Array, Bytes, Int32, Int64, NullableArray, NullableString, Records, String
-from kmini.protocol.schema import Message, Request, Response, Struct, field
+from kmini.protocol.schema import Message, Request, Response, Struct, field, interpreted_maker, maker
+from support.extension_modules import FORMS, load_form
 
 
 class Inner(Struct):
@@ -45,6 +50,61 @@ def test_every_message_gets_a_list_of_its_own() -> None:
     one, other = Sample(name="x"), Sample(name="x")
     one.items.append(Inner(number=1))
     assert other.items == []
+
+
+@pytest.fixture(params=FORMS)
+def make(request: pytest.FixtureRequest) -> Callable[..., Sample]:
+    """The maker of samples, compiled and interpreted."""
+    load_form(compiled_codecs.__name__, request.param)
+    made: Callable[..., Sample] = maker(Sample) if request.param == "compiled" else interpreted_maker(Sample)
+    assert isinstance(made, BuiltinFunctionType) == (request.param == "compiled")
+    return made
+
+
+def test_a_maker_makes_what_the_constructor_makes(make: Callable[..., Sample]) -> None:
+    items = [Inner(number=1)]
+    assert make("x") == Sample(name="x")
+    values = {"name": "x", "since_two": 7, "until_two": "until", "items": items, "maybe": [3], "blob": b"blob"}
+    assert make(*values.values()) == make(**values) == Sample(**values)  # type: ignore[arg-type]
+    assert make("x", blob=b"blob", since_two=7) == Sample(name="x", blob=b"blob", since_two=7)
+    assert make("x", items=items).items is items
+    assert make().name is None
+
+
+def test_every_struct_of_a_maker_gets_a_list_of_its_own(make: Callable[..., Sample]) -> None:
+    assert make("x").items is not make("x").items
+
+
+def test_a_maker_refuses_values_for_no_field(make: Callable[..., Sample]) -> None:
+    with pytest.raises(TypeError, match="takes from 0 to 6 positional arguments but 7 were given"):
+        make("x", 7, None, [], None, b"", "too many")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
+        make("x", colour="red")
+    with pytest.raises(TypeError, match="multiple values for argument 'name'"):
+        make("x", name="y")
+
+
+def test_a_maker_of_many_fields_is_as_good() -> None:
+    class Wide(Struct):
+        f1: Int32 = 1
+        f2: Int32 = 2
+        f3: Int32 = 3
+        f4: Int32 = 4
+        f5: Int32 = 5
+        f6: Int32 = 6
+        f7: Int32 = 7
+        f8: Int32 = 8
+        f9: Int32 = 9
+        f10: Int32 = 10
+        f11: Int32 = 11
+        f12: Int32 = 12
+        f13: Int32 = 13
+        f14: Int32 = 14
+        f15: Int32 = 15
+        f16: Int32 = 16
+        f17: Int32 = 17
+
+    assert maker(Wide)(0, f17=0) == Wide(f1=0, f17=0)
 
 
 def test_messages_are_equal_if_all_their_fields_are() -> None:
