@@ -17,10 +17,12 @@ from ...protocol.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from ...protocol.messages.fetch import FetchRequest, FetchResponse
+from ...protocol.messages.fetch import READ_COMMITTED, FetchRequest, FetchResponse
 from ...protocol.schema import maker
+from ...protocol.topics import TopicPartition
 from ..api.registry import handles
 from ..api.request_context import Context
+from ..purgatory import Operation
 from ..replication.delayed_fetch import (
     DelayedFetch,
     FetchedData,
@@ -85,9 +87,9 @@ async def guard(call: Call) -> Any:
 )
 def fetch(request: FetchRequest, context: Context) -> Awaitable[FetchResponse]:
     """Fetch what a request says that names all its partitions, or continue a session."""
-    known: _LastFetch | None = context.kept
+    known: SimpleFetch | None = context.kept
     if known is not None and known.is_repeated_by(request):
-        return _fetch_one(request, known.wanted, context)
+        return _fetch_one(request, known, context)
     if context.version < BATCHES_SINCE:
         from .old_versions.old_fetch import fetch_messages  # old clients are rare
 
@@ -106,14 +108,32 @@ def fetch(request: FetchRequest, context: Context) -> Awaitable[FetchResponse]:
     return _fetch_anew(request, reader, context)
 
 
-class _LastFetch:
-    """The last fetch of a connection, if it was a simple one (`_is_simple`) without a session: the next one is the same
-    but for its offset."""
+class SimpleFetch(Operation):
+    """A consumer's fetch of one partition that is led here, for its first byte, without a session. A connection keeps
+    it, because the next fetch is the same but for its offset.
 
-    __slots__ = ("_config", "_isolation_level", "_services", "wanted")
+    A read gives records, an error of the log, or nothing. It is `is_complete` unless that is nothing.
+    """
 
-    def __init__(self, request: FetchRequest, wanted: FetchPartition, context: Context) -> None:
+    __slots__ = ("_config", "_isolation_level", "_partition", "_services", "topic_partition", "wanted")
+
+    @classmethod
+    def of(cls, request: FetchRequest, wanted: list[FetchPartition], context: Context) -> "SimpleFetch | None":
+        """The request as a simple fetch; None if it is none."""
+        config = context.services.config.current
+        if request.session_epoch != FINAL_EPOCH or request.min_bytes > 1 or len(wanted) != 1:
+            return None
+        (one,) = wanted
+        if not one.reader.is_plain or one.asked.last_fetched_epoch >= 0 or not isinstance(one.partition, Partition):
+            return None
+        if config.replica_selector_class == RACK_AWARE:  # the next request may name a rack
+            return None
+        return cls(request, one, one.partition, context)
+
+    def __init__(self, request: FetchRequest, wanted: FetchPartition, partition: Partition, context: Context) -> None:
         self.wanted = wanted
+        self.topic_partition = partition.topic_partition
+        self._partition = partition
         self._services = context.services
         self._config = context.services.config.current
         self._isolation_level = request.isolation_level
@@ -121,53 +141,52 @@ class _LastFetch:
     def is_repeated_by(self, request: FetchRequest) -> bool:
         """Whether a request asks for the same partition in the same way, and what was found is still served here; then
         `wanted` has what it asks for."""
-        if len(request.topics) != 1 or self._services.config.current is not self._config:
+        topics, known = request.topics, self.wanted
+        if len(topics) != 1 or len(topics[0].partitions) != 1 or self._services.config.current is not self._config:
             return False
-        (topic,) = request.topics
-        known = self.wanted
+        topic = topics[0]
+        asked = topic.partitions[0]
         return (
-            len(topic.partitions) == 1
-            and request.session_epoch == FINAL_EPOCH
+            request.session_epoch == FINAL_EPOCH
+            and request.session_id == NO_SESSION
             and request.min_bytes <= 1
             and topic.topic == known.topic
             and topic.topic_id == known.topic_id
             and request.isolation_level == self._isolation_level
-            and request.session_id == NO_SESSION
             and request.replica_id < 0
             and request.replica_state is None
-            and topic.partitions[0].last_fetched_epoch < 0
-            and known.ask_again(topic.partitions[0])
+            and asked.last_fetched_epoch < 0
+            and known.ask_again(asked)
         )
+
+    @property
+    def keys(self) -> tuple[TopicPartition]:
+        return (self.topic_partition,)
+
+    def is_complete(self) -> bool:
+        partition = self._partition
+        log = partition.log
+        # Where there is nothing to tell: between the first offset that is not shown yet, and the end of the log.
+        hidden = log.last_stable_offset if self._isolation_level == READ_COMMITTED else log.high_watermark
+        return not (hidden <= self.wanted.asked.fetch_offset <= log.log_end_offset and partition.is_served)
 
 
 async def _fetch_anew(request: FetchRequest, reader: Reader, context: Context) -> FetchResponse:
     wanted = _resolve_at_once(request, reader, context) or await resolve(request, reader, context)
-    if request.session_epoch != FINAL_EPOCH or len(wanted) != 1 or not _is_simple(wanted[0], request.min_bytes):
-        return await _fetch_all(request, reader, wanted, context)
-    (one,) = wanted
-    # A reader that may be sent to another replica, or reads from a follower, is looked at each time.
-    is_rack_aware = context.services.config.current.replica_selector_class == RACK_AWARE
-    if isinstance(one.partition, Partition) and not is_rack_aware:
-        context.kept = _LastFetch(request, one, context)
-    return await _fetch_one(request, one, context)
+    simple = context.kept = SimpleFetch.of(request, wanted, context)
+    if simple is not None:
+        return await _fetch_one(request, simple, context)
+    return await _fetch_all(request, reader, wanted, context)
 
 
-def _is_simple(wanted: FetchPartition, min_bytes: int) -> bool:
-    """Whether a read gives records, an error of the log, or nothing, so that `DelayedFetch.is_complete` tells before
-    the read whether it is nothing."""
-    return min_bytes <= 1 and wanted.reader.is_plain and wanted.asked.last_fetched_epoch < 0
-
-
-async def _fetch_one(request: FetchRequest, wanted: FetchPartition, context: Context) -> FetchResponse:
-    """Answer a simple fetch of one partition: it reads once, after the wait."""
-    services = context.services
-    if request.max_wait_ms > 0:
-        delayed = DelayedFetch((wanted,), request.min_bytes)
-        if not delayed.is_complete():
-            await context.wait_for_change(delayed, request.max_wait_ms)
+async def _fetch_one(request: FetchRequest, simple: SimpleFetch, context: Context) -> FetchResponse:
+    """Answer a simple fetch: it reads once, after the wait."""
+    if request.max_wait_ms > 0 and not simple.is_complete():
+        await context.wait_for_change(simple, request.max_wait_ms)
+    wanted = simple.wanted
     answer = wanted.read(_max_bytes(request, context), True)
-    if not answer.error_code and wanted.topic_partition is not None:
-        services.metrics.fetched(wanted.topic_partition.topic, len(answer.records))
+    if not answer.error_code:
+        context.services.metrics.fetched(simple.topic_partition.topic, len(answer.records))
     topic = _make_topic(wanted.topic, wanted.topic_id, [_partition_response(wanted, answer)])
     result = _make_response(0, NONE, NO_SESSION, [topic])
     if context.version < STORAGE_ERROR_SINCE:
