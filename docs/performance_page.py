@@ -1,0 +1,205 @@
+"""The tables, figures and pictures of docs/performance.md: `python docs/performance_page.py` writes them.
+
+They come from bench/curves.json, which `make curves` measures; it calls this script at its end. The text between the
+markers of the page is replaced, the rest stays. A test compares page, pictures and file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+DOCS = Path(__file__).resolve().parent
+DATA = DOCS.parent / "bench" / "curves.json"
+PAGE = DOCS / "performance.md"
+PICTURES = DOCS / "pictures"
+BLOCK = re.compile(r"(<!-- make curves writes (\w+) from here -->\n).*?(<!-- to here -->\n)", re.DOTALL)
+COLORS = ("#2f855a", "#c05621", "#4a5568")
+PER_PIECE_FROM = 100
+"""Counts from which on the memory of each piece is shown: below, single pages of memory decide."""
+
+Point = dict[str, float]
+
+
+def us(value: float) -> str:
+    return f"{value:,.0f} µs" if value < 1_000 else f"{value / 1_000:,.1f} ms"
+
+
+def seconds(value: float) -> str:
+    return f"{value:.2f} s"
+
+
+def percent(value: float) -> str:
+    return f"{value:.2f} %"
+
+
+def kib(value: float) -> str:
+    return f"{value:.1f} KiB"
+
+
+def mib(value: float) -> str:
+    return f"{value:.0f} MiB"
+
+
+class Series(NamedTuple):
+    """A measured value: a column of the table, and a line in a panel of the picture."""
+
+    key: str
+    label: str
+    panel: str
+    """The title of its panel; lines with the same title share one. Empty: it is in the table only."""
+    show: Callable[[float], str]
+
+
+REST, REQUEST, START = "at rest: % of a core", "per request: µs", "seconds"
+IDLE = Series("idle_percent", "at rest, of a core", REST, percent)
+ACK = Series("ack_p50_us", "ack p50", REQUEST, us)
+EACH = Series("kib_each", "memory of each", "", kib)
+RESTARTS = (
+    Series("clean_start_s", "start after a clean stop", START, seconds),
+    Series("killed_start_s", "start after `kill -9`", START, seconds),
+    Series("stop_s", "clean stop", START, seconds),
+)
+CURVES = {
+    "connections": (EACH, IDLE, ACK, Series("working_ack_p50_us", "ack p50 of 100 that work at once", "", us)),
+    "partitions": (EACH, Series("mib", "the broker, restarted", "", mib), IDLE, ACK, *RESTARTS),
+    "groups": (
+        EACH,
+        IDLE,
+        Series("heartbeat_p50_us", "heartbeat p50", REQUEST, us),
+        Series("commit_p50_us", "commit p50", REQUEST, us),
+        *RESTARTS,
+    ),
+    "consumers": (
+        EACH,
+        IDLE,
+        Series("end_to_end_p50_us", "until half of them have a record", REQUEST, us),
+        Series("end_to_end_last_us", "until the last one has it", REQUEST, us),
+    ),
+    "logs": (
+        Series("mib", "the broker", "", mib),
+        IDLE,
+        ACK,
+        Series("fetch_p50_us", "fetch of 256 KiB anywhere, p50", REQUEST, us),
+        *RESTARTS,
+    ),
+}
+"""The curves, by their names in the file."""
+
+
+def read() -> dict[str, Any]:
+    """The runs, each with its points."""
+    found: dict[str, Any] = json.loads(DATA.read_text(encoding="utf-8"))
+    return found
+
+
+# The text
+
+
+def cell(series: Series, point: Point) -> str:
+    is_shown = series.key in point and (series is not EACH or point["count"] >= PER_PIECE_FROM)
+    return series.show(point[series.key]) if is_shown else ""
+
+
+def table(name: str, points: list[Point]) -> list[str]:
+    columns = CURVES[name]
+    head = "GiB" if name == "logs" else name
+    rows = [[f"{point['count']:,}", *(cell(series, point) for series in columns)] for point in points]
+    return [
+        f"| {' | '.join([head, *(series.label for series in columns)])} |",
+        f"|{'---:|' * (len(columns) + 1)}",
+        *(f"| {' | '.join(row)} |" for row in rows),
+    ]
+
+
+def growth(name: str, points: list[Point]) -> str:
+    """How far the values move from the first point to the last."""
+    first, last = points[0], points[-1]
+    told = [
+        f"{series.label} × {last[series.key] / first[series.key]:.2f}"
+        for series in CURVES[name]
+        if series.panel in (REQUEST, START) and first.get(series.key)
+    ]
+    return f"From {first['count']:,} to {last['count']:,}: {', '.join(told)}."
+
+
+def extrapolated(name: str, points: list[Point]) -> list[str]:
+    """Where the measured values lead, if they go on as between the last two points."""
+    before, last = points[-2:] if len(points) > 1 else (points[0], points[0])
+    sentences = []
+    step = (last["idle_percent"] - before["idle_percent"]) / ((last["count"] - before["count"]) or 1)
+    if name in ("groups", "consumers") and step > 0:
+        full = round(last["count"] + (100 - last["idle_percent"]) / step, -2)
+        sentences.append(f"At that rate the rest alone fills a core at about {full:,.0f} {name} (extrapolated).")
+    if "kib_each" in last:
+        a_gib = round(2**20 / last["kib_each"], -3)
+        sentences.append(f"1 GiB of memory holds about {a_gib:,.0f} {name} (extrapolated).")
+    if name == "logs":
+        sentences.append(f"Logs beyond {last['count']:,} GiB were not measured.")
+    return sentences
+
+
+def block(name: str, found: dict[str, Any]) -> str:
+    """The generated text of one curve."""
+    run, points = found[name]["run"], found[name]["points"]
+    series = [one.label.replace("`", "") for one in CURVES[name] if one.panel]
+    picture = f"![{name}: {', '.join(series)}](pictures/performance-{name}.svg)"
+    about = f"Measured on {run['day']} at {run['commit']}: {run['machine']}. {run['noise']}"
+    told = " ".join([growth(name, points), *extrapolated(name, points)])
+    return "\n".join([picture, "", *table(name, points), "", told, "", about, ""])
+
+
+def placed(page: str, found: dict[str, Any]) -> str:
+    """The page, with the text between its markers replaced."""
+    return BLOCK.sub(lambda match: match[1] + block(match[2], found) + match[3], page)
+
+
+# The pictures
+
+
+def picture_file(name: str) -> Path:
+    return PICTURES / f"performance-{name}.svg"
+
+
+def draw(name: str, points: list[Point], file: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "kmini"
+    matplotlib.rcParams["svg.fonttype"] = "none"
+    from matplotlib import pyplot
+
+    panels: dict[str, list[Series]] = {}
+    for series in CURVES[name]:
+        if series.panel:
+            panels.setdefault(series.panel, []).append(series)
+    figure, all_axes = pyplot.subplots(1, len(panels), figsize=(3.4 * len(panels), 3.2), squeeze=False)
+    for axes, (title, lines) in zip(all_axes[0], panels.items(), strict=True):
+        for series, color in zip(lines, COLORS, strict=False):
+            shown = [point for point in points if series.key in point]
+            label = series.label.replace("`", "") if len(lines) > 1 else None
+            values = [point[series.key] for point in shown]
+            axes.plot([point["count"] for point in shown], values, color=color, marker="o", markersize=3, label=label)
+        axes.set_xscale("log")
+        axes.set_xlabel("GiB" if name == "logs" else name)
+        axes.set_title(title if len(lines) > 1 or title != REQUEST else f"{lines[0].label}: µs", fontsize=10)
+        if title == START or (name, title) == ("consumers", REQUEST):
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(bottom=0)
+        axes.spines[["top", "right"]].set_visible(False)
+        if len(lines) > 1:
+            axes.legend(frameon=False, fontsize=8)
+    figure.tight_layout()
+    figure.savefig(file, metadata={"Date": None, "Creator": None})
+    pyplot.close(figure)
+
+
+if __name__ == "__main__":
+    curves = read()
+    PAGE.write_text(placed(PAGE.read_text(encoding="utf-8"), curves), encoding="utf-8")
+    for curve, measured in curves.items():
+        draw(curve, measured["points"], picture_file(curve))
