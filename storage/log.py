@@ -146,7 +146,8 @@ class PartitionLog:
     def last_stable_offset(self) -> int:
         """The first offset whose transaction may be undecided: consumers with read_committed read below it. It moves
         with the high watermark and with the ends of transactions, between log start offset and high watermark."""
-        first_unstable = self.producers.first_unstable_offset
+        producers = self.producers
+        first_unstable = producers.first_unstable_offset if producers.ongoing or producers.unreplicated else None
         if first_unstable is None or first_unstable >= self.high_watermark:
             return self.high_watermark
         return max(first_unstable, self.log_start_offset)

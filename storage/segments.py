@@ -114,6 +114,11 @@ class Segments:
         end = segment.size if limit_offset == segment.next_offset else segment.position_of(limit_offset)
         return end - segment.position_of(offset)
 
+    def may_have_aborted(self, offset: int) -> bool:
+        """Whether records of aborted transactions may lie from `offset` on. Quick for the active segment, where it is
+        False unless a transaction was aborted in it."""
+        return offset < self.active.base_offset or not self.active.transaction_index.is_empty
+
     def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Return the aborted transactions that may have records from `offset` to below `end_offset`. Their markers may
         lie in later segments, beyond `end_offset` too."""

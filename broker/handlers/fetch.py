@@ -313,7 +313,7 @@ def _partition_response(wanted: FetchPartition, answer: FetchedData) -> FetchRes
     response = _make_partition(index, NONE, log.high_watermark, log.last_stable_offset, log.log_start_offset)
     response.records = answer.records
     if wanted.reader.is_read_committed:
-        response.aborted_transactions = _skipped(answer)
+        response.aborted_transactions = _skipped(answer) if answer.aborted else []
     if answer.preferred_replica != LEADER:
         response.preferred_read_replica = answer.preferred_replica
     if answer.diverging:

@@ -230,7 +230,7 @@ class FetchPartition:
             log = partition.log
             limit_offset = log.high_watermark if reader.reads_what_all_have else self.limit_offset()
             records = log.read(asked.fetch_offset, limit, limit_offset, whole_first_batch)
-            if records and reader.is_read_committed:
+            if records and reader.is_read_committed and log.segments.may_have_aborted(asked.fetch_offset):
                 return FetchedData(
                     NONE, records, aborted=log.aborted_transactions(asked.fetch_offset, _end_of(records))
                 )

@@ -42,6 +42,11 @@ class TransactionIndex(IndexFile):
         super().__init__(filesystem, path, base_offset)
         self._entries: list[AbortedTransaction] = []
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is known to have no entry. Reads no file."""
+        return self._loaded and not self._entries
+
     def append(self, entry: AbortedTransaction) -> None:
         """Add an entry. ValueError unless its marker is beyond the last entry's."""
         self._ensure_loaded()

@@ -100,7 +100,7 @@ class ProducerStates:
         self.last_snapshot_offset = 0
         """The offset of the newest snapshot that is not known to be damaged; the log start offset if there is none."""
         self._entries: dict[int, ProducerEntry] = {}
-        self._ongoing: dict[int, int] = {}
+        self.ongoing: dict[int, int] = {}
         """Open transactions: first offset -> producer id, ascending (they begin in the order of the log)."""
         self.unreplicated: dict[int, int] = {}
         """Completed transactions whose marker is not below the high watermark: first offset -> offset of the marker."""
@@ -117,7 +117,7 @@ class ProducerStates:
 
     def has_transaction_since(self, timestamp: int) -> bool:
         """Whether a transaction is open whose last record is older than `timestamp`, in record time."""
-        return any(self._entries[producer_id].last_timestamp < timestamp for producer_id in self._ongoing.values())
+        return any(self._entries[producer_id].last_timestamp < timestamp for producer_id in self.ongoing.values())
 
     def find_duplicate(self, header: BatchHeader) -> CachedBatch | None:
         """Return the remembered batch that this one, from a client, repeats. Its offsets and timestamp are the
@@ -154,9 +154,9 @@ class ProducerStates:
 
         The last stable offset is this one, or the high watermark if that is lower or no transaction is unstable.
         """
-        if not self._ongoing and not self.unreplicated:
+        if not self.ongoing and not self.unreplicated:
             return None
-        first = next(iter(self._ongoing), None)
+        first = next(iter(self.ongoing), None)
         if self.unreplicated:
             unreplicated = min(self.unreplicated)
             return unreplicated if first is None else min(first, unreplicated)
@@ -176,7 +176,7 @@ class ProducerStates:
 
     def last_stable_offset_after(self, transaction: CompletedTransaction) -> int:
         """Return the last stable offset after this transaction: the start of the oldest other open one."""
-        for first_offset, producer_id in self._ongoing.items():
+        for first_offset, producer_id in self.ongoing.items():
             if producer_id != transaction.producer_id:
                 return first_offset
         return transaction.last_offset + 1
@@ -246,7 +246,7 @@ class ProducerStates:
             for entry in self._entries.values()
             if entry.transaction_first_offset is not None
         ]
-        self._ongoing = dict(sorted(open_transactions))
+        self.ongoing = dict(sorted(open_transactions))
         self.unreplicated = {}
         self.end_offset = offset
         self.last_snapshot_offset = offset
@@ -339,13 +339,13 @@ class ProducerUpdate:
         states = self._states
         states._entries.update(self._entries)
         if self._started:
-            states._ongoing.update(self._started)
+            states.ongoing.update(self._started)
         aborted: list[AbortedTransaction] = []
         for transaction in self._completed:
             if transaction.is_aborted:
                 last_stable_offset = states.last_stable_offset_after(transaction)
                 aborted.append(AbortedTransaction(*transaction[:3], last_stable_offset))
-            states._ongoing.pop(transaction.first_offset, None)
+            states.ongoing.pop(transaction.first_offset, None)
             states.unreplicated[transaction.first_offset] = transaction.last_offset
         return aborted
 

@@ -9,6 +9,7 @@ import pytest
 
 from kmini.storage.filenames import SWAP
 from kmini.storage.filesystem.faults import Faults
+from kmini.storage.indexes.transaction_index import AbortedTransaction
 from kmini.storage.segments import ANOTHER_SEGMENT, rename_segment
 
 Bench = Any
@@ -54,6 +55,15 @@ class TestFinding:
     ) -> None:
         bench.fill(3)
         assert bench.log.segments.count_below(start) == count
+
+    def test_only_the_active_segment_is_known_to_have_no_aborted_transaction(self, bench: Bench) -> None:
+        bench.fill(1)
+        segments = bench.log.segments
+        base = segments.active.base_offset
+        assert segments.may_have_aborted(base - 1)
+        assert not segments.may_have_aborted(base)
+        segments.active.transaction_index.append(AbortedTransaction(7, base, base, base))
+        assert segments.may_have_aborted(base)
 
 
 class TestGoing:

@@ -37,6 +37,17 @@ def test_without_an_aborted_transaction_there_is_no_file(filesystem: MemoryFileS
     assert index.collect(0, 1000) == ([], False)
 
 
+def test_it_is_known_to_be_empty_only_when_it_was_read_and_has_no_entry(
+    filesystem: MemoryFileSystem, index: TransactionIndex
+) -> None:
+    index.flush()
+    assert not index.is_empty
+    again = TransactionIndex(filesystem, PATH, 100)
+    assert not again.is_empty, "its file was not read yet"
+    again.reset()
+    assert again.is_empty
+
+
 def test_a_reset_empties_a_file_that_is_there(filesystem: MemoryFileSystem, index: TransactionIndex) -> None:
     index.flush()
     again = TransactionIndex(filesystem, PATH, 100)
