@@ -216,11 +216,6 @@ class FetchPartition:
     def read(self, max_bytes: int, whole_first_batch: bool) -> "FetchedData":
         """What the partition has for this reader now."""
         reader, asked, partition = self.reader, self.asked, self.partition
-        limit = asked.partition_max_bytes
-        if limit > max_bytes:
-            limit = max_bytes
-        if not 0 <= limit <= _LARGEST_READ:
-            limit = max(min(limit, _LARGEST_READ), 0)
         try:
             if partition is None or not (partition.is_served and reader.is_plain and asked.last_fetched_epoch < 0):
                 instead = self._instead_of_records()
@@ -229,6 +224,13 @@ class FetchPartition:
                 assert partition is not None
             log = partition.log
             limit_offset = log.high_watermark if reader.reads_what_all_have else self.limit_offset()
+            if asked.fetch_offset == limit_offset:  # the reader keeps up
+                return _NOTHING
+            limit = asked.partition_max_bytes
+            if limit > max_bytes:
+                limit = max_bytes
+            if not 0 <= limit <= _LARGEST_READ:
+                limit = max(min(limit, _LARGEST_READ), 0)
             records = log.read(asked.fetch_offset, limit, limit_offset, whole_first_batch)
             if records and reader.is_read_committed and log.segments.may_have_aborted(asked.fetch_offset):
                 return FetchedData(
@@ -295,6 +297,9 @@ class FetchedData(NamedTuple):
         return self.error_code != NONE or self.diverging is not None or self.preferred_replica != LEADER
 
 
+_NOTHING = FetchedData(NONE)
+
+
 class DelayedFetch(Operation):
     """Complete when `min_bytes` can be read, or a partition has something else to say.
 
@@ -333,7 +338,9 @@ class DelayedFetch(Operation):
                     return True  # a deletion waits for it (KIP-107)
                 if wanted.is_behind_high_watermark():
                     return True
-            limit = log.high_watermark if reader.reads_what_all_have else wanted.limit_offset()
+                limit = log.log_end_offset
+            else:
+                limit = log.high_watermark if reader.reads_what_all_have else log.last_stable_offset
             if offset < limit:
                 if self._min_bytes <= 1:
                     return True
