@@ -24,6 +24,7 @@ from ..api.registry import handles
 from ..api.request_context import Context
 from ..purgatory import Operation
 from ..replication.delayed_fetch import (
+    NOTHING,
     DelayedFetch,
     FetchedData,
     FetchPartition,
@@ -230,7 +231,10 @@ async def _continue_session(request: FetchRequest, reader: Reader, context: Cont
 async def _fetch_changes(session: FetchSession, request: FetchRequest, context: Context) -> FetchResponse:
     limit = _max_bytes(request, context)
     wanted = session.to_read()
-    answers = read_at_once(wanted, limit) or await read_all(wanted, limit)
+    if len(wanted) == 1 and wanted[0].has_all():  # it waits next, most of the time
+        answers = [NOTHING]
+    else:
+        answers = read_at_once(wanted, limit) or await read_all(wanted, limit)
     if session.reader.is_follower:
         note_fetched(wanted, answers)
     if must_wait(session, answers, request):

@@ -109,14 +109,14 @@ class MemoryTransport(asyncio.Transport):
 
     def write(self, data: Buffer) -> None:
         """Send bytes, which must not change any more. They go nowhere once either end has closed."""
-        peer = self.peer
-        if self._is_closing or peer._is_closing or not data:
+        peer, size = self.peer, len(data)
+        if not size or self._is_closing or peer._is_closing:
             return
         peer._arrived.append(data)
-        peer._arrived_bytes += len(data)
+        peer._arrived_bytes = size = peer._arrived_bytes + size
         if not peer.is_due and peer._is_reading:
             self._network.notify(peer)
-        if peer._arrived_bytes > HIGH_WATER_BYTES and not self._is_writing_paused:
+        if size > HIGH_WATER_BYTES and not self._is_writing_paused:
             self._is_writing_paused = True
             self._protocol.pause_writing()
 

@@ -195,6 +195,14 @@ class FetchPartition:
         self.asked = asked
         return True
 
+    def has_all(self) -> bool:
+        """Whether the reader is a follower that has everything: a read would give nothing."""
+        reader, asked, partition = self.reader, self.asked, self.partition
+        if not reader.is_follower or reader.access is not None or partition is None or not partition.is_served:
+            return False
+        log = partition.log
+        return asked.fetch_offset == log.log_end_offset and asked.last_fetched_epoch == log.leader_epochs.latest_epoch
+
     def limit_offset(self) -> int:
         """The first offset this reader may not have."""
         assert self.partition is not None
@@ -225,7 +233,7 @@ class FetchPartition:
             log = partition.log
             limit_offset = log.high_watermark if reader.reads_what_all_have else self.limit_offset()
             if asked.fetch_offset == limit_offset:  # the reader keeps up
-                return _NOTHING
+                return NOTHING
             limit = asked.partition_max_bytes
             if limit > max_bytes:
                 limit = max_bytes
@@ -297,7 +305,8 @@ class FetchedData(NamedTuple):
         return self.error_code != NONE or self.diverging is not None or self.preferred_replica != LEADER
 
 
-_NOTHING = FetchedData(NONE)
+NOTHING = FetchedData(NONE)
+"""What a partition answers that has nothing new for the reader."""
 
 
 class DelayedFetch(Operation):

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("kmini.replication")
 
 _make_topic = maker(FetchRequest.Topic)
-_make_partition = maker(FetchRequest.Partition)
 
 _LOST_SESSION = (FetchSessionIdNotFound.code, InvalidFetchSessionEpoch.code, FetchSessionTopicIdError.code)
 _TIMEOUT_MS = 30_000
@@ -94,8 +93,8 @@ class Fetcher:
         self._connection: Connection | None = None
         self._fetching: asyncio.Future[_Rest] | None = None
         """What the task waits for while fetches follow each other without it: what an answer leaves to be done."""
-        self._asked: dict[TopicPartition, Followed] = {}
-        """The partitions that these fetches are about."""
+        self._asked: dict[tuple[str, int], Followed] = {}
+        """The partitions that these fetches are about, by topic and number."""
         self._answered_about: list[Followed] = []
         """The partitions of the last answer, whose logs may have changed."""
         self._has_paused = False
@@ -141,7 +140,7 @@ class Fetcher:
 
     def remove(self, topic_partition: TopicPartition) -> None:
         followed = self._partitions.pop(topic_partition, None)
-        if followed is not None and followed.sent_state is not None:
+        if followed is not None and followed.named is not None:
             self._forgotten.append((followed.log.topic_id, topic_partition))
             self._change()
 
@@ -178,7 +177,9 @@ class Fetcher:
         """Fetch until an answer leaves something to be done that takes time, and do that."""
         self._changed.clear()
         now_ms = self._clock.liveness_ms()
-        ready = {name: one for name, one in self._partitions.items() if one.paused_until_ms <= now_ms}
+        ready: dict[tuple[str, int], Followed] = {
+            name: one for name, one in self._partitions.items() if one.paused_until_ms <= now_ms
+        }
         if not ready:
             if not self._partitions:
                 await self._changed.wait()
@@ -259,7 +260,7 @@ class Fetcher:
         self._session_id, self._session_epoch = NO_SESSION, INITIAL_EPOCH
         self._forgotten.clear()
         for followed in self._partitions.values():
-            followed.sent_state = None
+            followed.named = None
 
     def _version_for(self, connection: Connection) -> int:
         newest = self._manager.max_fetch_version
@@ -279,27 +280,34 @@ class Fetcher:
         request.forgotten_topics_data = self._take_forgotten() if self._forgotten else []
         return request
 
-    def _topics(self, named: Iterable[Followed], max_bytes: int) -> list[FetchRequest.Topic]:
+    def _topics(self, followed: Iterable[Followed], max_bytes: int) -> list[FetchRequest.Topic]:
+        """Those of these partitions that the leader has to be told of, as their logs are now."""
         topics: dict[str, FetchRequest.Topic] = {}
-        for followed in named:
-            state = followed.fetch_state
-            if state == followed.sent_state and self._session_id != NO_SESSION:
-                continue
-            followed.sent_state = state
-            name, number = followed.topic_partition
-            if name not in topics:
-                topics[name] = _make_topic(topic=name, topic_id=followed.log.topic_id, partitions=[])
-            topics[name].partitions.append(
-                _make_partition(
-                    partition=number,
-                    current_leader_epoch=state.leader_epoch,
-                    fetch_offset=state.offset,
-                    last_fetched_epoch=state.last_fetched_epoch,
-                    log_start_offset=state.log_start_offset if self._version >= OLDEST_WITH_LOG_START else -1,
+        for one in followed:
+            log, named = one.log, one.named
+            offset, epoch = log.log_end_offset, log.leader_epochs.latest_epoch
+            log_start_offset = log.log_start_offset if self._version >= OLDEST_WITH_LOG_START else -1
+            if named is None:
+                named = one.named = FetchRequest.Topic.Partition(
+                    partition=one.topic_partition.partition,
+                    current_leader_epoch=one.leader_epoch,
+                    fetch_offset=offset,
                     partition_max_bytes=max_bytes,
-                    high_watermark=followed.log.high_watermark,
                 )
-            )
+            elif (
+                self._session_id != NO_SESSION
+                and named.fetch_offset == offset
+                and named.last_fetched_epoch == epoch
+                and named.log_start_offset == log_start_offset
+            ):
+                continue
+            named.fetch_offset, named.last_fetched_epoch, named.log_start_offset = offset, epoch, log_start_offset
+            named.partition_max_bytes, named.high_watermark = max_bytes, log.high_watermark
+            name = log.topic_partition.topic
+            if name in topics:
+                topics[name].partitions.append(named)
+            else:
+                topics[name] = _make_topic(name, log.topic_id, [named])
         return [*topics.values()]
 
     def _take_forgotten(self) -> list[FetchRequest.ForgottenTopic]:
@@ -328,10 +336,10 @@ class Fetcher:
             known = None if topic.topic else self._manager.controller.topic_by_id(topic.topic_id)
             name = topic.topic if known is None else known.name
             for partition in topic.partitions:
-                topic_partition = TopicPartition(name, partition.partition_index)
-                followed = self._asked.get(topic_partition)
-                if followed is None or self._partitions.get(topic_partition) is not followed:
-                    self._forgotten.append((topic.topic_id, topic_partition))  # another broker leads it by now
+                key = (name, partition.partition_index)
+                followed = self._asked.get(key)
+                if followed is None or self._partitions.get(followed.topic_partition) is not followed:
+                    self._forgotten.append((topic.topic_id, TopicPartition(*key)))  # another broker leads it by now
                     continue
                 answered_about.append(followed)
                 if partition.error_code == OffsetOutOfRange.code or partition.diverging_epoch is not None:
@@ -385,16 +393,17 @@ class Fetcher:
         log.log(level, "following %s at broker %d: %s", followed.topic_partition, self._leader, error)
         now_ms = self._clock.liveness_ms()
         followed.paused_until_ms = now_ms + self._config.current.replica_fetch_backoff_ms
-        if followed.sent_state is not None:  # else the leader would send the same again at once
+        if followed.named is not None:  # else the leader would send the same again at once
             self._forgotten.append((followed.log.topic_id, followed.topic_partition))
-        followed.sent_state = None
+        followed.named = None
 
     def _follow(self, followed: Followed, partition: FetchResponse.Topic.Partition, deletions: _Deletions) -> None:
         """Append what the leader has sent for a partition, and follow its log start. Raises KafkaError.
 
         Adds to `deletions` the step that is to follow the checkpoint (storage/deletion.py).
         """
-        check(partition.error_code)
+        if partition.error_code:
+            check(partition.error_code)
         partition_log = followed.log
         start = max(partition.log_start_offset, partition_log.log_start_offset)
         if partition.records:

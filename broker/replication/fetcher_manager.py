@@ -12,7 +12,7 @@ cut back to where they agree (KIP-101, KIP-595); one that the leader cannot cont
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ...protocol.topics import TopicPartition
 from ..clock import Clock
@@ -25,18 +25,10 @@ from ..settings.dynamic_config import DynamicBrokerConfig
 from .partition import check_leader_epoch
 
 if TYPE_CHECKING:
+    from ...protocol.messages.fetch import FetchRequest
     from ...storage.log import PartitionLog
     from ..metrics import Metrics
     from .fetcher import Fetcher
-
-
-class _FetchState(NamedTuple):
-    """A partition as a fetch names it to the leader."""
-
-    offset: int
-    log_start_offset: int
-    leader_epoch: int
-    last_fetched_epoch: int
 
 
 class Followed:
@@ -49,7 +41,7 @@ class Followed:
         self.leader_epoch = leader_epoch
         self.is_served = True
         """Whether the broker still follows it, in this epoch: like that of `Partition`."""
-        self.sent_state: _FetchState | None = None
+        self.named: FetchRequest.Topic.Partition | None = None
         """As the session last named it to the leader; None before that."""
         self.knows_log_start = log.log_start_offset == log.log_end_offset
         """Whether its log start is known to be the leader's (KIP-107): the log is empty, or a leader has told it since
@@ -62,11 +54,6 @@ class Followed:
     def check_leader_epoch(self, epoch: int) -> None:
         """As of the `Partition` that a leader has: consumers may read here too (KIP-392)."""
         check_leader_epoch(epoch, self.leader_epoch)
-
-    @property
-    def fetch_state(self) -> _FetchState:
-        log = self.log
-        return _FetchState(log.log_end_offset, log.log_start_offset, self.leader_epoch, log.leader_epochs.latest_epoch)
 
 
 class FetcherManager:
