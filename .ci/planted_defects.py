@@ -212,8 +212,8 @@ DEFECTS = (
         "high_watermark_advances_below_min_insync_replicas",
         "The high watermark stands still while fewer replicas are in sync than min.insync.replicas.",
         "partition.py",
-        "if len(self.state.isr) < self._effective_min_isr: return False",
-        "if not self.state.isr: return False",
+        "if self.is_under_min_isr: return False",
+        "if not isr: return False",
         ("tests/broker/replication/test_partition.py",),
     ),
 )

@@ -8,7 +8,7 @@ id (KIP-516).
 
 import struct
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -40,9 +40,9 @@ from ...protocol.records.batch import (
     iter_batches,
 )
 from ...protocol.records.compression import Codec
-from ...protocol.records.load_kernel import is_transactional
+from ...protocol.records.load_kernel import is_transactional, transactional_batches
 from ...protocol.schema import maker
-from ...protocol.topics import TopicPartition, is_internal
+from ...protocol.topics import INTERNAL_TOPICS, TopicPartition
 from ...storage.log import AppendInfo
 from ...storage.validation import validate_plain
 from ..api.error_mapping import kafka_error
@@ -62,6 +62,7 @@ ZSTD_SINCE = 7
 ADMIN_CLIENT_ID = "__admin_client"
 """The one client id that may write to internal topics, as in Apache Kafka."""
 
+_ACKS = frozenset((0, 1, ALL_IN_SYNC))
 _CLAIMS = struct.Struct(f">{LENGTH_AT}xi{MAGIC_AT - LENGTH_AT - 4}xB{ATTRIBUTES_AT - MAGIC_AT - 1}xB")
 """The length, the magic and the low byte of the attributes of a batch, from its first byte on."""
 
@@ -77,7 +78,7 @@ async def guard(call: Call) -> Any:
     """Refuse transactional batches without the transactional id (CVE-2018-17196), else each topic by itself."""
     by_transactional_id, by_topic = call.permissions
     request = call.request
-    if _has_transactional_batch(request) and not (
+    if transactional_batches(request.topic_data) and not (
         request.transactional_id is not None and call.may(by_transactional_id, request.transactional_id)
     ):
         return _unless_unanswered(
@@ -92,12 +93,6 @@ async def guard(call: Call) -> Any:
     if answer is not None:
         answer.responses += _not_produced(denied, by_topic.code)
     return _unless_unanswered(request, answer)
-
-
-def _has_transactional_batch(request: ProduceRequest) -> bool:
-    return any(
-        is_transactional(partition.records) for topic in request.topic_data for partition in topic.partition_data
-    )
 
 
 def _unless_unanswered(request: ProduceRequest, answer: ProduceResponse | None) -> ProduceResponse | None:
@@ -153,7 +148,7 @@ async def produce(request: ProduceRequest, context: Context) -> ProduceResponse 
         delayed = DelayedProduce(outcomes)
         if not delayed.is_complete():
             await context.wait_for_change(delayed, request.timeout_ms)
-        outcomes = delayed.outcomes()
+            delayed.time_out()
     return _response(request, outcomes)
 
 
@@ -196,9 +191,9 @@ def _append(
             validated = validate_plain(records, leader.log.config, now_ms)
         if validated is None:
             records = _check_batch(records, version) if version >= BATCHES_SINCE else None
-        if acks not in (0, 1, ALL_IN_SYNC):
+        if acks not in _ACKS:
             raise InvalidRequiredAcks(f"acks is {acks}; it may be 0, 1 or -1")
-        if is_internal(name) and context.client_id != ADMIN_CLIENT_ID:
+        if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
             raise InvalidTopic(f"{name} is internal: only the broker writes to it")
         if leader is None:
             leader = replica_manager.leader_of(TopicPartition(name, data.index))
@@ -274,11 +269,12 @@ def _check_batch(records: Buffer | None, version: int) -> memoryview:
 
 class DelayedProduce(Operation):
     """Complete when the high watermark has passed every append of the request. The outcome of an append then stays,
-    even if a replica leaves the ISR later."""
+    even if a replica leaves the ISR later. `outcomes` are those of the appends, and are replaced where the wait fails
+    them."""
 
     def __init__(self, outcomes: list[Outcome]) -> None:
         self._outcomes = outcomes
-        self._pending = [number for number, outcome in enumerate(outcomes) if outcome.appended is not None]
+        self._pending: Sequence[int] = range(len(outcomes))
 
     @property
     def keys(self) -> list[TopicPartition]:
@@ -288,8 +284,7 @@ class DelayedProduce(Operation):
     def is_complete(self) -> bool:
         pending = []
         for number in self._pending:
-            outcome = self._outcomes[number]
-            partition, appended = outcome.partition, outcome.appended
+            partition, appended, _ = self._outcomes[number]
             if partition is None or appended is None:
                 continue
             if not partition.is_served:
@@ -304,12 +299,11 @@ class DelayedProduce(Operation):
     def _fail(self, number: int, error: KafkaError) -> None:
         self._outcomes[number] = self._outcomes[number]._replace(appended=None, error=error)
 
-    def outcomes(self) -> list[Outcome]:
-        """The outcomes after the wait. A pending append has timed out, and stays in the log."""
-        self.is_complete()
-        for number in self._pending:
-            self._fail(number, RequestTimedOut("the replicas did not follow in time"))
-        return self._outcomes
+    def time_out(self) -> None:
+        """The wait is over: an append that is pending yet has failed, and stays in the log."""
+        if not self.is_complete():
+            for number in self._pending:
+                self._fail(number, RequestTimedOut("the replicas did not follow in time"))
 
 
 def _response(request: ProduceRequest, outcomes: list[Outcome]) -> ProduceResponse:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...protocol.errors import InvalidProducerIdMapping, TransactionalIdAuthorizationFailed
 from ...protocol.messages.produce import ProduceRequest
 from ...protocol.records.batch import read_header
-from ...protocol.records.load_kernel import is_transactional
+from ...protocol.records.load_kernel import transactional_batches
 from ..coordinators.coordinator_topic import Producer
 from ..transactions import verification
 
@@ -39,15 +39,10 @@ def transaction_of(request: ProduceRequest) -> Transaction | None:
     Raises TransactionalIdAuthorizationFailed without a transactional id, as Apache Kafka does even without an
     authorizer, and InvalidProducerIdMapping with batches of several producers.
     """
-    producers: set[Producer] = set()
-    for topic in request.topic_data:
-        for partition in topic.partition_data:
-            records = partition.records
-            if is_transactional(records) and records is not None:
-                header = read_header(records)
-                producers.add(Producer(header.producer_id, header.producer_epoch))
-    if not producers:
+    batches = transactional_batches(request.topic_data)
+    if not batches:
         return None
+    producers = {Producer(header.producer_id, header.producer_epoch) for header in map(read_header, batches)}
     if request.transactional_id is None:
         raise TransactionalIdAuthorizationFailed("transactional records need a transactional id")
     if len(producers) > 1:

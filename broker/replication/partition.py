@@ -121,16 +121,14 @@ class Partition:
         The effective minimum is never more than there are replicas, so one broker always suffices for one replica.
         """
         if self.is_under_min_isr:
-            raise NotEnoughReplicas(f"{len(self.state.isr)} of {self._effective_min_isr} replicas are in sync")
+            wanted = min(self.log.config.min_insync_replicas, len(self.state.replicas))
+            raise NotEnoughReplicas(f"{len(self.state.isr)} of {wanted} replicas are in sync")
 
     @property
     def is_under_min_isr(self) -> bool:
-        """Whether fewer replicas are in sync than `min.insync.replicas` wants."""
-        return len(self.state.isr) < self._effective_min_isr
-
-    @property
-    def _effective_min_isr(self) -> int:
-        return min(self.log.config.min_insync_replicas, len(self.state.replicas))
+        """Whether fewer replicas are in sync than `min.insync.replicas` wants, and than there are."""
+        in_sync = len(self.state.isr)
+        return in_sync < self.log.config.min_insync_replicas and in_sync < len(self.state.replicas)
 
     def append(self, validated: "ValidatedRecords", now_ms: int, origin: Origin = Origin.CLIENT) -> AppendInfo:
         """Append as the leader, move the high watermark, and complete the operations that wait for either. Raises
@@ -205,7 +203,7 @@ class Partition:
         end, followers = self.log.log_end_offset, self.replicas.by_id
         if followers:
             isr = self.state.isr
-            if len(isr) < self._effective_min_isr:
+            if self.is_under_min_isr:
                 return False
             for replica in followers.values():
                 if replica.log_end_offset < end and (replica.node_id in isr or self._is_about_to_join(replica)):

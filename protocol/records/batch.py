@@ -25,7 +25,6 @@ from .layout import (
     DELETE_HORIZON,
     HEADER_FORMAT,
     HEADER_SIZE,
-    LEADER_EPOCH_AT,
     LENGTH_AT,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
@@ -43,7 +42,7 @@ from .layout import (
     decrement_sequence,
     increment_sequence,
 )
-from .load_kernel import encode_records
+from .load_kernel import assign_offsets, encode_records
 
 if TYPE_CHECKING:
     from .record import Record
@@ -85,8 +84,6 @@ __all__ = [
 _HEADER = struct.Struct(HEADER_FORMAT)
 _LENGTH = struct.Struct(">i")
 _CRC = struct.Struct(">I")
-_BASE_OFFSET = struct.Struct(">q")
-_LEADER_EPOCH = struct.Struct(">i")
 
 
 def batch_size(buffer: Buffer, position: int = 0) -> int:
@@ -162,12 +159,6 @@ def is_crc_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
         return crc32(memoryview(buffer)[position + MAGIC_AT : position + header.size]) == header.crc
     view = buffer if type(buffer) is memoryview else memoryview(buffer)
     return crc32c(view[position + CHECKED_FROM : position + header.batch_length + LOG_OVERHEAD]) == header.crc
-
-
-def assign_offsets(buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
-    """Write the base offset and the leader epoch, which the leader assigns, into the batch at `position`."""
-    _BASE_OFFSET.pack_into(buffer, position, base_offset)
-    _LEADER_EPOCH.pack_into(buffer, position + LEADER_EPOCH_AT, leader_epoch)
 
 
 def rewrite_header(buffer: bytearray | memoryview, position: int, header: BatchHeader) -> BatchHeader:

@@ -22,9 +22,11 @@ IS_COMPILED = extension_modules.is_compiled(_kernel)
 RecordWalker: Any = _kernel.RecordWalker
 RecordReader: Any = _kernel.RecordReader
 PlainBatches: Any = _kernel.PlainBatches
+assign_offsets: Any = _kernel.assign_offsets
 encode_records: Any = _kernel.encode_records
 fault_of_claims: Any = _kernel.fault_of_claims
 is_transactional: Any = _kernel.is_transactional
+transactional_batches: Any = _kernel.transactional_batches
 
 
 @cache

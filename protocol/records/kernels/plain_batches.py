@@ -20,6 +20,7 @@ from ..layout import (
     LAST_CODEC,
     LAST_OFFSET_DELTA_AT,
     LEADER_EPOCH_AT,
+    LENGTH_AT,
     LOG_OVERHEAD,
     MAGIC,
     MAGIC_AT,
@@ -37,11 +38,11 @@ from ..layout import (
     BatchHeader,
 )
 from .checksum import batch_size, is_sound
-from .numbers import MASK_32, Bytes, int16_at, int32_at, int64_at
+from .numbers import MASK_32, Bytes, Room, int16_at, int32_at, int64_at, put_int32, put_int64
 from .walker import RecordWalker
 
 if cython.compiled:
-    from cython.cimports.cpython.buffer import PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+    from cython.cimports.cpython.buffer import PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 
 
 @cython.cfunc
@@ -76,7 +77,18 @@ def fault_of_claims(batch: cython.const[cython.uchar][::1], max_message_bytes: c
     return _fault(data, len(batch), max_message_bytes)
 
 
-def is_transactional(records: object) -> bool:
+def transactional_batches(topics: list) -> list:
+    """The records of a produce request's partitions that begin with the header of a transactional batch."""
+    found: list = []
+    for topic in topics:
+        for partition in topic.partition_data:
+            if is_transactional(partition.records):
+                found.append(partition.records)
+    return found
+
+
+@cython.ccall
+def is_transactional(records: object) -> cython.bint:
     """Whether these bytes, if any, begin with the header of a transactional batch. None has no bytes."""
     view = cython.declare(cython.Py_buffer)
     if records is None:
@@ -96,6 +108,25 @@ def is_transactional(records: object) -> bool:
 @cython.exceptval(check=False)
 def _is_transactional(data: Bytes, size: cython.Py_ssize_t) -> cython.bint:
     return size >= HEADER_SIZE and data[MAGIC_AT] == MAGIC and data[ATTRIBUTES_AT] & TRANSACTIONAL != 0
+
+
+def assign_offsets(batch: object, position: cython.Py_ssize_t, base_offset: int, leader_epoch: int) -> None:
+    """Write the base offset and the leader epoch, which the leader assigns, into the batch at `position`."""
+    view = cython.declare(cython.Py_buffer)
+    if not cython.compiled:
+        if not 0 <= position <= len(batch) - HEADER_SIZE:
+            raise ValueError(f"there is no batch at {position}")
+        batch[position : position + LENGTH_AT] = base_offset.to_bytes(8, "big", signed=True)
+        batch[position + LEADER_EPOCH_AT : position + MAGIC_AT] = leader_epoch.to_bytes(4, "big", signed=True)
+        return
+    PyObject_GetBuffer(batch, cython.address(view), PyBUF_WRITABLE)
+    try:
+        if not 0 <= position <= view.len - HEADER_SIZE:
+            raise ValueError(f"there is no batch at {position}")
+        put_int64(cython.cast(Room, view.buf) + position, 0, base_offset)
+        put_int32(cython.cast(Room, view.buf) + position, LEADER_EPOCH_AT, leader_epoch)
+    finally:
+        PyBuffer_Release(cython.address(view))
 
 
 @cython.final

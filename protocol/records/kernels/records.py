@@ -7,7 +7,13 @@ slower.
 
 from __future__ import annotations
 
-from .plain_batches import PlainBatches, fault_of_claims, is_transactional
+from .plain_batches import (
+    PlainBatches,
+    assign_offsets,
+    fault_of_claims,
+    is_transactional,
+    transactional_batches,
+)
 from .tuples import RecordReader, encode_records
 from .walker import RecordWalker
 
@@ -15,7 +21,9 @@ __all__ = [
     "PlainBatches",
     "RecordReader",
     "RecordWalker",
+    "assign_offsets",
     "encode_records",
     "fault_of_claims",
     "is_transactional",
+    "transactional_batches",
 ]

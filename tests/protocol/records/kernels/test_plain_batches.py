@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -13,6 +13,19 @@ from kmini.protocol.records import layout
 from kmini.protocol.records.batch import build_batch, read_header
 from kmini.protocol.records.compression import Codec
 from support.odd_batches import NOW_MS, records, with_header
+
+
+class Data(NamedTuple):
+    """What a request has for a partition."""
+
+    records: Any
+
+
+class Topic(NamedTuple):
+    """What a request has for a topic."""
+
+    partition_data: list[Data]
+
 
 NO_LIMIT = 2**31 - 1
 FOR_EVER = 2**63 - 1
@@ -108,3 +121,27 @@ def test_a_transactional_batch_is_told_by_its_header(kernel: Any, transactional:
 
 def test_no_records_are_not_transactional(kernel: Any) -> None:
     assert [kernel.is_transactional(none) for none in (None, b"", bytearray())] == [False] * 3
+
+
+def test_the_leader_writes_offset_and_epoch_into_a_batch(kernel: Any) -> None:
+    for base_offset, leader_epoch in ((0, 0), (2**63 - 1, 2**31 - 1), (-(2**63), -(2**31)), (1 << 40, 17)):
+        buffer = bytearray(b"before") + build_batch(records(1)) + b"after"
+        expected = read_header(buffer, 6)._replace(base_offset=base_offset, partition_leader_epoch=leader_epoch)
+        kernel.assign_offsets(memoryview(buffer), 6, base_offset, leader_epoch)
+        assert read_header(buffer, 6) == expected
+        assert (buffer[:6], buffer[-5:]) == (b"before", b"after")
+
+
+@pytest.mark.parametrize("position", [-1, 1])
+def test_where_no_header_fits_no_offset_is_written(kernel: Any, position: int) -> None:
+    header = build_batch(records(1))[: layout.HEADER_SIZE]
+    with pytest.raises(ValueError, match="no batch at"):
+        kernel.assign_offsets(header, position, 1, 1)
+    assert header == build_batch(records(1))[: layout.HEADER_SIZE]
+
+
+def test_the_transactional_batches_of_a_request_are_found(kernel: Any) -> None:
+    sent = [None, build_batch(records(1)), build_batch(records(1), transactional=True), b""]
+    topics = [Topic([Data(one) for one in sent]), Topic([]), Topic([Data(sent[2])])]
+    assert kernel.transactional_batches(topics) == [sent[2], sent[2]]
+    assert kernel.transactional_batches([]) == []
