@@ -31,8 +31,8 @@ only when it grows. A reader drops its buffer when all of it is consumed, unless
 the shared buffer came lately. So producers that send large batches find their buffer ready.
 
 A frame's size is a claim. It is checked as soon as its four bytes have arrived, and it reserves nothing: the buffer
-doubles as bytes arrive, and extends at most READ_BYTES past the frame. A large size therefore costs the peer as much as
-it costs the broker.
+doubles as bytes arrive, and beyond KEPT_BYTES it grows in small steps where it is; it extends at most READ_BYTES past
+the frame. A large size therefore costs the peer as much as it costs the broker, and no other connection its turn.
 """
 
 from __future__ import annotations
@@ -54,6 +54,10 @@ KEPT_BYTES = 1024 * 1024 + 2 * READ_BYTES
 """Bytes up to which a reader keeps its buffer for the next frame; it drops a larger one as soon as that is empty.
 Producers send up to 1 MiB by default."""
 
+GROWTH_BYTES = 128 * 1024
+"""Bytes by which a buffer that is larger than KEPT_BYTES grows at a time, so that no read of a large frame holds the
+loop."""
+
 SMALL_FRAMES_BEFORE_SHRINKING = 32
 """Consecutive small frames after which the reader drops its buffer: each of them fits into the shared buffer, or into a
 quarter of its own."""
@@ -62,6 +66,7 @@ SIZE_BYTES = cython.declare(cython.Py_ssize_t, 4)
 """Bytes of a frame's size."""
 
 _SIZE = struct.Struct(">i")
+_ZEROS = bytes(GROWTH_BYTES)
 _NO_BUFFER = bytearray()
 _NO_VIEW = memoryview(_NO_BUFFER)
 """The buffer of a reader at rest, and its view."""
@@ -252,7 +257,8 @@ class FrameReader:
         pending: cython.Py_ssize_t = self._end - self._start
         capacity: cython.Py_ssize_t = self._capacity_for(pending)
         if self._is_held_here or capacity > len(self._buffer):
-            if self._end == len(self._buffer):  # a copy to a larger buffer waits until no space is left
+            is_full: cython.bint = self._end == len(self._buffer)  # a copy to a larger buffer waits for that
+            if is_full and (pending < KEPT_BYTES or not self._lengthen(capacity)):
                 self._move(pending, capacity)
         else:
             self._view[:pending] = self._view[self._start : self._end]
@@ -270,6 +276,22 @@ class FrameReader:
         if not pending < frame <= SIZE_BYTES + self._max_frame_bytes:
             return pending + READ_BYTES  # whole frames are pending, or a size that no frame has
         return max(READ_BYTES, min(2 * pending, frame + READ_BYTES))
+
+    @cython.cfunc
+    @cython.exceptval(check=True)
+    def _lengthen(self, capacity: cython.Py_ssize_t) -> cython.bint:
+        """Make the buffer a step longer, at most `capacity`, where it is: a copy of many megabytes would hold the loop.
+        False, and nothing has changed, where the frame is not at its front, or views of it are in use."""
+        if self._start or self._is_held_here or self._borrowed is not None:
+            return False
+        try:
+            self._view.release()
+            self._buffer += _ZEROS[: capacity - len(self._buffer)]
+        except BufferError:
+            return False
+        finally:
+            self._view = memoryview(self._buffer)
+        return True
 
     @cython.cfunc
     def _move(self, pending: cython.Py_ssize_t, capacity: cython.Py_ssize_t) -> object:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kmini.protocol.errors import MalformedMessage
-from kmini.protocol.frame_reader import KEPT_BYTES, READ_BYTES, SMALL_FRAMES_BEFORE_SHRINKING
+from kmini.protocol.frame_reader import GROWTH_BYTES, KEPT_BYTES, READ_BYTES, SMALL_FRAMES_BEFORE_SHRINKING
 from kmini.protocol.messages.headers import RequestHeader
 from support.extension_modules import FORMS, load_form
 from support.fuzz.mutations import mutated
@@ -361,3 +361,59 @@ def test_both_forms_write_the_same_response_frames() -> None:
                 ]
                 assert written[0] == written[1]
                 assert b"".join(written[0])[4:8] == struct.pack(">i", correlation_id)
+
+
+# ------------------------------------------------------------------------------------------------ very large frames
+
+
+def arrive_in_steps(connection: Any, data: bytes) -> list[tuple[int, int]]:
+    """Let bytes arrive, each read as large as it may be; return the size of each, and the identity of its buffer."""
+    reads, at = [], 0
+    while at < len(data):
+        free = connection.get_buffer()
+        count = min(len(free), len(data) - at)
+        free[:count] = data[at : at + count]
+        reads.append((count, id(free.obj)))
+        del free
+        connection.buffer_updated(count)
+        at += count
+    return reads
+
+
+def test_a_very_large_frame_grows_in_small_steps_without_moving(server: Any) -> None:
+    body = random.Random(1).randbytes(10 * MIB)
+    reads = arrive_in_steps(server, request(body))
+    beyond = [read for number, read in enumerate(reads) if sum(count for count, _ in reads[:number]) >= 2 * KEPT_BYTES]
+    assert sum(count for count, _ in beyond) > 7 * MIB
+    assert max(count for count, _ in beyond) <= GROWTH_BYTES
+    assert len({buffer for _, buffer in beyond}) == 1
+    frame = server.next_frame()
+    assert bytes(frame.body) == body
+    frame.release()
+    assert server.owned_bytes == 0
+
+
+def test_a_very_large_frame_moves_where_a_view_of_its_buffer_is_in_use(server: Any) -> None:
+    body = random.Random(1).randbytes(6 * MIB)
+    data = request(body)
+    arrive_in_steps(server, data[: 3 * MIB])
+    view = server.get_buffer()
+    before = bytes(view.obj[: 3 * MIB])
+    arrive_in_steps(server, data[3 * MIB :])
+    assert bytes(view.obj[: 3 * MIB]) == before == data[: 3 * MIB]
+    assert bytes(server.next_frame().body) == body
+
+
+def test_a_very_large_frame_behind_another_one_comes_out_whole(server: Any) -> None:
+    bodies = [random.Random(seed).randbytes(size) for seed, size in enumerate((2 * MIB, 5 * MIB, 100, 3 * MIB))]
+    arrive_in_steps(server, b"".join(map(request, bodies)))
+    for body in bodies:
+        frame = server.next_frame()
+        assert bytes(frame.body) == body
+        frame.release()
+
+
+def test_the_buffer_of_a_very_large_frame_ends_one_step_behind_what_has_arrived(server: Any) -> None:
+    data = request(bytes(32 * MIB))
+    arrive_in_steps(server, data[: 16 * MIB])
+    assert server.owned_bytes <= 16 * MIB + GROWTH_BYTES
