@@ -34,7 +34,7 @@ _HEADER_LINE = rb"kmini\.db (\d{1,9})\n"
 _CRC_DIGITS = 8
 
 _MIN_BYTES_BEFORE_SNAPSHOT = 256 << 10
-"""Bytes of a file below which no snapshot is due. Above it one is due when the file has doubled."""
+"""Bytes of a file below which no snapshot is due. Above it one is due when the file is twice its snapshot's size."""
 
 Key: TypeAlias = tuple[Any, ...]
 """Texts and numbers."""
@@ -58,6 +58,8 @@ class Contents(NamedTuple):
     """Bytes up to the end of the last whole line. A crash may have left a part of a change after it."""
     changes: int
     """Lines after the snapshot."""
+    snapshot_bytes: int
+    """Bytes up to the end of the snapshot."""
 
 
 class Journal:
@@ -94,7 +96,7 @@ class Journal:
             logger.warning("%s: dropped %d bytes of a change that a crash interrupted before its answer", path, rest)
             journal._write_snapshot(contents.entries)
         else:
-            journal._continue(contents.changes)
+            journal._continue(contents.changes, contents.snapshot_bytes)
             journal._sync_all()
         return journal
 
@@ -176,11 +178,12 @@ class Journal:
         if file is not None:
             file.close()
         put_in_place(self._filesystem, self._path)
-        self._continue(0)
+        self._continue(0, len(data))
         self._entries = entries
 
-    def _continue(self, changes: int) -> None:
-        """Open the file for further changes; `changes` is the number of lines after its snapshot."""
+    def _continue(self, changes: int, snapshot_bytes: int) -> None:
+        """Open the file for further changes; `changes` is the number of lines after its snapshot, which has
+        `snapshot_bytes`."""
         file = self._filesystem.open(self._path, is_private=True)
         try:
             file.read_at(0, 1)  # a file that may not be written raises now, and not with the first change
@@ -189,14 +192,14 @@ class Journal:
             raise
         self._file = file
         self._changes = changes
-        self._snapshot_due_bytes = max(_MIN_BYTES_BEFORE_SNAPSHOT, 2 * self._file.size)
+        self._snapshot_due_bytes = max(_MIN_BYTES_BEFORE_SNAPSHOT, 2 * snapshot_bytes)
 
 
 def read_journal(data: bytes) -> Contents:
     """Read the bytes of a file. Raises CorruptJournal, LaterFormat."""
     start = _check_header(data)
     entries: Entries = {}
-    line_number = 1
+    line_number, snapshot_bytes = 1, start
     while start < len(data) or line_number == 1:
         line_number += 1
         end = data.find(b"\n", start)
@@ -211,7 +214,9 @@ def read_journal(data: bytes) -> Contents:
         except (ValueError, TypeError) as error:
             raise CorruptJournal(f"line {line_number}, at byte {start}, is no list of entries") from error
         start = end + 1
-    return Contents(entries, start, line_number - 2)
+        if line_number == 2:
+            snapshot_bytes = start
+    return Contents(entries, start, line_number - 2, snapshot_bytes)
 
 
 def _check_header(data: bytes) -> int:

@@ -51,6 +51,18 @@ def test_closing_leaves_a_snapshot_only(filesystem: MemoryFileSystem) -> None:
     assert reread(filesystem) == {("a",): 1, ("b",): 2}
 
 
+def test_a_file_that_is_read_after_each_of_many_kills_grows_no_further_than_twice_its_snapshot(
+    filesystem: MemoryFileSystem,
+) -> None:
+    journal = Journal.create(filesystem, PATH, {("a",): LARGE + LARGE})
+    snapshot = filesystem.size(PATH)
+    for number in range(6):
+        journal.change({("b", number % 2): LARGE[: len(LARGE) // 2]})
+        filesystem = filesystem.kill()
+        journal = Journal.open(filesystem, PATH)
+        assert filesystem.size(PATH) < 2 * snapshot + len(LARGE)
+
+
 def test_a_full_disk_that_has_no_room_for_a_snapshot_still_takes_changes(
     filesystem: MemoryFileSystem, caplog: pytest.LogCaptureFixture
 ) -> None:
