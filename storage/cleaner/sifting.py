@@ -15,6 +15,8 @@ The kernel and the codecs release the interpreter's lock. The thread of the pass
 counts bytes for the throttle, sees whether the pass is to end, and decides about batches that are not simple.
 
 Only zstd takes long enough: threads that hand each other the lock after every 10 µs, as with lz4, are slower than one.
+So is a helper that reads the next chunk, for any codec: a pass over uncompressed records took 1.6 times as long with it
+on two free cores, because to hand a chunk over takes longer than to copy it from the page cache.
 """
 
 from __future__ import annotations
