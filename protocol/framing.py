@@ -60,6 +60,10 @@ _RESPONSE_STARTS = tuple(bytes(4) + encode_response_header(0, version) for versi
 """The size of a frame and the header of a response, both of them still to be filled in, by the header's version."""
 
 
+_CORRELATION_ID_AT = cython.declare(cython.Py_ssize_t, 8)
+"""Where a frame has the correlation id of its request."""
+
+
 class NeedData(Enum):
     """The type of NEED_DATA."""
 
@@ -191,18 +195,29 @@ class ClientConnection(FrameReader):
     _next_correlation_id: cython.longlong
     _unanswered: deque[tuple[int, type[Response], int]]
     """Correlation id, class and version of the responses that are due."""
+    _asked: object
+    _asked_version: cython.int
+    _asked_start: bytes
+    """Class, version, size and header of the last request, with zeros for size and correlation id: clients repeat
+    them."""
 
     def __init__(self, client_id: str | None, *, max_frame_bytes: int) -> None:
         FrameReader.__init__(self, max_frame_bytes)
         self._client_id = client_id
         self._next_correlation_id = 0
         self._unanswered = deque()
+        self._asked, self._asked_version, self._asked_start = None, 0, b""
 
     def request(self, request: Request, version: int, *, expects_answer: bool = True) -> list[Buffer]:
         """A request as buffers to send in this order. Only Produce with acks 0 expects no answer."""
         correlation_id = self._next_correlation_id
-        header = RequestHeader(request.api_key, version, correlation_id, self._client_id)
-        buffers = frame_of(header.encode(request.header_version(version)), request.encode(version))
+        if type(request) is not self._asked or version != self._asked_version:
+            header = RequestHeader(request.api_key, version, 0, self._client_id)
+            self._asked_start = bytes(SIZE_BYTES) + header.encode(request.header_version(version))
+            self._asked, self._asked_version = type(request), version
+        start: bytearray = bytearray(self._asked_start)
+        _put_int32(start, _CORRELATION_ID_AT, correlation_id)
+        buffers = _sized(start, request.encode(version, start))
         self._next_correlation_id = correlation_id + 1 & 0x7FFFFFFF
         if expects_answer:
             self._unanswered.append((correlation_id, request.response, version))
@@ -235,7 +250,13 @@ def response_frame(correlation_id: cython.int, response: Response, version: int)
     """A response as buffers to send in this order; large records are not copied. Raises what `encode` raises."""
     start: bytearray = bytearray(_RESPONSE_STARTS[response.header_version(version)])
     _put_int32(start, SIZE_BYTES, correlation_id)
-    buffers: list[Buffer] = response.encode(version, start)
+    return _sized(start, response.encode(version, start))
+
+
+@cython.cfunc
+@cython.inline
+def _sized(start: bytearray, buffers: list[Buffer]) -> list[Buffer]:
+    """The buffers of a frame, the first of which is `start`, with the size in its place."""
     size: cython.Py_ssize_t = len(start) if len(buffers) == 1 else sum(map(len, buffers))
     _put_int32(start, 0, size - SIZE_BYTES)
     return buffers

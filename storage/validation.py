@@ -29,7 +29,7 @@ stays uncompressed with the deltas it came with, so its consumers see an offset 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
@@ -49,6 +49,7 @@ from ..protocol.records.batch import (
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
     MAGIC,
+    MAGIC_AT,
     NO_TIMESTAMP,
     TRANSACTIONAL,
     BatchHeader,
@@ -364,7 +365,12 @@ def continuing_batches(records: Buffer, log_end_offset: int, leader_epoch: int |
     """
     batches = []
     next_offset = log_end_offset
-    for position, header in iter_batches(records):
+    found: Iterable[tuple[int, BatchHeader]] = iter_batches(records)
+    if len(records) >= HEADER_SIZE and records[MAGIC_AT] == MAGIC:
+        first = read_header(records)
+        if first.size == len(records):  # the usual case is one batch
+            found = ((0, first),)
+    for position, header in found:
         if leader_epoch is not None and header.partition_leader_epoch > leader_epoch:
             break
         if header.base_offset < next_offset or header.last_offset_delta < 0:
