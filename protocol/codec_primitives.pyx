@@ -12,7 +12,7 @@ from libc.stdint cimport int16_t, int32_t, int64_t
 from libc.string cimport memcpy, memmove
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
+from cpython.mem cimport PyMem_Free, PyMem_Realloc
 
 ctypedef const unsigned char *Bytes
 
@@ -22,9 +22,6 @@ cdef extern from *:
 
     #define SIZE_OF_HEAD ((Py_ssize_t)sizeof(PyObject))
     #define SLOTS_OF(made) ((PyObject **)((PyObject *)(made) + 1))
-
-    /* The functions of Python's that may fail, and are asked whether they did. */
-    #define size_of_unicode PyUnicode_GET_LENGTH
     """
     ctypedef struct PyObject
 
@@ -57,7 +54,7 @@ cdef extern from *:
     bint PyUnicode_CheckExact(object)
     bint PyUnicode_IS_COMPACT_ASCII(object)
     const void *PyUnicode_DATA(object)
-    Py_ssize_t size_of_unicode(object)
+    Py_ssize_t PyUnicode_GET_LENGTH(object)
     object PyUnicode_DecodeUTF8(const char *, Py_ssize_t, const char *)
 
     bint PyList_CheckExact(PyObject *)
@@ -224,10 +221,6 @@ cdef inline object load_q(Bytes at):
     return PyLong_FromLongLong(int_q(at))
 
 
-cdef inline object load_boolean(Bytes at):
-    return at[0] != 0
-
-
 cdef inline object load_uuid(Bytes at):
     return PyBytes_FromStringAndSize(<const char *>at, 16)
 
@@ -302,15 +295,15 @@ ctypedef object (*Read)(object view, Bytes data, Py_ssize_t end)
 
 cdef object decoded(Read read, object buffer, object cls, int version, bint keeps_views):
     """What `read` makes of a buffer, or the interpreted function if that gives up."""
-    cdef Py_buffer held
+    cdef Py_buffer lent
     cdef object message
     if keeps_views and not PyMemoryView_Check(buffer):
         buffer = memoryview(buffer)
-    PyObject_GetBuffer(buffer, &held, PyBUF_SIMPLE)
+    PyObject_GetBuffer(buffer, &lent, PyBUF_SIMPLE)
     try:
-        message = read(buffer, <Bytes>held.buf, held.len) if held.itemsize == 1 else None
+        message = read(buffer, <Bytes>lent.buf, lent.len) if lent.itemsize == 1 else None
     finally:
-        PyBuffer_Release(&held)
+        PyBuffer_Release(&lent)
     return interpreted_decoder(cls, version)(buffer) if message is None else message
 
 
@@ -445,11 +438,6 @@ cdef inline bint store_q(unsigned char *at, PyObject *value) noexcept:
     return True
 
 
-cdef inline bint store_boolean(unsigned char *at, PyObject *value) noexcept:
-    at[0] = value == <PyObject *>True
-    return at[0] or value == <PyObject *>False
-
-
 cdef inline bint store_uuid(unsigned char *at, PyObject *value) noexcept:
     if value is NULL or not PyBytes_CheckExact(value) or PyBytes_GET_SIZE(value) != 16:
         return False
@@ -483,41 +471,41 @@ cdef inline object utf8(object text):
 
 
 cdef inline Py_ssize_t utf8_size(object text) noexcept:
-    return size_of_unicode(text) if PyUnicode_CheckExact(text) else PyBytes_GET_SIZE(<PyObject *>text)
+    return PyUnicode_GET_LENGTH(text) if PyUnicode_CheckExact(text) else PyBytes_GET_SIZE(<PyObject *>text)
 
 
 cdef inline bint write_utf8(Writer *out, object text) noexcept:
     if PyUnicode_CheckExact(text):
-        return write(out, PyUnicode_DATA(text), size_of_unicode(text))
+        return write(out, PyUnicode_DATA(text), PyUnicode_GET_LENGTH(text))
     return write(out, PyBytes_AS_STRING(<PyObject *>text), PyBytes_GET_SIZE(<PyObject *>text))
 
 
 cdef bint size_of_bytes(object buffer, Py_ssize_t *size) noexcept:
     """Whether this is bytes, a bytearray or a view of bytes, and how many."""
-    cdef Py_buffer held
+    cdef Py_buffer lent
     if PyBytes_CheckExact(<PyObject *>buffer):
         size[0] = PyBytes_GET_SIZE(<PyObject *>buffer)
         return True
     if not (PyMemoryView_Check(buffer) or PyByteArray_CheckExact(buffer)):
         return False
-    if get_buffer(buffer, &held, PyBUF_SIMPLE):
+    if get_buffer(buffer, &lent, PyBUF_SIMPLE):
         PyErr_Clear()
         return False
-    size[0] = held.len
-    cdef bint is_of_bytes = held.itemsize == 1
-    PyBuffer_Release(&held)
+    size[0] = lent.len
+    cdef bint is_of_bytes = lent.itemsize == 1
+    PyBuffer_Release(&lent)
     return is_of_bytes
 
 
 cdef bint write_bytes(Writer *out, object buffer) noexcept:
-    cdef Py_buffer held
+    cdef Py_buffer lent
     if PyBytes_CheckExact(<PyObject *>buffer):
         return write(out, PyBytes_AS_STRING(<PyObject *>buffer), PyBytes_GET_SIZE(<PyObject *>buffer))
-    if get_buffer(buffer, &held, PyBUF_SIMPLE):
+    if get_buffer(buffer, &lent, PyBUF_SIMPLE):
         PyErr_Clear()
         return False
-    cdef bint is_written = write(out, held.buf, held.len)
-    PyBuffer_Release(&held)
+    cdef bint is_written = write(out, lent.buf, lent.len)
+    PyBuffer_Release(&lent)
     return is_written
 
 

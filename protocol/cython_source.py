@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 PRIMITIVES_SOURCE = Path(__file__).with_name("codec_primitives.pyx").read_text(encoding="utf-8")
 
-FIXED = {"?": ("boolean", 1), "b": ("b", 1), "h": ("h", 2), "i": ("i", 4), "q": ("q", 8), "s": ("uuid", 16)}
+FIXED = {"b": ("b", 1), "h": ("h", 2), "i": ("i", 4), "q": ("q", 8), "s": ("uuid", 16)}
 """By the letter of a value of fixed size: the end of the names of its primitives, as in `load_h`, and its bytes.
 Compiled messages have no others."""
 
@@ -101,7 +101,7 @@ class CythonSource(FunctionSource):
 class CythonDecoderSource(CythonSource, DecoderSource):
     """`cdef object read_X_vN(view, data, end)`: the message, or None for the interpreted function to decide."""
 
-    length_of_text = "size_of_unicode(text)"
+    length_of_text = "PyUnicode_GET_LENGTH(text)"
 
     def begin(self) -> None:
         self.begin_cython(f"cdef object read_{self.suffix}(object view, Bytes data, Py_ssize_t end):")
