@@ -6,18 +6,28 @@ import asyncio
 import random
 import socket
 import struct
+from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from kmini import Broker
+from kmini.broker import scheduler
+from kmini.broker.broker import BrokerServer
 from kmini.broker.network.connection import SLICE_BYTES, Connection, slices
 from kmini.protocol.framing import ReceiveBuffer
+from kmini.protocol.messages.api_versions import ApiVersionsRequest
 from kmini.protocol.messages.fetch import FetchRequest, FetchResponse
 from kmini.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kmini.protocol.messages.produce import ProduceRequest
 from kmini.protocol.primitives import Buffer
+from kmini.protocol.records.batch import build_batch
+from kmini.protocol.records.record import Record
+from kmini.protocol.topics import TopicPartition
 from kmini.testing import ConnectionClosed, Wire
+from support.broker.fed_connection import FedConnection
+from support.until import until_async
 
 
 def fetch(max_wait_ms: int) -> FetchRequest:
@@ -231,3 +241,49 @@ def test_a_request_behind_a_large_answer_is_served_after_its_last_slice(broker: 
         answer = wire.receive(FetchResponse, 12, first)
         assert len(answer.responses[0].partitions[0].records) > SLICE_BYTES
         assert wire.receive(MetadataResponse, 12, second).brokers
+
+
+# --- bulk beside other connections
+
+PARTITIONS = 20
+
+
+def bulk_produce() -> ProduceRequest:
+    """A batch of 300 kB for each of many partitions."""
+    records = build_batch([Record(0, 1_000, None, bytes(300_000))])
+    data = [ProduceRequest.Partition(index=number, records=records) for number in range(PARTITIONS)]
+    return ProduceRequest(acks=1, timeout_ms=1_000, topic_data=[ProduceRequest.Topic(name="bulk", partition_data=data)])
+
+
+def bulk_fetch() -> FetchRequest:
+    """What `bulk_produce` has written, all of it."""
+    asked = [
+        FetchRequest.Partition(partition=number, fetch_offset=0, partition_max_bytes=1 << 20)
+        for number in range(PARTITIONS)
+    ]
+    return FetchRequest(max_wait_ms=0, min_bytes=1, topics=[FetchRequest.Topic(topic="bulk", partitions=asked)])
+
+
+async def test_other_connections_are_answered_while_a_bulk_request_is_served(
+    start_broker: Callable[..., Awaitable[BrokerServer]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With turns of no length, each step of a bulk request takes a pass of the loop."""
+    broker = await start_broker(num_partitions=PARTITIONS)
+    written: list[tuple[str, bytes]] = []
+    bulk, member = FedConnection(broker, "bulk", written), FedConnection(broker, "member", written)
+    bulk.send((MetadataRequest(topics=[MetadataRequest.Topic(name="bulk")], allow_auto_topic_creation=True), 12))
+    await until_async(lambda: TopicPartition("bulk", PARTITIONS - 1) in broker.services.replica_manager.partitions)
+    monkeypatch.setattr(scheduler, "_TURN_S", 0)
+    for request, version, slice_count in ((bulk_produce(), 9, 1), (bulk_fetch(), 12, 2)):
+        written.clear()
+        bulk.send((request, version))
+        passes = 0
+        while [name for name, _ in written].count("bulk") < slice_count:
+            passes += 1
+            assert passes < 1_000
+            member.send((ApiVersionsRequest(), 0))
+            assert written[-1][0] == "member"
+            await asyncio.sleep(0)
+        assert passes >= PARTITIONS, request.name
+        answer = b"".join(content for name, content in written if name == "bulk")
+        assert int.from_bytes(answer[:4], "big") == len(answer) - 4
