@@ -22,7 +22,6 @@ from kmini.broker import appending
 from kmini.broker.network import connection as connection_module
 from kmini.broker.network.connection import Connection
 from kmini.broker.replication.partition import Partition
-from kmini.protocol.framing import ServerConnection
 from kmini.protocol.messages.fetch import FetchRequest, FetchResponse
 from kmini.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kmini.protocol.records.batch import build_batch
@@ -42,7 +41,7 @@ class Border(NamedTuple):
     name: str
 
 
-SHARED = (Border("framing: one request", ServerConnection, "next_frame"),)
+SHARED = (Border("framing: one request", Connection, "_next_frame"),)
 PRODUCE = (
     *SHARED,
     Border("decode", ProduceRequest, "decode"),
@@ -64,6 +63,20 @@ FETCH = (
 )
 
 
+class OfEachObject:
+    """Times a function that each object has as an attribute of its own: a data descriptor in place of the attribute."""
+
+    def __init__(self, name: str, timed: Callable[[Any], Any]) -> None:
+        self._name = name
+        self._timed = timed
+
+    def __get__(self, owner: Any, _: type) -> Any:
+        return vars(owner)[self._name]
+
+    def __set__(self, owner: Any, function: Any) -> None:
+        vars(owner)[self._name] = self._timed(function)
+
+
 class Timed:
     """Replaces the borders by timed versions of themselves while it is entered."""
 
@@ -77,7 +90,7 @@ class Timed:
         for border in self.borders:
             original = vars(border.owner).get(border.name)
             self._originals.append(original)
-            setattr(border.owner, border.name, self._timed(getattr(border.owner, border.name), border))
+            setattr(border.owner, border.name, self._replacement(border))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -86,6 +99,12 @@ class Timed:
                 delattr(border.owner, border.name)
             else:
                 setattr(border.owner, border.name, original)
+
+    def _replacement(self, border: Border) -> Any:
+        function = getattr(border.owner, border.name, None)
+        if function is None:
+            return OfEachObject(border.name, functools.partial(self._timed, border=border))
+        return self._timed(function, border)
 
     def _timed(self, function: Callable[..., Any], border: Border) -> Any:
         clock, layer = time.perf_counter, border.layer
