@@ -28,6 +28,7 @@ from typing import Any
 from noise import Noise
 from peers import ServerProcess, available, running
 
+from kmini.protocol.errors import NONE
 from kmini.protocol.framing import frame_of
 from kmini.protocol.messages.fetch import FetchRequest
 from kmini.protocol.messages.headers import RequestHeader
@@ -38,6 +39,7 @@ from kmini.protocol.records.record import Record
 from kmini.protocol.schema import Request
 from support.group_requests import await_coordinator, heartbeat, join, sync
 from support.kafka_requests import create_topics
+from support.until import until
 from support.wire import Wire
 
 TOPIC = "bulk"
@@ -151,13 +153,15 @@ def fill(server: ServerProcess) -> None:
     with Wire(server.host, server.port) as wire:
         wire.ask(create_topics({"name": TOPIC, "num_partitions": PARTITIONS}), 5)
     connection = Bulk(server.host, server.port)
+
+    def is_accepted(frame: bytes) -> bool:
+        answer = ProduceResponse.decode(memoryview(connection.answer(frame)), PRODUCE_VERSION)
+        return answer.responses[0].partition_responses[0].error_code == NONE
+
     for number in range(PARTITIONS):
         frame = produce(range(number, number + 1), 600_000)
         for _ in range(2):
-            answer = ProduceResponse.decode(memoryview(connection.answer(frame)), PRODUCE_VERSION)
-            error = answer.responses[0].partition_responses[0].error_code
-            if error:
-                raise RuntimeError(f"the broker refused the bulk with error {error}")
+            until(partial(is_accepted, frame), timeout_s=30.0)  # Apache Kafka takes a while to lead a new partition
 
 
 def member_of_new_group(wire: Wire) -> tuple[str, str, int]:
