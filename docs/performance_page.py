@@ -126,14 +126,20 @@ def growth(name: str, points: list[Point]) -> str:
     return f"From {first['count']:,} to {last['count']:,}: {', '.join(told)}."
 
 
-def extrapolated(name: str, points: list[Point]) -> list[str]:
-    """Where the measured values lead, if they go on as between the last two points."""
+def remarks(name: str, points: list[Point]) -> list[str]:
+    """What else the values say, and where they lead if they go on as between the last two points."""
     before, last = points[-2:] if len(points) > 1 else (points[0], points[0])
     sentences = []
     step = (last["idle_percent"] - before["idle_percent"]) / ((last["count"] - before["count"]) or 1)
     if name in ("groups", "consumers") and step > 0:
         full = round(last["count"] + (100 - last["idle_percent"]) / step, -2)
         sentences.append(f"At that rate the rest alone fills a core at about {full:,.0f} {name} (extrapolated).")
+    working = [point for point in points if "working_ack_p50_us" in point]
+    if len(working) > 1:
+        ratio = working[-1]["working_ack_p50_us"] / working[0]["working_ack_p50_us"]
+        sentences.append(
+            f"A hundred that work at once, among {working[-1]['count']:,}: × {ratio:.2f} of their time alone."
+        )
     if "kib_each" in last:
         a_gib = round(2**20 / last["kib_each"], -3)
         sentences.append(f"1 GiB of memory holds about {a_gib:,.0f} {name} (extrapolated).")
@@ -148,7 +154,7 @@ def block(name: str, found: dict[str, Any]) -> str:
     series = [one.label.replace("`", "") for one in CURVES[name] if one.panel]
     picture = f"![{name}: {', '.join(series)}](pictures/performance-{name}.svg)"
     about = f"Measured on {run['day']} at {run['commit']}: {run['machine']}. {run['noise']}"
-    told = " ".join([growth(name, points), *extrapolated(name, points)])
+    told = " ".join([growth(name, points), *remarks(name, points)])
     return "\n".join([picture, "", *table(name, points), "", told, "", about, ""])
 
 
