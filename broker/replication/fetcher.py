@@ -31,29 +31,22 @@ from ...protocol.messages.fetch import FetchRequest, FetchResponse
 from ...protocol.messages.list_offsets import EARLIEST, LATEST, ListOffsetsRequest
 from ...protocol.primitives import Buffer
 from ...protocol.records.batch import iter_batches
-from ...protocol.schema import maker
 from ...protocol.topics import TopicPartition
 from ...storage.deletion import delete_records_below
 from ..security.inter_broker import inter_broker_connection
-from .fetch_sessions import INITIAL_EPOCH, NO_SESSION, next_epoch
+from .follower_session import FollowerSession
 
 if TYPE_CHECKING:
     from ...storage.log import PartitionLog
     from ..controller.topology import BrokerHandle
-    from ..settings.broker_config import BrokerConfig
     from .fetcher_manager import FetcherManager, Followed
 
 log = logging.getLogger("kmini.replication")
 
-_make_topic = maker(FetchRequest.Topic)
 
 _LOST_SESSION = (FetchSessionIdNotFound.code, InvalidFetchSessionEpoch.code, FetchSessionTopicIdError.code)
 _TIMEOUT_MS = 30_000
 """Milliseconds beyond the longest wait of a fetch, after which the connection counts as lost."""
-
-OLDEST_WITH_LOG_START = 5
-"""The first version of Fetch in which a follower tells where its log starts (KIP-107)."""
-
 
 _Deletions: TypeAlias = "list[tuple[Followed, Callable[[], object]]]"
 """Partitions whose log start offset rose, with the step that deletes their files."""
@@ -87,7 +80,7 @@ class Fetcher:
         self._config, self._clock = manager.config, manager.clock
         self._leader = leader
         self._partitions: dict[TopicPartition, Followed] = {}
-        self._forgotten: list[tuple[bytes, TopicPartition]] = []
+        self._session = FollowerSession(manager.config)
         self._changed = asyncio.Event()
         self._is_pausing = self._is_stopped = False
         self._connection: Connection | None = None
@@ -99,13 +92,6 @@ class Fetcher:
         """The partitions of the last answer, whose logs may have changed."""
         self._has_paused = False
         """Whether a partition pauses after an error, and has to be asked for again later."""
-        self._version = 0
-        """That of these fetches."""
-        self._config_sent = self._config.current
-        """The settings that fetches have."""
-        self._request = _request_of(self._config_sent)
-        """The last fetch. Most of it is the same in the next one."""
-        self._session_id, self._session_epoch = NO_SESSION, INITIAL_EPOCH
         self._task = asyncio.ensure_future(self._run())
 
     def cancel(self) -> None:
@@ -141,7 +127,7 @@ class Fetcher:
     def remove(self, topic_partition: TopicPartition) -> None:
         followed = self._partitions.pop(topic_partition, None)
         if followed is not None and followed.named is not None:
-            self._forgotten.append((followed.log.topic_id, topic_partition))
+            self._session.forget(followed.log.topic_id, topic_partition)
             self._change()
 
     # --- the loop
@@ -190,7 +176,7 @@ class Fetcher:
         if self._changed.is_set():  # while it connected
             return
         self._asked, self._has_paused = ready, len(ready) < len(self._partitions)
-        self._version = self._version_for(connection)
+        self._session.version = self._version_for(connection)
         self._fetching = asyncio.get_running_loop().create_future()
         try:
             self._ask(connection, ready.values())
@@ -205,9 +191,10 @@ class Fetcher:
     def _ask(self, connection: Connection, named: Iterable[Followed]) -> None:
         """Send a fetch, which names these partitions if the leader has to be told of them. Raises Disconnected."""
         assert self._fetching is not None
-        request = self._next_request(named)
+        session = self._session
+        request = session.next_request(named)
         timeout_ms = request.max_wait_ms + _TIMEOUT_MS
-        connection.ask_in_turn(request, self._version, self._answered, self._fetching, timeout_ms=timeout_ms)
+        connection.ask_in_turn(request, session.version, self._answered, self._fetching, timeout_ms=timeout_ms)
 
     def _answered(self, response: FetchResponse) -> None:
         """Take an answer and send the next fetch; where that is not all, leave the rest to the task."""
@@ -219,7 +206,7 @@ class Fetcher:
             if rest is not None:
                 fetching.set_result(rest)
             else:
-                self._ask(connection, self._answered_about if self._session_id else self._asked.values())
+                self._ask(connection, self._answered_about if self._session.is_open else self._asked.values())
         except Exception as error:
             fetching.set_exception(error)
 
@@ -251,75 +238,15 @@ class Fetcher:
 
     async def _disconnect(self) -> None:
         """Hang up; the next connection begins a new session."""
-        self._forget_session()
+        self._session.end(self._partitions.values())
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
-
-    def _forget_session(self) -> None:
-        self._session_id, self._session_epoch = NO_SESSION, INITIAL_EPOCH
-        self._forgotten.clear()
-        for followed in self._partitions.values():
-            followed.named = None
 
     def _version_for(self, connection: Connection) -> int:
         newest = self._manager.max_fetch_version
         version = connection.version_for(FetchRequest)
         return version if newest is None else min(version, newest)
-
-    # --- asking
-
-    def _next_request(self, named: Iterable[Followed]) -> FetchRequest:
-        """Name what has changed since the leader was last told; everything in a session's first request."""
-        config, request = self._config.current, self._request
-        if config is not self._config_sent:
-            request = self._request = _request_of(config)
-            self._config_sent = config
-        request.session_id, request.session_epoch = self._session_id, self._session_epoch
-        request.topics = self._topics(named, config.replica_fetch_max_bytes)
-        request.forgotten_topics_data = self._take_forgotten() if self._forgotten else []
-        return request
-
-    def _topics(self, followed: Iterable[Followed], max_bytes: int) -> list[FetchRequest.Topic]:
-        """Those of these partitions that the leader has to be told of, as their logs are now."""
-        topics: dict[str, FetchRequest.Topic] = {}
-        for one in followed:
-            log, named = one.log, one.named
-            offset, epoch = log.log_end_offset, log.leader_epochs.latest_epoch
-            log_start_offset = log.log_start_offset if self._version >= OLDEST_WITH_LOG_START else -1
-            if named is None:
-                named = one.named = FetchRequest.Topic.Partition(
-                    partition=one.topic_partition.partition,
-                    current_leader_epoch=one.leader_epoch,
-                    fetch_offset=offset,
-                    partition_max_bytes=max_bytes,
-                )
-            elif (
-                self._session_id != NO_SESSION
-                and named.fetch_offset == offset
-                and named.last_fetched_epoch == epoch
-                and named.log_start_offset == log_start_offset
-            ):
-                continue
-            named.fetch_offset, named.last_fetched_epoch, named.log_start_offset = offset, epoch, log_start_offset
-            named.partition_max_bytes, named.high_watermark = max_bytes, log.high_watermark
-            name = log.topic_partition.topic
-            if name in topics:
-                topics[name].partitions.append(named)
-            else:
-                topics[name] = _make_topic(name, log.topic_id, [named])
-        return [*topics.values()]
-
-    def _take_forgotten(self) -> list[FetchRequest.ForgottenTopic]:
-        forgotten: dict[tuple[bytes, str], FetchRequest.ForgottenTopic] = {}
-        for topic_id, (name, number) in self._forgotten:
-            topic = forgotten.get((topic_id, name))
-            if topic is None:
-                topic = FetchRequest.ForgottenTopic(topic=name, topic_id=topic_id, partitions=[])
-                forgotten[topic_id, name] = topic
-            topic.partitions.append(number)
-        self._forgotten.clear()
-        return [*forgotten.values()]
 
     # --- what comes back
 
@@ -330,8 +257,7 @@ class Fetcher:
         if response.error_code:
             return _Rest(response.error_code)
         self._answered_about = answered_about = []
-        self._session_id = response.session_id
-        self._session_epoch = next_epoch(self._session_epoch) if response.session_id != NO_SESSION else INITIAL_EPOCH
+        self._session.accepted(response.session_id)
         for topic in response.responses:
             known = None if topic.topic else self._manager.controller.topic_by_id(topic.topic_id)
             name = topic.topic if known is None else known.name
@@ -339,7 +265,7 @@ class Fetcher:
                 key = (name, partition.partition_index)
                 followed = self._asked.get(key)
                 if followed is None or self._partitions.get(followed.topic_partition) is not followed:
-                    self._forgotten.append((topic.topic_id, TopicPartition(*key)))  # another broker leads it by now
+                    self._session.forget(topic.topic_id, TopicPartition(*key))  # another broker leads it by now
                     continue
                 answered_about.append(followed)
                 if partition.error_code == OffsetOutOfRange.code or partition.diverging_epoch is not None:
@@ -366,7 +292,7 @@ class Fetcher:
             if rest.error_code not in _LOST_SESSION:
                 log.warning("broker %d refuses to be followed: error %d", self._leader, rest.error_code)
                 await self._pause()
-            self._forget_session()
+            self._session.end(self._partitions.values())
             return
         has_deleted = rest.has_deleted
         for followed, partition in rest.parted:
@@ -394,7 +320,7 @@ class Fetcher:
         now_ms = self._clock.liveness_ms()
         followed.paused_until_ms = now_ms + self._config.current.replica_fetch_backoff_ms
         if followed.named is not None:  # else the leader would send the same again at once
-            self._forgotten.append((followed.log.topic_id, followed.topic_partition))
+            self._session.forget(followed.log.topic_id, followed.topic_partition)
         followed.named = None
 
     def _follow(self, followed: Followed, partition: FetchResponse.Topic.Partition, deletions: _Deletions) -> None:
@@ -494,15 +420,3 @@ class Fetcher:
         partition = response.topics[0].partitions[0]
         check(partition.error_code)
         return int(partition.offset)
-
-
-def _request_of(config: BrokerConfig) -> FetchRequest:
-    """A fetch of a broker with these settings, for no partition yet."""
-    return FetchRequest(
-        replica_id=config.node_id,
-        replica_state=FetchRequest.ReplicaState(replica_id=config.node_id),
-        max_wait_ms=config.replica_fetch_wait_max_ms,
-        min_bytes=config.replica_fetch_min_bytes,
-        max_bytes=config.replica_fetch_response_max_bytes,
-        topics=[],
-    )

@@ -84,14 +84,14 @@ async def test_what_is_followed_no_more_is_forgotten_when_the_leader_answers_abo
     assert len(led) == 2
     manager = follower.replica_manager.fetcher_manager
     fetcher = manager._fetchers[leader.node_id]
-    await until_async(lambda: fetcher._session_id and {*fetcher._asked} == led)
-    session = leader.fetch_sessions._sessions[fetcher._session_id]
+    await until_async(lambda: fetcher._session.is_open and {*fetcher._asked} == led)
+    session = leader.fetch_sessions._sessions[fetcher._session._id]
     followed = fetcher._partitions.pop(T0)
     async with Client(leader.address) as client:
         await client.produce("t", 0, [record(b"value")], acks=1)
     await until_async(lambda: len(session) == 1)
     assert followed.log.log_end_offset == 0
-    assert fetcher._session_epoch < 10
+    assert fetcher._session.epoch < 10
 
 
 async def test_a_change_that_is_none_for_a_follower_leaves_it_alone(cluster: LocalCluster) -> None:
