@@ -32,12 +32,13 @@ from kmini.protocol.errors import NONE
 from kmini.protocol.framing import frame_of
 from kmini.protocol.messages.fetch import FetchRequest
 from kmini.protocol.messages.headers import RequestHeader
+from kmini.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kmini.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.compression import Codec
 from kmini.protocol.records.record import Record
 from kmini.protocol.schema import Request
-from support.group_requests import await_coordinator, heartbeat, join, sync
+from support.group_requests import await_coordinator, join, sync
 from support.kafka_requests import create_topics
 from support.until import until
 from support.wire import Wire
@@ -48,14 +49,14 @@ READ_PARTITIONS = 50
 PRODUCE_VERSION, FETCH_VERSION, HEARTBEAT_VERSION = 7, 11, 3
 RECORD_BYTES = 1_000
 BEAT_S = 0.005
-BULK_TIMEOUT_S = 60.0
+TIMEOUT_S = 60.0
 
 
-class Bulk:
-    """One connection of the bulk: requests and answers one after the other, no faster than its rate."""
+class Client:
+    """One connection, one request at a time."""
 
     def __init__(self, host: str, port: int) -> None:
-        self._socket = socket.create_connection((host, port), BULK_TIMEOUT_S)
+        self._socket = socket.create_connection((host, port), TIMEOUT_S)
         self._buffer = bytearray(1 << 20)
 
     def ask(self, frame: bytes) -> int:
@@ -78,7 +79,7 @@ class Bulk:
         while len(received) < size:
             more = self._socket.recv(size - len(received))
             if not more:
-                raise ConnectionError("the broker closed a connection of the bulk")
+                raise ConnectionError("the broker closed the connection")
             received += more
         return received
 
@@ -122,7 +123,7 @@ def repeat(
 ) -> None:
     """Send one request again and again, in a process of its own, and add what it counts for to `moved`. `counted` is
     the bytes that one counts for; None: those of its answer."""
-    connection = Bulk(*address)
+    connection = Client(*address)
     began = time.perf_counter()
     total = 0
     while (due := began + total / rate) < began + seconds:
@@ -152,7 +153,7 @@ def fill(server: ServerProcess) -> None:
     """The topic, with at least 1 MiB in each partition."""
     with Wire(server.host, server.port) as wire:
         wire.ask(create_topics({"name": TOPIC, "num_partitions": PARTITIONS}), 5)
-    connection = Bulk(server.host, server.port)
+    connection = Client(server.host, server.port)
 
     def is_accepted(frame: bytes) -> bool:
         answer = ProduceResponse.decode(memoryview(connection.answer(frame)), PRODUCE_VERSION)
@@ -176,17 +177,19 @@ def member_of_new_group(wire: Wire) -> tuple[str, str, int]:
 
 def beats_ms(server: ServerProcess, seconds: float) -> list[float]:
     """How long each heartbeat took from the moment at which it was due."""
-    durations = []
     with Wire(server.host, server.port) as wire:
-        beat = partial(heartbeat, *member_of_new_group(wire))
-        began = due = time.perf_counter()
-        while due < began + seconds:
-            time.sleep(max(due - time.perf_counter(), 0))
-            answer = wire.ask(beat(), HEARTBEAT_VERSION)
-            durations.append((time.perf_counter() - due) * 1000)
-            if answer.error_code:
-                raise RuntimeError(f"a heartbeat got error {answer.error_code}")
-            due += BEAT_S
+        group, member_id, generation = member_of_new_group(wire)
+    beat = framed(HeartbeatRequest(group_id=group, generation_id=generation, member_id=member_id), HEARTBEAT_VERSION)
+    connection = Client(server.host, server.port)
+    durations = []
+    began = due = time.perf_counter()
+    while due < began + seconds:
+        time.sleep(max(due - time.perf_counter(), 0))
+        answer = HeartbeatResponse.decode(memoryview(connection.answer(beat)), HEARTBEAT_VERSION)
+        durations.append((time.perf_counter() - due) * 1000)
+        if answer.error_code:
+            raise RuntimeError(f"a heartbeat got error {answer.error_code}")
+        due += BEAT_S
     return durations
 
 
