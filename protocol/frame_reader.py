@@ -54,7 +54,7 @@ KEPT_BYTES = 1024 * 1024 + 2 * READ_BYTES
 """Bytes up to which a reader keeps its buffer for the next frame; it drops a larger one as soon as that is empty.
 Producers send up to 1 MiB by default."""
 
-GROWTH_BYTES = 128 * 1024
+GROWTH_BYTES = 64 * 1024
 """Bytes by which a buffer that is larger than KEPT_BYTES grows at a time, so that no read of a large frame holds the
 loop."""
 
