@@ -418,22 +418,16 @@ class Segment:
         `visit` gets each good batch, whose bytes are valid during the call.
         """
         self._reset_indexes()
-        end = 0
+        end, last = 0, self.base_offset + MAX_RELATIVE_OFFSET
         with contextlib.suppress(CorruptMessage):
             for position, header, batch in self.batches():
-                if not self._is_sound(header) or not is_crc_valid(batch, 0, header):
+                is_next = self.next_offset <= header.base_offset <= header.last_offset <= last
+                if not is_next or not is_crc_valid(batch, 0, header):
                     break
                 self._note_batch(position, header.size, header.last_offset, header.max_timestamp)
                 end = position + header.size
                 visit(header, batch)
         return self._cut_at(end)
-
-    def _is_sound(self, header: BatchHeader) -> bool:
-        return (
-            header.base_offset >= self.next_offset
-            and header.last_offset_delta >= 0
-            and header.last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
-        )
 
     def truncate_to(self, offset: int) -> None:
         """Drop the batch that contains `offset` and all after it, and become the active segment."""
