@@ -197,16 +197,9 @@ class Segment:
         for start, header in headers:
             self._note_batch(position + start, header.size, header.last_offset, header.max_timestamp)
 
-    def note_batches(
-        self,
-        position: int,
-        starts: Iterable[int],
-        sizes: Iterable[int],
-        last_offsets: Iterable[int],
-        max_timestamps: Iterable[int],
-    ) -> None:
-        """Account for many batches of a segment that is not in use yet: their starts behind `position`, sizes, last
-        offsets and largest timestamps. The caller writes them to the file, now or later. Raises OffsetOverflow."""
+    def note_batches(self, position: int, columns: Iterable[Iterable[int]]) -> None:
+        """Account for many batches of a segment that is not in use yet, which the caller writes now or later. The
+        columns: starts behind `position`, sizes, last offsets, largest timestamps. Raises OffsetOverflow."""
         self.indexes_are_on_disk = False
         newest, newest_offset = self.max_timestamp, self._max_timestamp_offset
         interval, since = self._index_interval, self._bytes_since_index_entry
@@ -215,7 +208,7 @@ class Segment:
         positions: list[int] = []
         timestamps: list[int] = []
         timestamp_offsets: list[int] = []
-        for start, size, last_offset, timestamp in zip(starts, sizes, last_offsets, max_timestamps, strict=True):
+        for start, size, last_offset, timestamp in zip(*columns, strict=True):
             if timestamp > newest:
                 newest, newest_offset = timestamp, last_offset
             if since > interval:

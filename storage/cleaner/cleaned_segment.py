@@ -63,7 +63,8 @@ class CleanedSegment:
 
     def append(self, batch: Buffer, header: BatchHeader) -> None:
         """Append a batch whose checksum is right."""
-        self._segment.note_batches(self.size, (0,), (header.size,), (header.last_offset,), (header.max_timestamp,))
+        note = (0,), (header.size,), (header.last_offset,), (header.max_timestamp,)
+        self._segment.note_batches(self.size, note)
         if self._pending + len(batch) <= len(self._room):
             self._keep(memoryview(batch))
         else:
@@ -72,7 +73,7 @@ class CleanedSegment:
     def append_sifted(self, batches: memoryview, notes: array[int], count: int) -> None:
         """Append the batches that a sieve has kept, with `count` notes about them."""
         used = notes[: count * NOTE]
-        self._segment.note_batches(self.size, *(used[field::NOTE] for field in range(NOTE)))
+        self._segment.note_batches(self.size, (used[field::NOTE] for field in range(NOTE)))
         self._write_pieces(batches)
 
     def add_aborted(self, transactions: Sequence[AbortedTransaction]) -> None:
