@@ -46,6 +46,10 @@ def odd_batches() -> Iterator[bytearray]:
     yield build_batch(records(2), log_append_time_ms=NOW_MS)
     yield build_batch(records(2), log_append_time_ms=-1)
     yield build_batch(records(2), delete_horizon_ms=NOW_MS)
+    yield with_header(build_batch(records(2)), record_count=3, last_offset_delta=2)
+    yield with_header(build_batch([*records(1), *records(1)]), record_count=1, last_offset_delta=0)
+    longer = build_batch(records(1)) + b"\0" * 7
+    yield with_header(longer, batch_length=len(longer) - 12)
     for deltas in ((1, 0), (0, 2), (1, 2), (0, 1, 1)):
         built = build_batch([records(1)[0]._replace(offset=5 + delta) for delta in deltas], base_offset=5)
         yield with_header(built, base_offset=0, last_offset_delta=len(deltas) - 1)

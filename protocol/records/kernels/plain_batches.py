@@ -169,7 +169,7 @@ class PlainBatches:
         walker.begin(int32_at(data, RECORD_COUNT_AT), int64_at(data, BASE_TIMESTAMP_AT), block)
         if walker.walk(data + HEADER_SIZE if cython.compiled else data[HEADER_SIZE:], block) != block:
             return None
-        if walker.error != 0 or walker.walked != walker.record_count or not walker.is_sequential:
+        if walker.walked != walker.record_count or not walker.is_sequential:
             return None
         if walker.null_keys != 0 and self.needs_keys:
             return None
