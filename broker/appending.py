@@ -13,8 +13,8 @@ from functools import partial
 from ..protocol.errors import RequestTimedOut
 from ..protocol.records.batch import ATTRIBUTES_AT, CODEC_MASK
 from ..protocol.topics import TopicPartition
+from ..storage.append_info import AppendInfo
 from ..storage.config_key import MAX_LONG
-from ..storage.log import AppendInfo
 from ..storage.log_config import LogConfig
 from ..storage.validation import ValidatedRecords, is_cheap, validate
 from .long_work import LongWork, Requester

@@ -206,7 +206,7 @@ async def _busy_metrics() -> str:
         try:
             create(broker, "orders", partitions=1)
             broker.metrics.produced("orders", 1, 100)
-            broker.metrics.request(0, 0.001)
+            broker.metrics.of_api(0).seconds_taken.append(0.001)
             broker.metrics.failed(0, "UNKNOWN_SERVER_ERROR")
             return metrics_text(broker)
         finally:

@@ -3,7 +3,7 @@
 They are written in Cython's pure-Python mode: every line stands once for both forms. setup.py has the table of them. A
 compiled module is an extension beside its source, and an ordinary import finds the extension first. Interpreted,
 `cython_words` stands for the module `cython`, so kmini never needs Cython to run. With KMINI_PURE=1 in the environment
-`kmini/__init__.py` calls `prefer_sources`, and all of them run interpreted.
+`embed/__init__.py` calls `prefer_sources`, and all of them run interpreted.
 """
 
 from __future__ import annotations

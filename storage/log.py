@@ -20,11 +20,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from ..protocol.errors import KafkaStorageError, OffsetOutOfRange, RecordListTooLarge
 from ..protocol.records.batch import NO_TIMESTAMP, assign_offsets
 from ..protocol.topics import TopicPartition
+from .append_info import AppendInfo
 from .filesystem import Buffer
 from .flush import DiskState, FlushWork
 from .indexes.transaction_index import AbortedTransaction
@@ -38,19 +38,8 @@ from .segments import Segments
 from .validation import ValidatedRecords, continuing_batches
 
 
-class AppendInfo(NamedTuple):
-    """The offsets of appended records. A duplicate has those of the first append."""
-
-    first_offset: int
-    last_offset: int
-    log_append_time_ms: int
-    """-1 unless the topic uses LogAppendTime. A duplicate has the timestamp of the batch, as in Kafka."""
-    is_duplicate: bool = False
-
-
 class PartitionLog:
-    """The log of one partition; see above. Made by `create_log` (log_creation.py) or by
-    `load_log` (recovery.py)."""
+    """The log of one partition; see above. Made by `create_log` (log_creation.py) or by `load_log` (recovery.py)."""
 
     __slots__ = (
         "_disk",
@@ -125,8 +114,7 @@ class PartitionLog:
         self._disk = disk
 
     def __repr__(self) -> str:
-        offsets = f"{self.log_start_offset}..{self.high_watermark}..{self.log_end_offset}"
-        return f"PartitionLog({self.directory!r}, {offsets})"
+        return f"PartitionLog({self.directory!r} {self.log_start_offset}..{self.high_watermark}..{self.log_end_offset})"
 
     @property
     def recovery_point(self) -> int:
@@ -274,8 +262,7 @@ class PartitionLog:
     # Reading
 
     def read(self, offset: int, max_bytes: int, limit_offset: int, min_one_batch: bool = True) -> bytes:
-        """Return batches of one segment from the one that contains `offset` on: up to `max_bytes`, below
-        `limit_offset`.
+        """Return batches of one segment, from the one with `offset` on: up to `max_bytes`, below `limit_offset`.
 
         Empty at or beyond `limit_offset`. The last batch may be cut off; with `min_one_batch` the first one is whole,
         however large. It may begin below `offset`, even below the log start offset. Raises OffsetOutOfRange below the
@@ -396,27 +383,23 @@ class PartitionLog:
         with self.disk_errors():
             self.segments.roll(base_offset, self.config, now_ms)
         self._disk.on_new_name()
-        self.environment.background.append(self._flush_work(take_snapshot(self.producers)))
+        self.environment.background.append(self.flush_work(take_snapshot(self.producers)))
 
     def flush_is_due(self) -> bool:
         """Whether flush.messages or flush.ms ask for a flush; with flush.messages=1, before an append is answered."""
         return self._disk.flush_is_due(self.log_end_offset, self.config)
 
-    def flush_work(self) -> FlushWork:
+    def flush_work(self, snapshot: str | None = None, *, is_closing: bool = False) -> FlushWork:
         """A flush up to the present log end offset: `run` it in a thread, then `finish` it on the loop. `finish` raises
-        the recovery point to that offset, or raises KafkaStorageError if the disk failed."""
-        return self._flush_work()
+        the recovery point, or KafkaStorageError if the disk failed. Rolls and closes add a `snapshot` of producers."""
+        upto, epochs = self.log_end_offset, self.leader_epochs.entries
+        return self._disk.flush(self.segments, upto, epochs, snapshot=snapshot, is_closing=is_closing)
 
     def flush(self) -> None:
         """Flush here and now. Blocks; see `flush_work`."""
-        work = self._flush_work()
+        work = self.flush_work()
         work.run()
         work.finish()
-
-    def _flush_work(self, snapshot: str | None = None, *, is_closing: bool = False) -> FlushWork:
-        return self._disk.flush(
-            self.segments, self.log_end_offset, self.leader_epochs.entries, snapshot=snapshot, is_closing=is_closing
-        )
 
     # Replacing, deleting and closing
 
@@ -456,7 +439,7 @@ class PartitionLog:
                 self.segments.active.seal()
                 with self.disk_errors():
                     snapshot = self.producers.take_snapshot()
-                work = self._flush_work(snapshot, is_closing=True)
+                work = self.flush_work(snapshot, is_closing=True)
                 work.run()
                 work.finish()
         finally:

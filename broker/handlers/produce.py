@@ -43,7 +43,7 @@ from ...protocol.records.compression import Codec
 from ...protocol.records.load_kernel import is_transactional, transactional_batches
 from ...protocol.schema import maker
 from ...protocol.topics import INTERNAL_TOPICS, TopicPartition
-from ...storage.log import AppendInfo
+from ...storage.append_info import AppendInfo
 from ...storage.validation import validate_plain
 from ..api.error_mapping import kafka_error
 from ..api.registry import handles

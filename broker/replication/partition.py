@@ -16,8 +16,9 @@ from ...protocol.errors import (
 )
 from ...protocol.messages.delete_records import HIGH_WATERMARK
 from ...protocol.topics import TopicPartition
+from ...storage.append_info import AppendInfo
 from ...storage.deletion import delete_records_below
-from ...storage.log import AppendInfo, PartitionLog
+from ...storage.log import PartitionLog
 from ...storage.producers.producer_state import Origin
 from ..clock import Clock
 from ..controller import elections

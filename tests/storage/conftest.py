@@ -11,10 +11,11 @@ from kmini.protocol.records.batch import build_batch, iter_batches, read_header
 from kmini.protocol.records.batch_records import decode_records
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
+from kmini.storage.append_info import AppendInfo
 from kmini.storage.background_work import Deletions
 from kmini.storage.filesystem.faults import Faults
 from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
-from kmini.storage.log import AppendInfo, PartitionLog
+from kmini.storage.log import PartitionLog
 from kmini.storage.log_config import LogConfig
 from kmini.storage.log_creation import create_log
 from kmini.storage.log_environment import LogEnvironment

@@ -9,7 +9,7 @@ from ....protocol.errors import InvalidRecord
 from ....protocol.primitives import Buffer
 from ....protocol.records.batch import MAGIC
 from ....protocol.records.compression import Codec
-from ....storage.log import AppendInfo
+from ....storage.append_info import AppendInfo
 from ....storage.old_formats.message_set_validation import first_message, is_cheap, validate_messages
 from ....storage.validation import ValidatedRecords
 from ...api.request_context import Context

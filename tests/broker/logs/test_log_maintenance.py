@@ -10,7 +10,6 @@ import pytest
 from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.purgatory import Operation, Unattended
-from kmini.broker.scheduler import run_now
 from support.broker.lone_broker import OTHER, T0, append, shared_partition, start_alone
 
 CHECKPOINTS = ("replication-offset-checkpoint", "recovery-point-offset-checkpoint", "log-start-offset-checkpoint")
@@ -61,7 +60,7 @@ async def test_an_operation_that_waits_for_a_partition_is_asked_after_a_change(b
         def is_complete(self) -> bool:
             return partition.log.log_end_offset > 0
 
-    waiting = run_now(broker.purgatory.wait(UntilAppended(), timeout_ms=60_000, waiter=Unattended()))
+    waiting = broker.purgatory.wait(UntilAppended(), timeout_ms=60_000, waiter=Unattended())
     assert not waiting.done()
     append(broker, partition)
     assert await waiting

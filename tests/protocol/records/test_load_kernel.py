@@ -1,4 +1,4 @@
-"""Which form of a kernel is loaded; interpreted it has `kmini.protocol.records.kernels.cython_words` and no Cython."""
+"""Which form of a kernel is loaded; interpreted it has `kmini.protocol.cython_words` and no Cython."""
 
 import os
 import subprocess

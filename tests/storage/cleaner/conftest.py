@@ -12,6 +12,7 @@ from kmini.protocol.records.batch_records import decode_records
 from kmini.protocol.records.control import EndTransactionMarker, build_end_transaction_marker
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
+from kmini.storage.append_info import AppendInfo
 from kmini.storage.background_work import Deletions
 from kmini.storage.cleaner.clean import Pass
 from kmini.storage.cleaner.cleanable_log import Limits
@@ -21,7 +22,7 @@ from kmini.storage.cleaner.schedule import Job, Schedule
 from kmini.storage.cleaner.stats import PassReport
 from kmini.storage.filesystem.faults import Faults
 from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
-from kmini.storage.log import AppendInfo, PartitionLog
+from kmini.storage.log import PartitionLog
 from kmini.storage.log_config import LogConfig
 from kmini.storage.log_creation import create_log
 from kmini.storage.log_environment import LogEnvironment
