@@ -96,6 +96,33 @@ def partition_rows(figures: Figures) -> list[tuple[str, ...]]:
     ]
 
 
+def many_partition_rows(figures: Figures) -> list[tuple[str, ...]]:
+    return [
+        ("10,000 partitions with a record each: start", f"{figures['clean_start_s']:.2f} s", ""),
+        ("… after `kill -9`", f"{figures['killed_start_s']:.2f} s", ""),
+        ("… memory after a start", f"{figures['clean_mib']:.0f} MiB", ""),
+        ("… share of a core when idle", f"{figures['idle_percent']:.2f} %", ""),
+        ("… acknowledged produce, p50, of that of one partition", f"{figures['ack_ratio']:.2f}", ""),
+    ]
+
+
+def connection_rows(figures: Figures) -> list[tuple[str, ...]]:
+    return [
+        ("10,000 connections: memory for each", f"{figures['kib_a_connection']:.1f} KiB", ""),
+        ("… share of a core when idle", f"{figures['idle_percent']:.2f} %", ""),
+        ("… acknowledged produce of 100 of them, p50, of that of 100 alone", f"{figures['ack_ratio']:.2f}", ""),
+    ]
+
+
+def fairness_rows(figures: Figures) -> list[tuple[str, ...]]:
+    bulks = {
+        "produce": "200 MB/s of produces of 1 MB",
+        "consume": "200 MB/s of fetches of 50 MB",
+        "both": "100 MB/s of both",
+    }
+    return [(f"heartbeat beside {bulk}, p99", ms(figures[kind]["p99_ms"]), "") for kind, bulk in bulks.items()]
+
+
 def session_rows(figures: Figures) -> list[tuple[str, ...]]:
     return [("a fetch over 500 idle partitions in a session, of a full one", f"{figures['ratio']:.1%}", "")]
 
@@ -121,12 +148,26 @@ class Benchmark(NamedTuple):
     rows: Callable[[Figures], list[tuple[str, ...]]]
 
 
+FAIRNESS = "kmini --kinds produce consume both"
 BENCHMARKS = [
     Benchmark("startup.py", "--repetitions 5", "--repetitions 1", startup_rows),
     Benchmark("groups.py", "kmini kafka", "kmini kafka --repetitions 5 --seconds 6", group_rows),
     Benchmark("offsets.py", "", "--offsets 2000 --rounds 1 --commits 200", offset_rows),
     Benchmark("transactions.py", "latency", "latency --rounds 1 --count 10", transaction_rows),
     Benchmark("partitions.py", "", "--partitions 100 --idle-seconds 1", partition_rows),
+    Benchmark(
+        "scale.py",
+        "partitions --rounds 3 --idle-seconds 10",
+        "partitions --count 100 --rounds 1 --idle-seconds 1",
+        many_partition_rows,
+    ),
+    Benchmark(
+        "scale.py",
+        "connections --idle-seconds 10",
+        "connections --count 200 --rounds 1 --idle-seconds 1",
+        connection_rows,
+    ),
+    Benchmark("fairness.py", f"{FAIRNESS} --seconds 5", f"{FAIRNESS} --seconds 1", fairness_rows),
     Benchmark("fetch_sessions.py", "", "--requests 50", session_rows),
     Benchmark("cluster.py", "", "--repetitions 1 --records 50", cluster_rows),
 ]
@@ -144,10 +185,11 @@ def run(script: str, arguments: str) -> str:
 
 
 def figures_of(output: str) -> Figures:
-    """The JSON of a script: one object, or one a peer, which then are values by the peers' names."""
+    """The JSON of a script: one object; or one a kind of bulk, or one a peer, which then are values by these names."""
     objects = [json.loads(line) for line in output.splitlines()]
-    if "peer" in objects[0]:
-        return {one.pop("peer"): one for one in objects}
+    for name in ("bulk", "peer"):
+        if name in objects[0]:
+            return {one.pop(name): one for one in objects}
     (figures,) = objects
     assert isinstance(figures, dict)
     return figures
