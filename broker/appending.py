@@ -37,7 +37,8 @@ class RecordAppender:
     def append_at_once(
         self, partition: Partition, records: memoryview, validated: ValidatedRecords | None, now_ms: int
     ) -> AppendInfo | None:
-        """Append one batch, which is validated first unless it is plain: `validated` is what `validate_plain` found.
+        """Append one batch, which is validated first unless it is plain: `validated` is what `validate_plain` found. A
+        plain batch never has to wait for a flush: topics that flush have no plain batches (`LogConfig.plain_batches`).
 
         Raises KafkaError. Returns None, and does nothing, where validation takes long, or a flush may be due:
         `validate_and_append` is for these.

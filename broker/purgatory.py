@@ -6,7 +6,7 @@ its requests, so it registers as a listener instead: it is called once, at the n
 
 A request that waits needs no task: its `Wait` has the function that goes on with it. The request whose change released
 it calls that function before its own answer (`go_on`), so that both answers leave in the same turn of the loop.
-Where no request attends, or a change releases many, the loop's next passes go on with them.
+Where no request attends, or a request releases more than RELEASED_IN_PLACE, the loop's next passes go on with them.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ from .clock import Clock, Timer
 from .scheduler import end_of_turn_s
 
 RELEASED_IN_PLACE = 4
-"""Released requests that go on before the request which released them is answered. That delays its answer a little, and
-halves the time until a record reaches its consumer. More of them go on after the answer."""
+"""If a request releases at most this many others, they go on before it is answered. That delays its answer a little,
+and halves the time until a record reaches its consumer. If it releases more, all of them go on after the answer."""
 
 _SETTLED_DEADLINES = 64
 """Deadlines of waits that ended sooner, which are kept at least before they are removed."""
@@ -102,7 +102,7 @@ class _NoWait:
 
     def __await__(self) -> Generator[Any, None, bool]:
         return self._is_complete
-        yield
+        yield  # never reached: it makes this function a generator, as awaiting asks for
 
 
 class Listener(Protocol):
@@ -186,7 +186,8 @@ class Purgatory:
     # --- going on with what was released
 
     def go_on(self) -> None:
-        """Go on with a few requests that were released since `is_attended` was set; with more of them, soon."""
+        """Go on with the requests that were released since `is_attended` was set: at once if there are at most
+        RELEASED_IN_PLACE of them, else with all of them in the loop's next passes."""
         self.is_attended = False
         if self._going_on:
             if len(self._going_on) <= RELEASED_IN_PLACE:

@@ -1,7 +1,7 @@
 """The source of the extension `compiled_codecs`, as setup.py gives it to Cython.
 
-It has the functions of `cython_source` for the messages in `compile.COMPILED`. Versions whose bytes are the same share
-them.
+It has the functions of `cython_source` for the messages in `compile.COMPILED_MESSAGES`. Versions whose bytes are
+the same share them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from . import decoder_source, messages
-from .compile import COMPILED
+from .compile import COMPILED_MESSAGES
 from .cython_source import PRIMITIVES_SOURCE, CythonDecoderSource, CythonEncoderSource, struct_names
 from .function_source import holds_records
 
@@ -64,9 +64,9 @@ def extension_source() -> str:
         PRIMITIVES_SOURCE,
         inspect.getsource(decoder_source.memory_budget),
     ]
-    for name in COMPILED:
+    for name in COMPILED_MESSAGES:
         parts += _message(getattr(messages, name))
-    parts.append("BIND = {" + ", ".join(f'"{name}": bind_{name}' for name in COMPILED) + "}")
+    parts.append("BIND = {" + ", ".join(f'"{name}": bind_{name}' for name in COMPILED_MESSAGES) + "}")
     parts.append(FUNCTIONS_OF)
     body = "\n\n".join(parts)
     return f"{OPENING}\n{body}\n\nSOURCE_CRC = {zlib.crc32(body.encode())}\n"
@@ -82,7 +82,7 @@ def _message(cls: type[Message]) -> Iterator[str]:
     """The name of each function by its source, in which the version stands as N."""
     decoders: list[str] = []
     encoders: list[str] = []
-    for version in range(COMPILED[cls.__name__], cls.max_version + 1):
+    for version in range(COMPILED_MESSAGES[cls.__name__], cls.max_version + 1):
         for source, template, named in (
             (CythonDecoderSource(cls, version), DECODE, decoders),
             (CythonEncoderSource(cls, version), ENCODE, encoders),

@@ -1,8 +1,12 @@
 """Makes one specialised function for each (message, version): what a version has is decided once, not at every field.
 
 The functions are made as source text on first use; `python -m kmini.protocol.messages DeleteRecordsRequest 2` prints
-it. Neighbouring fields of fixed size become one call of a prepared `struct.Struct`; arrays become loops, so that
-nothing recurses, and a message costs no more calls than it has parts of variable length.
+it. For Produce and Fetch (COMPILED_MESSAGES) other functions run where there was a C compiler: those that setup.py
+compiles ahead, whose Cython is in build/for_cython/protocol/compiled_codecs.pyx. The printed text is then what runs
+with KMINI_PURE=1, and what decides about malformed input.
+
+In the printed text, neighbouring fields of fixed size become one call of a prepared `struct.Struct`; arrays become
+loops, so that nothing recurses, and a message costs no more calls than it has parts of variable length.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ if TYPE_CHECKING:
     from .compiled_codecs import Functions
     from .schema import Message
 
-COMPILED = {"ProduceRequest": 3, "ProduceResponse": 3, "FetchRequest": 4, "FetchResponse": 4}
+COMPILED_MESSAGES = {"ProduceRequest": 3, "ProduceResponse": 3, "FetchRequest": 4, "FetchResponse": 4}
 """The messages whose functions setup.py compiles where a C compiler is (`codec_extension.py`), and the first version of
 each: what clients of the last five years send."""
 
@@ -57,7 +61,7 @@ def interpreted_encoder(cls: type[Message], version: int) -> Callable[[Any, byte
 @cache
 def compiled(cls: type[Message]) -> tuple[Functions, Functions]:
     """The decoders and the encoders of a message that are compiled, by version."""
-    if cls.__name__ not in COMPILED or not cls.__module__.startswith(f"{__package__}.messages."):
+    if cls.__name__ not in COMPILED_MESSAGES or not cls.__module__.startswith(f"{__package__}.messages."):
         return {}, {}
     from . import compiled_codecs
 

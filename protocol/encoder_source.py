@@ -180,11 +180,11 @@ class EncoderSource(FunctionSource):
         self.line(f"{name} = {source}{'.encode()' if is_string else ''}")
 
     def length_of(self, name: str, type_: Type) -> str:
-        """An expression: how many bytes or elements the value of a variable has."""
+        """An expression: how many bytes or elements the value of a variable has. May write lines for it first."""
         return f"len({name})"
 
     def comparison(self, field: Field, source: str, is_equal: bool) -> str:
-        """A condition: whether a field has its default."""
+        """A condition: whether a field has its default. May write lines for it first."""
         if field.default is None:
             return f"{source}.{field.name} {'is' if is_equal else 'is not'} None"
         is_literal = isinstance(field.default, (int, str, list))

@@ -1,6 +1,7 @@
 """Modules that are compiled where a C compiler is, and run interpreted elsewhere.
 
-They are written in Cython's pure-Python mode: every line stands once for both forms. setup.py has the table of them. A
+They are written in Cython's pure-Python mode: nearly every line stands once for both forms, and `if cython.compiled`
+stands where the forms differ. setup.py has the table of them. A
 compiled module is an extension beside its source, and an ordinary import finds the extension first. Interpreted,
 `cython_words` stands for the module `cython`, so kmini never needs Cython to run. With KMINI_PURE=1 in the environment
 `embed/__init__.py` calls `prefer_sources`, and all of them run interpreted.

@@ -1,7 +1,8 @@
 """Frames out of a stream of bytes: the buffers of a connection, without its socket.
 
 On the wire every message is a frame: its size as an int32, and that many bytes. The two ends of a connection are frame
-readers. This module is a part of `framing.py`, with which it is compiled: its classes are imported from there.
+readers. This module is a part of `framing.py`, with which it is compiled: its classes are imported from there, and an
+edit here takes effect with the next installation.
 
 Theory of operation
 -------------------
@@ -45,7 +46,7 @@ from .primitives import Buffer
 from .records.kernels.numbers import int32_at
 
 READ_BYTES = 16 * 1024
-"""Bytes of a new buffer, of the shared one, and of one read of a large frame."""
+"""Bytes of a new buffer, of the shared one, and those at most by which a growing buffer extends past its frame."""
 
 SCARCE_BYTES = 4 * 1024
 """Bytes of free space below which pending bytes move to the front of the buffer."""
@@ -143,7 +144,7 @@ class FrameReader:
         """Free space for the next bytes, whatever size is hinted; never empty, valid until `buffer_updated`."""
         shared: ReceiveBuffer | None = self._shared
         if shared is not None and (self._borrowed is not None or not len(self._buffer)):
-            if shared.borrower is not None:
+            if shared.borrower is not None:  # perhaps this reader: it needs a buffer of its own for more bytes
                 shared.borrower.settle()
             if not len(self._buffer):
                 return shared.view
@@ -312,5 +313,6 @@ class FrameReader:
         self._buffer, self._view = _NO_BUFFER, _NO_VIEW
         self._start = self._end = 0
         self._is_held_here = False
+        # A new buffer is dropped when it is empty for the first time, unless a large frame came in it.
         self._small_frames = SMALL_FRAMES_BEFORE_SHRINKING
         return None

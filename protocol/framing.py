@@ -13,6 +13,9 @@ bytes; this module parses and builds frames:
         frame.release()
 
 `frame_reader.py` says where the bytes are meanwhile, and what memory they take.
+
+The module is compiled where there was a C compiler (`extension_modules.py`), and `frame_reader.py` is a part of its
+extension: an edit of either takes effect with the next installation, or with KMINI_PURE=1.
 """
 
 from __future__ import annotations

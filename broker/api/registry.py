@@ -1,4 +1,4 @@
-"""The requests that the broker serves: message, versions, coroutine, permissions and guard, bound in one place.
+"""The requests that the broker serves: message, versions, function, permissions and guard, bound in one place.
 
 Dispatch, the ApiVersions answer, authorization and the reference page are all read from here.
 `served_versions.py` lists the modules of `broker/handlers/`, which register themselves when they are imported.
@@ -25,11 +25,11 @@ Guard = Callable[[Any], Awaitable[Any]]
 
 
 class Handler:
-    """One API: its request, the versions served, the coroutine that answers, and what a client needs to be served.
+    """One API: its request, the versions served, the function that answers, and what a client needs to be served.
 
     The list of handlers gives the versions. The rest comes from the handler's module, which is imported when it is
-    first used: a broker starts sooner without the modules that no client needs yet. The coroutine returns None where no
-    answer is due (acks=0).
+    first used: a broker starts sooner without the modules that no client needs yet. The function returns a
+    coroutine, as every `async def` does. The coroutine returns None where no answer is due (acks=0).
     """
 
     __slots__ = (
@@ -48,7 +48,7 @@ class Handler:
     needs: tuple[Permission, ...]
     """The permissions in the order in which the guard asks for them; none for a request open to every client."""
     guard: Guard | None
-    """Stands between request and coroutine where an authorizer is configured."""
+    """Stands between request and function where an authorizer is configured."""
 
     def __init__(self, module: str, api_key: int, versions: Versions, advertised_min: int) -> None:
         self.module = module
@@ -97,7 +97,7 @@ class Handler:
         return Handler(self.module, self.api_key, versions, advertised_min)
 
     def answered_by(self, function: Callable[..., Awaitable[Response | None]]) -> Handler:
-        """The same handler with another coroutine."""
+        """The same handler with another function."""
         other = self.in_versions(Versions(self.min_version, self.max_version), self.advertised_min)
         other.bind(self.request, function, self.needs, self.guard)
         return other
@@ -123,7 +123,7 @@ def listed(package: str, versions: Mapping[str, str]) -> dict[int, Handler]:
 def handles(
     request: type[R], *, needs: Sequence[Permission] | Open, guard: Guard | None = None
 ) -> Callable[[HandlerFunction[R]], HandlerFunction[R]]:
-    """Bind a coroutine to a request, in the versions that the list of handlers says.
+    """Bind a function that returns a coroutine to a request, in the versions that the list of handlers says.
 
     `needs` are the permissions that `guard` asks for (`security/guarding.py` has the common guards), or OPEN. No
     request is open by mistake: raises ValueError when `needs` is empty or has no guard. Raises it, too, when the API

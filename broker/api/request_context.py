@@ -45,7 +45,7 @@ class RequestConnection(Protocol):
 
 
 class Context:
-    """The circumstances of one request."""
+    """The circumstances of a request. Requests of a connection share it while API, version and client id repeat."""
 
     __slots__ = ("client_id", "connection", "kept", "services", "version")
 

@@ -1,6 +1,13 @@
 """Fetch, versions 0 to 18: return records from an offset on, and wait a while for more.
 
-The handler reads at once. If that gives less than `min_bytes` and no error, it waits for more and reads again.
+There are three ways through the handler:
+
+- a `SimpleFetch`, which nearly every consumer of one partition sends, reads once: after its wait, if it has to wait;
+- any other fetch that names all its partitions reads at once. If that gives less than `min_bytes` and no error, it
+  waits for more and reads again;
+- a fetch that continues a session does the same with the partitions that changed, but it skips the first read where
+  that would give nothing: for a follower of one partition that has everything.
+
 `delayed_fetch.py` reads a partition; `fetch_sessions.py` lets a reader of many partitions name only those that changed
 (KIP-227). From version 13 on the request gives topics by id (KIP-516).
 """
@@ -89,7 +96,7 @@ async def guard(call: Call) -> Any:
 def fetch(request: FetchRequest, context: Context) -> Awaitable[FetchResponse]:
     """Fetch what a request says that names all its partitions, or continue a session."""
     known: SimpleFetch | None = context.kept
-    if known is not None and known.is_repeated_by(request):
+    if known is not None and known.take_up(request):
         return _fetch_one(request, known, context)
     if context.version < BATCHES_SINCE:
         from .old_versions.old_fetch import fetch_messages  # old clients are rare
@@ -113,7 +120,8 @@ class SimpleFetch(Operation):
     """A consumer's fetch of one partition that is led here, for its first byte, without a session. A connection keeps
     it, because the next fetch is the same but for its offset.
 
-    A read gives records, an error of the log, or nothing. It is `is_complete` unless that is nothing.
+    A read gives records, an error of the log, or nothing. The operation is complete while a read would give one of the
+    first two.
     """
 
     __slots__ = ("_config", "_isolation_level", "_partition", "_services", "topic_partition", "wanted")
@@ -139,9 +147,10 @@ class SimpleFetch(Operation):
         self._config = context.services.config.current
         self._isolation_level = request.isolation_level
 
-    def is_repeated_by(self, request: FetchRequest) -> bool:
-        """Whether a request asks for the same partition in the same way, and what was found is still served here; then
-        `wanted` has what it asks for."""
+    def take_up(self, request: FetchRequest) -> bool:
+        """Take up a request that repeats this one: `wanted` then has the offset that it asks for. Return False, with
+        nothing changed, if it asks for another partition or in another way, or if what was found is not served here any
+        more."""
         topics, known = request.topics, self.wanted
         if len(topics) != 1 or len(topics[0].partitions) != 1 or self._services.config.current is not self._config:
             return False
@@ -157,7 +166,7 @@ class SimpleFetch(Operation):
             and request.replica_id < 0
             and request.replica_state is None
             and asked.last_fetched_epoch < 0
-            and known.ask_again(asked)
+            and known.take_up(asked)
         )
 
     @property

@@ -98,7 +98,7 @@ class Dispatcher:
 
     def dispatch(self, frame: Frame) -> None:
         """Serve a request. It is answered on return, unless its handler has to wait: then the connection has it
-        `in_service`. A few other requests that it released are answered before it."""
+        `in_service`. Other requests that it released are answered before it, if they are few."""
         api_key, version, client_id = frame.api_key, frame.api_version, frame.client_id
         handler = self._handlers.get(api_key)
         context = self._context
@@ -134,6 +134,7 @@ class Dispatcher:
                 coroutine = handler.function(request, context)  # type: ignore[assignment]
             awaited = coroutine.send(None)
         except StopIteration as done:
+            # Before the answer, whose price the consumers of its records would wait for otherwise.
             if attends:
                 purgatory.go_on()
             self._finish(done.value)
@@ -147,6 +148,7 @@ class Dispatcher:
             raise
         else:
             self._wait(coroutine, awaited)
+            # After `_wait`: what goes on now may release this very request, which must be ready to go on by then.
             if attends:
                 purgatory.go_on()
 

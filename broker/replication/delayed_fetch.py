@@ -180,9 +180,10 @@ class FetchPartition:
             error = NotLeaderOrFollower if self.asked.current_leader_epoch < 0 else UnknownLeaderEpoch
             raise error("the replica id belongs to no replica of this partition")
 
-    def ask_again(self, asked: FetchRequest.Topic.Partition) -> bool:
-        """Want this of the same partition from now on, for the same reader. False if it has to be resolved, as one that
-        this broker follows always has: it may have to hear of deletions first (`Followed.knows_log_start`)."""
+    def take_up(self, asked: FetchRequest.Topic.Partition) -> bool:
+        """Want this of the same partition from now on, for the same reader. Return False, with nothing changed, if the
+        partition has to be resolved. One that this broker follows always has to be: it may have to hear of deletions
+        first (`Followed.knows_log_start`)."""
         partition, known, reader = self.partition, self.asked, self.reader
         if (
             not isinstance(partition, Partition)

@@ -104,7 +104,7 @@ class FetchSession:
                 wanted = self._wanted.get((topic.topic, topic.topic_id, asked.partition))
                 if wanted is None:
                     self._add(FetchPartition(self._replica_manager, topic, asked, reader))
-                elif wanted not in self.pending or not wanted.ask_again(asked):  # else it is only read from elsewhere
+                elif wanted not in self.pending or not wanted.take_up(asked):  # what it takes up stays pending
                     self._stop_listening(wanted)
                     wanted.ask(asked, reader)
                     self._mark_pending(wanted)

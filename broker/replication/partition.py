@@ -134,13 +134,13 @@ class Partition:
     def append(self, validated: "ValidatedRecords", now_ms: int, origin: Origin = Origin.CLIENT) -> AppendInfo:
         """Append as the leader, move the high watermark, and complete the operations that wait for either. Raises
         KafkaError, and NotLeaderOrFollower where another broker has become the leader since this was looked up."""
-        host, log, has_followers = self._host, self.log, self.replicas.by_id
+        host, log, followers = self._host, self.log, self.replicas.by_id
         if not self.is_served:
             host.check_is_led_here(self)
-        if has_followers:
+        if followers:
             self.replicas.leader_moves_on(log.log_end_offset, host.clock.liveness_ms())
         appended = log.append_as_leader(validated, self.leader_epoch, now_ms, origin)
-        if has_followers:
+        if followers:
             self._advance_high_watermark()
         else:
             self._raise_high_watermark(log.log_end_offset)

@@ -1,6 +1,8 @@
 """Batches: their headers read, walked over and written in place, and batches built of records.
 
-`layout` describes the header; this module is the one that reads and writes it. `iter_batches` also makes headers of
+`layout` describes the header; this module reads and writes it. Two places beside this one do so, too, both in
+`kernels/plain_batches.py`: `PlainBatches` reads the header of a batch that is stored as it was sent, and
+`assign_offsets` writes what the leader assigns. `iter_batches` also makes headers of
 messages of magic 0 and 1 (`old_formats.messages`), and `is_crc_valid` knows their checksum; nothing else here is for
 them.
 """

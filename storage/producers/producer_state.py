@@ -132,6 +132,7 @@ class ProducerStates:
         known = self._entries.get(header.producer_id)
         if known is None or known.transaction_first_offset is not None or not known.batches:
             return None
+        # In the order of BatchHeader; this is the hot path.
         _, _, _, _, _, attributes, delta, _, timestamp, _, epoch, sequence, _ = header
         if epoch != known.epoch or sequence != known.batches[-1].last_sequence + 1:
             return None

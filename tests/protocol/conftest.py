@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kmini.protocol import compile, compiled_codecs, messages
-from kmini.protocol.compile import COMPILED
+from kmini.protocol.compile import COMPILED_MESSAGES
 from kmini.protocol.messages import REQUESTS
 from kmini.protocol.schema import NEVER, Message, Struct, Type
 from support.extension_modules import FORMS, load_form
@@ -35,7 +35,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def is_compiled(cls: type[Message], version: int) -> bool:
-    return version >= COMPILED.get(cls.__name__, NEVER)
+    return version >= COMPILED_MESSAGES.get(cls.__name__, NEVER)
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
         load_form(compiled_codecs.__name__, form)
     else:
         monkeypatch.setattr(compile, "compiled", lambda cls: ({}, {}))
-    for name in COMPILED:
+    for name in COMPILED_MESSAGES:
         monkeypatch.setattr(getattr(messages, name), "_decoders", {})
         monkeypatch.setattr(getattr(messages, name), "_encoders", {})
     return form

@@ -18,7 +18,7 @@ import pytest
 
 from kmini.protocol import compiled_codecs, messages
 from kmini.protocol.codec_extension import extension_source
-from kmini.protocol.compile import COMPILED, compiled, interpreted_decoder, interpreted_encoder
+from kmini.protocol.compile import COMPILED_MESSAGES, compiled, interpreted_decoder, interpreted_encoder
 from kmini.protocol.messages import FetchRequest, FetchResponse, ProduceRequest, ProduceResponse
 from kmini.protocol.schema import Message, Struct
 from support.extension_modules import TREE, load_form
@@ -26,7 +26,7 @@ from support.mutation import EXTREMES, mutated
 
 CODECS = [
     (getattr(messages, name), version)
-    for name, first in COMPILED.items()
+    for name, first in COMPILED_MESSAGES.items()
     for version in range(first, getattr(messages, name).max_version + 1)
 ]
 each_codec = pytest.mark.parametrize(

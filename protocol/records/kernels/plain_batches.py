@@ -1,7 +1,9 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """What producers claim in the headers of their batches, and the batches that a log stores as they are.
 
-The claims are checked here, and nowhere else. Nearly every batch is plain: it needs no decompression and no correction,
+What decides on the claims is here. Three of them are looked at before, where a batch is taken out of its request: the
+length, the magic and the codec (`_check_batch` in broker/handlers/produce.py, `_first_header` in
+storage/validation.py). Nearly every batch is plain: it needs no decompression and no correction,
 and no rule refuses it. One look finds that out and reads the header; `storage/validation.py` settles the others.
 """
 
@@ -177,7 +179,7 @@ class PlainBatches:
             return None
         if not walker.is_timely(now_ms, self.before_max_ms, self.after_max_ms):
             return None
-        fields = (
+        fields = (  # in the order of BatchHeader
             0,
             size - LOG_OVERHEAD,
             int32_at(data, LEADER_EPOCH_AT),
