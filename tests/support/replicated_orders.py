@@ -202,11 +202,11 @@ class Replicas:
         path = str(self.log_dir(broker) / "log-begin-offset-checkpoint")
         return read_offsets(OsFileSystem(), path).get(ORDERS)
 
-    def waiting(self, broker: int, kind: type) -> int:
-        """How many operations of a kind wait at a broker for something to change about the partition."""
+    def waiting(self, broker: int, *kinds: type) -> int:
+        """How many operations of these kinds wait at a broker for something to change about the partition."""
 
         async def count() -> int:
             watchers = self.core(broker).purgatory._watchers.get(ORDERS, {})
-            return sum(isinstance(operation, kind) for operation in watchers)
+            return sum(isinstance(operation, kinds) for operation in watchers)
 
         return self.cluster._thread.run(count())
