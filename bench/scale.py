@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import select
 import socket
@@ -184,6 +185,7 @@ def partitions_of(few: ServerProcess, many: ServerProcess, options: argparse.Nam
     fill_topics(client, options.count, options.every)
     measured["created_mib"] = many.resident_bytes() / 2**20
     measured["idle_percent"] = idle_percent(many, options.idle_seconds)
+    os.sync()  # else the system writes the new files while appends are timed
     acks: dict[ServerProcess, list[float]] = {few: [], many: []}
     frame = produce_frame(f"{TOPIC}-0", 0)
     for _ in range(options.rounds):
