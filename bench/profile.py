@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kmini import Broker
-from kmini.broker import appending
+from kmini.broker.handlers import produce as produce_module
 from kmini.broker.network import connection as connection_module
 from kmini.broker.network.connection import Connection
 from kmini.broker.replication.partition import Partition
@@ -45,7 +45,7 @@ SHARED = (Border("framing: one request", Connection, "_next_frame"),)
 PRODUCE = (
     *SHARED,
     Border("decode", ProduceRequest, "decode"),
-    Border("validate", appending, "validate"),
+    Border("validate", produce_module, "validate_plain"),
     Border("append", Partition, "append"),
     Border("encode", ProduceResponse, "encode"),
     Border("framing: the answer", connection_module, "response_frame"),
