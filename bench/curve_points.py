@@ -21,7 +21,7 @@ from scale import (
     WORKING,
     Client,
     ServerProcess,
-    ack_p50_us,
+    ack_p50_on_one_core_us,
     create_topic,
     create_topics,
     fill_topics,
@@ -68,10 +68,7 @@ class Effort(NamedTuple):
 
 def p50_us(server: ServerProcess, frame: bytes, effort: Effort) -> float:
     """The median of the rounds' medians of one connection's requests."""
-    client = Client(server)
-    found = [ack_p50_us(client, frame, effort.requests) for _ in range(effort.rounds)]
-    client.socket.close()
-    return statistics.median(found)
+    return statistics.median(ack_p50_on_one_core_us(server, frame, effort.requests) for _ in range(effort.rounds))
 
 
 def restarts(server: ServerProcess, effort: Effort) -> Point:
