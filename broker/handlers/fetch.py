@@ -95,7 +95,7 @@ async def guard(call: Call) -> Any:
 )
 def fetch(request: FetchRequest, context: Context) -> Awaitable[FetchResponse]:
     """Fetch what a request says that names all its partitions, or continue a session."""
-    known: SimpleFetch | None = context.kept
+    known: SimpleFetch | None = context.kept  # by `_fetch_anew`, for requests of this version
     if known is not None and known.take_up(request):
         return _fetch_one(request, known, context)
     if context.version < BATCHES_SINCE:

@@ -188,6 +188,7 @@ def _append(
         if leader is None:
             replica_manager.check_partition_exists(TopicPartition(name, data.index))
         elif records is not None and version >= BATCHES_SINCE:
+            # It refuses nothing, so the order of the errors stays; a plain batch passes all of `_check_batch`.
             validated = validate_plain(records, leader.log.config, now_ms)
         if validated is None:
             records = _check_batch(records, version) if version >= BATCHES_SINCE else None

@@ -123,6 +123,8 @@ class Dispatcher:
             self._context = context = Context(services, connection, version, client_id)
         self._frame = frame
         purgatory = self._purgatory
+        # What this request releases goes on when its handler has ended or waits. Only the outermost request sees to that: a
+        # request that is served meanwhile leaves what it releases to the one around it.
         attends = not purgatory.is_attended
         purgatory.is_attended = True
         try:
@@ -158,7 +160,7 @@ class Dispatcher:
         self._coroutine = coroutine
         assert self._handler is not None
         if not self._handler.request.holds_views:
-            self._frame.forget_body()
+            self._frame.forget_body()  # so that others may use the shared buffer while it waits
         if type(awaited) is Wait:
             awaited.go_on = self._go_on
             self._connection.in_service = awaited
