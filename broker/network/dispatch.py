@@ -123,8 +123,8 @@ class Dispatcher:
             self._context = context = Context(services, connection, version, client_id)
         self._frame = frame
         purgatory = self._purgatory
-        # What this request releases goes on when its handler has ended or waits. Only the outermost request sees to that:
-        # a request that is served meanwhile leaves what it releases to the one around it.
+        # What this request releases goes on when its handler has ended or waits. The outermost request alone does that;
+        # a request that is served meanwhile leaves it to the one around it.
         attends = not purgatory.is_attended
         purgatory.is_attended = True
         try:
