@@ -51,10 +51,7 @@ class RecordAppender:
                 return None
             limit = self._config.current.kmini_max_decompressed_message_bytes
             validated = validate(records, config, now_ms, limit)
-        appended = partition.append(validated, now_ms)
-        if not appended.is_duplicate:
-            self._metrics.produced(partition.topic_partition.topic, validated.header.record_count, len(records))
-        return appended
+        return self._append(partition, validated, now_ms, len(records))
 
     async def validate_and_append(
         self,
@@ -106,11 +103,15 @@ class RecordAppender:
         self, partition: Partition, validated: ValidatedRecords, now_ms: int, size_bytes: int
     ) -> AppendInfo:
         """Append what a producer sent, flush it if that is due, and count it; the producer sent `size_bytes`."""
+        appended = self._append(partition, validated, now_ms, size_bytes)
+        if partition.log.flush_is_due():
+            await partition.flush()
+        return appended
+
+    def _append(self, partition: Partition, validated: ValidatedRecords, now_ms: int, size_bytes: int) -> AppendInfo:
         appended = partition.append(validated, now_ms)
         if not appended.is_duplicate:
             self._metrics.produced(partition.topic_partition.topic, validated.header.record_count, size_bytes)
-        if partition.log.flush_is_due():
-            await partition.flush()
         return appended
 
 
