@@ -24,7 +24,7 @@ from ...protocol.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from ...protocol.messages.fetch import READ_COMMITTED, FetchRequest, FetchResponse
+from ...protocol.messages.fetch import FetchRequest, FetchResponse
 from ...protocol.schema import maker
 from ...protocol.topics import TopicPartition
 from ..api.registry import handles
@@ -177,7 +177,7 @@ class SimpleFetch(Operation):
         partition = self._partition
         log = partition.log
         # Where there is nothing to tell: between the first offset that is not shown yet, and the end of the log.
-        hidden = log.last_stable_offset if self._isolation_level == READ_COMMITTED else log.high_watermark
+        hidden = self.wanted.limit_offset()
         return not (hidden <= self.wanted.asked.fetch_offset <= log.log_end_offset and partition.is_served)
 
 

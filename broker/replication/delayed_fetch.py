@@ -232,7 +232,7 @@ class FetchPartition:
                     return instead
                 assert partition is not None
             log = partition.log
-            limit_offset = log.high_watermark if reader.reads_what_all_have else self.limit_offset()
+            limit_offset = self.limit_offset()
             if asked.fetch_offset == limit_offset:  # the reader keeps up
                 return NOTHING
             limit = asked.partition_max_bytes
@@ -342,15 +342,12 @@ class DelayedFetch(Operation):
             offset = asked.fetch_offset
             if not log.log_start_offset <= offset <= log.log_end_offset:
                 return True
-            reader = wanted.reader
-            if reader.is_follower:
+            if wanted.reader.is_follower:
                 if 0 <= asked.log_start_offset < log.log_start_offset:
                     return True  # a deletion waits for it (KIP-107)
                 if wanted.is_behind_high_watermark():
                     return True
-                limit = log.log_end_offset
-            else:
-                limit = log.high_watermark if reader.reads_what_all_have else log.last_stable_offset
+            limit = wanted.limit_offset()
             if offset < limit:
                 if self._min_bytes <= 1:
                     return True

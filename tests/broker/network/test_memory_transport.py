@@ -247,7 +247,7 @@ async def test_a_writer_whose_reader_is_gone_goes_on_and_notices_the_end() -> No
     far.transport.abort()
     await carried()
     assert near.events == ["made", "pause", "resume"]
-    near.transport.write(b"nobody reads it")
+    near.transport.write(b"unread")
     assert near.transport.get_write_buffer_size() == 0
     near.transport.resume_reading()
     await carried()
