@@ -3,7 +3,8 @@
 - `start`: from launching `kmini serve` to its first answer, for three brokers and for one; and `with Cluster()` in a
   process that has started one before; milliseconds. `idle_mib`: memory of three brokers after a second.
 - `produce`: a 100-byte record, acks=all, to a topic with three replicas on three brokers, and with one on one broker;
-  medians in microseconds and their ratio. The two take turns, so that both see the same machine.
+  medians in microseconds and their ratio. The two take turns, so that both see the same machine; client and brokers
+  run on one core.
 - `delete`: DeleteRecords of the record before, over three replicas; median and worst, milliseconds.
 - `kill`: from killing the leader of a partition until another broker's Metadata names a new one; median and worst,
   milliseconds.
@@ -20,6 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from cores import on_one_core
 from offsets import Client, framed
 from peers import ServerProcess, kmini_command
 
@@ -127,11 +129,12 @@ def measure_serving(repetitions: int, records: int) -> dict[str, float]:
         clients = {BROKERS: client_of_leader(several, BROKERS), 1: client_of_leader(one, 1)}
         taken: dict[int, list[float]] = {brokers: [] for brokers in clients}
         deletions = []
-        for number in range(records):
-            for brokers, client in clients.items():
-                taken[brokers].append(seconds(produce, client))
-            if number % 10 == 9:
-                deletions.append(seconds(delete, clients[BROKERS], number))
+        with on_one_core(several, one):
+            for number in range(records):
+                for brokers, client in clients.items():
+                    taken[brokers].append(seconds(produce, client))
+                if number % 10 == 9:
+                    deletions.append(seconds(delete, clients[BROKERS], number))
         for client in clients.values():
             client.close()
     for brokers, durations in taken.items():

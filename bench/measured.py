@@ -134,6 +134,7 @@ def cluster_rows(figures: Figures) -> list[tuple[str, ...]]:
         ("… memory when idle", f"{figures['idle_mib']:.0f} MiB", ""),
         ("acks=all to three replicas on three brokers, 100 bytes, p50", us(figures["produce_3_us"]), ""),
         ("… to one broker in the same run", us(figures["produce_1_us"]), ""),
+        ("… its multiple of that", f"{figures['produce_ratio']:.1f}", ""),
         ("DeleteRecords over three replicas, p50", ms(figures["delete_median_ms"]), ""),
         ("a leader is killed: until Metadata names the next, p50", ms(figures["kill_median_ms"]), ""),
     ]

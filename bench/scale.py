@@ -27,6 +27,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+from cores import on_one_core
 from peers import ServerProcess, kmini_command
 
 from kmini.protocol.framing import frame_of
@@ -123,17 +124,13 @@ def ack_p50_us(client: Client, frame: bytes, count: int = 2_000) -> float:
 
 
 def ack_p50_on_one_core_us(server: ServerProcess, frame: bytes, count: int = 2_000) -> float:
-    """What `ack_p50_us` returns for a new connection, with client and broker on one core. On two, they wake one another
-    across cores, which takes five times as long in a virtual machine; and the system moves them when it likes."""
-    client, cores = Client(server), os.sched_getaffinity(0)
-    for process in (0, server.pid):
-        os.sched_setaffinity(process, {min(cores)})
+    """What `ack_p50_us` returns for a new connection, with client and broker on one core."""
+    client = Client(server)
     try:
-        return ack_p50_us(client, frame, count)
+        with on_one_core(server):
+            return ack_p50_us(client, frame, count)
     finally:
         client.socket.close()
-        for process in (0, server.pid):
-            os.sched_setaffinity(process, cores)
 
 
 def working_p50_us(clients: list[Client], frame: bytes, count: int = 20_000) -> float:
