@@ -14,7 +14,7 @@ one that was not used for two minutes, or that is that old and smaller. A reader
 """
 
 import os
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import (
@@ -88,6 +88,11 @@ class FetchSession:
         if wanted is not None:
             self.pending[wanted] = None
             self._replica_manager.purgatory.check(self)
+
+    def partitions(self) -> Iterator[tuple[str, bytes, int, int]]:
+        """What it reads: topic or topic id, number, and the offset that the last request stated."""
+        for (topic, topic_id, number), wanted in self._wanted.items():
+            yield topic, topic_id, number, wanted.asked.fetch_offset
 
     # --- what a request says
 
@@ -232,6 +237,11 @@ class FetchSessions:
     def partition_count(self) -> int:
         """Partitions that the sessions remember."""
         return sum(map(len, self._sessions.values()))
+
+    def partitions_of(self, session_id: int) -> Iterable[tuple[str, bytes, int, int]]:
+        """What a session reads (`FetchSession.partitions`); nothing if there is no such session."""
+        session = self._sessions.get(session_id)
+        return () if session is None else session.partitions()
 
     def go_on(self, request: FetchRequest, reader: Reader) -> FetchSession | None:
         """Accept a follow-up; None if it gives up the last partition, and the session with it.
