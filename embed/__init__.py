@@ -18,19 +18,21 @@ if TYPE_CHECKING:
     from kmini.broker.controller.controller import ControllerError
     from kmini.broker.network.socket_server import PortTaken
     from kmini.broker.settings.broker_config import ConfigError
+    from kmini.clock_handle import AsyncClock, Clock
     from kmini.cluster import AsyncCluster, BrokerNotRunning, Cluster, ReplicaOffsets
     from kmini.contents import PartitionOffsets, Record
-    from kmini.embedded import AsyncBroker, AsyncClock, AsyncTopic, Broker, Clock, Topic
+    from kmini.embedded import AsyncBroker, Broker
     from kmini.protocol.errors import KafkaError
+    from kmini.topic_handle import AsyncTopic, Topic
 
 _HOMES = {
     "AsyncBroker": "embedded",
-    "AsyncClock": "embedded",
+    "AsyncClock": "clock_handle",
     "AsyncCluster": "cluster",
-    "AsyncTopic": "embedded",
+    "AsyncTopic": "topic_handle",
     "Broker": "embedded",
     "BrokerNotRunning": "cluster",
-    "Clock": "embedded",
+    "Clock": "clock_handle",
     "Cluster": "cluster",
     "ConfigError": "broker.settings.broker_config",
     "ControllerError": "broker.controller.controller",
@@ -39,7 +41,7 @@ _HOMES = {
     "PortTaken": "broker.network.socket_server",
     "Record": "contents",
     "ReplicaOffsets": "cluster",
-    "Topic": "embedded",
+    "Topic": "topic_handle",
 }
 """The module of each public name."""
 

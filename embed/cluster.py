@@ -5,7 +5,7 @@
         cluster.kill(cluster.leader("orders"))
 
 Clients connect to `bootstrap_servers`, and find the leaders as in any cluster. The operations are written once
-(`ClusterOperations`); `Cluster` and `AsyncCluster` have them as blocking and as awaitable methods (`handle.py`).
+(`ClusterOperations`); `Cluster` has them as blocking methods and `AsyncCluster` as methods to await (`handle.py`).
 """
 
 import os
@@ -18,11 +18,12 @@ from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.controller.topology import PartitionState
 from kmini.broker.local_cluster import LocalCluster, ReplicaOffsets
+from kmini.broker.metrics_text import metrics_text
 from kmini.broker.purgatory import Operation
 from kmini.broker.settings.broker_config import BrokerConfig
-from kmini.embedded import AsyncClock, Clock
-from kmini.handle import awaitable, blocking
+from kmini.handle import method
 from kmini.host import AsyncHost, Host
+from kmini.parts import AsyncParts, Parts
 from kmini.protocol.errors import RequestTimedOut
 from kmini.protocol.topics import TopicPartition
 from kmini.shared_operations import SharedOperations
@@ -141,6 +142,11 @@ class ClusterOperations(SharedOperations):
         """The numbers of the running brokers, including the cut-off and paused ones."""
         return sorted(self.core.brokers)
 
+    async def metrics_text(self, broker: int | None = None) -> str:
+        """The metrics of one broker, in Prometheus' text format; by default those of the running broker with the lowest
+        number. Raises BrokerNotRunning."""
+        return metrics_text(self.broker(min(self.core.brokers, default=0) if broker is None else broker))
+
     async def stop_broker(self, broker: int) -> None:
         """Stop a broker cleanly; its leaderships move first. Raises BrokerNotRunning."""
         self.check_broker(broker)
@@ -207,7 +213,32 @@ class _Change(Operation):
         return self._core.state(self._topic_partition) != self._seen
 
 
-class Cluster(Host[ClusterOperations, "AsyncCluster"]):
+class ClusterMethods:
+    """The methods of a cluster, beside those it shares with a broker (`parts.py`)."""
+
+    create_topic = method(ClusterOperations.create_topic)
+    leader = method(ClusterOperations.leader)
+    isr = method(ClusterOperations.isr)
+    replicas = method(ClusterOperations.replicas)
+    offsets = method(ClusterOperations.offsets)
+    wait_until_in_sync = method(ClusterOperations.wait_until_in_sync)
+    coordinator = method(ClusterOperations.coordinator)
+    transaction_coordinator = method(ClusterOperations.transaction_coordinator)
+    move_leader = method(ClusterOperations.move_leader)
+    brokers = method(ClusterOperations.brokers)
+    metrics_text = method(ClusterOperations.metrics_text)
+    stop_broker = method(ClusterOperations.stop_broker)
+    kill = method(ClusterOperations.kill)
+    restart = method(ClusterOperations.restart)
+    pause = method(ClusterOperations.pause)
+    cut_off = method(ClusterOperations.cut_off)
+    reconnect = method(ClusterOperations.reconnect)
+    hold = method(ClusterOperations.hold)
+    release = method(ClusterOperations.release)
+    limit_fetch_version = method(ClusterOperations.limit_fetch_version)
+
+
+class Cluster(Host[ClusterOperations, "AsyncCluster"], ClusterMethods, Parts):
     """`brokers` brokers, numbered from 1, each on its own port, with a private data directory that is removed at the
     end.
 
@@ -282,40 +313,8 @@ class Cluster(Host[ClusterOperations, "AsyncCluster"]):
         """host:port of one broker. Raises BrokerNotRunning."""
         return self._operations.broker(argument_checks.ARGUMENTS["broker"]("broker", broker)).address
 
-    @property
-    def clock(self) -> "Clock":
-        """The clock of all brokers; tests move it."""
-        return Clock(self)
 
-    create_topic = blocking(ClusterOperations.create_topic)
-    delete_topic = blocking(ClusterOperations.delete_topic)
-    topics = blocking(ClusterOperations.topics)
-    produce = blocking(ClusterOperations.produce)
-    records = blocking(ClusterOperations.records)
-    wait_for_records = blocking(ClusterOperations.wait_for_records)
-    delete_records = blocking(ClusterOperations.delete_records)
-    leader = blocking(ClusterOperations.leader)
-    isr = blocking(ClusterOperations.isr)
-    replicas = blocking(ClusterOperations.replicas)
-    offsets = blocking(ClusterOperations.offsets)
-    wait_until_in_sync = blocking(ClusterOperations.wait_until_in_sync)
-    coordinator = blocking(ClusterOperations.coordinator)
-    transaction_coordinator = blocking(ClusterOperations.transaction_coordinator)
-    move_leader = blocking(ClusterOperations.move_leader)
-    brokers = blocking(ClusterOperations.brokers)
-    stop_broker = blocking(ClusterOperations.stop_broker)
-    kill = blocking(ClusterOperations.kill)
-    restart = blocking(ClusterOperations.restart)
-    pause = blocking(ClusterOperations.pause)
-    cut_off = blocking(ClusterOperations.cut_off)
-    reconnect = blocking(ClusterOperations.reconnect)
-    hold = blocking(ClusterOperations.hold)
-    release = blocking(ClusterOperations.release)
-    limit_fetch_version = blocking(ClusterOperations.limit_fetch_version)
-    advance_clock = blocking(ClusterOperations.advance_clock)
-
-
-class AsyncCluster(AsyncHost[ClusterOperations]):
+class AsyncCluster(AsyncHost[ClusterOperations], ClusterMethods, AsyncParts):
     """The result of `async with Cluster()` and of `cluster.aio`: the same methods, awaitable on any asyncio event
     loop."""
 
@@ -325,41 +324,9 @@ class AsyncCluster(AsyncHost[ClusterOperations]):
 
     @property
     def bootstrap_servers(self) -> str:
-        """host:port of every running broker, separated by commas, for any client."""
+        """host:port of every running broker, separated by commas, for any client; empty if none runs."""
         return self._cluster.bootstrap_servers
 
     def address_of(self, broker: int) -> str:
         """host:port of one broker. Raises BrokerNotRunning."""
         return self._cluster.address_of(broker)
-
-    @property
-    def clock(self) -> "AsyncClock":
-        """The clock of all brokers; tests move it."""
-        return AsyncClock(self._cluster)
-
-    create_topic = awaitable(ClusterOperations.create_topic)
-    delete_topic = awaitable(ClusterOperations.delete_topic)
-    topics = awaitable(ClusterOperations.topics)
-    produce = awaitable(ClusterOperations.produce)
-    records = awaitable(ClusterOperations.records)
-    wait_for_records = awaitable(ClusterOperations.wait_for_records)
-    delete_records = awaitable(ClusterOperations.delete_records)
-    leader = awaitable(ClusterOperations.leader)
-    isr = awaitable(ClusterOperations.isr)
-    replicas = awaitable(ClusterOperations.replicas)
-    offsets = awaitable(ClusterOperations.offsets)
-    wait_until_in_sync = awaitable(ClusterOperations.wait_until_in_sync)
-    coordinator = awaitable(ClusterOperations.coordinator)
-    transaction_coordinator = awaitable(ClusterOperations.transaction_coordinator)
-    move_leader = awaitable(ClusterOperations.move_leader)
-    brokers = awaitable(ClusterOperations.brokers)
-    stop_broker = awaitable(ClusterOperations.stop_broker)
-    kill = awaitable(ClusterOperations.kill)
-    restart = awaitable(ClusterOperations.restart)
-    pause = awaitable(ClusterOperations.pause)
-    cut_off = awaitable(ClusterOperations.cut_off)
-    reconnect = awaitable(ClusterOperations.reconnect)
-    hold = awaitable(ClusterOperations.hold)
-    release = awaitable(ClusterOperations.release)
-    limit_fetch_version = awaitable(ClusterOperations.limit_fetch_version)
-    advance_clock = awaitable(ClusterOperations.advance_clock)

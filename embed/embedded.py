@@ -1,11 +1,11 @@
 """The broker inside a program: `with Broker() as broker:` blocks, `async with Broker() as broker:` awaits.
 
-The operations are written once (`operations.py`); `Broker` and `AsyncBroker`, with the handles `topic(...)` and
-`clock`, have them as blocking and as awaitable methods (`handle.py`).
+The operations are written once (`shared_operations.py`, `operations.py`); `Broker` has them as blocking methods and
+`AsyncBroker` as methods to await (`handle.py`), with the handles `topic(...)`, `clock` and more (`parts.py`).
 """
 
 import os
-from typing import Any, Literal
+from typing import Literal
 
 from kmini import argument_checks
 from kmini.argument_checks import Config, Topics
@@ -13,15 +13,23 @@ from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.network.listeners import Endpoint
 from kmini.broker.settings.broker_config import BrokerConfig
-from kmini.contents import PartitionOffsets
-from kmini.handle import Handle, awaitable, blocking
+from kmini.handle import method
 from kmini.host import AsyncHost, Host
-from kmini.operations import ClockOperations, Operations, TopicOperations
+from kmini.operations import Operations
+from kmini.parts import AsyncParts, Parts
 
-__all__ = ["AsyncBroker", "AsyncClock", "AsyncTopic", "Broker", "Clock", "PartitionOffsets", "Topic"]
+__all__ = ["AsyncBroker", "Broker"]
 
 
-class Broker(Host[Operations, "AsyncBroker"]):
+class BrokerMethods:
+    """The methods of a broker, beside those it shares with a cluster (`parts.py`)."""
+
+    create_topic = method(Operations.create_topic)
+    offsets = method(Operations.offsets)
+    metrics_text = method(Operations.metrics_text)
+
+
+class Broker(Host[Operations, "AsyncBroker"], BrokerMethods, Parts):
     """A broker on its own port, with a private data directory that is removed at the end.
 
     `port` 0 takes any free port. `config` holds settings by Kafka's names ("auto.create.topics.enable": "false").
@@ -96,52 +104,8 @@ class Broker(Host[Operations, "AsyncBroker"]):
         """host:port, for any client; empty while the broker does not run."""
         return self._address
 
-    @property
-    def clock(self) -> "Clock":
-        """The broker's clock; tests move it."""
-        return Clock(self)
 
-    def topic(self, name: str) -> "Topic":
-        """A handle of one topic, which need not exist yet."""
-        return Topic(self, argument_checks.ARGUMENTS["topic"]("name", name))
-
-    create_topic = blocking(Operations.create_topic)
-    delete_topic = blocking(Operations.delete_topic)
-    topics = blocking(Operations.topics)
-    produce = blocking(Operations.produce)
-    records = blocking(Operations.records)
-    wait_for_records = blocking(Operations.wait_for_records)
-    offsets = blocking(Operations.offsets)
-    delete_records = blocking(Operations.delete_records)
-    apply_retention = blocking(Operations.apply_retention)
-    compact = blocking(Operations.compact)
-    advance_clock = blocking(Operations.advance_clock)
-    metrics_text = blocking(Operations.metrics_text)
-
-
-class Topic(Handle[TopicOperations]):
-    """One topic of a broker."""
-
-    def __init__(self, broker: Broker, name: str) -> None:
-        super().__init__(broker._thread, lambda: TopicOperations(broker._operations, name))
-        self.name = name
-
-    compact = blocking(TopicOperations.compact)
-    roll = blocking(TopicOperations.roll)
-    apply_retention = blocking(TopicOperations.apply_retention)
-
-
-class Clock(Handle[ClockOperations]):
-    """The clock of a broker or a cluster."""
-
-    def __init__(self, host: Host[Any, Any]) -> None:
-        super().__init__(host._thread, lambda: ClockOperations(host._operations))
-
-    advance = blocking(ClockOperations.advance)
-    now_ms = blocking(ClockOperations.now_ms)
-
-
-class AsyncBroker(AsyncHost[Operations]):
+class AsyncBroker(AsyncHost[Operations], BrokerMethods, AsyncParts):
     """The result of `async with Broker()` and of `broker.aio`: the same methods, awaitable on any asyncio event
     loop."""
 
@@ -153,47 +117,3 @@ class AsyncBroker(AsyncHost[Operations]):
     def bootstrap_servers(self) -> str:
         """host:port, for any client; empty while the broker does not run."""
         return self._broker.bootstrap_servers
-
-    @property
-    def clock(self) -> "AsyncClock":
-        """The broker's clock; tests move it."""
-        return AsyncClock(self._broker)
-
-    def topic(self, name: str) -> "AsyncTopic":
-        """A handle of one topic, which need not exist yet."""
-        return AsyncTopic(self._broker, argument_checks.ARGUMENTS["topic"]("name", name))
-
-    create_topic = awaitable(Operations.create_topic)
-    delete_topic = awaitable(Operations.delete_topic)
-    topics = awaitable(Operations.topics)
-    produce = awaitable(Operations.produce)
-    records = awaitable(Operations.records)
-    wait_for_records = awaitable(Operations.wait_for_records)
-    offsets = awaitable(Operations.offsets)
-    delete_records = awaitable(Operations.delete_records)
-    apply_retention = awaitable(Operations.apply_retention)
-    compact = awaitable(Operations.compact)
-    advance_clock = awaitable(Operations.advance_clock)
-    metrics_text = awaitable(Operations.metrics_text)
-
-
-class AsyncTopic(Handle[TopicOperations]):
-    """One topic of a broker; see Topic."""
-
-    def __init__(self, broker: Broker, name: str) -> None:
-        super().__init__(broker._thread, lambda: TopicOperations(broker._operations, name))
-        self.name = name
-
-    compact = awaitable(TopicOperations.compact)
-    roll = awaitable(TopicOperations.roll)
-    apply_retention = awaitable(TopicOperations.apply_retention)
-
-
-class AsyncClock(Handle[ClockOperations]):
-    """The clock of a broker or a cluster; see Clock."""
-
-    def __init__(self, host: Host[Any, Any]) -> None:
-        super().__init__(host._thread, lambda: ClockOperations(host._operations))
-
-    advance = awaitable(ClockOperations.advance)
-    now_ms = awaitable(ClockOperations.now_ms)

@@ -9,7 +9,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Coroutine
-from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
 
 from kmini.argument_checks import checked
 from kmini.loop_thread import LoopThread
@@ -35,7 +35,17 @@ def waits_for_clients(method: F) -> F:
 
 
 class Handle(Generic[Operations]):
-    """Has the operations of a table, each as a method made by `blocking` or by `awaitable`."""
+    """Has the operations of a table, each as a method: `Blocking` and `Awaiting` handles are made from one list.
+
+    class TopicMethods:
+        roll = method(TopicOperations.roll)
+
+    class Topic(Blocking[TopicOperations], TopicMethods): ...
+    class AsyncTopic(Awaiting[TopicOperations], TopicMethods): ...
+    """
+
+    _called = ""
+    """How a user gets this handle from the broker or cluster, with a dot behind: "clock."."""
 
     def __init__(self, thread: LoopThread, table: Callable[[], Operations]) -> None:
         """`table` returns the table of the broker or cluster that runs on `thread`, and raises RuntimeError while none
@@ -46,6 +56,56 @@ class Handle(Generic[Operations]):
     @property
     def _operations(self) -> Operations:
         return self._table()
+
+
+class Blocking(Handle[Operations]):
+    """A handle whose methods block until they are done."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        _install_methods(cls, blocking)
+
+
+class Awaiting(Handle[Operations]):
+    """A handle whose methods are coroutine functions, for any asyncio event loop."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        _install_methods(cls, awaitable)
+
+
+class method(Generic[Table, P, T]):
+    """A coroutine of a table as a method: it blocks on a `Blocking` handle, and is awaited on an `Awaiting` one.
+
+    At run time both classes have ordinary functions with the name, the docstring and the signature of the coroutine
+    (`Handle.__init_subclass__`); type checkers read `__get__`.
+    """
+
+    def __init__(self, coroutine: Callable[Concatenate[Table, P], Coroutine[Any, Any, T]]) -> None:
+        self.coroutine = coroutine
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __get__(self, instance: Blocking[Table], owner: type | None = None) -> Callable[P, T]: ...
+
+        @overload
+        def __get__(
+            self, instance: Awaiting[Table], owner: type | None = None
+        ) -> Callable[P, Coroutine[Any, Any, T]]: ...
+
+        @overload
+        def __get__(self, instance: None, owner: type) -> Callable[..., Any]: ...
+
+        def __get__(self, instance: object, owner: type | None = None) -> Any: ...
+
+
+def _install_methods(cls: type, make: Callable[[Any], Any]) -> None:
+    """Give a class an ordinary function for each `method` that it inherits from a list of methods."""
+    for name in dir(cls):
+        found = inspect.getattr_static(cls, name)
+        if isinstance(found, method):
+            setattr(cls, name, make(found.coroutine))
 
 
 def blocking(

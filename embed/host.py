@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
-from kmini.handle import Handle, check_can_await
+from kmini.handle import Awaiting, Blocking, check_can_await
 from kmini.loop_thread import LoopThread, run_aside
 
 Table = TypeVar("Table")
@@ -19,7 +19,7 @@ H = TypeVar("H", bound="Host[Any, Any]")
 A = TypeVar("A", bound="AsyncHost[Any]")
 
 
-class Host(Handle[Table], Generic[Table, Awaited]):
+class Host(Blocking[Table], Generic[Table, Awaited]):
     """Runs on its own thread, with a given data directory, or a private one that is removed at the end.
 
     `with` returns the host itself, `async with` its `aio`. Every method may be called from any thread; `start`, `stop`
@@ -135,7 +135,7 @@ class Host(Handle[Table], Generic[Table, Awaited]):
         await self.aio.close()
 
 
-class AsyncHost(Handle[Table]):
+class AsyncHost(Awaiting[Table]):
     """Has the methods of a `Host`, awaitable on any asyncio event loop. RuntimeError on trio.
 
     A cancelled call leaves nothing half done: a start is undone, a stop runs to its end.

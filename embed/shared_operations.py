@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from kmini.argument_checks import Config, NewTopic
 from kmini.broker.appending import until_replicated
@@ -36,6 +37,9 @@ from kmini.protocol.records.record import Record as NewRecord
 from kmini.protocol.topics import TopicPartition, is_internal
 from kmini.record_arguments import Headers
 from kmini.storage.log import PartitionLog
+
+if TYPE_CHECKING:
+    from kmini.storage.cleaner.stats import PassReport
 
 CHECK_RUNNING_MS = 500
 """Milliseconds after which a wait on a cluster's brokers checks again which of them run."""
@@ -124,10 +128,11 @@ class SharedOperations(ABC):
                 return broker, broker.replica_manager.leader_of(topic_partition)
         raise LeaderNotAvailable(f"no broker that runs leads {topic_partition}")
 
-    def led(self, topic: str, partition: int | None) -> list[Partition]:
-        """All partitions of a topic, or one of them. Raises UnknownTopicOrPartition, LeaderNotAvailable."""
+    def leaders_of(self, topic: str, partition: int | None) -> list[tuple[BrokerServer, Partition]]:
+        """All partitions of a topic, or one of them, each with its leader. Raises UnknownTopicOrPartition,
+        LeaderNotAvailable."""
         indexes = range(len(self.known_topic(topic).partitions)) if partition is None else [partition]
-        return [self.leader_of(topic, index)[1] for index in indexes]
+        return [self.leader_of(topic, index) for index in indexes]
 
     # --- records
 
@@ -171,7 +176,7 @@ class SharedOperations(ABC):
         records of open and aborted transactions, and "all" the transaction markers; `Record.state` tells them apart.
         Raises UnknownTopicOrPartition, LeaderNotAvailable.
         """
-        return [record for led in self.led(topic, partition) for record in shown(led.log, isolation)]
+        return [record for _, led in self.leaders_of(topic, partition) for record in shown(led.log, isolation)]
 
     @waits_for_clients
     async def wait_for_records(
@@ -242,6 +247,19 @@ class SharedOperations(ABC):
         if code:
             raise error_for(code)("not every live replica has deleted the records")
         return low_watermark
+
+    # --- what the broker would do later
+
+    async def apply_retention(self) -> None:
+        """Apply retention to every topic now."""
+        for broker in [*self.running]:
+            await broker.housekeeping.apply_retention()
+
+    async def compact(self, topic: str, partition: int | None = None) -> list[PassReport]:
+        """Do `topic(topic).compact(partition)`. Raises UnknownTopicOrPartition, PolicyViolation, KafkaStorageError."""
+        from kmini.topic_handle import TopicOperations
+
+        return await TopicOperations(self, topic).compact(partition)
 
     # --- time
 

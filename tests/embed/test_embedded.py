@@ -11,16 +11,17 @@ from pathlib import Path
 import pytest
 
 import kmini
-from kmini import AsyncBroker, AsyncCluster, Broker, Cluster, Record
+from kmini import AsyncBroker, AsyncClock, AsyncCluster, AsyncTopic, Broker, Clock, Cluster, Record, Topic
 from kmini.broker.controller.controller import ControllerError
 from kmini.broker.network.socket_server import PortTaken
 from kmini.broker.settings.broker_config import ConfigError
-from kmini.embedded import AsyncClock, AsyncTopic, Clock, Topic
-from kmini.operations import ClockOperations, Operations, TopicOperations
+from kmini.clock_handle import ClockOperations
+from kmini.operations import Operations
 from kmini.protocol.errors import RequestTimedOut, TopicAlreadyExists, UnknownTopicOrPartition
 from kmini.protocol.messages.api_versions import ApiVersionsRequest
 from kmini.protocol.messages.metadata import MetadataRequest
 from kmini.testing import Wire
+from kmini.topic_handle import TopicOperations
 
 
 def public_methods(cls: type) -> dict[str, inspect.Signature]:

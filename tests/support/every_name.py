@@ -34,6 +34,7 @@ class Step(NamedTuple):
     path: str
     """Of a method, or of a property where `args` is None."""
     args: tuple[Any, ...] | None = ()
+    """The arguments; a mapping at the end has those that are given by name."""
     expected: Any = NOTHING
     """The result; a type that it has to be of; or an exception that is raised."""
 
@@ -57,19 +58,19 @@ COMMON = [
     Step("clock.advance", ("1h",), None),
     Step("advance_clock", (timedelta(seconds=1),), None),
     Step("delete_topic", ("profiles",), None),
-]
-
-OF_A_BROKER = [
-    *COMMON,
-    Step("offsets", ("orders",), kmini.PartitionOffsets(1, 1, 1, 1)),
     Step("apply_retention", (), None),
-    Step("create_topic", ("compacted", 1, COMPACTED), None),
+    Step("create_topic", ("compacted", 1, {"configs": COMPACTED}), None),
     Step("compact", ("compacted",), list),
     Step("topic", ("compacted",)),
     Step("topic.roll", (), None),
     Step("topic.compact", (), list),
     Step("topic.apply_retention", (), None),
     Step("metrics_text", (), str),
+]
+
+OF_A_BROKER = [
+    *COMMON,
+    Step("offsets", ("orders",), kmini.PartitionOffsets(1, 1, 1, 1)),
     Step("stop", (), None),
     Step("topics", (), RuntimeError),
     Step("start"),
@@ -129,7 +130,7 @@ def target(host: Any, path: str) -> Any:
 
 def arguments(step: Step) -> tuple[tuple[Any, ...], dict[str, Any]]:
     args = step.args or ()
-    named = args[-1] if step.path == "move_leader" and args and isinstance(args[-1], dict) else {}
+    named = args[-1] if args and isinstance(args[-1], dict) else {}
     args = args[:-1] if named else args
     if step.path == "wait_for_records" and step.expected is KafkaError:
         named = {"timeout_ms": 1}
@@ -226,7 +227,7 @@ def check_every_name_is_used() -> None:
         assert {step.path.partition(".")[0] for step in steps} | {"aio"} == public, cls
     handles = {f"clock.{name}" for name in dir(kmini.Clock) if not name.startswith("_")}
     handles |= {f"topic.{name}" for name in dir(kmini.Topic) if not name.startswith("_")}
-    assert {step.path for step in OF_A_BROKER if "." in step.path} == handles
+    assert {step.path for step in COMMON if "." in step.path} == handles
     with open(__file__, encoding="utf-8") as file:
         text = file.read()
     handled = {"AsyncBroker", "AsyncCluster", "AsyncClock", "AsyncTopic"}

@@ -92,6 +92,7 @@ METHODS = [
     *methods_of(kmini.Topic, "broker", 'topic("orders").'),
     *methods_of(kmini.Clock, "broker", "clock."),
     *methods_of(Cluster, "cluster"),
+    *methods_of(kmini.Topic, "cluster", 'topic("orders").'),
     *methods_of(kmini.Clock, "cluster", "clock."),
 ]
 

@@ -1,0 +1,1 @@
+../../embed/clock_handle.py

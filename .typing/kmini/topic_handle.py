@@ -1,0 +1,1 @@
+../../embed/topic_handle.py

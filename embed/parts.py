@@ -1,0 +1,65 @@
+"""The handles that a broker and a cluster give, blocking and to be awaited: one entry in `Parts`, one in `AsyncParts`.
+
+The methods that both have are in the list `SharedMethods`. A new handle is a table of coroutines over
+`SharedOperations`, and two classes made from one list of methods (`topic_handle.py` is an example). Its module is
+imported here when it is used, because start-up time counts. Tests compare names, signatures and docstrings.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kmini.handle import Awaiting, Blocking, method
+from kmini.shared_operations import SharedOperations
+
+if TYPE_CHECKING:
+    from kmini.clock_handle import AsyncClock, Clock
+    from kmini.topic_handle import AsyncTopic, Topic
+
+
+class SharedMethods:
+    """The methods that a broker and a cluster have in common."""
+
+    delete_topic = method(SharedOperations.delete_topic)
+    topics = method(SharedOperations.topics)
+    produce = method(SharedOperations.produce)
+    records = method(SharedOperations.records)
+    wait_for_records = method(SharedOperations.wait_for_records)
+    delete_records = method(SharedOperations.delete_records)
+    apply_retention = method(SharedOperations.apply_retention)
+    compact = method(SharedOperations.compact)
+    advance_clock = method(SharedOperations.advance_clock)
+
+
+class Parts(SharedMethods, Blocking[SharedOperations]):
+    """The handles of a `Broker` and of a `Cluster`."""
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the broker, or of all brokers of the cluster; tests move it."""
+        from kmini.clock_handle import Clock
+
+        return Clock(self)
+
+    def topic(self, name: str) -> Topic:
+        """A handle of one topic, which need not exist yet."""
+        from kmini.topic_handle import Topic
+
+        return Topic(self, name)
+
+
+class AsyncParts(SharedMethods, Awaiting[SharedOperations]):
+    """The handles of an `AsyncBroker` and of an `AsyncCluster`."""
+
+    @property
+    def clock(self) -> AsyncClock:
+        """The clock of the broker, or of all brokers of the cluster; tests move it."""
+        from kmini.clock_handle import AsyncClock
+
+        return AsyncClock(self)
+
+    def topic(self, name: str) -> AsyncTopic:
+        """A handle of one topic, which need not exist yet."""
+        from kmini.topic_handle import AsyncTopic
+
+        return AsyncTopic(self, name)
