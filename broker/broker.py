@@ -239,7 +239,7 @@ class BrokerServer:
         else:
             self.logs.close(clean=False)
         if self._owns_controller:
-            self.controller.close(clean=keeps_data)
+            self.controller.close(clean=clean)
 
     # --- as others see it
 
@@ -301,7 +301,7 @@ class BrokerServer:
         ours = self.server.listener(listener)
         if ours is None:
             return None
-        return ours.advertised or (host, ours.port)
+        return self.server.advertised_at(ours) or (host, ours.port)
 
     def forget_topics(self, topic_ids: Mapping[str, bytes]) -> None:
         """Topics were deleted, given as ids by name: forget their counters, and the committed offsets and transactions

@@ -26,6 +26,15 @@ if TYPE_CHECKING:
     from .transactions.transaction_coordinator import TransactionCoordinator, TransactionPeer
 
 
+TRANSACTIONS = ("transactions", "")
+"""The key of the purgatory that is checked when a transaction has changed."""
+
+
+def key_of_group(group_id: str) -> tuple[str, str]:
+    """The key of the purgatory that is checked when the state of a group, or its committed offsets, have changed."""
+    return ("group", group_id)
+
+
 class Coordination:
     """The coordinators, loaded and unloaded as leadership moves. Belongs to the broker's loop."""
 
@@ -62,7 +71,7 @@ class Coordination:
             from .groups.group_store import GroupStore
 
             store = GroupStore(self._replica_manager, self._create_topic)
-            self._groups = GroupCoordinator(self._group_config, self._replica_manager.clock, store)
+            self._groups = GroupCoordinator(self._group_config, self._replica_manager.clock, store, self._group_changed)
             self._run_group_tasks(self._groups)
         return self._groups
 
@@ -85,7 +94,13 @@ class Coordination:
             manager = self._replica_manager
             store = TransactionStore(manager, self._create_topic, self._transaction_version)
             self._transactions = TransactionCoordinator(
-                manager.config, manager.clock, manager.controller, store, self.groups.store.partition_of, self._peer
+                manager.config,
+                manager.clock,
+                manager.controller,
+                store,
+                self.groups.store.partition_of,
+                self._peer,
+                partial(manager.purgatory.check, TRANSACTIONS),
             )
             self._run_transaction_tasks(self._transactions)
         return self._transactions
@@ -99,6 +114,9 @@ class Coordination:
             topic = self.groups.store.topic
             self._marker_writer = MarkerWriter(self._replica_manager, topic, self.transactional_offsets)
         return self._marker_writer
+
+    def _group_changed(self, group_id: str) -> None:
+        self._replica_manager.purgatory.check(key_of_group(group_id))
 
     def _create_topic(self, name: str) -> Topic:
         return topics.create_missing(self._replica_manager, name)

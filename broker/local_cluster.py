@@ -8,8 +8,6 @@ one loop.
 
 from __future__ import annotations
 
-import contextlib
-import socket
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -23,6 +21,7 @@ from .controller import elections
 from .controller.controller import Controller
 from .controller.topics import is_unclean_election_allowed
 from .controller.topology import BrokerRegistration, PartitionState
+from .network.kept_ports import KeptPorts
 from .scheduler import Periodic
 from .security.inter_broker import inter_broker_connection
 from .settings.broker_config import BrokerConfig, ConfigError
@@ -64,8 +63,10 @@ class LocalCluster:
         self._configs = {config.node_id: config for config in configs}
         self._rebalance: Periodic | None = None
         self._starting: set[int] = set()
-        self._kept_ports: dict[int, list[socket.socket]] = {}
-        """The ports of stopped brokers, held so that the system gives them to no other connection."""
+        self._kept_ports: dict[int, KeptPorts] = {}
+        """The ports of stopped brokers."""
+        self._advertised: dict[int, dict[str, tuple[str, int]]] = {}
+        """What `Server.advertised` of each broker was when it stopped."""
         self._fences: dict[int, Timer] = {}
         """Timers after which brokers that are cut off count as dead."""
         self._is_temporary = is_temporary
@@ -138,6 +139,7 @@ class LocalCluster:
             controller=self.controller,
         )
         self.brokers[node_id] = broker
+        broker.server.advertised.update(self._advertised.pop(node_id, {}))
         bound = broker.server.listeners
         listeners = tuple(
             listener._replace(port=actual.port)
@@ -166,27 +168,18 @@ class LocalCluster:
         """Stop one broker in order; others lead what it led before it hangs up."""
         broker = self._leave(node_id)
         await broker.stop()
-        self._keep_ports(node_id)
+        self._kept_ports[node_id] = KeptPorts(self._configs[node_id].listeners)
 
     async def kill(self, node_id: int) -> None:
         """End one broker as `kill -9` does; it is known to be dead at once."""
         broker = self._leave(node_id)
         await broker.kill()
-        self._keep_ports(node_id)
-
-    def _keep_ports(self, node_id: int) -> None:
-        """Bind the ports of a broker without listening: connections are refused, and it can bind them again itself."""
-        kept = self._kept_ports[node_id] = []
-        for _, host, port in self._configs[node_id].listeners:
-            bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-            kept.append(bound)
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            with contextlib.suppress(OSError):  # another process took the port; the restart reports it
-                bound.bind((host, port))
+        self._kept_ports[node_id] = KeptPorts(self._configs[node_id].listeners)
 
     def _give_ports_back(self, node_id: int) -> None:
-        for bound in self._kept_ports.pop(node_id, ()):
-            bound.close()
+        kept = self._kept_ports.pop(node_id, None)
+        if kept is not None:
+            kept.give_back()
 
     async def cut_off(self, node_id: int) -> None:
         """Keep one broker and the others from reaching each other, until `reconnect`. After
@@ -235,6 +228,7 @@ class LocalCluster:
 
     def _leave(self, node_id: int) -> BrokerServer:
         broker = self.brokers.pop(node_id)
+        self._advertised[node_id] = broker.server.advertised
         if node_id in self._fences:
             self._fences.pop(node_id).cancel()
         elections.leave(self.controller, node_id, partial(is_unclean_election_allowed, broker.config))

@@ -17,12 +17,16 @@ from itertools import count
 from time import perf_counter
 from typing import Any, Protocol
 
+from ..protocol.topics import TopicPartition
 from .clock import Clock, Timer
 from .scheduler import end_of_turn_s
 
 RELEASED_IN_PLACE = 4
 """If a request releases at most this many others, they go on before it is answered. That delays its answer a little,
 and halves the time until a record reaches its consumer. If it releases more, all of them go on after the answer."""
+
+SHOWN_PLACES = 3
+"""Partitions that are named where it is told what a request waits for; of more, the number is told."""
 
 _SETTLED_DEADLINES = 64
 """Deadlines of waits that ended sooner, which are kept at least before they are removed."""
@@ -37,6 +41,13 @@ class Operation:
     def keys(self) -> Collection[Hashable]:
         """The keys to watch. Read once, when the wait begins."""
         raise NotImplementedError
+
+    @property
+    def what(self) -> str:
+        """What it waits for, to be told after the name of the API: "of orders-0, orders-1"."""
+        places = [str(key) for key in self.keys if isinstance(key, TopicPartition)]
+        rest = f" and {len(places) - SHOWN_PLACES} more" if len(places) > SHOWN_PLACES else ""
+        return f"of {', '.join(places[:SHOWN_PLACES])}{rest}" if places else ""
 
     def is_complete(self) -> bool:
         """Whether the request can be answered now. Cheap, asked often; may remember what it found."""
@@ -259,10 +270,13 @@ class Purgatory:
             self._set_timer(deadlines[0][0] - now_ms)
 
     def close(self) -> None:
-        """Expire nothing more: the broker stops, and its connections have ended."""
+        """End what still waits, as if its time were over: the broker stops, and its connections have ended."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        for _, _, wait in self._deadlines:
+            wait.settle(False)
+        self._deadlines.clear()
 
     # --- listeners
 

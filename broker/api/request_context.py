@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -35,11 +35,17 @@ class RequestConnection(Protocol):
     """Its authentication; None at a listener without."""
     waiting: asyncio.Future[bool] | None
     """The future that its request waits for, if it waits; it is cancelled when the connection ends."""
+    waiting_what: str
+    """What its request waits for, where the wait is none in the purgatory: "of group billing"."""
+    software: tuple[str, str]
+    """Name and version of the client's software; empty if it does not tell them."""
 
     @property
     def is_closing(self) -> bool: ...
 
     def advertised(self) -> dict[int, tuple[str, int]]: ...
+
+    def when_lost(self, callback: Callable[[], None]) -> None: ...
 
     def close_after_answer(self) -> None: ...
 
@@ -80,16 +86,16 @@ class Context:
             raise asyncio.CancelledError
         return self.services.purgatory.wait_for_change(operation, timeout_ms, self.connection)
 
-    async def answer(self, future: asyncio.Future[T]) -> T:
+    async def answer(self, future: asyncio.Future[T], what: str = "") -> T:
         """Wait for an answer that another client's request completes. The wait ends with the connection: `future` is
-        cancelled then."""
+        cancelled then. `what` is told to those who ask what the client waits for: "of group billing"."""
         if future.done():
             return future.result()
         if self.connection.is_closing:
             raise asyncio.CancelledError
         waiting: asyncio.Future[Any] = future
-        self.connection.waiting = waiting
+        self.connection.waiting, self.connection.waiting_what = waiting, what
         try:
             return await future
         finally:
-            self.connection.waiting = None
+            self.connection.waiting, self.connection.waiting_what = None, ""

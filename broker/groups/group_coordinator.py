@@ -28,11 +28,12 @@ from ...protocol.errors import (
 )
 from ...protocol.topics import CONSUMER_OFFSETS
 from ..api.error_mapping import kafka_error
+from .disconnects import Disconnects
 from .fencing import check_commit, check_generation, check_member
 from .group import Group, refused
 from .group_states import DEAD, EMPTY, HEARTBEAT, PREPARING, STABLE, SYNC, Sync, can_rebalance
 from .joins import Joins, Refused
-from .member import Joining, JoinResult, SyncResult
+from .member import Joining, JoinResult, Leaving, SyncResult
 from .offset_expiry import expire, forget_topics, next_expiry_ms
 from .rebalance import Rebalancer
 from .shards import Shards
@@ -64,23 +65,26 @@ class Syncing(NamedTuple):
     """By member id; only the leader sends them."""
 
 
-class Leaving(NamedTuple):
-    """A member that leaves. Without a member id, its instance id identifies it."""
-
-    member_id: str
-    instance_id: str | None = None
-
-
 class GroupCoordinator:
     """The groups that this broker coordinates. Belongs to the broker's loop."""
 
-    def __init__(self, config: BrokerConfig, clock: Clock, store: GroupStore) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        store: GroupStore,
+        changed: Callable[[str], None] = lambda group_id: None,
+    ) -> None:
+        """`changed` is called with the id of a group whose state, or whose committed offsets, have changed."""
+        self.changed = changed
         self.groups = Shards(store.partition_of)
         self.store = store
         self._config = config
         self._clock = clock
-        self._rebalancer = Rebalancer(config, clock, store)
+        self._rebalancer = Rebalancer(config, clock, store, changed)
         self._joins = Joins(config, store, self._rebalancer)
+        self.disconnects = Disconnects(self) if config.kmini_group_expel_on_disconnect else None
+        """Members that leave with their connection; None where members outlive it, as in Kafka."""
 
     # --- life
 
@@ -100,6 +104,7 @@ class GroupCoordinator:
                 too_large.append(group)
             if loaded is not None:
                 loaded(group)
+            self.changed(group_id)
 
         return self._load(self.store.load(partition, take), too_large)
 
@@ -342,6 +347,16 @@ class GroupCoordinator:
         """Write offsets of a group, which is kept in memory then. Raises what `GroupStore.write_offsets` does."""
         applied = None if group.is_shown else partial(self.record_appended, group)
         await self.store.write_offsets(changes, group.offsets, applied)
+        self.changed(group.group_id)
+
+    def rebalance(self, group_id: str, reason: str) -> None:
+        """Ask all members of a group to join again; nothing changes while they do. Raises what `find` does, and
+        UnknownMemberId for a group without members."""
+        group = self.find(group_id)
+        if not group.members:
+            raise UnknownMemberId("the group has no members")
+        if can_rebalance(group.state):
+            self._rebalancer.prepare_rebalance(group, reason)
 
     async def delete(self, group_id: str) -> None:
         """Delete a group without members, and its offsets. Raises GroupIdNotFound, NonEmptyGroup, or what the store

@@ -40,6 +40,13 @@ class Joining(NamedTuple):
         return all(len(name.encode()) <= MAX_NAME_BYTES for name in names)
 
 
+class Leaving(NamedTuple):
+    """A member that leaves. Without a member id, its instance id identifies it."""
+
+    member_id: str
+    instance_id: str | None = None
+
+
 class JoinedMember(NamedTuple):
     """A member as the answer to the leader lists it."""
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -26,7 +26,7 @@ from ..api.error_mapping import kafka_error
 from ..network.peer_log import PeerLog
 from ..scheduler import run_now
 from .group import Group, refused
-from .group_states import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, can_rebalance
+from .group_states import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, GroupState, can_rebalance
 from .member import Member, SyncResult
 from .sessions import Sessions
 
@@ -61,10 +61,12 @@ class Writer(Protocol):
 class Rebalancer:
     """Changes the states of groups."""
 
-    def __init__(self, config: BrokerConfig, clock: Clock, writer: Writer) -> None:
+    def __init__(self, config: BrokerConfig, clock: Clock, writer: Writer, changed: Callable[[str], None]) -> None:
+        """`changed` is called with the id of a group whose state has changed."""
         self._config = config
         self._clock = clock
         self._writer = writer
+        self._changed = changed
         self.sessions = Sessions(clock, self.expire_member, self.expire_pending_member)
         self._writes: set[asyncio.Future[None]] = set()
         self.completed = 0
@@ -116,7 +118,7 @@ class Rebalancer:
         group.awaited_syncs.clear()
         group.cancel_sync_timer()
         group.is_initial_rebalance = group.is_empty
-        group.move_to(PREPARING, self._clock.now_ms())
+        self._move(group, PREPARING)
         log.info("group %s: rebalancing after generation %d: %s", group.group_id, group.generation_id, reason)
         if group.is_initial_rebalance:
             delay_ms = self._config.group_initial_rebalance_delay_ms
@@ -162,6 +164,7 @@ class Rebalancer:
             self._await_joins(group, at_least_ms=EMPTY_JOIN_RETRY_MS)
             return
         group.next_generation(self._clock.now_ms())
+        self._changed(group.group_id)
         log.info("group %s: generation %d has %d members", group.group_id, group.generation_id, len(group.members))
         if group.is_empty:
             self.start_write(self._store_empty(group))
@@ -224,7 +227,7 @@ class Rebalancer:
         for member in group.members.values():
             member.assignment = shares.get(member.member_id, b"")
         self._answer_syncs(group, NONE)
-        group.move_to(STABLE, self._clock.now_ms())
+        self._move(group, STABLE)
         self.completed += 1
 
     def _withdraw_assignment(self, group: Group, error_code: int) -> None:
@@ -251,7 +254,11 @@ class Rebalancer:
         for member in group.members.values():
             group.answer_join(member, refused(error, member.member_id))
             member.answer_sync(SyncResult(error.code))
-        group.move_to(DEAD, self._clock.now_ms())
+        self._move(group, DEAD)
+
+    def _move(self, group: Group, state: GroupState) -> None:
+        group.move_to(state, self._clock.now_ms())
+        self._changed(group.group_id)
 
     def _call_later(self, delay_ms: int, callback: Callback) -> Timer:
         return self._clock.call_later(delay_ms, callback, liveness=True)

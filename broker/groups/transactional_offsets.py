@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import IllegalGeneration
+from ...protocol.topics import TopicPartition
 from ..coordinators.coordinator_topic import AppendedBatch, Producer
 from .fencing import check_commit
 from .group import Group
@@ -86,5 +87,10 @@ class TransactionalOffsets:
             if is_commit and not batch.is_replicated:
                 changed = group.offsets.pending_of(producer_id)
                 group.offsets.hold_back(changed)
-                batch.when_replicated(partial(group.offsets.show_next, changed))
+                batch.when_replicated(partial(self._show_next, group, changed))
             group.offsets.end_pending(producer_id, is_commit=is_commit)
+            self._coordinator.changed(group_id)
+
+    def _show_next(self, group: Group, changed: list[TopicPartition]) -> None:
+        group.offsets.show_next(changed)
+        self._coordinator.changed(group.group_id)

@@ -27,6 +27,7 @@ async def api_versions(request: ApiVersionsRequest, context: Context) -> ApiVers
     software = (request.client_software_name, request.client_software_version)
     if context.version >= 3 and not all(re.fullmatch(_WELL_FORMED, text) for text in software):
         return ApiVersionsResponse(error_code=InvalidRequest.code, api_keys=[])
+    context.connection.software = software
     handlers = served(registered(), context.services.release)
     features = context.services.features
     return ApiVersionsResponse(

@@ -17,10 +17,11 @@ from ..security.resources import AclOperation, ResourceType
 @handles(HeartbeatRequest, needs=[whole(AclOperation.READ, ResourceType.GROUP)], guard=demands("group_id"))
 async def heartbeat(request: HeartbeatRequest, context: Context) -> HeartbeatResponse:
     """Renew the member's session."""
+    groups = context.services.groups
     try:
-        context.services.groups.heartbeat(
-            request.group_id, request.member_id, request.group_instance_id, request.generation_id
-        )
+        groups.heartbeat(request.group_id, request.member_id, request.group_instance_id, request.generation_id)
     except KafkaError as error:
         return HeartbeatResponse(error_code=error.code)
+    if groups.disconnects is not None:
+        groups.disconnects.came_by(context.connection, request.group_id, request.member_id)
     return HeartbeatResponse(error_code=NONE)

@@ -45,7 +45,11 @@ async def join_group(request: JoinGroupRequest, context: Context) -> JoinGroupRe
         takes_member_id=version >= MEMBER_ID_REQUIRED_SINCE,
         skips_assignment=version >= SKIPS_ASSIGNMENT_SINCE,
     )
-    return _answer(await context.answer(context.services.groups.join(request.group_id, joining)), version)
+    groups, group_id = context.services.groups, request.group_id
+    answer = groups.join(group_id, joining)
+    if groups.disconnects is not None:
+        groups.disconnects.join_came_by(context.connection, group_id, answer)
+    return _answer(await context.answer(answer, f"of group {group_id}"), version)
 
 
 def _answer(result: JoinResult, version: int) -> JoinGroupResponse:

@@ -11,7 +11,7 @@ from ...protocol.errors import NONE, KafkaError, UnknownMemberId
 from ...protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from ..api.registry import handles
 from ..api.request_context import Context
-from ..groups.group_coordinator import Leaving
+from ..groups.member import Leaving
 from ..scheduler import Turn
 from ..security.guarding import demands
 from ..security.permission_kinds import whole

@@ -31,7 +31,10 @@ async def sync_group(request: SyncGroupRequest, context: Context) -> SyncGroupRe
         protocol_name=request.protocol_name,
         assignments={assigned.member_id: assigned.assignment for assigned in request.assignments},
     )
-    result = await context.answer(context.services.groups.sync(request.group_id, syncing))
+    groups, group_id = context.services.groups, request.group_id
+    if groups.disconnects is not None:
+        groups.disconnects.came_by(context.connection, group_id, request.member_id)
+    result = await context.answer(groups.sync(group_id, syncing), f"of group {group_id}")
     return SyncGroupResponse(
         error_code=result.error_code,
         protocol_type=result.protocol_type,

@@ -80,6 +80,15 @@ class Connection(asyncio.BufferedProtocol):
         """When the server last found it active, in liveness time."""
         self.principal: Principal = ANONYMOUS
         """The authenticated user."""
+        self.client_id: str | None = None
+        """The client id of its last request; None before the first one, and where the client gives none."""
+        self.software = ("", "")
+        """Name and version of the client's software, as ApiVersions tells them (KIP-511); empty if it does not."""
+        self.waiting_what = ""
+        """What its request waits for, where the wait is none in the purgatory: "of group billing"."""
+        self._when_lost: list[Callable[[], None]] = []
+        self.connected_at_ms = server.services.clock.now_ms()
+        """When it was accepted, in log time."""
         self.redirect_watch: RedirectWatch | None = None
         """Watches whether the client connects to the address it is told; None where that is the address it came to."""
         self.in_service: asyncio.Future[Any] | None = None
@@ -139,6 +148,9 @@ class Connection(asyncio.BufferedProtocol):
         self.server.unregister(self)
         if self.waiting is not None:
             self.waiting.cancel()
+        if self._when_lost and not self.server.is_closed:
+            for callback in self._when_lost:
+                callback()
 
     def buffer_updated(self, count: int) -> None:
         self.was_active = True
@@ -161,6 +173,10 @@ class Connection(asyncio.BufferedProtocol):
 
     # --- what handlers call
 
+    def when_lost(self, callback: Callable[[], None]) -> None:
+        """Call `callback` when the connection has ended, unless the broker stops."""
+        self._when_lost.append(callback)
+
     def advertised(self) -> dict[int, tuple[str, int]]:
         """Host and port of each live broker that this client can reach, by node id."""
         return self.server.addresses_for(self)
@@ -176,6 +192,12 @@ class Connection(asyncio.BufferedProtocol):
     def is_waiting(self) -> bool:
         """Whether its request waits, and nothing has ended the wait."""
         return self.waiting is not None and not self.waiting.done()
+
+    @property
+    def waits_for(self) -> str:
+        """What its request waits for: an API, and the keys that may end the wait ("Fetch of orders-0"). Empty while
+        none waits."""
+        return "" if self.in_service is None else self._dispatcher.waits_for
 
     def close(self) -> None:
         """Send what is written and hang up; a request that waits is abandoned."""

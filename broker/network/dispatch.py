@@ -43,6 +43,7 @@ class DispatchingConnection(RequestConnection, Protocol):
     in_service: asyncio.Future[Any] | None
     """The request in service, if its handler could not answer at once."""
     redirect_watch: RedirectWatch | None
+    client_id: str | None
 
     def send(self, correlation_id: int, version: int, response: Response) -> None: ...
 
@@ -121,6 +122,7 @@ class Dispatcher:
         if context is None or client_id != context.client_id:
             self._handler, self._counted = handler, services.metrics.of_api(api_key)
             self._context = context = Context(services, connection, version, client_id)
+            connection.client_id = client_id
         self._frame = frame
         purgatory = self._purgatory
         # What this request releases goes on when its handler has ended or waits. The outermost request alone does that;
@@ -233,6 +235,13 @@ class Dispatcher:
         if self._logged is not None:
             self._logged.answered(response)
             self._logged = None
+
+    @property
+    def waits_for(self) -> str:
+        """What the request in service waits for: its API, and what the wait says about itself."""
+        wait = self._connection.waiting
+        what = wait.operation.what if isinstance(wait, Wait) else self._connection.waiting_what
+        return f"{self._name} {what}" if what else self._name
 
     @property
     def _name(self) -> str:

@@ -68,6 +68,9 @@ class Server:
         self._memory_network: MemoryNetwork | None = None
         """Carries the connections of other brokers of this process; made with the first one."""
         self._idle_timer: Timer | None = None
+        self.advertised: dict[str, tuple[str, int]] = {}
+        """Host and port that clients are told instead of `advertised.listeners`, by listener name; changed at run
+        time."""
         self.hints = ClientHints(services.clock, self.address_for)
 
     async def start(self) -> None:
@@ -195,12 +198,17 @@ class Server:
 
         A client that arrived through a published port of the host is told that port (`port_mapping.py`).
         """
-        if connection.listener.advertised is not None:
-            return connection.listener.advertised
+        advertised = self.advertised_at(connection.listener)
+        if advertised is not None:
+            return advertised
         mapped = self.services.config.current.kmini_mapped_listeners.get(connection.listener.name)
         if mapped and self._port_mapping.was_passed_by(connection.peer[0], connection.arrived_at[0]):
             return mapped
         return connection.arrived_at
+
+    def advertised_at(self, listener: Listener) -> tuple[str, int] | None:
+        """The host and port that clients of a listener are told; None for those at which they arrived."""
+        return self.advertised.get(listener.name, listener.advertised) if self.advertised else listener.advertised
 
     def listener(self, name: str) -> Listener | None:
         """The listener of this name; None if the broker has none."""

@@ -278,6 +278,9 @@ class BrokerConfig(Settings):
         "The longest session time-out a member may ask for.")
     group_max_size: int = key(INT, MAX_INT, at_least(1),
         "How many members a group may have.")
+    kmini_group_expel_on_disconnect: bool = key(BOOLEAN, False, ANY,
+        "Whether a member leaves its group as soon as its connection ends. In Kafka, and by default, it stays until "
+        "its session ends. Static members stay either way.")
     group_coordinator_rebalance_protocols: tuple[str, ...] = key(LIST, ("classic",), each_of("classic"),
         "The group protocols that are offered.",
         differs="Kafka offers consumer (KIP-848) and streams too")

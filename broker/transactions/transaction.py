@@ -25,7 +25,7 @@ class Transaction:
         self.has_failed_fence = False
         """Whether the epoch was raised to fence its owner, and could not be stored: it is not raised again."""
         self.began_ms = 0
-        """Liveness time at which the open transaction began."""
+        """Liveness time at which the present or last transaction began."""
 
     def __repr__(self) -> str:
         entry = self.entry

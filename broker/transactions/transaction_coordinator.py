@@ -18,6 +18,7 @@ from ...protocol.errors import (
     CoordinatorNotAvailable,
     InvalidProducerIdMapping,
     InvalidTransactionTimeout,
+    InvalidTxnState,
     KafkaError,
     TransactionAbortable,
     TransactionalIdNotFound,
@@ -72,9 +73,11 @@ class TransactionCoordinator:
         store: TransactionStore,
         offsets_partition_of: Callable[[str], int],
         peer: Callable[[int], TransactionPeer | None],
+        changed: Callable[[], None],
     ) -> None:
         """`offsets_partition_of` gives the number of the partition that stores a group's offsets; `peer` the live
-        broker with a node id, which may be this one."""
+        broker with a node id, which may be this one. `changed` is called when a transaction has changed."""
+        self._changed = changed
         self._config = config
         self._clock = clock
         self._controller = controller
@@ -95,8 +98,8 @@ class TransactionCoordinator:
 
         def take(transactional_id: str, entry: Entry) -> None:
             transaction = self.transactions[transactional_id] = Transaction(transactional_id, entry)
+            transaction.began_ms = liveness_ms - max(now_ms - entry.start_ms, 0)
             if entry.state is ONGOING:
-                transaction.began_ms = liveness_ms - max(now_ms - entry.start_ms, 0)
                 self._open[transactional_id] = transaction
             elif entry.state in COMPLETED:
                 ending.append(transaction)
@@ -105,6 +108,7 @@ class TransactionCoordinator:
 
     def _load(self, steps: Steps, ending: Iterable[Transaction]) -> Steps:
         yield from steps
+        self._changed()
         for transaction in ending:
             if self.has(transaction):
                 self.completion.start(transaction)
@@ -243,6 +247,16 @@ class TransactionCoordinator:
             transaction.has_failed_fence = True
             raise
 
+    async def abort(self, transactional_id: str) -> None:
+        """Abort the open transaction of an id and fence its producer, as after its time-out. Raises
+        TransactionalIdNotFound, InvalidTxnState if none is open, ConcurrentTransactions while another change is being
+        stored, and what the store does."""
+        transaction = self.find(transactional_id)
+        transaction.check_nothing_pending()
+        if transaction.entry.state is not ONGOING:
+            raise InvalidTxnState(f"{transaction} is not open")
+        await self._fence(transaction)
+
     def _find(self, transactional_id: str) -> Transaction:
         """The transactional id of a producer's request. Raises InvalidRequest, NotCoordinator,
         CoordinatorLoadInProgress, InvalidProducerIdMapping."""
@@ -277,6 +291,7 @@ class TransactionCoordinator:
             transaction.pending = None
         transaction.entry = following
         self._track_open(transaction, was_open=entry.state is ONGOING)
+        self._changed()
 
     def _track_open(self, transaction: Transaction, *, was_open: bool) -> None:
         """Keep track of open transactions."""

@@ -8,7 +8,6 @@ from collections.abc import Callable
 import pytest
 
 from kmini.broker.groups.group import Group
-from kmini.broker.groups.group_coordinator import Leaving
 from kmini.broker.groups.group_states import (
     COMMIT,
     COMPLETING,
@@ -23,6 +22,7 @@ from kmini.broker.groups.group_states import (
     Caller,
     GroupState,
 )
+from kmini.broker.groups.member import Leaving
 from kmini.protocol.errors import NotCoordinator, error_name
 from support.broker.group_lab import NONE, Lab
 from support.broker.groups_in_states import (

@@ -12,12 +12,12 @@ from kmini.broker.clock import MovableClock
 from kmini.broker.coordinators.coordinator_topic import AppendedBatch, Applied
 from kmini.broker.groups.committed_offsets import CommittedOffsets
 from kmini.broker.groups.group import Group
-from kmini.broker.groups.group_coordinator import GroupCoordinator, Leaving, Syncing
+from kmini.broker.groups.group_coordinator import GroupCoordinator, Syncing
 from kmini.broker.groups.group_loader import LoadedGroup
 from kmini.broker.groups.group_records import GroupMetadata
 from kmini.broker.groups.group_states import GroupState
 from kmini.broker.groups.group_store import GroupStore
-from kmini.broker.groups.member import Joining, JoinResult, SyncResult
+from kmini.broker.groups.member import Joining, JoinResult, Leaving, SyncResult
 from kmini.broker.replication.partition import Partition
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.protocol.errors import KafkaError, error_name
