@@ -87,7 +87,7 @@ class Connection(asyncio.BufferedProtocol):
         self.waiting_what = ""
         """What its request waits for, where the wait is none in the purgatory: "of group billing"."""
         self._when_lost: list[Callable[[], None]] = []
-        self.connected_at_ms = server.services.clock.now_ms()
+        self.connected_at_ms = 0
         """When it was accepted, in log time."""
         self.redirect_watch: RedirectWatch | None = None
         """Watches whether the client connects to the address it is told; None where that is the address it came to."""

@@ -160,6 +160,7 @@ class Server:
     def register(self, connection: Connection) -> str | None:
         """Register a new connection; return why it has to be refused, or None."""
         self.connections.add(connection)
+        connection.connected_at_ms = self.services.clock.now_ms()
         host = connection.peer[0]
         self._per_host[host] += 1
         if self.is_closed:
