@@ -87,6 +87,7 @@ class PartitionDirectory(NamedTuple):
     unique: str = ""
 
 
+@lru_cache(maxsize=64)  # the partitions of a start have files of the same names, which take no memory twice
 def segment_file(base_offset: int, kind: str, suffix: str = "") -> str:
     return f"{base_offset:020d}{kind}{suffix}"
 
@@ -98,7 +99,7 @@ def path_in(directory: str, name: str) -> str:
 
 
 def segment_path(directory: str, base_offset: int, kind: str, suffix: str = "") -> str:
-    return path_in(directory, f"{base_offset:020d}{kind}{suffix}")
+    return path_in(directory, segment_file(base_offset, kind, suffix))
 
 
 @lru_cache(maxsize=64)  # the partitions of a start have files of the same names

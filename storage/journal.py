@@ -19,7 +19,8 @@ import logging
 import os
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from sys import intern
 from typing import Any, NamedTuple, TypeAlias
 
 from .filesystem import File, FileSystem, put_in_place, write_aside
@@ -210,13 +211,18 @@ def read_journal(data: bytes) -> Contents:
                 break
             raise CorruptJournal(f"line {line_number}, at byte {start}, is not what was written")
         try:
-            _apply(entries, {tuple(key): value for key, value in json.loads(line[_CRC_DIGITS + 1 :])})
+            _apply(entries, {_key_of(parts): value for parts, value in json.loads(line[_CRC_DIGITS + 1 :])})
         except (ValueError, TypeError) as error:
             raise CorruptJournal(f"line {line_number}, at byte {start}, is no list of entries") from error
         start = end + 1
         if line_number == 2:
             snapshot_bytes = start
     return Contents(entries, start, line_number - 2, snapshot_bytes)
+
+
+def _key_of(parts: Sequence[Any]) -> Key:
+    """The key with these parts. Thousands of keys repeat their strings, which are kept once."""
+    return tuple([intern(part) if type(part) is str else part for part in parts])
 
 
 def _check_header(data: bytes) -> int:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from ..protocol.errors import CorruptMessage
 from ..protocol.records.batch import NO_TIMESTAMP, BatchHeader, is_crc_valid
-from .filenames import SEGMENT_KINDS, segment_path
+from .filenames import SEGMENT_KINDS, path_in, segment_file
 from .filesystem import Buffer, FileSystem
 from .indexes.index_file import CorruptIndex
 from .indexes.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
@@ -103,13 +103,12 @@ class Segment:
         self._first_timestamp: int | None = None
         self._max_timestamp: int | None = None
         self._max_timestamp_offset = base_offset
-        stem = segment_path(directory, base_offset, "")
-        log, offset_index, time_index, transaction_index = [f"{stem}{kind}{suffix}" for kind in SEGMENT_KINDS]
-        self.log = filesystem.open(log, create=create)
+        log, offsets, times, transactions = [segment_file(base_offset, kind, suffix) for kind in SEGMENT_KINDS]
+        self.log = filesystem.open(path_in(directory, log), create=create)
         index_bytes = config.segment_index_bytes
-        self.offset_index = OffsetIndex(filesystem, offset_index, base_offset, index_bytes)
-        self.time_index = TimeIndex(filesystem, time_index, base_offset, index_bytes)
-        self.transaction_index = TransactionIndex(filesystem, transaction_index, base_offset)
+        self.offset_index = OffsetIndex(filesystem, offsets, base_offset, index_bytes, directory=directory)
+        self.time_index = TimeIndex(filesystem, times, base_offset, index_bytes, directory=directory)
+        self.transaction_index = TransactionIndex(filesystem, transactions, base_offset, directory=directory)
         self.indexes_are_full = False
         self._forget_tail()
         if create:

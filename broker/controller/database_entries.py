@@ -82,12 +82,18 @@ def stored_of(entries: Mapping[Key, Any]) -> Stored:
         next_producer_id=entries[NEXT_PRODUCER_ID],
         deleted_topics=deleted_topic_ids(entries),
     )
+    kept: dict[tuple[int, ...], tuple[int, ...]] = {}
+
+    def node_ids(ids: Sequence[int]) -> tuple[int, ...]:
+        """The ids as a tuple, of which there is one for all partitions with the same replicas."""
+        return kept.setdefault(found := tuple(ids), found)
+
     for key, value in entries.items():
         kind = key[0]
         if kind == "partition":
             replicas, isr, leader, leader_epoch, partition_epoch, adding, removing = value
             partitions.setdefault(key[1], {})[key[2]] = PartitionState(
-                tuple(replicas), tuple(isr), leader, leader_epoch, partition_epoch, tuple(adding), tuple(removing)
+                node_ids(replicas), node_ids(isr), leader, leader_epoch, partition_epoch, tuple(adding), tuple(removing)
             )
         elif kind == "topic":
             names[key[1]] = value

@@ -54,6 +54,8 @@ class Replica:
 class Replicas:
     """The followers of a partition by node id. All begin as in sync as the controller says they are, and unknown."""
 
+    __slots__ = ("by_id",)
+
     def __init__(self, node_ids: Iterable[int], in_sync: Iterable[int], now_ms: int) -> None:
         known = {*in_sync}
         self.by_id = {node_id: Replica(node_id, now_ms if node_id in known else 0) for node_id in node_ids}

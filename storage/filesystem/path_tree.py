@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from sys import intern
 from typing import Generic, TypeVar
 
 from .interface import Names
@@ -40,7 +41,7 @@ class PathTree(Generic[T]):
         if values is None:
             values = self._values[directory] = {}
             self._register(directory)
-        values[name] = value
+        values[intern(name)] = value  # partitions have files of the same names
 
     def pop(self, path: str) -> T | None:
         """Remove the path; return its value, or None if there is none."""

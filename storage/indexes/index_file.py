@@ -14,6 +14,7 @@ from array import array
 from collections.abc import Callable
 from itertools import islice
 
+from ..filenames import path_in
 from ..filesystem import FileSystem
 
 DEFAULT_MAX_BYTES = 10 * 1024 * 1024
@@ -31,14 +32,15 @@ class IndexFile:
     One thread changes an index; other threads may look up entries once its segment is sealed.
     """
 
-    __slots__ = ("_filesystem", "_flushed", "_loaded", "_stale", "base_offset", "path")
+    __slots__ = ("_directory", "_filesystem", "_flushed", "_loaded", "_name", "_stale", "base_offset")
 
     entry_size: int
 
-    def __init__(self, filesystem: FileSystem, path: str, base_offset: int) -> None:
+    def __init__(self, filesystem: FileSystem, name: str, base_offset: int, *, directory: str = "") -> None:
+        """The file has this name in the directory, or this path. A segment has the directory already, and segments of
+        other partitions the name: an index at rest keeps no string of its own."""
         self._filesystem = filesystem
-        self.path = path
-        """The path of the file. The code that renames the file changes it."""
+        self._directory, self._name = directory, name
         self.base_offset = base_offset
         self._loaded = False
         self._flushed = 0
@@ -48,6 +50,15 @@ class IndexFile:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.path!r})"
+
+    @property
+    def path(self) -> str:
+        """The path of the file. The code that renames the file changes it."""
+        return path_in(self._directory, self._name) if self._directory else self._name
+
+    @path.setter
+    def path(self, path: str) -> None:
+        self._directory, self._name = "", path
 
     def __len__(self) -> int:
         """Number of entries."""

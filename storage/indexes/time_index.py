@@ -46,8 +46,16 @@ class TimeIndex(IndexFile):
 
     entry_size = 12
 
-    def __init__(self, filesystem: FileSystem, path: str, base_offset: int, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
-        super().__init__(filesystem, path, base_offset)
+    def __init__(
+        self,
+        filesystem: FileSystem,
+        name: str,
+        base_offset: int,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        *,
+        directory: str = "",
+    ) -> None:
+        super().__init__(filesystem, name, base_offset, directory=directory)
         self._max_entries = max_bytes // self.entry_size
         self._columns = _NO_ENTRIES
         """Timestamps, and offsets relative to the base offset: two columns of one length, replaced together."""

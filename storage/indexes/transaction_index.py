@@ -38,8 +38,8 @@ class TransactionIndex(IndexFile):
 
     entry_size = _ENTRY.size
 
-    def __init__(self, filesystem: FileSystem, path: str, base_offset: int) -> None:
-        super().__init__(filesystem, path, base_offset)
+    def __init__(self, filesystem: FileSystem, name: str, base_offset: int, *, directory: str = "") -> None:
+        super().__init__(filesystem, name, base_offset, directory=directory)
         self._entries: list[AbortedTransaction] = []
 
     @property

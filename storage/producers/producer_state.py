@@ -64,6 +64,10 @@ DEFAULT_EXPIRATION_MS = 86_400_000
 _logger = logging.getLogger("kmini.storage.producer_state")
 
 
+_NO_TRANSACTIONS: dict[int, int] = {}
+"""The transactions of a log without any; never changed. Most logs have none, and an empty dict takes 64 bytes."""
+
+
 class Origin(enum.Enum):
     """The origin of an append, which decides how much is checked."""
 
@@ -100,9 +104,9 @@ class ProducerStates:
         self.last_snapshot_offset = 0
         """The offset of the newest snapshot that is not known to be damaged; the log start offset if there is none."""
         self._entries: dict[int, ProducerEntry] = {}
-        self.ongoing: dict[int, int] = {}
+        self.ongoing = _NO_TRANSACTIONS
         """Open transactions: first offset -> producer id, ascending (they begin in the order of the log)."""
-        self.unreplicated: dict[int, int] = {}
+        self.unreplicated = _NO_TRANSACTIONS
         """Completed transactions whose marker is not below the high watermark: first offset -> offset of the marker."""
 
     def __len__(self) -> int:
@@ -247,8 +251,8 @@ class ProducerStates:
             for entry in self._entries.values()
             if entry.transaction_first_offset is not None
         ]
-        self.ongoing = dict(sorted(open_transactions))
-        self.unreplicated = {}
+        self.ongoing = dict(sorted(open_transactions)) if open_transactions else _NO_TRANSACTIONS
+        self.unreplicated = _NO_TRANSACTIONS
         self.end_offset = offset
         self.last_snapshot_offset = offset
 
@@ -339,15 +343,18 @@ class ProducerUpdate:
         """Apply the update: call it once, after the write. Return the new entries of the transaction index."""
         states = self._states
         states._entries.update(self._entries)
-        if self._started:
-            states.ongoing.update(self._started)
         aborted: list[AbortedTransaction] = []
+        if not (self._started or self._completed):
+            return aborted
+        ongoing = states.ongoing = states.ongoing or {}
+        unreplicated = states.unreplicated = states.unreplicated or {}
+        ongoing.update(self._started)
         for transaction in self._completed:
             if transaction.is_aborted:
                 last_stable_offset = states.last_stable_offset_after(transaction)
                 aborted.append(AbortedTransaction(*transaction[:3], last_stable_offset))
-            states.ongoing.pop(transaction.first_offset, None)
-            states.unreplicated[transaction.first_offset] = transaction.last_offset
+            ongoing.pop(transaction.first_offset, None)
+            unreplicated[transaction.first_offset] = transaction.last_offset
         return aborted
 
     def _entry(self, producer_id: int) -> ProducerEntry:
