@@ -18,6 +18,8 @@ from support import apache_kafka
 from support.java_peer import JavaPeer
 from support.server_process import ServerProcess, StartServer, kafka_command, kmini_command
 
+pytest_plugins = ["pytester"]
+
 OURS_UNMAPPED = {"protocol", "storage", "broker", "client", "embed", "graduation", "pipeline"}
 """Folder names of the repository; as modules they would be second copies beside `kmini.protocol` and the rest."""
 

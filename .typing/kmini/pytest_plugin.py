@@ -1,1 +1,0 @@
-../../embed/pytest_plugin.py

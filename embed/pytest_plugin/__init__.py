@@ -1,0 +1,151 @@
+"""Fixtures for tests of services on Kafka. Nothing starts, and no broker is imported, until a test asks for it."""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kmini.pytest_plugin import marker, options
+
+if TYPE_CHECKING:
+    from kmini import AsyncBroker, Broker, Clock, Cluster
+    from kmini.pytest_plugin.lending import SharedBrokers
+
+
+_MISUSE = pytest.StashKey[str]()
+"""Why a test cannot run, in the stash of its item: a worker of pytest-xdist cannot refuse what it collects."""
+
+
+# --- hooks
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    options.add(parser)
+
+
+@pytest.hookimpl(trylast=True)  # a conftest may set or drop KAFKA_BOOTSTRAP_SERVERS first
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", marker.DESCRIPTION)
+    config.stash[options.SETTINGS] = options.settings(config)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("kafka") is not None:
+            try:
+                marker.check(item)
+            except pytest.UsageError as misuse:
+                if not hasattr(config, "workerinput"):
+                    raise
+                item.stash[_MISUSE] = str(misuse)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if _MISUSE in item.stash:
+        pytest.fail(item.stash[_MISUSE], pytrace=False)
+
+
+# --- fixtures that a conftest may define anew
+
+
+@pytest.fixture(scope="session")
+def kafka_options() -> dict[str, Any]:
+    """Keyword arguments of every `Broker` and `Cluster` of the run. Define it in `conftest.py` to return others."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def kafka_seed() -> Callable[[Any], object] | None:
+    """What every test starts from. Define it in `conftest.py` to return a function that takes a broker and fills it."""
+    return None
+
+
+# --- fixtures
+
+
+@pytest.fixture
+def kafka_broker(
+    request: pytest.FixtureRequest, kafka_options: dict[str, Any], kafka_seed: Callable[[Any], object] | None
+) -> "Iterator[Broker]":
+    """A broker for one test, on a free port; afterwards it and its data are gone. With `--kafka-scope` it is shared by
+    tests, and reset between them."""
+    from kmini.pytest_plugin import lending
+
+    yield from lending.lend(request, "broker", kafka_options, kafka_seed)  # type: ignore[misc]
+
+
+@pytest.fixture
+def async_kafka_broker(kafka_broker: "Broker") -> "AsyncBroker":
+    """The broker of `kafka_broker` with awaitable methods.
+
+    The fixture itself is an ordinary one: it works with pytest-asyncio in either mode, and with anyio's plugin.
+    """
+    return kafka_broker.aio
+
+
+@pytest.fixture
+def kafka_cluster(
+    request: pytest.FixtureRequest, kafka_options: dict[str, Any], kafka_seed: Callable[[Any], object] | None
+) -> "Iterator[Cluster]":
+    """A cluster for one test, of three brokers or as many as `@pytest.mark.kafka(brokers=...)` says."""
+    from kmini.pytest_plugin import lending
+
+    yield from lending.lend(request, "cluster", kafka_options, kafka_seed)  # type: ignore[misc]
+
+
+@pytest.fixture
+def _kafka(request: pytest.FixtureRequest) -> "Broker | Cluster":
+    """The broker of the test, or its cluster if it uses `kafka_cluster` or is marked with several brokers."""
+    is_cluster = "kafka_cluster" in request.fixturenames or (marker.wanted(request.node).brokers or 1) > 1
+    name = "kafka_cluster" if is_cluster else "kafka_broker"
+    return request.getfixturevalue(name)  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def kafka_bootstrap_servers(_kafka: "Broker | Cluster") -> str:
+    """The address for clients, `host:port`; of every broker if the test uses `kafka_cluster`."""
+    return _kafka.bootstrap_servers
+
+
+@pytest.fixture
+def kafka_topic(request: pytest.FixtureRequest, _kafka: "Broker | Cluster") -> str:
+    """The name of a topic with one partition that exists, is empty, and is this test's own."""
+    from kmini.pytest_plugin import names
+
+    name = names.name_of(request.node)
+    _kafka.create_topic(name)
+    return name
+
+
+@pytest.fixture
+def kafka_group_id(request: pytest.FixtureRequest) -> str:
+    """A group id that no other test has."""
+    from kmini.pytest_plugin import names
+
+    return names.name_of(request.node)
+
+
+@pytest.fixture
+def kafka_clock(_kafka: "Broker | Cluster") -> "Clock":
+    """The clock of the test's broker."""
+    return _kafka.clock
+
+
+@pytest.fixture(scope="session")
+def _kafka_session_brokers() -> "Iterator[SharedBrokers]":
+    """The brokers that all tests of a worker share."""
+    from kmini.pytest_plugin.lending import SharedBrokers
+
+    brokers = SharedBrokers()
+    yield brokers
+    brokers.close()
+
+
+@pytest.fixture(scope="module")
+def _kafka_module_brokers() -> "Iterator[SharedBrokers]":
+    """The brokers that the tests of a module share."""
+    from kmini.pytest_plugin.lending import SharedBrokers
+
+    brokers = SharedBrokers()
+    yield brokers
+    brokers.close()

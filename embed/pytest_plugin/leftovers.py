@@ -1,0 +1,48 @@
+"""What a test leaves behind, said unasked at its end as warnings that point to the test."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from typing import Any
+
+import pytest
+
+MOST_SHOWN = 3
+"""Most errors of the broker's log in a warning."""
+
+
+class KafkaTestWarning(UserWarning):
+    """A test ended, and left something at its broker that it should not have left."""
+
+
+class Leftovers(logging.Handler):
+    """Watches a broker from the begin of a test to its end."""
+
+    def __init__(self, item: pytest.Item, host: Any) -> None:
+        super().__init__(logging.ERROR)
+        self._item = item
+        self._host = host
+        self._errors: list[str] = []
+        logging.getLogger("kmini").addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        cause = record.exc_info[1] if record.exc_info else None
+        self._errors.append(record.getMessage() + (f": {cause!r}" if cause is not None else ""))
+
+    def tell(self) -> None:
+        """Stop watching, and warn of what is left. The broker still runs, unless its test has stopped it."""
+        logging.getLogger("kmini").removeHandler(self)
+        for text in self._found():
+            path, line, _ = self._item.location
+            warnings.warn_explicit(text, KafkaTestWarning, path, (line or 0) + 1)
+
+    def _found(self) -> list[str]:
+        return self._of_the_log()
+
+    def _of_the_log(self) -> list[str]:
+        if not self._errors:
+            return []
+        shown = "; ".join(self._errors[:MOST_SHOWN])
+        more = len(self._errors) - MOST_SHOWN
+        return [f"the broker logged errors: {shown}" + (f"; and {more} more" if more > 0 else "")]

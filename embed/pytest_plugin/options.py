@@ -1,0 +1,84 @@
+"""The options of the plugin: command line, ini file, environment.
+
+Importing this module costs nothing but itself: every pytest run that has kmini installed does it.
+"""
+
+import os
+from typing import Literal, NamedTuple, get_args
+
+import pytest
+
+Scope = Literal["session", "module", "function"]
+"""How long a broker lives: the whole run of a worker, the tests of a module, one test."""
+
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+
+BOOTSTRAP_VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"
+
+_SCOPE_HELP = "a broker for each test (the default), or one that its tests share and that is reset before each of them"
+
+
+class Settings(NamedTuple):
+    """The settings of a run."""
+
+    scope: Scope
+    bootstrap_servers: str
+    """Addresses of the Kafka that the tests run against; empty for brokers of kmini in the process of the tests."""
+    is_shared: bool
+    """Whether one broker serves all workers of pytest-xdist."""
+    config: dict[str, str]
+    """Settings of every broker, by Kafka's names."""
+
+
+SETTINGS = pytest.StashKey[Settings]()
+"""The settings of the run, in the stash of its config."""
+
+
+def add(parser: pytest.Parser) -> None:
+    """Add the options of the plugin."""
+    group = parser.getgroup("kafka", "Kafka, by kmini")
+    group.addoption("--kafka-scope", choices=SCOPES, help=_SCOPE_HELP)
+    group.addoption(
+        "--kafka-bootstrap",
+        metavar="HOST:PORT",
+        help=f"run the tests against this Kafka, as {BOOTSTRAP_VARIABLE} does; empty: against brokers of kmini, "
+        f"in spite of {BOOTSTRAP_VARIABLE}",
+    )
+    group.addoption(
+        "--kafka-shared", action="store_true", help="one broker for all workers of pytest-xdist, not one for each"
+    )
+    parser.addini("kafka_scope", f"session, module or function: {_SCOPE_HELP}", default="function")
+    parser.addini("kafka_config", "settings of every broker, a line for each: key=value", type="linelist", default=[])
+
+
+def settings(config: pytest.Config) -> Settings:
+    """Read the settings of the run. Raises pytest.UsageError."""
+    scope = config.getoption("--kafka-scope") or config.getini("kafka_scope")
+    if scope not in SCOPES:
+        raise pytest.UsageError(f"kafka_scope = {scope} in the ini file: session, module or function was expected")
+    bootstrap = config.getoption("--kafka-bootstrap")
+    if bootstrap:
+        check_addresses("--kafka-bootstrap", bootstrap)
+    elif bootstrap is None:  # a suite that uses no Kafka may run where this is set to anything
+        bootstrap = os.environ.get(BOOTSTRAP_VARIABLE, "")
+    return Settings(scope, bootstrap, bool(config.getoption("--kafka-shared")), _config(config.getini("kafka_config")))
+
+
+def check_addresses(source: str, text: str) -> None:
+    """Refuse bootstrap servers that are none. Raises pytest.UsageError."""
+    from kmini.client.address import parse_addresses
+
+    try:
+        parse_addresses(text)
+    except ValueError as error:
+        raise pytest.UsageError(f"{source}: {error}") from None
+
+
+def _config(lines: list[str]) -> dict[str, str]:
+    found = {}
+    for line in lines:
+        key, equals, value = line.partition("=")
+        if not equals or not key.strip():
+            raise pytest.UsageError(f"kafka_config in the ini file: {line!r} is no setting, key=value was expected")
+        found[key.strip()] = value.strip()
+    return found

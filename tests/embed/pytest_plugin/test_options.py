@@ -1,0 +1,68 @@
+"""The options of the plugin, and the sentences for wrong ones."""
+
+from __future__ import annotations
+
+import pytest
+
+SHOWS_SETTINGS = """
+from kmini.pytest_plugin.options import SETTINGS
+
+def test_settings(request):
+    print(*request.config.stash[SETTINGS], sep="|")
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        ([], "function||False|{}"),
+        (["-o", "kafka_scope=module"], "module||False|{}"),
+        (["-o", "kafka_scope=module", "--kafka-scope=session"], "session||False|{}"),
+        (["--kafka-bootstrap=kafka:9092,other"], "function|kafka:9092,other|False|{}"),
+        (["--kafka-shared"], "function||True|{}"),
+        (
+            ["-o", "kafka_config=num.partitions = 3\nlog.retention.ms=1"],
+            "{'num.partitions': '3', 'log.retention.ms': '1'}",
+        ),
+    ],
+)
+def test_command_line_and_ini_file_set_the_run(run_pytest, arguments: list[str], shown: str):
+    result = run_pytest(SHOWS_SETTINGS, "-s", *arguments)
+    result.assert_outcomes(passed=1)
+    assert shown in result.stdout.str()
+
+
+def test_the_environment_names_another_kafka_and_the_option_wins(run_pytest, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "env:9092")
+    assert "function|env:9092|" in run_pytest(SHOWS_SETTINGS, "-s").stdout.str()
+    assert "function|option:1|" in run_pytest(SHOWS_SETTINGS, "-s", "--kafka-bootstrap=option:1").stdout.str()
+    assert "function||" in run_pytest(SHOWS_SETTINGS, "-s", "--kafka-bootstrap=").stdout.str()
+
+
+def test_a_suite_without_kafka_runs_with_any_environment(run_pytest, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "no:address:at:all")
+    run_pytest(SHOWS_SETTINGS).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--kafka-scope=class"], "*error: argument --kafka-scope: invalid choice: 'class' (choose from *"),
+        (["--kafka-scopes=module"], "*error: unrecognized arguments: --kafka-scopes=module"),
+        (["-o", "kafka_scope=class"], "ERROR: kafka_scope = class in the ini file: session, module or function was*"),
+        (["-o", "kafka_config=x"], "ERROR: kafka_config in the ini file: 'x' is no setting, key=value was expected"),
+        (["--kafka-bootstrap=host:x"], "ERROR: --kafka-bootstrap: 'host:x' is no address: host:port was expected"),
+    ],
+)
+def test_a_wrong_option_is_a_usage_error_in_one_sentence(run_pytest, arguments: list[str], sentence: str):
+    result = run_pytest(SHOWS_SETTINGS, *arguments)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([sentence])
+
+
+def test_wrong_settings_of_the_ini_file_and_of_kafka_options_are_told(run_pytest):
+    result = run_pytest("def test_it(kafka_broker): pass", "-o", "kafka_config=log.retention.msx=1")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["*UsageError: the fixture kafka_options, or kafka_config in the ini file: log.retention.msx=1: no such*"]
+    )
