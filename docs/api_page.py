@@ -61,7 +61,7 @@ def api() -> str:
     fixtures = [
         f"| `{name}` | {cell(one_line(cleandoc(function.__doc__ or '')))} |\n"
         for name, function in vars(pytest_plugin).items()
-        if name.endswith("kafka_broker")
+        if name.startswith(("kafka_", "async_kafka_"))
     ]
     return (
         f"{NOTE}{_API}{''.join(handles)}{''.join(results)}\n## Errors\n\n"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kmini.contents import PartitionOffsets, Record
     from kmini.embedded import AsyncBroker, Broker
     from kmini.protocol.errors import KafkaError
+    from kmini.pytest_plugin.leftovers import KafkaTestWarning
     from kmini.topic_handle import AsyncTopic, Topic
 
 _HOMES = {
@@ -37,6 +38,7 @@ _HOMES = {
     "ConfigError": "broker.settings.broker_config",
     "ControllerError": "broker.controller.controller",
     "KafkaError": "protocol.errors",
+    "KafkaTestWarning": "pytest_plugin.leftovers",
     "PartitionOffsets": "contents",
     "PortTaken": "broker.network.socket_server",
     "Record": "contents",
@@ -57,6 +59,7 @@ __all__ = [
     "ConfigError",
     "ControllerError",
     "KafkaError",
+    "KafkaTestWarning",
     "PartitionOffsets",
     "PortTaken",
     "Record",

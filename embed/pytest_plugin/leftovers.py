@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pytest
+if TYPE_CHECKING:
+    import pytest
 
 MOST_SHOWN = 3
 """Most errors of the broker's log in a warning."""

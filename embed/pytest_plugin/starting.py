@@ -16,8 +16,10 @@ Kind = Literal["broker", "cluster"]
 DEFAULT_BROKERS = 3
 """Brokers of `kafka_cluster` unless the marker says otherwise."""
 
-_AS_SETTINGS = {"as_version": "kmini.as.version"}
+_AS_SETTINGS = {"as_version": "kmini.as.version", "timestamps": "log.message.timestamp.type"}
 """Arguments of `Broker` that `Cluster` takes as settings."""
+
+_TIMESTAMP_TYPES = {"create": "CreateTime", "append": "LogAppendTime"}
 
 
 class Spec(NamedTuple):
@@ -44,7 +46,8 @@ class Spec(NamedTuple):
         if kind == "cluster":
             arguments["brokers"] = wanted.brokers or arguments.get("brokers", DEFAULT_BROKERS)
             for name in _AS_SETTINGS.keys() & arguments.keys():
-                settings[_AS_SETTINGS[name]] = arguments.pop(name)
+                value = arguments.pop(name)
+                settings[_AS_SETTINGS[name]] = _TIMESTAMP_TYPES.get(value, value)
         else:
             arguments.pop("brokers", None)
         topics = {**topics_by_name(arguments.pop("topics", None)), **topics_by_name(wanted.topics)}
