@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import re
 from functools import lru_cache
+from sys import intern
 from typing import NamedTuple
 
 from ..protocol.topics import TopicPartition
@@ -126,7 +127,7 @@ def deleted_partition_directory(topic_partition: TopicPartition, unique: bytes) 
 def parse_partition_directory(name: str) -> PartitionDirectory | None:
     match = re.fullmatch(_PARTITION_DIRECTORY, name)
     if match is not None and int(match[2]) <= 0x7FFFFFFF:
-        return PartitionDirectory(TopicPartition(match[1], int(match[2])), match[4] or "", match[3] or "")
+        return PartitionDirectory(TopicPartition(intern(match[1]), int(match[2])), match[4] or "", match[3] or "")
     match = re.fullmatch(_MARKED_DIRECTORY, name)
     return None if match is None else PartitionDirectory(None, match[3], match[2])
 

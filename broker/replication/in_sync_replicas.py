@@ -16,6 +16,10 @@ UNKNOWN = -1
 """In place of an offset of a follower that has not fetched from this leader yet."""
 
 
+_NO_REPLICAS: dict[int, Replica] = {}
+"""The followers of a partition with one replica; never changed. An empty dict for each takes 64 bytes."""
+
+
 class Replica:
     """One follower, as its leader sees it."""
 
@@ -58,7 +62,8 @@ class Replicas:
 
     def __init__(self, node_ids: Iterable[int], in_sync: Iterable[int], now_ms: int) -> None:
         known = {*in_sync}
-        self.by_id = {node_id: Replica(node_id, now_ms if node_id in known else 0) for node_id in node_ids}
+        found = {node_id: Replica(node_id, now_ms if node_id in known else 0) for node_id in node_ids}
+        self.by_id = found or _NO_REPLICAS
 
     def __iter__(self) -> Iterator[Replica]:
         return iter(self.by_id.values())

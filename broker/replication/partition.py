@@ -74,18 +74,6 @@ class Partition:
     log start offset of the live replicas. Of a partition with one replica both are the log's own.
     """
 
-    __slots__ = (
-        "_epoch_start_offset",
-        "_host",
-        "_unreplicated",
-        "is_served",
-        "leader_epoch",
-        "log",
-        "replicas",
-        "state",
-        "topic_partition",
-    )
-
     def __init__(self, host: PartitionHost, log: PartitionLog, state: "PartitionState") -> None:
         """`state` names the broker `host` as the leader."""
         self.log = log

@@ -38,7 +38,7 @@ class OffsetPosition(NamedTuple):
 class OffsetIndex(IndexFile):
     """Entries (offset, position), both strictly increasing; 8 bytes each in the file (FORMAT.md)."""
 
-    __slots__ = ("_columns", "_max_entries")
+    __slots__ = ("_columns", "_max_bytes")
 
     entry_size = 8
 
@@ -52,9 +52,13 @@ class OffsetIndex(IndexFile):
         directory: str = "",
     ) -> None:
         super().__init__(filesystem, name, base_offset, directory=directory)
-        self._max_entries = max_bytes // self.entry_size
+        self._max_bytes = max_bytes
         self._columns = _NO_ENTRIES
         """Offsets relative to the base offset, and positions: two columns of one length, replaced together."""
+
+    @property
+    def _max_entries(self) -> int:
+        return self._max_bytes // self.entry_size
 
     @property
     def is_full(self) -> bool:

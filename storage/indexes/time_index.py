@@ -42,7 +42,7 @@ class TimeIndex(IndexFile):
     `is_full` is true one entry early, and `maybe_append` has `closing`.
     """
 
-    __slots__ = ("_columns", "_max_entries")
+    __slots__ = ("_columns", "_max_bytes")
 
     entry_size = 12
 
@@ -56,9 +56,13 @@ class TimeIndex(IndexFile):
         directory: str = "",
     ) -> None:
         super().__init__(filesystem, name, base_offset, directory=directory)
-        self._max_entries = max_bytes // self.entry_size
+        self._max_bytes = max_bytes
         self._columns = _NO_ENTRIES
         """Timestamps, and offsets relative to the base offset: two columns of one length, replaced together."""
+
+    @property
+    def _max_entries(self) -> int:
+        return self._max_bytes // self.entry_size
 
     @property
     def is_full(self) -> bool:

@@ -64,10 +64,6 @@ DEFAULT_EXPIRATION_MS = 86_400_000
 _logger = logging.getLogger("kmini.storage.producer_state")
 
 
-_NO_TRANSACTIONS: dict[int, int] = {}
-"""The transactions of a log without any; never changed. Most logs have none, and an empty dict takes 64 bytes."""
-
-
 class Origin(enum.Enum):
     """The origin of an append, which decides how much is checked."""
 
@@ -84,6 +80,12 @@ class CompletedTransaction(NamedTuple):
     last_offset: int
     """The offset of the marker."""
     is_aborted: bool
+
+
+_NO_PRODUCERS: dict[int, ProducerEntry] = {}
+_NO_TRANSACTIONS: dict[int, int] = {}
+"""The idempotent producers and the transactions of a log without any; never changed. Most logs have none, and an empty
+dict takes 64 bytes."""
 
 
 class ProducerStates:
@@ -103,7 +105,7 @@ class ProducerStates:
         and `clear` set it. The name of the next snapshot."""
         self.last_snapshot_offset = 0
         """The offset of the newest snapshot that is not known to be damaged; the log start offset if there is none."""
-        self._entries: dict[int, ProducerEntry] = {}
+        self._entries = _NO_PRODUCERS
         self.ongoing = _NO_TRANSACTIONS
         """Open transactions: first offset -> producer id, ascending (they begin in the order of the log)."""
         self.unreplicated = _NO_TRANSACTIONS
@@ -245,7 +247,7 @@ class ProducerStates:
             self._filesystem.remove(segment_path(self.directory, snapshot, PRODUCER_SNAPSHOT))
 
     def _set(self, entries: Iterable[ProducerEntry], offset: int) -> None:
-        self._entries = {entry.producer_id: entry for entry in entries}
+        self._entries = {entry.producer_id: entry for entry in entries} or _NO_PRODUCERS
         open_transactions = [
             (entry.transaction_first_offset, entry.producer_id)
             for entry in self._entries.values()
@@ -342,7 +344,9 @@ class ProducerUpdate:
     def commit(self) -> list[AbortedTransaction]:
         """Apply the update: call it once, after the write. Return the new entries of the transaction index."""
         states = self._states
-        states._entries.update(self._entries)
+        if self._entries:
+            producers = states._entries = states._entries or {}
+            producers.update(self._entries)
         aborted: list[AbortedTransaction] = []
         if not (self._started or self._completed):
             return aborted
