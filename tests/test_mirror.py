@@ -50,7 +50,8 @@ STANDS_FOR = {
     "protocol/records/kernels/tuples.py": "tests/protocol/records/kernels/test_walker.py",
     "broker/security/permission_kinds.py": "tests/broker/security/test_permissions.py",
     "broker/metrics_text.py": "tests/broker/test_metrics.py",
-    "broker/replication/delayed_fetch.py": "tests/broker/handlers/test_fetch_sessions.py",
+    "broker/replication/delayed_fetch.py": "tests/broker/handlers/test_fetch.py",
+    "broker/replication/fetch_partition.py": "tests/broker/handlers/test_fetch_sessions.py",
     "broker/replication/fetch_sessions.py": "tests/broker/handlers/test_fetch_sessions.py",
     "protocol/messages/": "tests/protocol/messages/test_messages.py",
 }

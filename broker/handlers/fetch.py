@@ -1,15 +1,25 @@
 """Fetch, versions 0 to 18: return records from an offset on, and wait a while for more.
 
-There are three ways through the handler:
+Every fetch takes four steps, in this order:
 
-- a `SimpleFetch`, which nearly every consumer of one partition sends, reads once: after its wait, if it has to wait;
-- any other fetch that names all its partitions reads at once. If that gives less than `min_bytes` and no error, it
-  waits for more and reads again;
-- a fetch that continues a session does the same with the partitions that changed, but it skips the first read where
-  that would give nothing: for a follower of one partition that has everything.
+1. Resolve: find the partitions that are asked for (`FetchPartition`).
+2. Wait until `min_bytes` can be read or a partition has something else to say (`DelayedFetch`), for `max_wait_ms` at
+   most.
+3. Read the partitions, once.
+4. Answer.
 
-`delayed_fetch.py` reads a partition; `fetch_sessions.py` lets a reader of many partitions name only those that changed
-(KIP-227). From version 13 on the request gives topics by id (KIP-516).
+A request that names all its partitions takes them in `_fetch_named`. Two kinds of requests name less, or nothing new,
+because something is kept for them. They differ in the first and the last step:
+
+- One that continues a fetch session (KIP-227) names only what it reads from elsewhere than before, and is answered only
+  with what has changed: `_continue_session`. The broker keeps the session until it is closed or pushed out
+  (`fetch_sessions.py`).
+- One that repeats the last fetch of its connection, with another offset, need not be resolved: `_fetch_kept`. Nearly
+  all requests of consumers of one partition are of this kind. The connection keeps the partition until it is idle or
+  fetches in another way (`KeptFetch`), and as long as the partition is served here.
+
+From version 13 on the request gives topics by id (KIP-516). Versions 0 to 3 return messages instead of batches
+(`old_versions/old_fetch.py`).
 """
 
 import time
@@ -30,18 +40,9 @@ from ...protocol.topics import TopicPartition
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..purgatory import Operation
-from ..replication.delayed_fetch import (
-    NOTHING,
-    DelayedFetch,
-    FetchedData,
-    FetchPartition,
-    Reader,
-    count_fetched,
-    must_wait,
-    read_all,
-    read_at_once,
-)
-from ..replication.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession
+from ..replication.delayed_fetch import DelayedFetch, count_fetched, read_all, read_at_once
+from ..replication.fetch_partition import FetchedData, FetchPartition, Reader
+from ..replication.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION
 from ..replication.partition import Partition
 from ..replication.replica_selection import LEADER
 from ..scheduler import end_of_next_turn_s, end_of_turn_s
@@ -94,10 +95,10 @@ async def guard(call: Call) -> Any:
     guard=guard,
 )
 def fetch(request: FetchRequest, context: Context) -> Awaitable[FetchResponse]:
-    """Fetch what a request says that names all its partitions, or continue a session."""
-    known: SimpleFetch | None = context.kept  # by `_fetch_anew`, for requests of this version
-    if known is not None and known.take_up(request):
-        return _fetch_one(request, known, context)
+    """Decide which way a fetch takes; see above."""
+    kept: KeptFetch | None = context.kept
+    if kept is not None and kept.take_up(request):
+        return _fetch_kept(request, kept, context)
     if context.version < BATCHES_SINCE:
         from .old_versions.old_fetch import fetch_messages  # old clients are rare
 
@@ -113,108 +114,23 @@ def fetch(request: FetchRequest, context: Context) -> Awaitable[FetchResponse]:
         return _continue_session(request, reader, context)
     if request.session_id != NO_SESSION:
         context.services.fetch_sessions.close(request.session_id)
-    return _fetch_anew(request, reader, context)
+    return _fetch_named(request, reader, context)
 
 
-class SimpleFetch(Operation):
-    """A consumer's fetch of one partition that is led here, for its first byte, without a session. A connection keeps
-    it, because the next fetch is the same but for its offset.
-
-    A read gives records, an error of the log, or nothing. The operation is complete while a read would give one of the
-    first two.
-    """
-
-    __slots__ = ("_config", "_isolation_level", "_partition", "_services", "topic_partition", "wanted")
-
-    @classmethod
-    def of(cls, request: FetchRequest, wanted: list[FetchPartition], context: Context) -> "SimpleFetch | None":
-        """The request as a simple fetch; None if it is none."""
-        config = context.services.config.current
-        if request.session_epoch != FINAL_EPOCH or request.min_bytes > 1 or len(wanted) != 1:
-            return None
-        (one,) = wanted
-        if not one.reader.is_plain or one.asked.last_fetched_epoch >= 0 or not isinstance(one.partition, Partition):
-            return None
-        if config.replica_selector_class == RACK_AWARE:  # the next request may name a rack
-            return None
-        return cls(request, one, one.partition, context)
-
-    def __init__(self, request: FetchRequest, wanted: FetchPartition, partition: Partition, context: Context) -> None:
-        self.wanted = wanted
-        self.topic_partition = partition.topic_partition
-        self._partition = partition
-        self._services = context.services
-        self._config = context.services.config.current
-        self._isolation_level = request.isolation_level
-
-    def take_up(self, request: FetchRequest) -> bool:
-        """Take up a request that repeats this one: `wanted` then has the offset that it asks for. Return False, with
-        nothing changed, if it asks for another partition or in another way, or if what was found is not served here any
-        more."""
-        topics, known = request.topics, self.wanted
-        if len(topics) != 1 or len(topics[0].partitions) != 1 or self._services.config.current is not self._config:
-            return False
-        topic = topics[0]
-        asked = topic.partitions[0]
-        return (
-            request.session_epoch == FINAL_EPOCH
-            and request.session_id == NO_SESSION
-            and request.min_bytes <= 1
-            and topic.topic == known.topic
-            and topic.topic_id == known.topic_id
-            and request.isolation_level == self._isolation_level
-            and request.replica_id < 0
-            and request.replica_state is None
-            and asked.last_fetched_epoch < 0
-            and known.take_up(asked)
-        )
-
-    @property
-    def keys(self) -> tuple[TopicPartition]:
-        return (self.topic_partition,)
-
-    def is_complete(self) -> bool:
-        partition = self._partition
-        log = partition.log
-        # Where there is nothing to tell: between the first offset that is not shown yet, and the end of the log.
-        hidden = self.wanted.limit_offset()
-        return not (hidden <= self.wanted.asked.fetch_offset <= log.log_end_offset and partition.is_served)
-
-
-async def _fetch_anew(request: FetchRequest, reader: Reader, context: Context) -> FetchResponse:
-    wanted = _resolve_at_once(request, reader, context) or await resolve(request, reader, context)
-    simple = context.kept = SimpleFetch.of(request, wanted, context)
-    if simple is not None:
-        return await _fetch_one(request, simple, context)
-    return await _fetch_all(request, reader, wanted, context)
-
-
-async def _fetch_one(request: FetchRequest, simple: SimpleFetch, context: Context) -> FetchResponse:
-    """Answer a simple fetch: it reads once, after the wait."""
-    if request.max_wait_ms > 0 and not simple.is_complete():
-        await context.wait_for_change(simple, request.max_wait_ms)
-    wanted = simple.wanted
-    answer = wanted.read(_max_bytes(request, context), True)
-    if not answer.error_code:
-        context.services.metrics.fetched(simple.topic_partition.topic, len(answer.records))
-    topic = _make_topic(wanted.topic, wanted.topic_id, [_partition_response(wanted, answer)])
-    result = _make_response(0, NONE, NO_SESSION, [topic])
-    if context.version < STORAGE_ERROR_SINCE:
-        hide_storage_errors(result)
-    return result
-
-
-async def _fetch_all(
-    request: FetchRequest, reader: Reader, wanted: list[FetchPartition], context: Context
-) -> FetchResponse:
-    """Answer a fetch of any partitions, and begin a session if it asks for one."""
+async def _fetch_named(request: FetchRequest, reader: Reader, context: Context) -> FetchResponse:
+    """Answer a fetch that names all its partitions, and begin a session if it asks for one."""
+    wanted = await resolve(request, reader, context)
+    kept = context.kept = KeptFetch.of(request, wanted, context)
+    if kept is not None:
+        return await _fetch_kept(request, kept, context)
+    if reader.is_follower:
+        note_fetched(wanted)
+    if request.max_wait_ms > 0 and wanted:
+        delayed = DelayedFetch(wanted, request.min_bytes)
+        if not delayed.is_complete():
+            await context.wait_for_change(delayed, request.max_wait_ms)
     limit = _max_bytes(request, context)
     answers = read_at_once(wanted, limit) or await read_all(wanted, limit)
-    if reader.is_follower:
-        note_fetched(wanted, answers)
-    if must_wait(wanted, answers, request):
-        await context.wait(DelayedFetch(wanted, request.min_bytes), timeout_ms=request.max_wait_ms)
-        answers = read_at_once(wanted, limit) or await read_all(wanted, limit)
     count_fetched(context.services.metrics, wanted, answers)
     result = response(wanted, answers)
     if context.version < STORAGE_ERROR_SINCE:
@@ -228,47 +144,109 @@ async def _fetch_all(
 
 
 async def _continue_session(request: FetchRequest, reader: Reader, context: Context) -> FetchResponse:
+    """Answer a fetch of the partitions of a session that may have changed."""
+    sessions = context.services.fetch_sessions
     try:
-        session = context.services.fetch_sessions.go_on(request, reader)
+        session = sessions.go_on(request, reader)
         if session is None:
             return FetchResponse()
-        return await _fetch_changes(session, request, context)
+        wanted = session.to_read()
+        if reader.is_follower:
+            note_fetched(wanted)
+        if request.max_wait_ms > 0:
+            delayed = DelayedFetch(session.pending, request.min_bytes, session)
+            if not delayed.is_complete():
+                await context.wait_for_change(delayed, request.max_wait_ms)
+                wanted = session.to_read()
+        limit = _max_bytes(request, context)
+        answers = read_at_once(wanted, limit) or await read_all(wanted, limit)
+        sessions.check_accepted(session, request.session_epoch)
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
-
-
-async def _fetch_changes(session: FetchSession, request: FetchRequest, context: Context) -> FetchResponse:
-    limit = _max_bytes(request, context)
-    wanted = session.to_read()
-    if len(wanted) == 1 and wanted[0].has_all():  # it waits next, most of the time
-        answers = [NOTHING]
-    else:
-        answers = read_at_once(wanted, limit) or await read_all(wanted, limit)
-    if session.reader.is_follower:
-        note_fetched(wanted, answers)
-    if must_wait(session, answers, request):
-        delayed = DelayedFetch(session.pending, request.min_bytes, session)
-        await context.wait(delayed, timeout_ms=request.max_wait_ms)
-        wanted = session.to_read()
-        answers = read_at_once(wanted, limit) or await read_all(wanted, limit)
-    context.services.fetch_sessions.check_accepted(session, request.session_epoch)
     count_fetched(context.services.metrics, wanted, answers)
     result = response(*session.changed_since_sent(wanted, answers))
     result.session_id = session.id
     return result
 
 
+async def _fetch_kept(request: FetchRequest, kept: "KeptFetch", context: Context) -> FetchResponse:
+    """Answer a fetch whose partition was kept: what `_fetch_named` does, for one partition of a consumer."""
+    if request.max_wait_ms > 0 and not kept.is_complete():
+        await context.wait_for_change(kept, request.max_wait_ms)
+    wanted = kept.wanted
+    answer = wanted.read(_max_bytes(request, context), True)
+    if not answer.error_code:
+        context.services.metrics.fetched(kept.topic_partition.topic, len(answer.records))
+    topic = _make_topic(wanted.topic, wanted.topic_id, [_partition_response(wanted, answer)])
+    result = _make_response(0, NONE, NO_SESSION, [topic])
+    if context.version < STORAGE_ERROR_SINCE:
+        hide_storage_errors(result)
+    return result
+
+
+class KeptFetch(Operation):
+    """A consumer's fetch of one partition that is led here, for its first byte and without a session. A connection
+    keeps it for the next fetch, which most of the time is the same but for the offset."""
+
+    __slots__ = ("_config", "_isolation_level", "_partition", "_rack_id", "_services", "topic_partition", "wanted")
+
+    @classmethod
+    def of(cls, request: FetchRequest, wanted: list[FetchPartition], context: Context) -> "KeptFetch | None":
+        """The request, which has just been resolved, as a fetch to keep. None if it is another kind of fetch."""
+        if len(wanted) != 1:
+            return None
+        (one,) = wanted
+        if one.reader.is_checked or not isinstance(one.partition, Partition):
+            return None
+        kept = cls(request, one, one.partition, context)
+        return kept if kept.take_up(request) else None
+
+    def __init__(self, request: FetchRequest, wanted: FetchPartition, partition: Partition, context: Context) -> None:
+        self.wanted = wanted
+        self.topic_partition = partition.topic_partition
+        self._partition = partition
+        self._services = context.services
+        self._config = context.services.config.current
+        self._isolation_level = request.isolation_level
+        self._rack_id = request.rack_id
+
+    def take_up(self, request: FetchRequest) -> bool:
+        """Take up a request that repeats this one: `wanted` then has what it asks for. Return False, with nothing
+        changed, if the request has to be resolved."""
+        topics, known = request.topics, self.wanted
+        if len(topics) != 1 or len(topics[0].partitions) != 1 or self._services.config.current is not self._config:
+            return False
+        topic = topics[0]
+        asked = topic.partitions[0]
+        return (
+            request.session_epoch == FINAL_EPOCH  # a session that it began would keep the partition, too
+            and request.session_id == NO_SESSION  # there is none to close
+            and request.replica_id < 0  # a follower's offset has to be noted
+            and request.replica_state is None
+            and request.isolation_level == self._isolation_level  # with the rack, the rest of what makes a Reader
+            and request.rack_id == self._rack_id
+            and request.min_bytes == 1  # `is_complete` counts no bytes
+            and asked.last_fetched_epoch < 0  # and looks for no divergence
+            and topic.topic == known.topic
+            and topic.topic_id == known.topic_id
+            and known.take_up(asked)  # the same partition, which is served yet
+        )
+
+    @property
+    def keys(self) -> tuple[TopicPartition]:
+        return (self.topic_partition,)
+
+    def is_complete(self) -> bool:
+        """What `DelayedFetch` finds, for this kind of fetch: it can only wait from the first offset that it may not
+        have to the end of the log."""
+        wanted, partition = self.wanted, self._partition
+        may_wait = wanted.limit_offset() <= wanted.asked.fetch_offset <= partition.log.log_end_offset
+        return not (may_wait and partition.is_served)
+
+
 def _max_bytes(request: FetchRequest, context: Context) -> int:
     limit: int = context.services.config.current.fetch_max_bytes
     return min(request.max_bytes, limit)
-
-
-def _resolve_at_once(request: FetchRequest, reader: Reader, context: Context) -> list[FetchPartition] | None:
-    """What `resolve` returns for a request for one partition. None for others, whose turn may end meanwhile."""
-    topics = request.topics
-    if len(topics) != 1 or len(topics[0].partitions) != 1:
-        return None
-    return [FetchPartition(context.services.replica_manager, topics[0], topics[0].partitions[0], reader)]
 
 
 async def resolve(request: FetchRequest, reader: Reader, context: Context) -> list[FetchPartition]:
@@ -285,12 +263,10 @@ async def resolve(request: FetchRequest, reader: Reader, context: Context) -> li
     return list(wanted.values())
 
 
-def note_fetched(wanted: Iterable[FetchPartition], answers: Iterable[FetchedData]) -> None:
-    """Note in the partitions how far the follower has fetched, unless its log diverges from the leader's."""
-    for one, answer in zip(wanted, answers, strict=True):
-        if not answer.error_code and answer.diverging is None and isinstance(one.partition, Partition):
-            asked = one.asked
-            one.partition.follower_fetched(one.reader.replica_id, asked.fetch_offset, asked.log_start_offset)
+def note_fetched(wanted: Iterable[FetchPartition]) -> None:
+    """Note in the partitions how far the follower has fetched."""
+    for one in wanted:
+        one.note_fetched()
 
 
 def response(wanted: Iterable[FetchPartition], answers: Iterable[FetchedData]) -> FetchResponse:

@@ -24,7 +24,7 @@ from ...protocol.errors import (
 )
 from ...protocol.messages.fetch import FetchRequest
 from ..clock import Clock
-from .delayed_fetch import FetchedData, FetchPartition, Reader
+from .fetch_partition import FetchedData, FetchPartition, Reader
 
 if TYPE_CHECKING:
     from .replica_manager import ReplicaManager

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kmini import Cluster
-from kmini.broker.handlers.fetch import SimpleFetch
+from kmini.broker.handlers.fetch import KeptFetch
 from kmini.broker.replication.delayed_fetch import DelayedFetch
 from kmini.client import Client
 from kmini.protocol.errors import (
@@ -130,7 +130,7 @@ def test_a_followers_fetch_that_waits_is_answered_when_the_log_start_offset_move
     wire, consumer = replicas.wire(replicas.leader), replicas.wire(replicas.leader)
     sent = replicas.begin_fetch(wire, 10, replica_id=follower, log_start_offset=0, max_wait_ms=LONG_MS)
     asked = replicas.begin_fetch(consumer, 10, log_start_offset=0, max_wait_ms=LONG_MS)
-    until(lambda: replicas.waiting(replicas.leader, DelayedFetch, SimpleFetch) >= 3)  # and the other follower's
+    until(lambda: replicas.waiting(replicas.leader, DelayedFetch, KeptFetch) >= 3)  # and the other follower's
     replicas.begin_deletion(6).await_waiting()
     answer = replicas.fetched(wire, sent)
     assert (answer.error_code, answer.log_start_offset, bytes(answer.records)) == (NONE, 6, b"")

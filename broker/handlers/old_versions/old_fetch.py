@@ -10,13 +10,16 @@ Where the conversion leaves nothing, the broker reads on behind the transaction 
 for, the records after them.
 """
 
+from collections.abc import Iterable
+
 from ....protocol.errors import NONE, UnsupportedCompressionType
 from ....protocol.messages.fetch import FetchRequest, FetchResponse
 from ....protocol.records.batch import iter_batches
 from ....protocol.records.old_formats.down_conversion import Converted, down_convert, sign_of_a_larger_batch
 from ...api.error_mapping import kafka_error
 from ...api.request_context import Context
-from ...replication.delayed_fetch import DelayedFetch, FetchedData, FetchPartition, Reader, count_fetched, must_wait
+from ...replication.delayed_fetch import DelayedFetch, count_fetched
+from ...replication.fetch_partition import FetchedData, FetchPartition, Reader
 from ...scheduler import Turn
 from ..fetch import hide_storage_errors, resolve, response
 
@@ -31,16 +34,21 @@ _READ_BYTES = 1024 * 1024
 
 
 async def fetch_messages(request: FetchRequest, context: Context) -> FetchResponse:
-    """Read at once; if that gives less than `min_bytes` and no error, wait for more and read again."""
+    """Read before the wait, too: only the conversion says how many bytes there are for this reader."""
     wanted = await resolve(request, Reader.of(request, names_topics_by_id=False, access=context.access), context)
     answers = await _read_all(wanted, request, context)
-    if must_wait(wanted, answers, request):
+    if request.max_wait_ms > 0 and wanted and not _is_enough(answers, request.min_bytes):
         await context.wait(DelayedFetch(wanted, request.min_bytes), timeout_ms=request.max_wait_ms)
         answers = await _read_all(wanted, request, context)
     count_fetched(context.services.metrics, wanted, answers)
     result = response(wanted, answers)
     hide_storage_errors(result)
     return result
+
+
+def _is_enough(answers: Iterable[FetchedData], min_bytes: int) -> bool:
+    """Whether there is nothing to wait for: as much as was asked for, or an error."""
+    return any(answer.error_code for answer in answers) or sum(len(answer.records) for answer in answers) >= min_bytes
 
 
 async def _read_all(wanted: list[FetchPartition], request: FetchRequest, context: Context) -> list[FetchedData]:

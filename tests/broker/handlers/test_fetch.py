@@ -1,4 +1,4 @@
-"""Fetch: what is read, what is waited for, and when the wait ends."""
+"""Fetch: what is read, what is waited for, and when the wait ends (broker/replication/delayed_fetch.py)."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from kmini.protocol.records.batch_records import decode_all
 from kmini.protocol.records.control import EndTransactionMarker, build_end_transaction_marker
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
+from kmini.storage.log import PartitionLog
 from kmini.storage.producers.producer_state import Origin
 from kmini.storage.validation import ValidatedRecords, validate
 from support.broker.asking import ask_in, context_of
@@ -174,6 +175,42 @@ async def test_too_little_does_not_wake_it(broker: BrokerServer, topic: str, ask
     assert values(of(await task)) == [b"a", b"b" * 1_000]
 
 
+@pytest.mark.parametrize("session_epoch", [-1, 0], ids=["no session", "a session"])
+async def test_a_fetch_for_no_bytes_does_not_wait(broker: BrokerServer, topic: str, ask, session_epoch: int) -> None:
+    asked = request(min_bytes=0, max_wait_ms=60_000, session_epoch=session_epoch)
+    asking = asyncio.ensure_future(ask(broker, asked, 12))
+    await asyncio.sleep(0)
+    assert asking.done()
+    assert values(of(asking.result())) == []
+
+
+@pytest.mark.parametrize("kind", ["one partition", "several partitions", "a session"])
+async def test_a_fetch_reads_once_after_its_wait(
+    broker: BrokerServer, topic: str, in_purgatory, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    reads: list[int] = []
+    read = PartitionLog.read
+
+    def counting(log: PartitionLog, offset: int, *limits: object) -> bytes:
+        reads.append(offset)
+        return read(log, offset, *limits)
+
+    context = context_of(broker, 12)
+    asked = request(session_epoch=-1, max_wait_ms=60_000)
+    if kind == "several partitions":
+        asked.topics[0].partitions.append(Asked(partition=1, fetch_offset=0, partition_max_bytes=100))
+    if kind == "a session":
+        begun = await ask_in(context, request(session_epoch=0))
+        asked.session_id, asked.session_epoch, asked.topics = begun.session_id, 1, []
+    monkeypatch.setattr(PartitionLog, "read", counting)
+    waiting = asyncio.ensure_future(ask_in(context, asked))
+    await in_purgatory(broker, 1)
+    assert reads == []
+    append(broker, topic, b"a")
+    assert values((await waiting).responses[0].partitions[0]) == [b"a"]
+    assert reads == [0]
+
+
 async def test_when_time_is_over_it_answers_with_what_there_is(broker: BrokerServer, topic: str, ask) -> None:
     append(broker, topic, b"a")
     assert values(of(await ask(broker, request(max_wait_ms=1, min_bytes=10_000), 12))) == [b"a"]
@@ -290,6 +327,7 @@ REQUESTS = {
     "another topic": {"topic": "nope"},
     "few bytes": {"partition_max_bytes": 1, "max_bytes": 1},
     "many bytes": {"min_bytes": 1 << 20},
+    "no bytes": {"min_bytes": 0},
     "a batch that is larger than it asks for": {"min_bytes": 50, "partition_max_bytes": 1},
     "committed records only": {"isolation_level": 1},
     "a leader epoch": {"current_leader_epoch": 0},

@@ -10,7 +10,7 @@ import pytest
 from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.controller import topics
-from kmini.broker.replication.delayed_fetch import FetchPartition, Reader
+from kmini.broker.replication.fetch_partition import FetchPartition, Reader
 from kmini.broker.replication.fetch_sessions import FetchSessions, next_epoch
 from kmini.protocol.errors import (
     FetchSessionIdNotFound,
