@@ -46,7 +46,7 @@ _FIXTURES = """
 """
 
 _HANDLES = ("Broker", "Cluster", "Topic", "Clock")
-_RESULTS = ("Record", "PartitionOffsets", "ReplicaOffsets")
+_RESULTS = ("Record", "Mark", "PartitionOffsets", "ReplicaOffsets", "TopicPartitionState")
 
 
 def api() -> str:
@@ -75,7 +75,7 @@ def _handle(cls: type) -> str:
     rows = []
     for member in sorted(one for one in dir(cls) if not one.startswith("_")):
         value = inspect.getattr_static(cls, member)
-        text = cleandoc((value.fget if isinstance(value, property) else value).__doc__ or "")
+        text = _without_examples((value.fget if isinstance(value, property) else value).__doc__)
         call = member if isinstance(value, property) else member + _call(value)
         rows.append((f"`{call}`", one_line(text), ", ".join(f"`{one}`" for one in _errors_in(text))))
     made = f"`{name}{_call(cls.__init__)}`\n\n" if name in ("Broker", "Cluster") else ""  # type: ignore[misc]
@@ -96,7 +96,16 @@ def _fields(cls: type) -> str:
             is_documented = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
             text = str(after.value.value) if is_documented else ""  # type: ignore[union-attr]
             rows.append((f"`{node.target.id}`", f"`{ast.unparse(node.annotation)}`", one_line(text)))
+    for name, method in vars(cls).items():
+        if inspect.isfunction(method) and not name.startswith("_") and method.__qualname__.startswith(cls.__name__):
+            text = _without_examples(method.__doc__)
+            rows.append((f"`{name}{_call(method)}`", f"`{method.__annotations__['return']}`", one_line(text)))
     return f"\n## {cls.__name__}\n\n{cleandoc(cls.__doc__ or '')}\n\n{table(('field', 'type', ''), rows)}"
+
+
+def _without_examples(docstring: str | None) -> str:
+    """A docstring up to the examples at its end, which have no room in a table."""
+    return cleandoc(docstring or "").partition("\n>>> ")[0].rstrip()
 
 
 def _call(function: Callable[..., object]) -> str:

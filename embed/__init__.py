@@ -15,6 +15,7 @@ if os.environ.get("KMINI_PURE"):
     prefer_sources()
 
 if TYPE_CHECKING:
+    from kmini.arrivals import RecordsMissing
     from kmini.broker.controller.controller import ControllerError
     from kmini.broker.network.socket_server import PortTaken
     from kmini.broker.settings.broker_config import ConfigError
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from kmini.embedded import AsyncBroker, Broker
     from kmini.protocol.errors import KafkaError
     from kmini.pytest_plugin.leftovers import KafkaTestWarning
-    from kmini.topic_handle import AsyncTopic, Topic
+    from kmini.selection import Mark
+    from kmini.topic_handle import AsyncTopic, Topic, TopicPartitionState
 
 _HOMES = {
     "AsyncBroker": "embedded",
@@ -39,11 +41,14 @@ _HOMES = {
     "ControllerError": "broker.controller.controller",
     "KafkaError": "protocol.errors",
     "KafkaTestWarning": "pytest_plugin.leftovers",
+    "Mark": "selection",
     "PartitionOffsets": "contents",
     "PortTaken": "broker.network.socket_server",
     "Record": "contents",
+    "RecordsMissing": "arrivals",
     "ReplicaOffsets": "cluster",
     "Topic": "topic_handle",
+    "TopicPartitionState": "topic_handle",
 }
 """The module of each public name."""
 
@@ -60,11 +65,14 @@ __all__ = [
     "ControllerError",
     "KafkaError",
     "KafkaTestWarning",
+    "Mark",
     "PartitionOffsets",
     "PortTaken",
     "Record",
+    "RecordsMissing",
     "ReplicaOffsets",
     "Topic",
+    "TopicPartitionState",
 ]
 
 

@@ -18,6 +18,7 @@ from kmini.broker.settings.properties import property_text
 from kmini.contents import ISOLATIONS
 from kmini.protocol.messages.fetch import FetchRequest
 from kmini.record_arguments import data, headers, wrong
+from kmini.selection import Mark
 
 Config = Mapping[str, "str | int | float | bool"]
 """Settings by Kafka's names."""
@@ -159,6 +160,27 @@ def flag(argument: str, value: Any) -> bool:
     return value
 
 
+def predicate(argument: str, value: Any) -> Any:
+    """Check for a function of a record."""
+    if not callable(value):
+        raise wrong(argument, value, "a function that takes a record and returns True or False", kind=TypeError)
+    return value
+
+
+def records_wanted(argument: str, value: Any) -> Any:
+    """Check for a number of records, or a function of a record."""
+    if callable(value):
+        return value
+    return integer(argument, value, "a number of records, 0 or more, or a function that takes a record", 0, MAX_INT64)
+
+
+def since(argument: str, value: Any) -> Any:
+    """Check for an offset or a mark."""
+    if isinstance(value, Mark):
+        return value
+    return integer(argument, value, "an offset, 0 or more, or what mark() returns", 0, MAX_INT64)
+
+
 def _text(expected: str) -> Callable[[str, Any], str]:
     return lambda argument, value: text(argument, value, expected)
 
@@ -191,12 +213,16 @@ ARGUMENTS: dict[str, Callable[[str, Any], Any]] = {
     "partition": _integer("the number of a partition, 0 or more", 0, MAX_INT32),
     "partitions": _integer("a number of partitions, 1 or more", 1, MAX_INT32),
     "replication_factor": _integer("a number of replicas, 1 or more", 1, MAX_INT32),
+    "since": since,
     "timeout_ms": _milliseconds,
     "timestamp_ms": _integer("milliseconds since the epoch, or -1 for none", -1, MAX_INT64),
     "to": _integer("the number of a broker", 0, MAX_INT32),
     "topic": _topic,
     "transactional_id": _text("a transactional id as str"),
     "value": data,
+    "wanted": records_wanted,
+    "where": predicate,
+    "within_ms": _milliseconds,
     "version": lambda argument, value: None if value is None else _fetch_version(argument, value),
 }
 """The check of each argument of the methods of a table, by name. Defaults of parameters are not checked."""

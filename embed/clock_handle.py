@@ -1,7 +1,7 @@
 """The clock of a broker or a cluster, which tests move: `broker.clock`."""
 
 from kmini.broker.clock import Duration
-from kmini.handle import Awaiting, Blocking, Handle, method
+from kmini.handle import Awaiting, Blocking, Handle, method, takes_long
 from kmini.shared_operations import SharedOperations
 
 
@@ -11,6 +11,7 @@ class ClockOperations:
     def __init__(self, operations: SharedOperations) -> None:
         self._clock = operations.clock
 
+    @takes_long
     async def advance(self, duration: Duration, *, liveness: bool = False) -> None:
         """Move log time by `duration` ("7d", "90m", "1h30m", "250ms", a timedelta, or milliseconds); return when
         everything that fell due has run, in order: retention, rolls, compaction, expiry. With `liveness` the time-outs

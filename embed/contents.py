@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from kmini.protocol.records.batch import BatchHeader, iter_batches
 from kmini.protocol.records.batch_records import decode_records
@@ -67,6 +67,58 @@ class Record(NamedTuple):
     """"committed"; or, if `isolation` includes them, "open", "aborted", "commit marker" or "abort marker". A marker has
     the key and value of Kafka's control records."""
 
+    def text(self) -> str:
+        """The value as text, in UTF-8. Raises ValueError for a tombstone and for bytes that are no UTF-8.
+
+        >>> Record(0, 0, b"42", b"placed").text()
+        'placed'
+        """
+        if self.value is None:
+            raise ValueError(f"the record at {self._place} is a tombstone: its value is null")
+        try:
+            return self.value.decode()
+        except UnicodeDecodeError as error:
+            raise ValueError(f"the value of the record at {self._place} is no UTF-8: {error}") from None
+
+    def json(self) -> Any:
+        """The value, read as JSON. Raises ValueError for a tombstone and for a text that is no JSON.
+
+        >>> Record(0, 0, b"42", b'{"state": "placed"}').json()["state"]
+        'placed'
+        """
+        import json  # not needed before
+
+        text = self.text()
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise ValueError(f"the value of the record at {self._place} is no JSON: {error}: {text[:60]!r}") from None
+
+    def header(self, name: str) -> bytes | None:
+        """The value of a header; of the last one if several have this name. Raises KeyError, which names the headers
+        that are there.
+
+        >>> Record(0, 0, None, b"", (("trace", b"1"), ("trace", b"2"))).header("trace")
+        b'2'
+        """
+        found = self.headers_dict()
+        if name not in found:
+            has = f"it has {', '.join(found)}" if found else "it has none"
+            raise KeyError(f"the record at {self._place} has no header {name}; {has}")
+        return found[name]
+
+    def headers_dict(self) -> dict[str, bytes | None]:
+        """The headers by name; the last one wins if several have the same name.
+
+        >>> Record(0, 0, None, b"", (("trace", b"1"), ("source", None))).headers_dict()
+        {'trace': b'1', 'source': None}
+        """
+        return dict(self.headers)
+
+    @property
+    def _place(self) -> str:
+        return f"offset {self.offset} of {self.topic or 'a topic'}-{self.partition}"
+
 
 class _Batch(NamedTuple):
     """A batch of records with the outcome of its transaction."""
@@ -76,11 +128,11 @@ class _Batch(NamedTuple):
     records: list[LogRecord]
 
 
-def shown(log: PartitionLog, isolation: Isolation) -> Iterator[Record]:
-    """Yield the visible records of a partition from the log start offset, in the order of offsets."""
+def shown(log: PartitionLog, isolation: Isolation, *, since: int = 0) -> Iterator[Record]:
+    """Yield the visible records of a partition from the log start offset, or `since`, in the order of offsets."""
     topic, partition = log.topic_partition
     limit = log.last_stable_offset if isolation == "committed" else log.high_watermark
-    for batch in _batches(log, limit):
+    for batch in _batches(log, limit, since=since):
         if _is_shown(batch.state, isolation):
             for record in batch.records:
                 yield Record(*record, topic, partition, batch.state)
@@ -92,11 +144,16 @@ def _is_shown(state: RecordState, isolation: Isolation) -> bool:
     return state == "committed" if isolation == "committed" else not state.endswith("marker")
 
 
-def hidden(logs: Iterable[PartitionLog], isolation: Isolation, name_of: Callable[[int], str]) -> list[str]:
+def hidden(
+    logs: Iterable[PartitionLog],
+    isolation: Isolation,
+    name_of: Callable[[int], str],
+    takes: Callable[[Record], bool] = lambda record: True,
+) -> list[str]:
     """Describe the records that `shown` leaves out, one phrase for each reason: "1 more in an open transaction of
     billing-1".
 
-    `name_of` returns the transactional id of a producer id.
+    `name_of` returns the transactional id of a producer id. Only records count that `takes` takes.
     """
     counts: Counter[str] = Counter()
     for log in logs:
@@ -104,13 +161,18 @@ def hidden(logs: Iterable[PartitionLog], isolation: Isolation, name_of: Callable
             is_beyond = isolation == "committed" and batch.header.base_offset >= log.last_stable_offset
             if batch.state in ("open", "aborted") and not _is_shown(batch.state, isolation):
                 article = "an open" if batch.state == "open" else "an aborted"
-                counts[f"in {article} transaction of {name_of(batch.header.producer_id)}"] += len(batch.records)
+                reason = f"in {article} transaction of {name_of(batch.header.producer_id)}"
+                counts[reason] += _taken(log, batch, takes)
             elif batch.state == "committed" and is_beyond:
-                counts["beyond the last stable offset"] += len(batch.records)
+                counts["beyond the last stable offset"] += _taken(log, batch, takes)
         for batch in _batches(log, log.log_end_offset, since=log.high_watermark):
             if not batch.header.is_control:
-                counts["beyond the high watermark"] += len(batch.records)
+                counts["beyond the high watermark"] += _taken(log, batch, takes)
     return [f"{count} more {reason}" for reason, count in counts.items() if count]
+
+
+def _taken(log: PartitionLog, batch: _Batch, takes: Callable[[Record], bool]) -> int:
+    return sum(takes(Record(*record, *log.topic_partition, batch.state)) for record in batch.records)
 
 
 def _batches(log: PartitionLog, limit: int, *, since: int | None = None) -> Iterator[_Batch]:

@@ -19,9 +19,18 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Table = TypeVar("Table")
 Operations = TypeVar("Operations", covariant=True)
+H = TypeVar("H")
 F = TypeVar("F", bound=Callable[..., Any])
 
 _WAITS = "__waits_for_clients__"
+_TAKES_LONG = "__takes_long__"
+
+DEADLINE_S = 60
+"""Seconds after which a blocking call is given up, beside its `timeout_ms`: more than `request.timeout.ms`, for which a
+record waits for its replicas."""
+
+LONG_DEADLINE_S = 1_800
+"""The same for calls whose work depends on how much the logs hold, such as a compaction."""
 
 
 def waits_for_clients(method: F) -> F:
@@ -31,6 +40,12 @@ def waits_for_clients(method: F) -> F:
     condition holds, and raises RuntimeError otherwise.
     """
     setattr(method, _WAITS, True)
+    return method
+
+
+def takes_long(method: F) -> F:
+    """Mark a method of a table whose work depends on how much the logs hold: its deadline is `LONG_DEADLINE_S`."""
+    setattr(method, _TAKES_LONG, True)
     return method
 
 
@@ -113,18 +128,22 @@ def blocking(
 ) -> Callable[Concatenate[Handle[Table], P], T]:
     """Make the method a blocking one. It raises TypeError and ValueError for wrong arguments."""
     signature = _signature_of_calls(method)
+    deadline_s = LONG_DEADLINE_S if hasattr(method, _TAKES_LONG) else DEADLINE_S
 
     def call(self: Handle[Table], /, *args: P.args, **kwargs: P.kwargs) -> T:
         bound = checked(method.__name__, signature, args, kwargs)
         library = running_library() if hasattr(method, _WAITS) else None
         if library is not None:
             bound.arguments["timeout_ms"] = 0
+        elif "timeout_ms" in signature.parameters:
+            bound.apply_defaults()
+        may_take_s = deadline_s + bound.arguments.get("timeout_ms", 0) / 1000
         try:
-            return self._thread.run(method(self._operations, *bound.args, **bound.kwargs))
+            return self._thread.run(method(self._operations, *bound.args, **bound.kwargs), deadline_s=may_take_s)
         except RequestTimedOut:
             if library is None:
                 raise
-            raise RuntimeError(_would_stop_the_loop(self._thread.what, method.__name__, library)) from None
+            raise RuntimeError(_would_stop_the_loop(self, method.__name__, library)) from None
 
     functools.update_wrapper(call, method)
     return call
@@ -142,6 +161,18 @@ def awaitable(
         return await asyncio.wrap_future(self._thread.submit(method(self._operations, *bound.args, **bound.kwargs)))
 
     functools.update_wrapper(call, method)
+    return call
+
+
+def checking(method: Callable[Concatenate[H, P], T]) -> Callable[Concatenate[H, P], T]:
+    """Have a method that is no coroutine of a table check its arguments, too. It raises TypeError and ValueError."""
+    signature = _signature_of_calls(method)
+
+    @functools.wraps(method)
+    def call(self: H, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        bound = checked(method.__name__, signature, args, kwargs)
+        return method(self, *bound.args, **bound.kwargs)
+
     return call
 
 
@@ -173,6 +204,7 @@ def check_can_await() -> None:
         )
 
 
-def _would_stop_the_loop(what: str, name: str, library: Literal["asyncio", "trio"]) -> str:
-    instead = f"{what}.aio.{name}(...)" if library == "asyncio" else f"trio.to_thread.run_sync({what}.{name}, ...)"
+def _would_stop_the_loop(handle: Handle[Any], name: str, library: Literal["asyncio", "trio"]) -> str:
+    what, called = handle._thread.what, handle._called + name
+    instead = f"{what}.aio.{called}(...)" if library == "asyncio" else f"trio.to_thread.run_sync({what}.{called}, ...)"
     return f"{name} would stop the event loop that your client runs on: await {instead}"

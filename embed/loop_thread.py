@@ -6,9 +6,11 @@ Only that thread runs the loop, so every method works on any other thread, with 
 import asyncio
 import contextlib
 import os
+import sys
 import threading
+import traceback
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
 from kmini.broker.network.event_loop import new_event_loop, raise_descriptor_limit
@@ -56,8 +58,9 @@ class LoopThread:
         finally:
             loop.close()
 
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the thread, and block until it has ended. Raises what `submit` raises."""
+    def run(self, coroutine: Coroutine[Any, Any, T], *, deadline_s: float | None = None) -> T:
+        """Run a coroutine on the thread, and block until it has ended. Raises what `submit` raises, and TimeoutError
+        after `deadline_s` seconds, which says where the thread and the coroutine are."""
         try:
             self.check_caller()
         except RuntimeError:
@@ -65,10 +68,21 @@ class LoopThread:
             raise
         future = self.submit(coroutine)
         try:
+            if wait([future], deadline_s).not_done:
+                raise TimeoutError(self._where_it_hangs(coroutine, deadline_s))
             return future.result()
         except BaseException:
             future.cancel()  # after a KeyboardInterrupt nothing waits for it
             raise
+
+    def _where_it_hangs(self, coroutine: Any, deadline_s: float | None) -> str:
+        frame = sys._current_frames().get(self._thread.ident or 0) if self._thread is not None else None
+        thread = "".join(traceback.format_stack(frame)) if frame is not None else "  it has ended\n"
+        waits = "".join(traceback.format_list(_awaited_by(coroutine)))
+        return (
+            f"{coroutine.__name__} has not returned after {deadline_s:.0f} s. The call waits at:\n{waits}"
+            f"The thread that the {self.what} runs on is at:\n{thread}"
+        )
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> "Future[T]":
         """Submit a coroutine. Raises RuntimeError while the thread does not run, and in a process forked since; the
@@ -119,6 +133,15 @@ class LoopThread:
                 f"the {self.what} runs in process {self._pid}, from which this one, {os.getpid()}, was forked: "
                 "connect a client to its bootstrap_servers instead"
             )
+
+
+def _awaited_by(coroutine: Any) -> list[traceback.FrameSummary]:
+    """Where a coroutine waits, and those that it awaits, the innermost last."""
+    places: list[traceback.FrameSummary] = []
+    while (frame := getattr(coroutine, "cr_frame", None)) is not None:
+        places += traceback.extract_stack(frame, limit=1)
+        coroutine = coroutine.cr_await
+    return places
 
 
 async def _wind_down(loop: asyncio.AbstractEventLoop) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kmini.argument_checks import Config, NewTopic
+from kmini.arrivals import Arrival, Reading
 from kmini.broker.appending import until_replicated
 from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import Duration, MovableClock
@@ -22,17 +23,17 @@ from kmini.broker.controller.topology import Topic
 from kmini.broker.handlers.delete_records import DelayedDelete, Deletion, persist
 from kmini.broker.purgatory import Operation, Unattended
 from kmini.broker.replication.partition import Partition
-from kmini.contents import Isolation, Record, hidden, shown
-from kmini.handle import waits_for_clients
+from kmini.contents import Isolation, Record, shown
+from kmini.handle import takes_long, waits_for_clients
 from kmini.protocol.errors import (
     InvalidTopic,
     LeaderNotAvailable,
-    RequestTimedOut,
     UnknownTopicOrPartition,
     error_for,
 )
 from kmini.protocol.messages.delete_records import HIGH_WATERMARK
 from kmini.protocol.records.batch import build_batch
+from kmini.protocol.records.record import Header
 from kmini.protocol.records.record import Record as NewRecord
 from kmini.protocol.topics import TopicPartition, is_internal
 from kmini.record_arguments import Headers
@@ -45,7 +46,7 @@ CHECK_RUNNING_MS = 500
 """Milliseconds after which a wait on a cluster's brokers checks again which of them run."""
 
 SHOWN = 10
-"""Most records, or names of topics, in an error message."""
+"""Most names of topics in an error message."""
 
 
 class SharedOperations(ABC):
@@ -90,13 +91,13 @@ class SharedOperations(ABC):
 
     async def topics(self) -> list[str]:
         """The names of all topics, sorted."""
-        return sorted(self._controller.topics)
+        return self.topic_names()
 
     def known_topic(self, name: str) -> Topic:
         """The topic. Raises UnknownTopicOrPartition, which lists the topics."""
         topic = self._controller.topic(name)
         if topic is None:
-            raise UnknownTopicOrPartition(self._no_such_topic(name))
+            raise UnknownTopicOrPartition(self.no_such_topic(name))
         return topic
 
     def check_partition(self, topic: str, partition: int) -> TopicPartition:
@@ -107,7 +108,17 @@ class SharedOperations(ABC):
             raise UnknownTopicOrPartition(f"there is no partition {partition} of {topic}; {has}")
         return TopicPartition(topic, partition)
 
-    def _no_such_topic(self, name: str) -> str:
+    def topic_id(self, name: str) -> bytes | None:
+        """The id of a topic, None if it does not exist."""
+        topic = self._controller.topic(name)
+        return None if topic is None else topic.id
+
+    def topic_names(self) -> list[str]:
+        """The names of all topics, sorted."""
+        return sorted(self._controller.topics)
+
+    def no_such_topic(self, name: str) -> str:
+        """Say that there is no such topic, and which there are."""
         names = sorted(known for known in self._controller.topics if not is_internal(known))
         if len(names) > SHOWN:
             import difflib  # start-up time counts
@@ -152,20 +163,41 @@ class SharedOperations(ABC):
         Raises UnknownTopicOrPartition, InvalidTopic, LeaderNotAvailable, NotEnoughReplicas, RequestTimedOut, and the
         error of the rule that the record breaks: MessageTooLarge, InvalidRecord, InvalidTimestamp.
         """
+        self.create_if_allowed(topic)
+        return (await self._append(topic, value, key, headers, partition, timestamp_ms)).offset
+
+    def create_if_allowed(self, topic: str) -> None:
+        """Create a topic for a producer if it is missing and `auto.create.topics.enable` allows it. Raises InvalidTopic
+        for an internal one."""
         if is_internal(topic):
             raise InvalidTopic(f"{topic} is internal: only the broker writes to it")
         some = self.any_broker()
         if self._controller.topic(topic) is None and some.config.current.auto_create_topics_enable:
             topics.create_missing(some, topic)
+
+    async def _append(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        headers: Headers,
+        partition: int,
+        timestamp_ms: int | None,
+    ) -> Record:
+        """Append one record at the leader, and return it with its place once every in-sync replica has it. The topic is
+        no internal one."""
         broker, led = self.leader_of(topic, partition)
         led.check_min_isr()
         timestamp = self.clock.now_ms() if timestamp_ms is None else timestamp_ms
-        batch = build_batch([NewRecord(0, timestamp, key, value, tuple(headers))])  # type: ignore[arg-type]
+        checked_headers: tuple[Header, ...] = tuple(headers)  # type: ignore[arg-type]  # argument_checks made them so
+        batch = build_batch([NewRecord(0, timestamp, key, value, checked_headers)])
         appended = await broker.services.appender.validate_and_append(led, memoryview(batch), Unattended())
         await until_replicated(
             broker.replica_manager, led, appended.last_offset, broker.config.current.request_timeout_ms
         )
-        return appended.first_offset
+        if appended.log_append_time_ms >= 0:
+            timestamp = appended.log_append_time_ms
+        return Record(appended.first_offset, timestamp, key, value, checked_headers, topic, partition)
 
     async def records(
         self, topic: str, partition: int | None = None, *, isolation: Isolation = "committed"
@@ -188,28 +220,25 @@ class SharedOperations(ABC):
         hides. On the thread of a running event loop, where a client could not write meanwhile, it does not wait and
         raises RuntimeError if there are fewer.
         """
+        from kmini.topic_handle import TopicOperations
+
+        await TopicOperations(self, topic).wait_for(count, timeout_ms=timeout_ms, isolation=isolation)
+        return await self.records(topic, isolation=isolation) if self._controller.topic(topic) else []
+
+    async def _wait_until(self, reading: Reading, timeout_ms: int) -> bool:
+        """Wait until enough records have arrived; return whether they have within `timeout_ms`."""
         deadline_ms = self.clock.liveness_ms() + timeout_ms
-        while True:
-            arrival = Arrival(self, topic, count, isolation)
-            if arrival.is_reached():
-                return await self.records(topic, isolation=isolation) if self._controller.topic(topic) else []
+        while not reading.is_reached():
             left_ms = deadline_ms - self.clock.liveness_ms()
             if left_ms <= 0:
-                raise RequestTimedOut(self._missing_records_text(topic, count, timeout_ms, isolation))
+                return False
             if len(self._controller.node_ids) > 1:  # a broker that starts meanwhile has its own purgatory
                 left_ms = min(left_ms, CHECK_RUNNING_MS)
-            await self._until_any(lambda: Arrival(self, topic, count, isolation), self.running, left_ms)
+            await self._until_any(lambda: Arrival(reading), self.running, left_ms)
+        return True
 
-    def _missing_records_text(self, topic: str, count: int, timeout_ms: int, isolation: Isolation) -> str:
-        if self._controller.topic(topic) is None:
-            return f"{self._no_such_topic(topic)} (after {timeout_ms} ms)"
-        logs = self.logs(topic)
-        present = [record for log in logs for record in shown(log, isolation)]
-        values = ", ".join(repr(record.value) for record in present[:SHOWN]) + (", ..." if len(present) > SHOWN else "")
-        summary = f"{topic} holds {len(present)} of {count} records after {timeout_ms} ms: [{values}]"
-        return "; ".join([summary, *hidden(logs, isolation, self._transactional_id)])
-
-    def _transactional_id(self, producer_id: int) -> str:
+    def transactional_id_of(self, producer_id: int) -> str:
+        """The transactional id of a producer, or a name made from its number."""
         for broker in self.running:
             for transaction in broker.transactions.listed():
                 if transaction.entry.producer_id == producer_id:
@@ -250,11 +279,13 @@ class SharedOperations(ABC):
 
     # --- what the broker would do later
 
+    @takes_long
     async def apply_retention(self) -> None:
         """Apply retention to every topic now."""
         for broker in [*self.running]:
             await broker.housekeeping.apply_retention()
 
+    @takes_long
     async def compact(self, topic: str, partition: int | None = None) -> list[PassReport]:
         """Do `topic(topic).compact(partition)`. Raises UnknownTopicOrPartition, PolicyViolation, KafkaStorageError."""
         from kmini.topic_handle import TopicOperations
@@ -263,6 +294,7 @@ class SharedOperations(ABC):
 
     # --- time
 
+    @takes_long
     async def advance_clock(self, duration: Duration, *, liveness: bool = False) -> None:
         """Move the clock; return when everything that fell due has run. The same as `clock.advance`."""
         await self.clock.advance(duration, liveness=liveness)
@@ -286,31 +318,3 @@ class SharedOperations(ABC):
             for wait in waits:
                 wait.cancel()
             await asyncio.gather(*waits, return_exceptions=True)
-
-
-class Arrival(Operation):
-    """Complete when a topic holds at least `count` records, or its partitions have changed since the wait began."""
-
-    def __init__(self, operations: SharedOperations, topic: str, count: int, isolation: Isolation) -> None:
-        self._operations = operations
-        self._topic = topic
-        self._count = count
-        self._isolation = isolation
-        self._logs = operations.logs(topic)
-
-    @property
-    def keys(self) -> list[TopicPartition | str]:
-        return [self._topic, *(log.topic_partition for log in self._logs)]
-
-    def is_complete(self) -> bool:
-        return self._operations.logs(self._topic) != self._logs or self.is_reached()
-
-    def is_reached(self) -> bool:
-        """Whether the topic holds `count` records now."""
-        # Offsets are an upper bound on records, and cheap: only when they suffice are records counted.
-        if sum(self._limit(log) - log.log_start_offset for log in self._logs) < self._count:
-            return False
-        return sum(1 for log in self._logs for _ in shown(log, self._isolation)) >= self._count
-
-    def _limit(self, log: PartitionLog) -> int:
-        return log.last_stable_offset if self._isolation == "committed" else log.high_watermark

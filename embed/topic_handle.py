@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kmini.argument_checks import ARGUMENTS
+from kmini.arrivals import Reading, RecordsMissing, missing_records
 from kmini.broker.broker import BrokerServer
 from kmini.broker.replication.partition import Partition
-from kmini.handle import Awaiting, Blocking, Handle, method
+from kmini.client.partitioner import partition_for_key
+from kmini.contents import Isolation, PartitionOffsets, Record, shown
+from kmini.expectation import Expectation
+from kmini.handle import Awaiting, Blocking, Handle, checking, method, takes_long, waits_for_clients
 from kmini.protocol.errors import PolicyViolation
+from kmini.protocol.messages.delete_records import HIGH_WATERMARK
+from kmini.record_arguments import Headers
+from kmini.selection import Mark, Predicate, Selection
 from kmini.shared_operations import SharedOperations
 
 if TYPE_CHECKING:
     from kmini.storage.cleaner.stats import PassReport
+
+
+class TopicPartitionState(NamedTuple):
+    """The leader and the replicas of a partition."""
+
+    partition: int
+    leader: int
+    """The number of the broker that leads it; -1 if none does."""
+    replicas: tuple[int, ...]
+    """The numbers of the brokers that have replicas, the preferred leader first."""
+    isr: tuple[int, ...]
+    """The brokers whose replicas are in sync."""
 
 
 class TopicOperations:
@@ -20,8 +39,156 @@ class TopicOperations:
 
     def __init__(self, operations: SharedOperations, name: str) -> None:
         self._operations = operations
-        self._name = name
+        self.name = name
 
+    # --- looking
+
+    async def partitions(self) -> list[TopicPartitionState]:
+        """The partitions, each with its leader and its replicas. Raises UnknownTopicOrPartition."""
+        found = self._operations.known_topic(self.name).partitions
+        return [TopicPartitionState(number, one.leader, one.replicas, one.isr) for number, one in enumerate(found)]
+
+    async def offsets(self) -> dict[int, PartitionOffsets]:
+        """The offsets of every partition, at its leader. Raises UnknownTopicOrPartition, LeaderNotAvailable.
+
+        >>> orders.offsets()[0].high_watermark
+        0
+        """
+        leaders = enumerate(self._partitions(None))
+        return {number: PartitionOffsets.of(led.log) for number, (_, led) in leaders}
+
+    async def records(
+        self,
+        partition: int | None = None,
+        *,
+        key: bytes | None = None,
+        where: Predicate | None = None,
+        since: int | Mark | None = None,
+        isolation: Isolation = "committed",
+    ) -> list[Record]:
+        """The records, in the order of partition and offset: of one partition, with this key, for which `where` returns
+        True, since an offset or a `mark()`.
+
+        With `isolation="committed"` they are those that a consumer at read_committed gets; "uncommitted" adds the
+        records of open and aborted transactions, and "all" the transaction markers; `Record.state` tells them apart.
+        Raises UnknownTopicOrPartition, LeaderNotAvailable, and ValueError for the mark of another topic.
+
+        >>> orders.produce(b"placed", key=b"42").offset
+        0
+        >>> [record.text() for record in orders.records(key=b"42")]
+        ['placed']
+        """
+        selection = self._selection(partition, key, where, since, isolation)
+        topic_id = self._operations.known_topic(self.name).id
+        return [
+            record
+            for _, led in self._partitions(partition)
+            for record in shown(led.log, isolation, since=selection.start(led.log, topic_id))
+            if selection.takes(record)
+        ]
+
+    async def mark(self) -> Mark:
+        """This moment, for `since` of `records` and `wait_for`. The topic need not exist yet.
+
+        >>> mark = orders.mark()
+        >>> _ = orders.produce(b"placed")
+        >>> len(orders.records(since=mark))
+        1
+        """
+        offsets = {log.topic_partition.partition: PartitionOffsets.of(log) for log in self._operations.logs(self.name)}
+        return Mark(self.name, self._operations.topic_id(self.name), offsets)
+
+    @waits_for_clients
+    async def wait_for(
+        self,
+        wanted: int | Predicate,
+        *,
+        partition: int | None = None,
+        key: bytes | None = None,
+        where: Predicate | None = None,
+        since: int | Mark | None = None,
+        timeout_ms: int = 10_000,
+        isolation: Isolation = "committed",
+    ) -> list[Record]:
+        """Wait for this number of records, or for a record for which a function returns True; return all that are meant
+        then, as `records` does. Only records count that `records` with the same arguments returns.
+
+        The topic need not exist yet. Raises RequestTimedOut, which is an AssertionError as well and lists what is there
+        instead, UnknownTopicOrPartition for a partition that the topic does not have, and ValueError for the mark of
+        another topic. On the thread of a running event loop, where a client could not write meanwhile, it does not wait
+        and raises RuntimeError if the records are not there.
+
+        >>> _ = orders.produce(b'{"state": "placed"}', key=b"42")
+        >>> (record,) = orders.wait_for(lambda record: record.json()["state"] == "placed", key=b"42")
+        >>> record.offset
+        0
+        """
+        count, predicate = (1, wanted) if callable(wanted) else (wanted, None)
+        selection = self._selection(partition, key, _both(predicate, where), since, isolation)
+        reading = Reading(self._operations, self.name, selection, lambda records: len(records) >= count)
+        if not await self._operations._wait_until(reading, timeout_ms):
+            noun = f"{count} record{'s' * (count != 1)}"
+            raise RecordsMissing(missing_records(self._operations, reading, noun, timeout_ms))
+        return reading.records()
+
+    def _selection(
+        self,
+        partition: int | None,
+        key: bytes | None,
+        where: Predicate | None,
+        since: int | Mark | None,
+        isolation: Isolation,
+    ) -> Selection:
+        if isinstance(since, Mark) and since.topic != self.name:
+            raise ValueError(f"since is a mark of {since.topic}, and this is {self.name}")
+        if partition is not None and self._operations.topic_id(self.name) is not None:
+            self._operations.check_partition(self.name, partition)
+        return Selection(partition, key, where, since, isolation)
+
+    # --- writing
+
+    async def produce(
+        self,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Headers = (),
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> Record:
+        """Append one record as a producer with acks=all does, and return it with its place. The topic is created if
+        `auto.create.topics.enable` allows it.
+
+        Without `partition` the key decides, as in Kafka's own producer (murmur2); a record without a key goes to
+        partition 0. Raises UnknownTopicOrPartition, InvalidTopic, LeaderNotAvailable, NotEnoughReplicas,
+        RequestTimedOut, and the error of the rule that the record breaks: MessageTooLarge, InvalidRecord,
+        InvalidTimestamp.
+
+        >>> record = orders.produce(b"placed", key=b"42", headers={"source": "web"})
+        >>> record.partition, record.offset, record.header("source")
+        (1, 0, b'web')
+        """
+        if partition is None:
+            self._operations.create_if_allowed(self.name)
+            partitions = len(self._operations.known_topic(self.name).partitions)
+            partition = 0 if key is None else partition_for_key(key, partitions)
+        return await self._operations._append(self.name, value, key, headers, partition, timestamp_ms)
+
+    async def delete_records(self, offset: int = HIGH_WATERMARK, *, partition: int | None = None) -> dict[int, int]:
+        """Delete the records before `offset` (-1: the high watermark) of one partition, or of all; return the low
+        watermark of each once every live replica has followed (KIP-107).
+
+        Raises UnknownTopicOrPartition, LeaderNotAvailable, OffsetOutOfRange, PolicyViolation on a topic that is only
+        compacted, InvalidTopic on an internal topic, RequestTimedOut.
+        """
+        count = len(self._operations.known_topic(self.name).partitions)
+        chosen = range(count) if partition is None else (partition,)
+        delete = self._operations.delete_records
+        return {number: await delete(self.name, offset, partition=number) for number in chosen}
+
+    # --- what the broker would do later
+
+    @takes_long
     async def compact(self, partition: int | None = None) -> list[PassReport]:
         """Roll the log and clean it now, up to the last record whose transaction is decided, whatever its dirty ratio.
 
@@ -32,7 +199,7 @@ class TopicOperations:
         reports = []
         for broker, led in self._partitions(partition):
             if not led.log.config.is_compacted:
-                raise PolicyViolation(f"cleanup.policy of {self._name} is not compact")
+                raise PolicyViolation(f"cleanup.policy of {self.name} is not compact")
             reports += await broker.cleaner.compact(led.topic_partition)
         return reports
 
@@ -44,6 +211,7 @@ class TopicOperations:
         for broker, led in self._partitions(partition):
             broker.replica_manager.roll(led)
 
+    @takes_long
     async def apply_retention(self, partition: int | None = None) -> None:
         """Apply retention now. Raises UnknownTopicOrPartition, KafkaStorageError."""
         for broker, led in self._partitions(partition):
@@ -51,7 +219,13 @@ class TopicOperations:
             broker.replica_manager.retain(led)
 
     def _partitions(self, partition: int | None) -> list[tuple[BrokerServer, Partition]]:
-        return self._operations.leaders_of(self._name, partition)
+        return self._operations.leaders_of(self.name, partition)
+
+
+def _both(one: Predicate | None, other: Predicate | None) -> Predicate | None:
+    if one is None or other is None:
+        return one or other
+    return lambda record: bool(one(record)) and bool(other(record))
 
 
 class _TopicHandle(Handle[TopicOperations]):
@@ -62,11 +236,59 @@ class _TopicHandle(Handle[TopicOperations]):
         ARGUMENTS["topic"]("name", name)
         super().__init__(host._thread, lambda: TopicOperations(host._operations, name))
         self._called = f"topic({name!r})."
-        self.name = name
+        self._name = name
 
+    @property
+    def name(self) -> str:
+        """The name of the topic."""
+        return self._name
+
+    partitions = method(TopicOperations.partitions)
+    offsets = method(TopicOperations.offsets)
+    records = method(TopicOperations.records)
+    mark = method(TopicOperations.mark)
+    wait_for = method(TopicOperations.wait_for)
+    produce = method(TopicOperations.produce)
+    delete_records = method(TopicOperations.delete_records)
     compact = method(TopicOperations.compact)
     roll = method(TopicOperations.roll)
     apply_retention = method(TopicOperations.apply_retention)
+
+    @checking
+    def expect(
+        self,
+        count: int = 1,
+        *,
+        partition: int | None = None,
+        key: bytes | None = None,
+        where: Predicate | None = None,
+        timeout_ms: int = 10_000,
+        within_ms: int | None = None,
+        isolation: Isolation = "committed",
+    ) -> Expectation:
+        """Expect the code in a `with` or an `async with` block to write exactly `count` records that `records` with the
+        same arguments returns. The block gets a list; at its end the records are in it.
+
+        The end of the block waits for the records, at most for `timeout_ms`, and then sees to it that no further one
+        arrives for `within_ms`: by default 200 ms with `count=0`, else 0. AssertionError says what came instead, and on
+        the thread of a running event loop RuntimeError says to use `async with`. An error inside the block ends it
+        without waiting.
+
+        >>> with orders.expect(count=1, key=b"42") as records:
+        ...     _ = orders.produce(b"placed", key=b"42")
+        >>> records[0].text()
+        'placed'
+        """
+        return Expectation(
+            self,
+            count,
+            partition=partition,
+            key=key,
+            where=where,
+            timeout_ms=timeout_ms,
+            within_ms=within_ms,
+            isolation=isolation,
+        )
 
 
 class Topic(_TopicHandle, Blocking[TopicOperations]):

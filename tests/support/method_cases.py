@@ -23,6 +23,7 @@ GOOD: dict[str, Any] = {
     "transactional_id": "billing-1",
     "value": b"v",
     "version": 4,
+    "wanted": 1,
 }
 """What the arguments beside the wrong one are."""
 
@@ -42,6 +43,7 @@ WRONG_TYPES: dict[str, list[Any]] = {
     "partition": ["0", 1.0, True],
     "partitions": ["3", None, 3.0],
     "replication_factor": ["3", None],
+    "since": ["1", 1.5, True, ("orders", 1)],
     "timeout_ms": ["1s", None, 1.5, timedelta(seconds=1)],
     "timestamp_ms": ["now", 1.5],
     "to": ["2", 2.0],
@@ -49,6 +51,9 @@ WRONG_TYPES: dict[str, list[Any]] = {
     "transactional_id": [1, None],
     "value": ["str", 1, {"a": 1}],
     "version": ["4", 4.0],
+    "wanted": ["1", None, 1.5],
+    "where": ["key", 1, b"42"],
+    "within_ms": ["1s", 1.5, timedelta(seconds=1)],
 }
 
 
@@ -61,10 +66,13 @@ WRONG_VALUES: dict[str, list[Any]] = {
     "partition": [-1, 1 << 31],
     "partitions": [0, -2],
     "replication_factor": [0, -2],
+    "since": [-1, 1 << 63],
     "timeout_ms": [-1],
     "timestamp_ms": [-2, 1 << 63],
     "to": [-1],
     "version": [-1, 99],
+    "wanted": [-1],
+    "within_ms": [-1],
 }
 
 

@@ -1,0 +1,1 @@
+../../embed/selection.py

@@ -1,0 +1,122 @@
+"""`with topic.expect(count=1) as records:` around the code under test."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from kmini.arrivals import listed
+from kmini.contents import Isolation, Record
+from kmini.handle import DEADLINE_S, Handle, check_can_await, running_library
+from kmini.protocol.errors import RequestTimedOut
+from kmini.selection import Mark, Predicate, Selection
+
+if TYPE_CHECKING:
+    from kmini.topic_handle import TopicOperations
+
+QUIET_MS = 200
+"""Milliseconds for which nothing may arrive where no record is expected, unless `within_ms` says otherwise."""
+
+
+class Expectation:
+    """Expects records of the block that it is entered for. `with` blocks at the end of the block, `async with` awaits.
+
+    The list that the block gets is empty until its end.
+    """
+
+    def __init__(
+        self,
+        handle: Handle[TopicOperations],
+        count: int,
+        *,
+        partition: int | None,
+        key: bytes | None,
+        where: Predicate | None,
+        timeout_ms: int,
+        within_ms: int | None,
+        isolation: Isolation,
+    ) -> None:
+        self._handle = handle
+        self._count = count
+        self._selection = Selection(partition, key, where, None, isolation)
+        self._timeout_ms = timeout_ms
+        self._within_ms = within_ms if within_ms is not None else QUIET_MS if count == 0 else 0
+        self._records: list[Record] = []
+
+    # --- the block
+
+    def __enter__(self) -> list[Record]:
+        self._begin(self._handle._thread.run(self._handle._operations.mark(), deadline_s=DEADLINE_S))
+        return self._records
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            return
+        library = running_library()
+        if library is None:
+            deadline_s = (self._timeout_ms + self._within_ms) / 1000 + DEADLINE_S
+            self._records += self._handle._thread.run(
+                self._arrived(self._timeout_ms, self._within_ms), deadline_s=deadline_s
+            )
+            return
+        try:
+            found = self._handle._thread.run(self._arrived(0, 0), deadline_s=DEADLINE_S)
+        except RequestTimedOut:
+            raise RuntimeError(self._would_stop_the_loop(library)) from None
+        if self._within_ms:
+            raise RuntimeError(self._would_stop_the_loop(library))
+        self._records += found
+
+    async def __aenter__(self) -> list[Record]:
+        self._begin(await self._awaited(self._handle._operations.mark()))
+        return self._records
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._records += await self._awaited(self._arrived(self._timeout_ms, self._within_ms))
+
+    async def _awaited(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        try:
+            check_can_await()
+        except RuntimeError:
+            coroutine.close()
+            raise
+        return await asyncio.wrap_future(self._handle._thread.submit(coroutine))
+
+    def _begin(self, mark: Mark) -> None:
+        self._selection = self._selection._replace(since=mark)
+        self._records = []
+
+    # --- on the broker's loop
+
+    async def _arrived(self, timeout_ms: int, within_ms: int) -> list[Record]:
+        """The expected records. Raises RecordsMissing, and AssertionError for records too many."""
+        topic, count, chosen = self._handle._operations, self._count, self._selection._asdict()
+        if count:
+            await topic.wait_for(count, timeout_ms=timeout_ms, **chosen)
+        if within_ms:
+            try:
+                await topic.wait_for(count + 1, timeout_ms=within_ms, **chosen)
+            except RequestTimedOut:
+                pass  # as it should be
+        found = await topic.wait_for(0, timeout_ms=0, **chosen)
+        if len(found) > count:
+            came = f"{len(found)} record{'s' * (len(found) > 1)}{self._selection._replace(since=None)}"
+            raise AssertionError(f"{came} came to {topic.name}, and {count or 'none'} should: {listed(found)}")
+        return found
+
+    def _would_stop_the_loop(self, library: str) -> str:
+        what, called = self._handle._thread.what, self._handle._called
+        if library == "asyncio":
+            return (
+                "the end of `with expect` would stop the event loop that your client runs on: "
+                f"async with {what}.aio.{called}expect(...)"
+            )
+        instead = f"trio.to_thread.run_sync({what}.{called}wait_for, ...)"
+        return f"the end of `with expect` would stop the event loop that your client runs on: await {instead}"
