@@ -27,6 +27,8 @@ class BrokerMethods:
     create_topic = method(Operations.create_topic)
     offsets = method(Operations.offsets)
     metrics_text = method(Operations.metrics_text)
+    pause = method(Operations.pause)
+    reconnect = method(Operations.reconnect)
 
 
 class Broker(Host[Operations, "AsyncBroker"], BrokerMethods, Parts):

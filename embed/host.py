@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
-from kmini.handle import Awaiting, Blocking, check_can_await
+from kmini.handle import DEADLINE_S, LONG_DEADLINE_S, Awaiting, Blocking, check_can_await
 from kmini.loop_thread import LoopThread, run_aside
 
 Table = TypeVar("Table")
@@ -92,7 +92,8 @@ class Host(Blocking[Table], Generic[Table, Awaited]):
         running, self._running = self._running, None
         if running is not None:
             try:
-                self._thread.run(self._finish(running, keeps_data=keeps_data))
+                deadline_s = LONG_DEADLINE_S if keeps_data else DEADLINE_S
+                self._thread.run(self._finish(running, keeps_data=keeps_data), deadline_s=deadline_s)
             finally:
                 self._thread.end()
 

@@ -21,6 +21,10 @@ WIND_DOWN_S = 5
 """Seconds that the remaining tasks may take to end after they are cancelled."""
 
 
+END_S = 60
+"""Seconds that the thread may take to end, with the threads of its loop. It is a daemon: after that it is left."""
+
+
 class LoopThread:
     """Runs from `start` to `end`, and can be started again. One caller at a time may use these two; the others are for
     any thread."""
@@ -76,13 +80,16 @@ class LoopThread:
             raise
 
     def _where_it_hangs(self, coroutine: Any, deadline_s: float | None) -> str:
-        frame = sys._current_frames().get(self._thread.ident or 0) if self._thread is not None else None
-        thread = "".join(traceback.format_stack(frame)) if frame is not None else "  it has ended\n"
         waits = "".join(traceback.format_list(_awaited_by(coroutine)))
         return (
-            f"{coroutine.__name__} has not returned after {deadline_s:.0f} s. The call waits at:\n{waits}"
-            f"The thread that the {self.what} runs on is at:\n{thread}"
+            f"{coroutine.__name__} has not returned after {deadline_s:g} s. The call waits at:\n{waits}"
+            f"{self._where_the_thread_is()}"
         )
+
+    def _where_the_thread_is(self) -> str:
+        frame = None if self._thread is None else sys._current_frames().get(self._thread.ident or 0)
+        stack = "".join(traceback.format_stack(frame)) if frame is not None else "  its end\n"
+        return f"The thread that the {self.what} runs on is at:\n{stack}"
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> "Future[T]":
         """Submit a coroutine. Raises RuntimeError while the thread does not run, and in a process forked since; the
@@ -106,13 +113,16 @@ class LoopThread:
             raise
 
     def end(self) -> None:
-        """Cancel the tasks, end the loop and its threads, and return when all have ended."""
+        """Cancel the tasks, end the loop and its threads, and return when all have ended. Raises TimeoutError after
+        `END_S` seconds, which says where the thread is."""
         self.check_caller()
         with self._lock:
             loop, self._loop = self._loop, None
         if loop is not None and self._thread is not None:
             loop.call_soon_threadsafe(loop.stop)
-            self._thread.join()
+            self._thread.join(END_S)
+            if self._thread.is_alive():
+                raise TimeoutError(f"the {self.what} has not ended after {END_S} s. {self._where_the_thread_is()}")
             self._thread = None
 
     @property

@@ -41,3 +41,18 @@ class Operations(SharedOperations):
     async def metrics_text(self) -> str:
         """The metrics, in Prometheus' text format."""
         return metrics_text(self.core)
+
+    # --- the one broker of its topology
+
+    async def pause(self) -> None:
+        """Pause the broker, as SIGSTOP does, until `reconnect`: its clients connect and wait. Methods of this object go
+        on. Raises ValueError if it is paused."""
+        if self.core.server.is_suspended:
+            raise ValueError("the broker is paused already")
+        self.core.server.is_suspended = True
+
+    async def reconnect(self) -> None:
+        """End `pause`: requests that came meanwhile are answered. Raises ValueError if the broker is not paused."""
+        if not self.core.server.is_suspended:
+            raise ValueError("the broker is not paused")
+        self.core.server.resume()

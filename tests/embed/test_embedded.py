@@ -251,3 +251,28 @@ def test_a_log_directory_of_apache_kafka_is_refused(kind: type[Broker] | type[Cl
     with pytest.raises(ControllerError, match="is a log directory of Apache Kafka's node 1"):
         kind(data_dir=tmp_path).start()
     assert [path.name for path in tmp_path.iterdir()] == ["meta.properties"]
+
+
+def test_clients_of_a_paused_broker_wait_until_it_is_reconnected() -> None:
+    with Broker() as broker, Wire(broker.bootstrap_servers, timeout_s=0.1) as wire:
+        broker.pause()
+        asked = wire.send(MetadataRequest(), 12)
+        with pytest.raises(TimeoutError):
+            wire.receive_frame()
+        with pytest.raises(ValueError, match="the broker is paused already"):
+            broker.pause()
+        assert broker.topics() == [], "methods go on"
+        broker.reconnect()
+        wire.socket.settimeout(20)
+        wire.receive(MetadataRequest.response, 12, asked)
+        with pytest.raises(ValueError, match="the broker is not paused"):
+            broker.reconnect()
+
+
+def test_a_paused_broker_can_be_stopped_and_runs_when_it_is_started_again() -> None:
+    with Broker() as broker:
+        broker.pause()
+        broker.stop()
+        broker.start()
+        with Wire(broker.bootstrap_servers) as wire:
+            wire.ask(MetadataRequest())

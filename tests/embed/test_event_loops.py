@@ -1,6 +1,6 @@
 """Brokers and clusters inside event loops, in threads, and while they stop: every call returns or explains itself.
 
-These tests hold embed/host.py, embed/handle.py and embed/loop_thread.py.
+These tests hold embed/host.py and embed/handle.py; test_loop_thread.py has what happens when nothing returns.
 """
 
 from __future__ import annotations
@@ -268,11 +268,12 @@ def test_cancelling_an_awaited_call_ends_it_on_the_broker_too(run: Any) -> None:
 
 def test_the_brokers_own_thread_cannot_wait_for_the_broker() -> None:
     with Broker() as broker:
+        orders = broker.topic("orders")
 
         async def call(method: Callable[[], object]) -> None:
             method()
 
-        for method in (broker.topics, broker.close):
+        for method in (broker.topics, broker.close, lambda: orders.wait_for(1), orders.expect().__enter__):
             with pytest.raises(RuntimeError, match="the thread that the broker runs on cannot"):
                 broker._thread.run(call(method))
 
@@ -284,7 +285,8 @@ from kmini import Broker
 with Broker() as broker:
     child = os.fork()
     if child == 0:
-        for method in (broker.topics, broker.stop):
+        orders = broker.topic("orders")
+        for method in (broker.topics, broker.stop, lambda: orders.wait_for(0), orders.expect(0).__enter__):
             try:
                 method()
             except RuntimeError as error:
@@ -296,7 +298,7 @@ with Broker() as broker:
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     for line in finished.stdout.splitlines():
         assert re.match(r"the broker runs in process \d+, from which this one, \d+, was forked: connect", line)
-    assert len(finished.stdout.splitlines()) == 2
+    assert len(finished.stdout.splitlines()) == 4
 
 
 def test_a_process_that_closes_nothing_leaves_no_data_and_its_forks_remove_none() -> None:

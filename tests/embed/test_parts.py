@@ -23,10 +23,8 @@ ONLY_OF_A_CLUSTER = {
     "cut_off": "a broker has no others from which it could be cut off",
     "hold": "a broker follows no leader",
     "isr": "a broker has no followers",
-    "kill": "",
-    "restart": "",
-    "pause": "",
-    "reconnect": "",
+    "kill": "a broker has `crash`, which starts it again, and `stop`",
+    "restart": "a broker has `start`",
     "leader": "a broker leads all partitions",
     "limit_fetch_version": "a broker follows no leader",
     "move_leader": "a broker has no followers",
@@ -39,6 +37,8 @@ ONLY_OF_A_CLUSTER = {
 """The names of a cluster that would mean nothing on a broker, with the reason."""
 
 DIFFERENT = {
+    "pause": "a cluster is told which broker",
+    "reconnect": "a cluster is told which broker",
     "create_topic": "the order of its arguments was published",
     "metrics_text": "a cluster is asked for one broker",
     "offsets": "a cluster tells those of each replica",

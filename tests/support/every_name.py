@@ -82,6 +82,10 @@ COMMON = [
 OF_A_BROKER = [
     *COMMON,
     Step("offsets", ("orders",), kmini.PartitionOffsets(1, 1, 1, 1)),
+    Step("pause", (), None),
+    Step("pause", (), ValueError),
+    Step("reconnect", (), None),
+    Step("reconnect", (), ValueError),
     Step("stop", (), None),
     Step("topics", (), RuntimeError),
     Step("start"),
