@@ -44,6 +44,7 @@ from .settings.dynamic_config import DynamicBrokerConfig
 
 if TYPE_CHECKING:
     from .groups.group_coordinator import GroupCoordinator
+    from .journal.request_journal import RequestJournal
     from .transactions.markers import MarkerWriter
     from .transactions.transaction_coordinator import TransactionCoordinator
 
@@ -67,6 +68,7 @@ class BrokerServer:
         controller: Controller,
         owns_controller: bool,
         logs: LogManager,
+        journal: RequestJournal | None = None,
     ) -> None:
         """Build the parts over open logs and a controller. Nothing runs until `start`."""
         self.data_dir, self.node_id = data_dir, config.node_id
@@ -109,6 +111,7 @@ class BrokerServer:
             long_work=LongWork(),
             coordination=self.coordination,
             authorizer=authorizer_of(config, controller.acls),
+            journal=journal,
         )
         self.server = Server(self.services, HANDLERS)
 
@@ -126,6 +129,7 @@ class BrokerServer:
         cluster_id: str = "",
         controller: Controller | None = None,
         before_open: Callable[[BrokerServer], None] | None = None,
+        journal: RequestJournal | None = None,
     ) -> BrokerServer:
         """Recover what is on disk, then open the listeners: an open port means ready. Raises PortTaken, OSError,
         and ControllerError for a directory that is not kmini's.
@@ -133,7 +137,7 @@ class BrokerServer:
         With `is_temporary` the data need not survive a power loss, so neither logs nor database are synced.
         `cluster_id` is the id of a new cluster; without one it gets a random id. A broker of several shares their
         `controller`; one by itself opens its own. `before_open` is for the latter: it runs before the listeners
-        open, so it can create topics that clients find.
+        open, so it can create topics that clients find. Requests are written to `journal`, if there is one.
         """
         began = time.perf_counter()
         clock = clock or Clock()
@@ -150,6 +154,7 @@ class BrokerServer:
                     controller=metadata,
                     owns_controller=controller is None,
                     logs=logs,
+                    journal=journal,
                 )
             except BaseException:
                 await in_thread(partial(logs.close, clean=False))

@@ -14,6 +14,7 @@ import asyncio
 import heapq
 import re
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from itertools import count
@@ -41,6 +42,10 @@ def milliseconds(duration: Duration) -> int:
     if not re.fullmatch(f"(?:{_PART})+", text):
         raise ValueError(f"{duration!r} is no duration: it is numbers with units ({', '.join(_UNITS_MS)}), as in 1h30m")
     return round(sum(float(number) * _UNITS_MS[unit] for number, unit in re.findall(_PART, text)))
+
+
+MOVES = 1_000
+"""The last moves of a clock that it remembers."""
 
 
 class Timer:
@@ -115,6 +120,12 @@ class MovableClock(Clock):
         self._timers: list[Timer] = []
         self._liveness_timers: list[Timer] = []
         self._prune_at = 64
+        self.moves: deque[tuple[float, int]] = deque([(0.0, ahead_ms)], maxlen=MOVES)
+        """When log time was moved, by `time.perf_counter`, and how far it was ahead from then on; the first one is the
+        start."""
+
+    def _moved(self) -> None:
+        self.moves.append((time.perf_counter(), self._ahead_ms))
 
     @property
     def ahead_ms(self) -> int:
@@ -152,6 +163,7 @@ class MovableClock(Clock):
         if duration_ms < 0:
             raise ValueError(f"the clock moves forward only, not by {duration_ms} ms")
         await self._advance_log_time(self.now_ms() + duration_ms)
+        self._moved()
         if liveness:
             await self._advance_liveness(self.liveness_ms() + duration_ms)
 

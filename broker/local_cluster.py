@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..protocol.errors import UnknownTopicOrPartition
 from ..protocol.topics import TopicPartition
@@ -25,6 +25,9 @@ from .network.kept_ports import KeptPorts
 from .scheduler import Periodic
 from .security.inter_broker import inter_broker_connection
 from .settings.broker_config import BrokerConfig, ConfigError
+
+if TYPE_CHECKING:
+    from .journal.request_journal import RequestJournal
 
 
 class ReplicaOffsets(NamedTuple):
@@ -50,6 +53,7 @@ class LocalCluster:
         clock: Clock | None = None,
         is_temporary: bool = False,
         cluster_id: str = "",
+        journal: RequestJournal | None = None,
     ) -> None:
         """A configuration for each broker, with node ids of their own. ConfigError where they could not reach each
         other."""
@@ -71,6 +75,7 @@ class LocalCluster:
         """Timers after which brokers that are cut off count as dead."""
         self._is_temporary = is_temporary
         self._cluster_id = cluster_id
+        self._journal = journal
         self.controller: Controller
 
     # --- all together
@@ -137,6 +142,7 @@ class LocalCluster:
             clock=self.clock,
             is_temporary=self._is_temporary,
             controller=self.controller,
+            journal=self._journal,
         )
         self.brokers[node_id] = broker
         broker.server.advertised.update(self._advertised.pop(node_id, {}))

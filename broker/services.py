@@ -29,6 +29,7 @@ from .settings.dynamic_config import DynamicBrokerConfig
 if TYPE_CHECKING:
     from .groups.group_coordinator import GroupCoordinator
     from .groups.transactional_offsets import TransactionalOffsets
+    from .journal.request_journal import RequestJournal
     from .transactions.markers import MarkerWriter
     from .transactions.transaction_coordinator import TransactionCoordinator
 
@@ -48,6 +49,7 @@ class Services:
         long_work: LongWork,
         coordination: Coordination,
         authorizer: Authorizer | None,
+        journal: RequestJournal | None = None,
     ) -> None:
         self.this_broker = this_broker
         """The broker as the other brokers see it."""
@@ -77,6 +79,8 @@ class Services:
         self.metrics: Metrics = replica_manager.metrics
         self.interceptors: list[Interceptor] = []
         """What stands before and after each request, besides its handler (`api/interception.py`)."""
+        self.journal = journal
+        """Has the last requests; None where no test asked for it."""
         self._coordination = coordination
         self.authorizer = authorizer
         """Decides what clients may do; None where every client may do everything."""

@@ -32,9 +32,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ..journal.layout import FAULTS
+
 if TYPE_CHECKING:
     from ...protocol.messages.headers import RequestHeader
     from ...protocol.schema import Request, Response
+    from ..journal.request_journal import Entry
     from .registry import Handler
     from .request_context import Context
 
@@ -42,14 +45,23 @@ if TYPE_CHECKING:
 class Exchange:
     """One request on its way to its answer."""
 
-    __slots__ = ("context", "header", "request", "size_bytes")
+    __slots__ = ("context", "entry", "header", "request", "size_bytes")
 
-    def __init__(self, header: RequestHeader, request: Request, context: Context, size_bytes: int) -> None:
+    def __init__(
+        self, header: RequestHeader, request: Request, context: Context, size_bytes: int, entry: Entry | None = None
+    ) -> None:
         self.header = header
         self.request = request
         self.context = context
         self.size_bytes = size_bytes
         """Bytes of the request's body. Records in it are views into the receive buffer until the answer is sent."""
+        self.entry = entry
+        """The request in the journal; None where there is no journal."""
+
+    def note_fault(self, name: str) -> None:
+        """Write to the journal that a fault was applied to the request."""
+        if self.entry is not None:
+            self.entry[FAULTS] = [*(self.entry[FAULTS] or ()), name]
 
 
 Serve = Callable[[], Awaitable["Response | None"]]

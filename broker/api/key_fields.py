@@ -71,8 +71,9 @@ class Names(NamedTuple):
 
     topic_of: Callable[[bytes], str | None]
     """Gives the name of the topic with an id; None if no topic has it."""
-    session: Callable[[int], Iterable[KeyPartition]]
-    """Gives the partitions that a fetch session reads; none for an unknown session."""
+    session: Callable[[int], Iterable[tuple[str, bytes, int]]]
+    """Gives the partitions that a fetch session reads, each as topic or topic id, and number; none for an unknown
+    session."""
 
     @classmethod
     def of(cls, services: Services) -> Names:
@@ -82,11 +83,7 @@ class Names(NamedTuple):
             topic = services.controller.topic_by_id(topic_id)
             return None if topic is None else topic.name
 
-        def session(session_id: int) -> Iterator[KeyPartition]:
-            for name, topic_id, number, offset in services.fetch_sessions.partitions_of(session_id):
-                yield KeyPartition(name or topic_of(topic_id) or format_uuid(topic_id), number, offset)
-
-        return cls(topic_of, session)
+        return cls(topic_of, services.fetch_sessions.keys_of)
 
 
 class _Topics(NamedTuple):
@@ -263,7 +260,11 @@ def _of_session(request: Any, named: list[KeyPartition], names: Names) -> list[K
         for topic in request.forgotten_topics_data
         for number in topic.partitions
     }
-    read = {(one.topic, one.partition): one for one in names.session(request.session_id)}
+    read = {
+        (topic, number): KeyPartition(topic, number)
+        for name, topic_id, number in names.session(request.session_id)
+        for topic in [name or names.topic_of(topic_id) or format_uuid(topic_id)]
+    }
     read.update({(one.topic, one.partition): one for one in named})
     return [one for key, one in read.items() if key not in forgotten]
 

@@ -267,9 +267,10 @@ class Connection(asyncio.BufferedProtocol):
         if is_read is not self._is_read and not self._write_paused:
             self._set_reading(is_read)
 
-    def send(self, correlation_id: int, version: int, response: Response) -> None:
-        """Write an answer."""
+    def send(self, correlation_id: int, version: int, response: Response) -> bytearray:
+        """Write an answer; return the first of its buffers, in which its size is."""
         buffers = response_frame(correlation_id, response, version)
+        first: bytearray = buffers[0]  # type: ignore[assignment]
         if len(buffers) == 1:
             self._transport.write(buffers[0])
         elif sum(map(len, buffers)) <= SLICE_BYTES:
@@ -277,6 +278,7 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._unwritten = slices(buffers)
             self._write_slices()
+        return first
 
     def _write_slices(self) -> None:
         """Write slices of a large answer until none is left, the client has to read first, or the turn is over."""

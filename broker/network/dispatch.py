@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ...protocol.messages.headers import RequestHeader
     from ...protocol.schema import Request, Response
     from ..api.registry import Handler
+    from ..journal.request_journal import Entry, Recorder, Source
     from ..metrics import RequestMetrics
     from ..services import Services
     from .client_hints import ClientHints, RedirectWatch
@@ -45,7 +46,7 @@ class DispatchingConnection(RequestConnection, Protocol):
     redirect_watch: RedirectWatch | None
     client_id: str | None
 
-    def send(self, correlation_id: int, version: int, response: Response) -> None: ...
+    def send(self, correlation_id: int, version: int, response: Response) -> bytearray: ...
 
     def drop(self, reason: object, header: RequestHeader | None = None) -> None: ...
 
@@ -60,13 +61,16 @@ class Dispatcher:
         "_context",
         "_coroutine",
         "_counted",
+        "_entry",
         "_frame",
         "_handler",
         "_handlers",
         "_hints",
         "_logged",
         "_purgatory",
+        "_recorder",
         "_services",
+        "_source",
         "_started_s",
     )
 
@@ -76,6 +80,8 @@ class Dispatcher:
     """The handler at work, where it waits."""
     _started_s: float
     """When the request was begun with."""
+    _source: Source
+    """What the journal says of each request that is like the last one."""
 
     def __init__(
         self, connection: DispatchingConnection, services: Services, handlers: Mapping[int, Handler], hints: ClientHints
@@ -91,6 +97,11 @@ class Dispatcher:
         """The handler of the last request, its counters and its context: clients repeat API, version and client id."""
         self._counted: RequestMetrics | None = None
         self._context: Context | None = None
+        journal = services.journal
+        self._recorder: Recorder | None = None if journal is None else journal.recorder(services, connection)
+        """Writes the journal, where there is one."""
+        self._entry: Entry | None = None
+        """The request in service, in the journal."""
 
     def forget(self) -> None:
         """Keep nothing of the last request: the connection is idle."""
@@ -123,7 +134,11 @@ class Dispatcher:
             self._handler, self._counted = handler, services.metrics.of_api(api_key)
             self._context = context = Context(services, connection, version, client_id)
             connection.client_id = client_id
+            if self._recorder is not None:
+                self._choose_source(api_key, version, client_id)
         self._frame = frame
+        if self._recorder is not None:
+            self._entry = self._recorder.begin(self._source, frame, request, self._started_s)
         purgatory = self._purgatory
         # What this request releases goes on when its handler has ended or waits. The outermost request alone does that;
         # a request that is served meanwhile leaves it to the one around it.
@@ -132,7 +147,7 @@ class Dispatcher:
         try:
             coroutine: Coroutine[Any, Any, Response | None]
             if services.interceptors:
-                exchange = Exchange(frame.header, request, context, len(frame.body))
+                exchange = Exchange(frame.header, request, context, len(frame.body), self._entry)
                 coroutine = intercepted(services.interceptors, exchange, handler)
             else:
                 coroutine = handler.function(request, context)  # type: ignore[assignment]
@@ -197,7 +212,7 @@ class Dispatcher:
     def _abandon(self) -> None:
         """Release a request whose client has left, which ended its wait."""
         del self._coroutine
-        self._log_closed(self._frame, "the connection ended before the answer")
+        self._write_closed(self._frame, "the connection ended before the answer")
         self._frame.release()
 
     def _answer(self, response: Response | None, failure: Exception | None) -> None:
@@ -218,9 +233,10 @@ class Dispatcher:
 
     def _finish(self, response: Response | None) -> None:
         frame = self._frame
+        sent = None
         if response is not None:
             try:
-                self._connection.send(frame.correlation_id, frame.api_version, response)
+                sent = self._connection.send(frame.correlation_id, frame.api_version, response)
             except Exception as error:  # a bug of kmini's: end the client's wait for the answer
                 log.error("the answer to %s v%d failed", self._name, frame.api_version, exc_info=error)
                 self._drop(frame, "the answer cannot be sent")
@@ -229,9 +245,14 @@ class Dispatcher:
         del self._frame
         counted = self._counted
         assert counted is not None
-        counted.seconds_taken.append(perf_counter() - self._started_s)
+        ended_s = perf_counter()
+        counted.seconds_taken.append(ended_s - self._started_s)
         if len(counted.seconds_taken) >= MANY_ANSWERS:
             counted.sum_up()
+        if self._entry is not None:
+            assert self._recorder is not None
+            self._recorder.end(self._entry, ended_s, response, sent)
+            self._entry = None
         if self._logged is not None:
             self._logged.answered(response)
             self._logged = None
@@ -267,6 +288,8 @@ class Dispatcher:
             # KIP-511: version 0 of the answer, whatever version was asked, tells the client which versions are served.
             answer = unsupported_version_answer(self._handlers)
             self._connection.send(header.correlation_id, 0, answer)
+            if self._recorder is not None:
+                self._recorder.refused(frame, "answered with the versions that are served")
             frame.release()
             if _request_log.isEnabledFor(logging.DEBUG):
                 self._log_line(header).answered(answer)
@@ -295,10 +318,18 @@ class Dispatcher:
 
     def _drop(self, frame: Frame, reason: object) -> None:
         self._connection.drop(reason, frame.header)
-        self._log_closed(frame, reason)
+        self._write_closed(frame, reason)
         frame.release()
 
-    # --- the request log
+    # --- the journal and the request log
+
+    def _choose_source(self, api_key: int, version: int, client_id: str | None) -> None:
+        """Have the next requests written as those of such a header; those of other brokers are not written."""
+        assert self._recorder is not None
+        if self._connection.peer[1] == 0:
+            self._recorder = None
+        else:
+            self._source = self._recorder.source(api_key, version, client_id)
 
     def _log_line(self, header: RequestHeader, request: Request | None = None) -> LoggedRequest:
         connection = self._connection
@@ -308,8 +339,14 @@ class Dispatcher:
         topic = self._services.controller.topic_by_id(topic_id)
         return None if topic is None else topic.name
 
-    def _log_closed(self, frame: Frame, reason: object) -> None:
-        """Log a request that is not answered, if the log has a line for each request."""
+    def _write_closed(self, frame: Frame, reason: object) -> None:
+        """Write a request that is not answered to the journal, and to the log if it has a line for each request."""
+        if self._entry is not None:
+            assert self._recorder is not None
+            self._recorder.closed(self._entry, reason)
+            self._entry = None
+        elif self._recorder is not None:
+            self._recorder.refused(frame, reason)
         if self._logged is not None or _request_log.isEnabledFor(logging.DEBUG):
             (self._logged or self._log_line(frame.header)).closed(reason)
             self._logged = None

@@ -22,6 +22,7 @@ from ...protocol.api_keys import API_NAMES
 from ...protocol.errors import error_name
 from ...protocol.schema import Field, Request, Response, Struct
 from ...protocol.uuids import ZERO_UUID, format_uuid
+from ..api.answer_errors import first_error
 from ..security.resources import ANONYMOUS, Principal
 from .peer_log import printable
 
@@ -146,22 +147,3 @@ def _quoted(text: str) -> str:
     if escaped and not re.search(_NOT_PLAIN, escaped):
         return escaped
     return '"' + escaped.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def first_error(value: Any) -> int:
-    """The first error code of an answer, or NONE."""
-    for field in type(value).__fields__:
-        found = getattr(value, field.name)
-        if field.name == "error_code":
-            if found:
-                return int(found)
-        elif isinstance(found, Struct):
-            if code := first_error(found):
-                return code
-        elif isinstance(found, list):
-            for one in found:
-                if not isinstance(one, Struct):
-                    break
-                if code := first_error(one):
-                    return code
-    return 0

@@ -14,7 +14,7 @@ one that was not used for two minutes, or that is that old and smaller. A reader
 """
 
 import os
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import (
@@ -67,6 +67,7 @@ class FetchSession:
         self.created_ms = self.used_ms = now_ms
         self._replica_manager = replica_manager
         self._wanted: dict[Key, FetchPartition] = {}
+        self._keys: tuple[Key, ...] | None = None
         self._by_partition: dict[Hashable, FetchPartition] = {}
         self.pending: dict[FetchPartition, None] = {}
         """In the order of service."""
@@ -89,10 +90,11 @@ class FetchSession:
             self.pending[wanted] = None
             self._replica_manager.purgatory.check(self)
 
-    def partitions(self) -> Iterator[tuple[str, bytes, int, int]]:
-        """What it reads: topic or topic id, number, and the offset that the last request stated."""
-        for (topic, topic_id, number), wanted in self._wanted.items():
-            yield topic, topic_id, number, wanted.asked.fetch_offset
+    def keys(self) -> tuple[Key, ...]:
+        """The partitions that it reads; the same tuple until they change."""
+        if self._keys is None:
+            self._keys = tuple(self._wanted)
+        return self._keys
 
     # --- what a request says
 
@@ -116,12 +118,14 @@ class FetchSession:
         for forgotten in request.forgotten_topics_data:
             for number in forgotten.partitions:
                 gone = self._wanted.pop((forgotten.topic, forgotten.topic_id, number), None)
+                self._keys = None
                 if gone is not None:
                     self._stop_listening(gone)
                     self.pending.pop(gone, None)
 
     def _add(self, wanted: FetchPartition) -> None:
         self._wanted[wanted.topic, wanted.topic_id, wanted.asked.partition] = wanted
+        self._keys = None
         self._mark_pending(wanted)
 
     def _mark_pending(self, wanted: FetchPartition) -> None:
@@ -141,6 +145,7 @@ class FetchSession:
         for wanted in self._wanted.values():
             self._stop_listening(wanted)
         self._wanted.clear()
+        self._keys = None
         self.pending.clear()
 
     # --- what is answered
@@ -238,10 +243,10 @@ class FetchSessions:
         """Partitions that the sessions remember."""
         return sum(map(len, self._sessions.values()))
 
-    def partitions_of(self, session_id: int) -> Iterable[tuple[str, bytes, int, int]]:
-        """What a session reads (`FetchSession.partitions`); nothing if there is no such session."""
+    def keys_of(self, session_id: int) -> tuple[Key, ...]:
+        """The partitions that a session reads; none if there is no such session."""
         session = self._sessions.get(session_id)
-        return () if session is None else session.partitions()
+        return () if session is None else session.keys()
 
     def go_on(self, request: FetchRequest, reader: Reader) -> FetchSession | None:
         """Accept a follow-up; None if it gives up the last partition, and the session with it.

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from kmini import Broker
+from kmini.broker.api.answer_errors import first_error
 from kmini.broker.handlers import HANDLERS
-from kmini.broker.network.request_log import first_error, key_fields
+from kmini.broker.network.request_log import key_fields
 from kmini.protocol import messages as m
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
