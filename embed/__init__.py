@@ -17,12 +17,14 @@ if os.environ.get("KMINI_PURE"):
 if TYPE_CHECKING:
     from kmini.arrivals import RecordsMissing
     from kmini.broker.controller.controller import ControllerError
+    from kmini.broker.journal.entries import JournalEntry
     from kmini.broker.network.socket_server import PortTaken
     from kmini.broker.settings.broker_config import ConfigError
     from kmini.clock_handle import AsyncClock, Clock
     from kmini.cluster import AsyncCluster, BrokerNotRunning, Cluster, ReplicaOffsets
     from kmini.contents import PartitionOffsets, Record
     from kmini.embedded import AsyncBroker, Broker
+    from kmini.journal_handle import AsyncRequests, Requests, RequestsLost
     from kmini.protocol.errors import KafkaError
     from kmini.pytest_plugin.leftovers import KafkaTestWarning
     from kmini.selection import Mark
@@ -32,6 +34,7 @@ _HOMES = {
     "AsyncBroker": "embedded",
     "AsyncClock": "clock_handle",
     "AsyncCluster": "cluster",
+    "AsyncRequests": "journal_handle",
     "AsyncTopic": "topic_handle",
     "Broker": "embedded",
     "BrokerNotRunning": "cluster",
@@ -39,6 +42,7 @@ _HOMES = {
     "Cluster": "cluster",
     "ConfigError": "broker.settings.broker_config",
     "ControllerError": "broker.controller.controller",
+    "JournalEntry": "broker.journal.entries",
     "KafkaError": "protocol.errors",
     "KafkaTestWarning": "pytest_plugin.leftovers",
     "Mark": "selection",
@@ -47,6 +51,8 @@ _HOMES = {
     "Record": "contents",
     "RecordsMissing": "arrivals",
     "ReplicaOffsets": "cluster",
+    "Requests": "journal_handle",
+    "RequestsLost": "journal_handle",
     "Topic": "topic_handle",
     "TopicPartitionState": "topic_handle",
 }
@@ -56,6 +62,7 @@ __all__ = [
     "AsyncBroker",
     "AsyncClock",
     "AsyncCluster",
+    "AsyncRequests",
     "AsyncTopic",
     "Broker",
     "BrokerNotRunning",
@@ -63,6 +70,7 @@ __all__ = [
     "Cluster",
     "ConfigError",
     "ControllerError",
+    "JournalEntry",
     "KafkaError",
     "KafkaTestWarning",
     "Mark",
@@ -71,6 +79,8 @@ __all__ = [
     "Record",
     "RecordsMissing",
     "ReplicaOffsets",
+    "Requests",
+    "RequestsLost",
     "Topic",
     "TopicPartitionState",
 ]

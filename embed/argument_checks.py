@@ -198,7 +198,43 @@ _fetch_version = _integer(
     FetchRequest.max_version,
 )
 
+
+def request_filter(argument: str, value: dict[str, Any]) -> dict[str, Any]:
+    """Check the keywords that say which requests are meant (`What` in `journal_handle.py`)."""
+    for name, given in value.items():
+        if name not in REQUEST_FILTER:
+            raise TypeError(f"{name}={given!r}: unknown; of a request can be asked: {', '.join(REQUEST_FILTER)}")
+    return {name: (REQUEST_FILTER[name] or ARGUMENTS[name])(name, given) for name, given in value.items()}
+
+
+def _predicate(argument: str, value: Any) -> Any:
+    if not callable(value):
+        raise wrong(argument, value, "a function of a JournalEntry", kind=TypeError)
+    return value
+
+
+def _since(argument: str, value: Any) -> Any:
+    """Check for a mark or an entry of the journal, which has a number."""
+    number = getattr(value, "number", value)
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise wrong(argument, value, "a mark of requests.mark(), or a JournalEntry", kind=TypeError)
+    return value
+
+
+REQUEST_FILTER: dict[str, Callable[[str, Any], Any] | None] = {
+    "topic": None,
+    "partition": None,
+    "group": None,
+    "transactional_id": None,
+    "client_id": _text("a client id or a pattern as str"),
+    "error": _text('the name of an error as str, as "NOT_LEADER_OR_FOLLOWER"'),
+    "where": _predicate,
+    "since": _since,
+}
+"""The check of each keyword; None where ARGUMENTS has it."""
+
 ARGUMENTS: dict[str, Callable[[str, Any], Any]] = {
+    "api": _text('the name of an API as str, as "Produce"'),
     "broker": _integer("the number of a broker", 0, MAX_INT32),
     "configs": config,
     "count": _integer("a number of records, 0 or more", 0, MAX_INT64),
@@ -209,6 +245,7 @@ ARGUMENTS: dict[str, Callable[[str, Any], Any]] = {
     "key": data,
     "liveness": flag,
     "name": _topic,
+    "number": _integer("a number of requests, 1 or more", 1, MAX_INT64),
     "offset": _integer("an offset, or -1 for the high watermark", -1, MAX_INT64),
     "partition": _integer("the number of a partition, 0 or more", 0, MAX_INT32),
     "partitions": _integer("a number of partitions, 1 or more", 1, MAX_INT32),
@@ -220,6 +257,7 @@ ARGUMENTS: dict[str, Callable[[str, Any], Any]] = {
     "topic": _topic,
     "transactional_id": _text("a transactional id as str"),
     "value": data,
+    "what": request_filter,
     "wanted": records_wanted,
     "where": predicate,
     "within_ms": _milliseconds,

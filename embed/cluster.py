@@ -23,7 +23,7 @@ from kmini.broker.purgatory import Operation
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.handle import method
 from kmini.host import AsyncHost, Host
-from kmini.parts import AsyncParts, Parts
+from kmini.parts import AsyncParts, Parts, new_journal
 from kmini.protocol.errors import RequestTimedOut
 from kmini.protocol.topics import TopicPartition
 from kmini.shared_operations import SharedOperations
@@ -245,7 +245,7 @@ class Cluster(Host[ClusterOperations, "AsyncCluster"], ClusterMethods, Parts):
     `port` is the first broker's; the others have the ports after it; 0 takes any free ports. `config` holds settings of
     every broker by Kafka's names; `racks` the rack of brokers by number. `topics` are created at the start, as those of
     a `Broker`; their default replication factor is `default.replication.factor`. With `data_dir` the data stay there.
-    Raises ConfigError, TypeError and ValueError.
+    With `journal` the brokers keep their last requests, for `requests`. Raises ConfigError, TypeError and ValueError.
     """
 
     def __init__(
@@ -258,12 +258,14 @@ class Cluster(Host[ClusterOperations, "AsyncCluster"], ClusterMethods, Parts):
         topics: Topics | None = None,
         racks: Mapping[int, str] | None = None,
         data_dir: str | os.PathLike[str] | None = None,
+        journal: bool = False,
     ) -> None:
         super().__init__("cluster", argument_checks.directory("data_dir", data_dir))
         argument_checks.integer("brokers", brokers, "a number of brokers, 1 or more", 1, MAX_BROKERS)
         argument_checks.integer("port", port, f"a port that leaves room for {brokers}, or 0", 0, 65_536 - brokers)
         argument_checks.text("host", host, "the name or address of an interface as str")
         rack_of = argument_checks.racks("racks", racks, brokers)
+        self._journal = new_journal("journal", journal)
         self._ahead_ms = 0
         """Milliseconds that the clock was moved: time does not go back when the cluster is stopped and started
         again."""
@@ -284,7 +286,13 @@ class Cluster(Host[ClusterOperations, "AsyncCluster"], ClusterMethods, Parts):
     # --- life
 
     async def _begin(self, data_dir: str, *, is_temporary: bool) -> ClusterOperations:
-        core = LocalCluster(self._configs, data_dir, clock=MovableClock(self._ahead_ms), is_temporary=is_temporary)
+        core = LocalCluster(
+            self._configs,
+            data_dir,
+            clock=MovableClock(self._ahead_ms),
+            is_temporary=is_temporary,
+            journal=self._journal,
+        )
         await core.start(before_open=lambda: ClusterOperations(core).create_missing(self._topics))
         self._configs = core.configs  # after a restart the brokers listen on the ports that clients know
         return ClusterOperations(core)

@@ -16,7 +16,7 @@ from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.handle import method
 from kmini.host import AsyncHost, Host
 from kmini.operations import Operations
-from kmini.parts import AsyncParts, Parts
+from kmini.parts import AsyncParts, Parts, new_journal
 
 __all__ = ["AsyncBroker", "Broker"]
 
@@ -39,7 +39,8 @@ class Broker(Host[Operations, "AsyncBroker"], BrokerMethods, Parts):
     mappings with `partitions`, `replication_factor` and `config`. With `data_dir` the data stay there. `as_version`
     ("3.9", "4.3") serves the requests and versions of that release of Apache Kafka and no others. With
     `timestamps="append"` records carry the time of this broker, which tests move (LogAppendTime), unless a topic says
-    otherwise; by default they carry the producer's time. Raises ConfigError, TypeError and ValueError.
+    otherwise; by default they carry the producer's time. With `journal` the broker keeps its last requests, for
+    `requests`. Raises ConfigError, TypeError and ValueError.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Broker(Host[Operations, "AsyncBroker"], BrokerMethods, Parts):
         data_dir: str | os.PathLike[str] | None = None,
         as_version: str | None = None,
         timestamps: Literal["create", "append"] = "create",
+        journal: bool = False,
     ) -> None:
         super().__init__("broker", argument_checks.directory("data_dir", data_dir))
         argument_checks.text("host", host, "the name or address of an interface as str")
@@ -67,6 +69,7 @@ class Broker(Host[Operations, "AsyncBroker"], BrokerMethods, Parts):
             )
         self._config = BrokerConfig.parse({**properties, **argument_checks.config("config", config)})
         self._topics = argument_checks.topics("topics", topics)
+        self._journal = new_journal("journal", journal)
         self._ahead_ms = 0
         """Milliseconds that the clock was moved: time does not go back when the broker is stopped and started again."""
         self._address = ""
@@ -80,6 +83,7 @@ class Broker(Host[Operations, "AsyncBroker"], BrokerMethods, Parts):
             clock=MovableClock(self._ahead_ms),
             is_temporary=is_temporary,
             before_open=lambda core: Operations(core).create_missing(self._topics),
+            journal=self._journal,
         )
         self._address = core.address
         # After a restart the broker listens on the port that its clients know.

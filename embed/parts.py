@@ -9,12 +9,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kmini.argument_checks import flag
 from kmini.handle import Awaiting, Blocking, method
 from kmini.shared_operations import SharedOperations
 
 if TYPE_CHECKING:
+    from kmini.broker.journal.request_journal import RequestJournal
     from kmini.clock_handle import AsyncClock, Clock
+    from kmini.journal_handle import AsyncRequests, Requests
     from kmini.topic_handle import AsyncTopic, Topic
+
+
+def new_journal(argument: str, is_on: bool) -> RequestJournal | None:
+    """A journal for a broker or a cluster, if it is wanted. Raises TypeError for what is no bool."""
+    if not flag(argument, is_on):
+        return None
+    from kmini.broker.journal.request_journal import RequestJournal
+
+    return RequestJournal()
 
 
 class SharedMethods:
@@ -41,6 +53,13 @@ class Parts(SharedMethods, Blocking[SharedOperations]):
 
         return Clock(self)
 
+    @property
+    def requests(self) -> Requests:
+        """The requests that clients made, if a journal is written (`journal=True`)."""
+        from kmini.journal_handle import Requests
+
+        return Requests(self)
+
     def topic(self, name: str) -> Topic:
         """A handle of one topic, which need not exist yet."""
         from kmini.topic_handle import Topic
@@ -57,6 +76,13 @@ class AsyncParts(SharedMethods, Awaiting[SharedOperations]):
         from kmini.clock_handle import AsyncClock
 
         return AsyncClock(self)
+
+    @property
+    def requests(self) -> AsyncRequests:
+        """The requests that clients made, if a journal is written (`journal=True`)."""
+        from kmini.journal_handle import AsyncRequests
+
+        return AsyncRequests(self)
 
     def topic(self, name: str) -> AsyncTopic:
         """A handle of one topic, which need not exist yet."""

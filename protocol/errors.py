@@ -85,6 +85,11 @@ def error_name(code: int) -> str:
     return error.kafka_name if error is not None else f"UNKNOWN({code})"
 
 
+def error_names() -> list[str]:
+    """Kafka's names of all errors, in the order of their codes."""
+    return [_BY_CODE[code].kafka_name for code in sorted(_BY_CODE)]
+
+
 _BY_CODE: dict[int, type[KafkaError]] = {}
 
 

@@ -33,16 +33,13 @@ def _reader(cls: type[Response]) -> Callable[[Response], list[int]]:
 
 def _lines(cls: type[Struct], depth: int, indent: str) -> Iterator[str]:
     for described in cls.__fields__:
-        value = f"v{depth}.{described.name}"
-        inner = f"v{depth + 1}"
+        value, inner = f"v{depth}.{described.name}", f"v{depth + 1}"
         if described.name == "error_code":
             yield f"{indent}if {value}: found.append({value})"
-        elif described.type.struct is not None:
-            if lines := [*_lines(described.type.struct, depth + 1, indent + "    ")]:
-                yield f"{indent}{inner} = {value}"
-                yield f"{indent}if {inner} is not None:"
-                yield from lines
-        elif described.type.element is not None and described.type.element.struct is not None:
-            if lines := [*_lines(described.type.element.struct, depth + 1, indent + "    ")]:
-                yield f"{indent}for {inner} in {value} or ():"
-                yield from lines
+            continue
+        held = described.type.element or described.type
+        lines = [] if held.struct is None else [*_lines(held.struct, depth + 1, indent + "    ")]
+        if lines:
+            items = value if described.type.element is not None else f"{value} and ({value},)"
+            yield f"{indent}for {inner} in {items} or ():"
+            yield from lines

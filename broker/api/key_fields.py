@@ -260,7 +260,7 @@ def _of_session(request: Any, named: list[KeyPartition], names: Names) -> list[K
         for topic in request.forgotten_topics_data
         for number in topic.partitions
     }
-    read = {
+    read: dict[tuple[str, int | None], KeyPartition] = {
         (topic, number): KeyPartition(topic, number)
         for name, topic_id, number in names.session(request.session_id)
         for topic in [name or names.topic_of(topic_id) or format_uuid(topic_id)]

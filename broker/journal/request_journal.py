@@ -1,8 +1,8 @@
 """What the journal writes while requests are served: a list for each request, of what is there already.
 
-Nothing is decoded. A small request is kept as its bytes, and so is a small answer; of a large Produce the headers of its
-batches are kept, and of a large answer its errors. Passwords, tokens and values of settings never enter: of a request
-that may hold them only the key fields are kept, which have none, and of its answer only the errors.
+Nothing is decoded. A small request is kept as its bytes, and so is a small answer; of a large Produce the headers of
+its batches are kept, and of a large answer its errors. Passwords, tokens and values of settings never enter: of a
+request that may hold them only the key fields are kept, which have none, and of its answer only the errors.
 
 The dispatcher calls `Recorder.begin` before the handler, and `end` or `closed` when the request is answered or will not
 be. Requests of the brokers of a cluster to each other are not written. Everything belongs to the brokers' event loop.
@@ -24,7 +24,7 @@ from .layout import ANSWERED, ASKED, BYTES_IN, ENDED_S, NUMBER, SOURCE, Entry
 if TYPE_CHECKING:
     from ...protocol.framing import Frame
     from ...protocol.schema import Request, Response
-    from ..api.request_context import RequestConnection
+    from ..api.request_context import Context, RequestConnection
     from ..services import Services
 
 MOST_ENTRIES = 10_000
@@ -35,6 +35,8 @@ SMALL_BYTES = 512
 """Bytes up to which a request is small, and an answer."""
 COPIED_BYTES = 64 * 1024
 """Bytes up to which a request without records is copied; of a larger one the key fields are read at once."""
+MOST_SOURCES = 100
+"""Kinds of requests of a connection that are remembered: a client may make up names."""
 _COUNT_AGAIN_BYTES = MOST_BYTES // 16
 """Bytes of new large requests after which those of all requests are counted again."""
 
@@ -56,10 +58,21 @@ SECRET_APIS = frozenset(
 )
 """APIs whose requests or answers may hold passwords, tokens or values of settings."""
 
+
 class Source:
     """What the requests of a connection share that have the same API, version and client id."""
 
-    __slots__ = ("api", "api_key", "client_id", "keeps_bytes", "node", "peer", "principal", "version")
+    __slots__ = (
+        "api",
+        "api_key",
+        "client_id",
+        "keeps_answer_bytes",
+        "keeps_request_bytes",
+        "node",
+        "peer",
+        "principal",
+        "version",
+    )
 
     def __init__(
         self, node: int, connection: RequestConnection, api_key: int, version: int, client_id: str | None
@@ -71,8 +84,10 @@ class Source:
         self.client_id = client_id
         self.peer = "{}:{}".format(*connection.peer)
         self.principal = str(connection.principal)
-        self.keeps_bytes = -1 if self.api in SECRET_APIS else SMALL_BYTES
-        """Bytes up to which a request and an answer are kept as they are."""
+        self.keeps_answer_bytes = -1 if self.api in SECRET_APIS else SMALL_BYTES
+        """Bytes up to which an answer is kept as it is."""
+        self.keeps_request_bytes = -1 if self.api == "Fetch" else self.keeps_answer_bytes
+        """Bytes up to which the body of a request is all that is kept of it."""
 
 
 class Answer:
@@ -113,12 +128,14 @@ class RequestJournal:
     @property
     def next_number(self) -> int:
         """The number that the next request will have."""
-        return self.entries[-1][NUMBER] + 1 if self.entries else self.first_number
+        last: int = self.entries[-1][NUMBER] if self.entries else self.first_number - 1
+        return last + 1
 
     @property
     def lost(self) -> int:
         """How many requests were dropped, because there were too many."""
-        return self.entries[0][NUMBER] - self.first_number if self.entries else 0
+        first: int = self.entries[0][NUMBER] if self.entries else self.first_number
+        return first - self.first_number
 
     def wake(self) -> None:
         """Tell those that wait for a request."""
@@ -139,15 +156,14 @@ class RequestJournal:
 def entry_bytes(entry: Entry) -> int:
     """About how many bytes of memory an entry of the journal takes."""
     asked = entry[ASKED]
-    if isinstance(asked, bytes):
-        return 300 + len(asked)
-    return 300 + min(entry[BYTES_IN], COPIED_BYTES)
+    size: int = len(asked) if isinstance(asked, bytes) else min(entry[BYTES_IN], COPIED_BYTES)
+    return 300 + size
 
 
 class Recorder:
     """Writes the requests of one connection."""
 
-    __slots__ = ("_append", "_connection", "_next", "_services", "_sources", "journal")
+    __slots__ = ("_append", "_connection", "_context", "_next", "_services", "_source", "_sources", "journal")
 
     def __init__(self, journal: RequestJournal, services: Services, connection: RequestConnection) -> None:
         self.journal = journal
@@ -156,39 +172,45 @@ class Recorder:
         self._append = journal.entries.append
         self._next = journal.numbers.__next__
         self._sources: dict[tuple[int, int, str | None], Source] = {}
+        self._context: Context | None = None
+        """That of the last request, and its source; None for a source whose requests are not written."""
+        self._source: Source | None = None
 
-    def source(self, api_key: int, version: int, client_id: str | None) -> Source:
-        """The source of the requests of this connection that have such a header."""
-        key = api_key, version, client_id
-        found = self._sources.get(key)
-        if found is None:
-            if len(self._sources) > 100:  # a client that makes up names
-                self._sources.clear()
-            found = self._sources[key] = Source(
-                self._services.node_id, self._connection, api_key, version, client_id
-            )
-        return found
-
-    def begin(self, source: Source, frame: Frame, request: Request, started_s: float) -> Entry:
-        """Write a request that is about to be served; return the entry."""
+    def begin(self, frame: Frame, request: Request, context: Context, started_s: float) -> Entry | None:
+        """Write a request that is about to be served; return the entry. None for a request of another broker."""
+        if context is not self._context:
+            self._source = self._source_of(frame)
+            self._context = context
+        source = self._source
+        if source is None:
+            return None
         body = frame.body
         size = len(body)
-        if size <= source.keeps_bytes and source.api_key != 1:
-            asked: Any = bytes(body)
-        else:
-            asked = self._kept(source, body, request)
+        asked: Any = bytes(body) if size <= source.keeps_request_bytes else self._kept(source, body, request)
         entry = [self._next(), source, frame.correlation_id, started_s, None, asked, size, None, None]
         self._append(entry)
         if self.journal.watchers:
             self.journal.wake()
         return entry
 
+    def _source_of(self, frame: Frame) -> Source | None:
+        """The source of the requests of this connection that have the same header."""
+        if self._connection.peer[1] == 0:
+            return None
+        key = frame.api_key, frame.api_version, frame.client_id
+        found = self._sources.get(key)
+        if found is None:
+            if len(self._sources) >= MOST_SOURCES:
+                self._sources.clear()
+            found = self._sources[key] = Source(self._services.node_id, self._connection, *key)
+        return found
+
     def _kept(self, source: Source, body: memoryview, request: Any) -> Any:
         """What is kept of a request of which not just the bytes are."""
         size = len(body)
-        if source.keeps_bytes < 0:
+        if source.api in SECRET_APIS:
             return key_fields(request, Names.of(self._services))
-        if source.api_key == 0:
+        if source.api == "Produce":
             kept = without_records(request)
             self.journal.count_large(100 * sum(len(topic.partition_data) for topic in kept.topic_data))
             return kept
@@ -196,8 +218,8 @@ class Recorder:
             self.journal.count_large(min(size, COPIED_BYTES))
         if size > COPIED_BYTES:
             return key_fields(request, Names.of(self._services))
-        if source.api_key == 1 and request.session_epoch > 0:
-            return bytes(body), self._services.fetch_sessions.partitions_of(request.session_id)
+        if source.api == "Fetch" and request.session_epoch > 0:
+            return bytes(body), self._services.fetch_sessions.keys_of(request.session_id)
         return bytes(body)
 
     def end(self, entry: Entry, ended_s: float, response: Response | None, sent: bytearray | None) -> None:
@@ -205,7 +227,7 @@ class Recorder:
         entry[ENDED_S] = ended_s
         if sent is None or response is None:
             entry[ANSWERED] = "no answer is due"
-        elif len(sent) <= entry[SOURCE].keeps_bytes and len(sent) == frame_bytes(sent):
+        elif len(sent) <= entry[SOURCE].keeps_answer_bytes and len(sent) == frame_bytes(sent):
             entry[ANSWERED] = sent
         else:
             entry[ANSWERED] = Answer(frame_bytes(sent), tuple(dict.fromkeys(error_codes(response))))
@@ -221,8 +243,20 @@ class Recorder:
     def refused(self, frame: Frame, reason: object) -> None:
         """Write a request that no handler saw: of an API or a version that is not served, malformed, or before the
         login. Nothing of its body is kept."""
-        source = self.source(frame.api_key, frame.api_version, frame.client_id)
-        entry = [self._next(), source, frame.correlation_id, time.perf_counter(), None, None, len(frame.body), None, None]
+        source = self._source_of(frame)
+        if source is None:
+            return
+        entry = [
+            self._next(),
+            source,
+            frame.correlation_id,
+            time.perf_counter(),
+            None,
+            None,
+            len(frame.body),
+            None,
+            None,
+        ]
         self._append(entry)
         self.closed(entry, reason)
 

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from ...protocol.messages.headers import RequestHeader
     from ...protocol.schema import Request, Response
     from ..api.registry import Handler
-    from ..journal.request_journal import Entry, Recorder, Source
+    from ..journal.layout import Entry
+    from ..journal.request_journal import Recorder
     from ..metrics import RequestMetrics
     from ..services import Services
     from .client_hints import ClientHints, RedirectWatch
@@ -70,7 +71,6 @@ class Dispatcher:
         "_purgatory",
         "_recorder",
         "_services",
-        "_source",
         "_started_s",
     )
 
@@ -80,8 +80,6 @@ class Dispatcher:
     """The handler at work, where it waits."""
     _started_s: float
     """When the request was begun with."""
-    _source: Source
-    """What the journal says of each request that is like the last one."""
 
     def __init__(
         self, connection: DispatchingConnection, services: Services, handlers: Mapping[int, Handler], hints: ClientHints
@@ -134,11 +132,9 @@ class Dispatcher:
             self._handler, self._counted = handler, services.metrics.of_api(api_key)
             self._context = context = Context(services, connection, version, client_id)
             connection.client_id = client_id
-            if self._recorder is not None:
-                self._choose_source(api_key, version, client_id)
         self._frame = frame
         if self._recorder is not None:
-            self._entry = self._recorder.begin(self._source, frame, request, self._started_s)
+            self._entry = self._recorder.begin(frame, request, context, self._started_s)
         purgatory = self._purgatory
         # What this request releases goes on when its handler has ended or waits. The outermost request alone does that;
         # a request that is served meanwhile leaves it to the one around it.
@@ -322,14 +318,6 @@ class Dispatcher:
         frame.release()
 
     # --- the journal and the request log
-
-    def _choose_source(self, api_key: int, version: int, client_id: str | None) -> None:
-        """Have the next requests written as those of such a header; those of other brokers are not written."""
-        assert self._recorder is not None
-        if self._connection.peer[1] == 0:
-            self._recorder = None
-        else:
-            self._source = self._recorder.source(api_key, version, client_id)
 
     def _log_line(self, header: RequestHeader, request: Request | None = None) -> LoggedRequest:
         connection = self._connection

@@ -22,7 +22,6 @@ from ...protocol.api_keys import API_NAMES
 from ...protocol.errors import error_name
 from ...protocol.schema import Field, Request, Response, Struct
 from ...protocol.uuids import ZERO_UUID, format_uuid
-from ..api.answer_errors import first_error
 from ..security.resources import ANONYMOUS, Principal
 from .peer_log import printable
 
@@ -68,6 +67,8 @@ class LoggedRequest:
 
     def answered(self, response: Response | None) -> None:
         """Log the request with the first error of its answer; None stands for no answer (acks=0)."""
+        from ..api.answer_errors import first_error  # a broker without this log needs it not
+
         self._log("error=NONE" if response is None else f"error={error_name(first_error(response))}")
 
     def closed(self, reason: object) -> None:

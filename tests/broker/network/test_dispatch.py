@@ -83,7 +83,10 @@ class Desk:
 
         api = SimpleNamespace(request=MetadataRequest, function=handler, min_version=1, max_version=9)
         services: Any = SimpleNamespace(
-            metrics=self.metrics, purgatory=Purgatory(MovableClock()), interceptors=self.interceptors
+            metrics=self.metrics,
+            purgatory=Purgatory(MovableClock()),
+            interceptors=self.interceptors,
+            journal=None,
         )
         handlers: Any = {MetadataRequest.api_key: api}
         self.dispatcher = Dispatcher(cast(Any, self.peer), services, handlers, cast(Any, self.hints))

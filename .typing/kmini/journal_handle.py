@@ -1,0 +1,1 @@
+../../embed/journal_handle.py

@@ -1,0 +1,123 @@
+"""Requests chosen by what they are about, and the nearest ones where there is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kmini.broker.api.key_fields import KeyFields, KeyPartition
+from kmini.broker.journal.entries import JournalReader
+from kmini.broker.journal.request_journal import Answer, RequestJournal, Source
+from kmini.broker.journal.selection import Selection
+from kmini.protocol.api_keys import API_NAMES
+
+
+class FromSomewhere:
+    """A connection, as a source needs it."""
+
+    peer = ("127.0.0.1", 50_000)
+    principal = "User:ANONYMOUS"
+
+
+KEYS = {name: key for key, name in API_NAMES.items()}
+
+
+def journal_of(*requests: tuple[str, str, KeyFields, tuple[int, ...]]) -> RequestJournal:
+    """A journal of answered requests: API, client id, key fields and error codes."""
+    journal = RequestJournal()
+    connection: Any = FromSomewhere()
+    for api, client_id, fields, codes in requests:
+        source = Source(1, connection, KEYS[api], 1, client_id)
+        number = next(journal.numbers)
+        journal.entries.append(
+            [number, source, 1, journal.began_s, journal.began_s, fields, 10, Answer(10, codes), None]
+        )
+    return journal
+
+
+def of(topic: str, *numbers: int) -> KeyFields:
+    return KeyFields(tuple(KeyPartition(topic, number) for number in numbers or (0,)))
+
+
+NOT_LEADER = 6
+JOURNAL = journal_of(
+    ("Metadata", "app-1", KeyFields((KeyPartition("orders"),)), ()),
+    *[("Produce", "app-1", of("order"), ())] * 3,
+    ("Produce", "app-2", of("orders", 0, 1), (NOT_LEADER,)),
+    ("Fetch", "reader", of("orders", 1), ()),
+    ("OffsetCommit", "reader", of("orders")._replace(groups=("billing",)), ()),
+    ("EndTxn", "app-1", KeyFields(transactional_ids=("tx-1",)), ()),
+)
+
+
+@pytest.mark.parametrize(
+    ("selection", "numbers"),
+    [
+        (Selection(), [1, 2, 3, 4, 5, 6, 7, 8]),
+        (Selection("Produce"), [2, 3, 4, 5]),
+        (Selection(topic="orders"), [1, 5, 6, 7]),
+        (Selection("Produce", topic="orders", partition=1), [5]),
+        (Selection("Produce", topic="orders", partition=2), []),
+        (Selection(partition=1), [5, 6]),
+        (Selection(group="billing"), [7]),
+        (Selection(transactional_id="tx-1"), [8]),
+        (Selection(client_id="app-*"), [1, 2, 3, 4, 5, 8]),
+        (Selection(client_id="app-2"), [5]),
+        (Selection(error="NOT_LEADER_OR_FOLLOWER"), [5]),
+        (Selection("Produce", error="NONE"), [2, 3, 4]),
+        (Selection(where=lambda entry: entry.number % 4 == 0), [4, 8]),
+        (Selection("Produce", since=4), [4, 5]),
+    ],
+    ids=str,
+)
+def test_everything_that_is_given_holds_for_what_is_chosen(selection: Selection, numbers: list[int]) -> None:
+    assert [entry.number for entry in selection.chosen(JournalReader(JOURNAL))] == numbers
+
+
+@pytest.mark.parametrize(
+    ("selection", "sentence"),
+    [
+        (
+            Selection("Produce", topic="ordres", client_id="app-1"),
+            "4 Produce requests came; nearest, 3 of them: topic was 'order', not 'ordres'",
+        ),
+        (Selection("Fetch", topic="order"), "1 Fetch request came; its topic was 'orders', not 'order'"),
+        (
+            Selection("Produce", topic="orders", partition=7),
+            "4 Produce requests came; nearest, 1 of them: partition was 0, 1, not 7",
+        ),
+        (
+            Selection("OffsetCommit", group="biling", error="NONE"),
+            "1 OffsetCommit request came; its group was 'billing', not 'biling'",
+        ),
+        (
+            Selection("EndTxn", transactional_id="tx-2", error="INVALID_TXN_STATE"),
+            "1 EndTxn request came; its transactional_id was 'tx-1', not 'tx-2' "
+            "and error was NONE, not INVALID_TXN_STATE",
+        ),
+        (
+            Selection("JoinGroup"),
+            "no JoinGroup came; these did: Produce 4, Metadata 1, Fetch 1, OffsetCommit 1, EndTxn 1",
+        ),
+        (Selection("JoinGroup", since=9), "no request came"),
+        (Selection("EndTxn"), "1 EndTxn request came"),
+    ],
+    ids=str,
+)
+def test_the_nearest_requests_are_named_with_what_they_have_instead(selection: Selection, sentence: str) -> None:
+    assert selection.nearest(JournalReader(JOURNAL)) == sentence
+
+
+@pytest.mark.parametrize(("since", "lost"), [(0, 5), (1, 5), (3, 3), (5, 1), (6, 0), (9, 0)])
+def test_of_a_span_the_lost_requests_are_counted(since: int, lost: int) -> None:
+    journal = journal_of(*[("Fetch", "reader", of("orders"), ())] * 8)
+    for _ in range(5):
+        journal.entries.popleft()
+    assert Selection(since=since).lost(journal) == lost
+
+
+def test_what_was_cleared_is_not_lost() -> None:
+    journal = journal_of(*[("Fetch", "reader", of("orders"), ())] * 8)
+    journal.clear()
+    assert Selection().lost(journal) == 0
