@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from ...protocol.errors import KafkaError, error_name
+from ...protocol.errors import MalformedMessage, error_name
 from ...protocol.messages import REQUESTS
 from ...protocol.messages.headers import read_response_header
 from ..api.answer_errors import error_codes
@@ -176,7 +176,7 @@ def _answer(entry: Entry, source: Source) -> Answer | str | None:
         _, position = read_response_header(frame, response.header_version(source.version))
         body = frame[position:]
         codes = error_codes(response.decode(body, response.version_of(body, source.version)))
-    except KafkaError:  # a fault made the answer malformed
+    except MalformedMessage:  # a fault made the answer malformed
         codes = []
     found = entry[ANSWERED] = Answer(frame_bytes(answered), tuple(dict.fromkeys(codes)))
     return found

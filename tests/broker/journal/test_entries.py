@@ -74,7 +74,7 @@ def test_a_line_has_the_first_partitions_and_what_a_client_sent_is_escaped(journ
     Topic = m.MetadataRequest.Topic
     names = ["orders\nProduce", *"bcdefg"]
     entry = entry_of(journal, m.MetadataRequest(topics=[Topic(name=name) for name in names]), 9, Answer(1, ()), None)
-    assert str(JournalReader(journal).decoded(entry)) == r"Metadata v9 - orders\nProduce b c d e +2 ok 0.4 ms"
+    assert str(JournalReader(journal).decoded(entry)) == r"Metadata v9 - orders\x0aProduce b c d e +2 ok 0.4 ms"
 
 
 def test_partitions_are_shown_with_offsets_and_records(journal: RequestJournal) -> None:

@@ -128,7 +128,7 @@ class Socket:
 def connection_on(transport: Socket) -> Connection:
     """A connection of a server that serves no request."""
     server = SimpleNamespace(
-        services=SimpleNamespace(purgatory=None),
+        services=SimpleNamespace(purgatory=None, journal=None),
         handlers={},
         hints=SimpleNamespace(watch=lambda connection: None),
         max_request_bytes=1 << 20,
