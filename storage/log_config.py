@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..protocol.errors import InvalidConfig
-from ..protocol.records.load_kernel import PlainBatches
+from ..protocol.records.kernels.records import PlainBatches
 from .config_key import (
     ANY,
     BOOLEAN,

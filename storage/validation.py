@@ -61,6 +61,7 @@ from ..protocol.records.batch import (
 )
 from ..protocol.records.batch_records import WalkedRecords, decode_records, suspect_records, walked_records
 from ..protocol.records.compression import Codec, compress_chunks
+from ..protocol.records.kernels.records import fault_of_claims
 from ..protocol.records.layout import (
     FOR_BROKERS_ONLY,
     NOT_FROM_ZERO,
@@ -70,7 +71,7 @@ from ..protocol.records.layout import (
     WRONG_CHECKSUM,
     WRONG_COUNT,
 )
-from ..protocol.records.load_kernel import IS_COMPILED, fault_of_claims
+from ..protocol.records.load_kernel import IS_COMPILED
 from ..protocol.records.record import DEFAULT_LIMIT
 from .filesystem import Buffer
 from .log_config import LogConfig

@@ -17,7 +17,7 @@ from ...protocol.errors import KafkaError
 from ...protocol.records.batch import HEADER_SIZE, MAGIC, BatchHeader
 from ...protocol.records.batch_records import decode_records
 from ...protocol.records.compression import Codec
-from ...protocol.records.load_kernel import RecordReader
+from ...protocol.records.kernels.records import RecordReader
 from ...protocol.records.record import Record
 from ...storage.log import PartitionLog
 from ...storage.log_file import Snapshot, read_batches

@@ -40,7 +40,7 @@ from ...protocol.records.batch import (
     iter_batches,
 )
 from ...protocol.records.compression import Codec
-from ...protocol.records.load_kernel import is_transactional, transactional_batches
+from ...protocol.records.kernels.records import is_transactional, transactional_batches
 from ...protocol.schema import maker
 from ...protocol.topics import INTERNAL_TOPICS, TopicPartition
 from ...storage.append_info import AppendInfo

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...protocol.errors import InvalidProducerIdMapping, TransactionalIdAuthorizationFailed
 from ...protocol.messages.produce import ProduceRequest
 from ...protocol.records.batch import read_header
-from ...protocol.records.load_kernel import transactional_batches
+from ...protocol.records.kernels.records import transactional_batches
 from ..coordinators.coordinator_topic import Producer
 from ..transactions import verification
 

@@ -25,8 +25,8 @@ from ...protocol.records.batch import (
 )
 from ...protocol.records.batch_records import iter_records
 from ...protocol.records.compression import Buffer, decompress_at_once, decompress_chunks
+from ...protocol.records.kernels.records import encode_records
 from ...protocol.records.layout import REASONS
-from ...protocol.records.load_kernel import encode_records
 from ...protocol.records.record import BATCH_FACTOR
 from ...storage import filenames
 from ...storage.indexes.transaction_index import AbortedTransaction

@@ -7,7 +7,7 @@ A *batch* is a header of 61 bytes and a *block* of records, which may be compres
 - `record`: what a record is; `batch_records` checks, finds and decodes the records of a batch
 - `control`: the batches that end a transaction
 - `compression`, `crc`: the codecs, with limits; the checksum
-- `kernels`: the loops over records, compiled where a C compiler was; `load_kernel` imports them
+- `kernels`: the loops over records, compiled where a C compiler was; `load_kernel` imports those that not all need
 - `tombstones`: records that delete their key although they have a value (KIP-87)
 - `old_formats`: messages of magic 0 and 1, which came before batches
 

@@ -18,6 +18,7 @@ from zlib import crc32
 from ..errors import CorruptMessage
 from .compression import Buffer, Codec, compress
 from .crc import crc32c
+from .kernels.records import assign_offsets, encode_records
 from .layout import (
     ATTRIBUTES_AT,
     CHECKED_FROM,
@@ -44,7 +45,6 @@ from .layout import (
     decrement_sequence,
     increment_sequence,
 )
-from .load_kernel import assign_offsets, encode_records
 
 if TYPE_CHECKING:
     from .record import Record

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 from ..errors import InvalidRecord
 from .batch import iter_batches, records_of
 from .compression import Buffer, decompress_chunks
+from .kernels.records import RecordReader, RecordWalker
 from .layout import CODEC_MASK, MAGIC, REASONS, BatchHeader
-from .load_kernel import RecordReader, RecordWalker
 from .record import BATCH_FACTOR, DEFAULT_LIMIT, Record, RecordFacts, SuspectRecord
 
 _EARLIEST = -(1 << 63)

@@ -55,7 +55,7 @@ from ...protocol.records.batch import (
     rewrite_header,
 )
 from ...protocol.records.compression import Codec, compress_chunks
-from ...protocol.records.load_kernel import encode_records
+from ...protocol.records.kernels.records import encode_records
 from ...protocol.records.old_formats.messages import MAX_MESSAGES, first_offset_in, messages_as_sent
 from ...protocol.records.record import BATCH_FACTOR, DEFAULT_LIMIT, Record
 from ..filesystem import Buffer
@@ -171,7 +171,7 @@ class _Conversion:
                 self._base_timestamp = self._max_timestamp = records[0].timestamp
             self._count += len(records)
             self._max_timestamp = max(self._max_timestamp, max(record.timestamp for record in records))
-            block = encode_records(records, range(first, self._count), self._base_timestamp)
+            block: Buffer = encode_records(records, range(first, self._count), self._base_timestamp)
             if self._config.kmini_tombstone_flag_enable:
                 from ..tombstone_flag import flagged_messages  # few topics have it
 

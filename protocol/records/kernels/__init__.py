@@ -2,7 +2,8 @@
 
 They are written in Cython's pure-Python mode; `protocol/extension_modules.py` says how such modules run compiled and
 interpreted. setup.py puts a kernel and the parts that it imports into one file before it compiles them, so the C
-compiler sees all of it and calls between the parts cost nothing. `load_kernel`, beside this package, imports them.
+compiler sees all of it and calls between the parts cost nothing. `records` is imported like any module, the others by
+`load_kernel`, beside this package, when they are first needed.
 
 The kernels, each an extension module of its own, loaded when it is first needed:
 

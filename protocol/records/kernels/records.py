@@ -2,7 +2,7 @@
 """The kernel of every process: records and producers' batches checked, records made of tuples and into tuples.
 
 Compiled it checks a record in some 20 ns and lets other threads run meanwhile; interpreted it is about a hundred times
-slower.
+slower. What other modules import from here is written in its parts, which become one extension with it.
 """
 
 from __future__ import annotations

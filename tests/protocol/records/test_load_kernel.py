@@ -20,7 +20,7 @@ def run(code: str, **variables: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_kmini_pure_chooses_the_interpreted_kernel() -> None:
-    code = "from kmini.protocol.records import load_kernel as k; print(k._kernel.__file__, k.IS_COMPILED)"
+    code = "from kmini.protocol.records import load_kernel as k; print(k.records.__file__, k.IS_COMPILED)"
     chosen = run(code, KMINI_PURE="1")
     assert chosen.stdout.split() == [str(FOLDER / "records.py"), "False"], chosen.stderr
 

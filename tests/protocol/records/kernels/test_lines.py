@@ -10,6 +10,7 @@ import pytest
 from kafka.partitioner.default import murmur2 as kafka_python_murmur2
 
 from kmini.protocol.records import load_kernel
+from kmini.protocol.records.kernels.records import encode_records
 from kmini.protocol.records.record import Record
 
 HEADERS = (("source", b"test"), ("none", None))
@@ -85,7 +86,7 @@ def test_records_are_encoded_as_the_encoder_of_records_does(lines: Any, room: in
             Record(0, 1_000 + timestamp_delta, key, value, HEADERS) for key, value, at in mine if at == partition
         ]
         assert len(deltas) == len(records)
-        assert encoded == load_kernel.encode_records(records, deltas, 1_000)
+        assert encoded == encode_records(records, deltas, 1_000)
 
 
 def test_a_block_is_never_written_beyond_its_end(lines: Any) -> None:
