@@ -76,6 +76,8 @@ class LocalCluster:
         self._is_temporary = is_temporary
         self._cluster_id = cluster_id
         self._journal = journal
+        self.before_open: Callable[[BrokerServer], None] | None = None
+        """Called with each broker that starts, before clients can connect to it."""
         self.controller: Controller
 
     # --- all together
@@ -143,6 +145,7 @@ class LocalCluster:
             is_temporary=self._is_temporary,
             controller=self.controller,
             journal=self._journal,
+            before_open=self.before_open,
         )
         self.brokers[node_id] = broker
         broker.server.advertised.update(self._advertised.pop(node_id, {}))

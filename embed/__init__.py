@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kmini.cluster import AsyncCluster, BrokerNotRunning, Cluster, ReplicaOffsets
     from kmini.contents import PartitionOffsets, Record
     from kmini.embedded import AsyncBroker, Broker
+    from kmini.fault_handle import AsyncFault, AsyncFaults, Fault, Faults
     from kmini.journal_handle import AsyncRequests, Requests, RequestsLost
     from kmini.protocol.errors import KafkaError
     from kmini.pytest_plugin.leftovers import KafkaTestWarning
@@ -35,6 +36,8 @@ _HOMES = {
     "AsyncClock": "clock_handle",
     "AsyncCluster": "cluster",
     "AsyncRequests": "journal_handle",
+    "AsyncFault": "fault_handle",
+    "AsyncFaults": "fault_handle",
     "AsyncTopic": "topic_handle",
     "Broker": "embedded",
     "BrokerNotRunning": "cluster",
@@ -43,6 +46,8 @@ _HOMES = {
     "ConfigError": "broker.settings.broker_config",
     "ControllerError": "broker.controller.controller",
     "JournalEntry": "broker.journal.entries",
+    "Fault": "fault_handle",
+    "Faults": "fault_handle",
     "KafkaError": "protocol.errors",
     "KafkaTestWarning": "pytest_plugin.leftovers",
     "Mark": "selection",
@@ -62,6 +67,8 @@ __all__ = [
     "AsyncBroker",
     "AsyncClock",
     "AsyncCluster",
+    "AsyncFault",
+    "AsyncFaults",
     "AsyncRequests",
     "AsyncTopic",
     "Broker",
@@ -70,6 +77,8 @@ __all__ = [
     "Cluster",
     "ConfigError",
     "ControllerError",
+    "Fault",
+    "Faults",
     "JournalEntry",
     "KafkaError",
     "KafkaTestWarning",

@@ -293,6 +293,7 @@ class Cluster(Host[ClusterOperations, "AsyncCluster"], ClusterMethods, Parts):
             is_temporary=is_temporary,
             journal=self._journal,
         )
+        core.before_open = self._place_faults
         await core.start(before_open=lambda: ClusterOperations(core).create_missing(self._topics))
         self._configs = core.configs  # after a restart the brokers listen on the ports that clients know
         return ClusterOperations(core)

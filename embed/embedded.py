@@ -82,14 +82,18 @@ class Broker(Host[Operations, "AsyncBroker"], BrokerMethods, Parts):
             data_dir,
             clock=MovableClock(self._ahead_ms),
             is_temporary=is_temporary,
-            before_open=lambda core: Operations(core).create_missing(self._topics),
             journal=self._journal,
+            before_open=self._before_open,
         )
         self._address = core.address
         # After a restart the broker listens on the port that its clients know.
         bound = tuple(Endpoint(listener.name, listener.host, listener.port) for listener in core.server.listeners)
         self._config = self._config.replace(listeners=bound)
         return Operations(core)
+
+    def _before_open(self, core: BrokerServer) -> None:
+        self._place_faults(core)
+        Operations(core).create_missing(self._topics)
 
     async def _finish(self, running: Operations, *, keeps_data: bool) -> None:
         self._address = ""

@@ -1,5 +1,7 @@
 """The life of a broker or a cluster inside a program: start, stop and close, from any thread and any loop."""
 
+from __future__ import annotations
+
 import atexit
 import os
 import shutil
@@ -8,10 +10,14 @@ import threading
 from abc import abstractmethod
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kmini.handle import DEADLINE_S, LONG_DEADLINE_S, Awaiting, Blocking, check_can_await
 from kmini.loop_thread import LoopThread, run_aside
+
+if TYPE_CHECKING:
+    from kmini.broker.broker import BrokerServer
+    from kmini.broker.faults.active_rules import ActiveRules
 
 Table = TypeVar("Table")
 Awaited = TypeVar("Awaited", bound="AsyncHost[Any]")
@@ -34,6 +40,8 @@ class Host(Blocking[Table], Generic[Table, Awaited]):
         self._private_directory: str | None = None
         self._running: Table | None = None
         self._life = threading.Lock()
+        self._faults: ActiveRules | None = None
+        """The fault rules, once a test has asked for them. They stay in force when a broker starts again."""
 
     @abstractmethod
     async def _begin(self, data_dir: str, *, is_temporary: bool) -> Table:
@@ -48,6 +56,11 @@ class Host(Blocking[Table], Generic[Table, Awaited]):
     @abstractmethod
     def aio(self) -> Awaited:
         """The same methods, awaitable on any asyncio event loop."""
+
+    def _place_faults(self, broker: BrokerServer) -> None:
+        """Have the fault rules act on a broker that starts, before clients can connect."""
+        if self._faults is not None:
+            self._faults.attach(broker)
 
     def _what_runs(self) -> Table:
         if self._running is None:
@@ -142,7 +155,7 @@ class AsyncHost(Awaiting[Table]):
     A cancelled call leaves nothing half done: a start is undone, a stop runs to its end.
     """
 
-    def __init__(self, host: "Host[Table, Any]") -> None:
+    def __init__(self, host: Host[Table, Any]) -> None:
         super().__init__(host._thread, host._what_runs)
         self._host = host
 

@@ -16,6 +16,7 @@ from kmini.shared_operations import SharedOperations
 if TYPE_CHECKING:
     from kmini.broker.journal.request_journal import RequestJournal
     from kmini.clock_handle import AsyncClock, Clock
+    from kmini.fault_handle import AsyncFaults, Faults
     from kmini.journal_handle import AsyncRequests, Requests
     from kmini.topic_handle import AsyncTopic, Topic
 
@@ -60,6 +61,13 @@ class Parts(SharedMethods, Blocking[SharedOperations]):
 
         return Requests(self)
 
+    @property
+    def faults(self) -> Faults:
+        """The faults that a test asks for: rules about requests, connections and the disk."""
+        from kmini.fault_handle import Faults
+
+        return Faults(self)
+
     def topic(self, name: str) -> Topic:
         """A handle of one topic, which need not exist yet."""
         from kmini.topic_handle import Topic
@@ -83,6 +91,13 @@ class AsyncParts(SharedMethods, Awaiting[SharedOperations]):
         from kmini.journal_handle import AsyncRequests
 
         return AsyncRequests(self)
+
+    @property
+    def faults(self) -> AsyncFaults:
+        """The faults that a test asks for: rules about requests, connections and the disk."""
+        from kmini.fault_handle import AsyncFaults
+
+        return AsyncFaults(self)
 
     def topic(self, name: str) -> AsyncTopic:
         """A handle of one topic, which need not exist yet."""

@@ -90,6 +90,15 @@ def error_names() -> list[str]:
     return [_BY_CODE[code].kafka_name for code in sorted(_BY_CODE)]
 
 
+def error_named(name: str) -> type[KafkaError]:
+    """The exception class of an error that is given by Kafka's name. Raises KeyError for a name that Kafka does not
+    have."""
+    for error in _BY_CODE.values():
+        if error.kafka_name == name:
+            return error
+    raise KeyError(name)
+
+
 _BY_CODE: dict[int, type[KafkaError]] = {}
 
 

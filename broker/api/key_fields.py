@@ -196,6 +196,24 @@ def key_fields(request: Request, names: Names) -> KeyFields:
     )
 
 
+def kinds_of(api: str) -> frozenset[str]:
+    """What the requests of an API may be about: "topic", "partition", "group" and "transactional_id"."""
+    if api == "FindCoordinator":
+        return frozenset({"group", "transactional_id"})
+    if api in _SPECIAL:
+        return frozenset({"topic", "group"})
+    fields = _TABLE.get(api, _Fields())
+    found = {
+        "topic": fields.topics,
+        "partition": [topics for topics in fields.topics if topics.partitions is not None],
+        "group": fields.groups,
+        "transactional_id": fields.transactional_ids,
+    }
+    if api == "Metadata":  # its answer has partitions, although its request names none
+        found["partition"] = [*fields.topics]
+    return frozenset(kind for kind, places in found.items() if places)
+
+
 def _walk(message: Struct, path: str) -> Iterator[Any]:
     """The values at the end of a path: the items of a list, or the value itself; none for null."""
     first, _, rest = path.partition(".")

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import struct
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
@@ -220,6 +222,28 @@ class Connection(asyncio.BufferedProtocol):
         self._closing = True
         self._unwritten = None
         self._transport.abort()
+
+    # --- what faults do to it (broker/faults/)
+
+    def reset(self) -> None:
+        """Hang up at once, so that the client's system reports a reset (RST) instead of an end."""
+        own_socket = self._transport.get_extra_info("socket")
+        if own_socket is not None:  # not between brokers of a process
+            own_socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.abort()
+
+    def fall_silent(self) -> Callable[[], None]:
+        """Serve nothing. Returns the function that ends this."""
+        silence: asyncio.Future[bool] = self._loop.create_future()
+        self.in_service = self.waiting = silence
+
+        def end() -> None:
+            if self.in_service is silence:
+                self.in_service = self.waiting = None
+                silence.cancel()
+                self.serve()
+
+        return end
 
     # --- authentication
 

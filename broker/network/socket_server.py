@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from ...protocol.framing import ReceiveBuffer
@@ -65,6 +66,9 @@ class Server:
         self._per_host: Counter[str] = Counter()
         self._servers: list[asyncio.AbstractServer] = []
         self._most_connections = descriptors_for_connections()
+        self.gate: Callable[[Connection], str | None] | None = None
+        """Asked about each new connection that the limits admit: why it is to be refused, or None. A fault that a test
+        asks for (`broker/faults/connections.py`)."""
         self._memory_network: MemoryNetwork | None = None
         """Carries the connections of other brokers of this process; made with the first one."""
         self._idle_timer: Timer | None = None
@@ -173,7 +177,7 @@ class Server:
         limit = config.max_connections_per_ip_overrides.get(host, config.max_connections_per_ip)
         if self._per_host[host] > limit:
             return f"max.connections.per.ip is {limit}"
-        return None
+        return None if self.gate is None else self.gate(connection)
 
     def unregister(self, connection: Connection) -> None:
         self.connections.discard(connection)

@@ -9,7 +9,7 @@ import contextlib
 import errno
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from .interface import Buffer, Names
 from .path_tree import PathTree
@@ -51,10 +51,19 @@ class OpenFiles:
         self._files: PathTree[OsFile] = PathTree()
         self._holders: dict[OsFile, None] = {}
         """Files with a descriptor, in the order in which they got or kept it."""
+        self.before: Callable[[str, str], None] | None = None
+        """Asked before each operation, by files whose class does that (`live_faults.py`)."""
 
     @property
     def descriptors(self) -> int:
         return len(self._holders)
+
+    def change_type(self, other: Mapping[type[OsFile], type[OsFile]]) -> None:
+        """Give all open files, and those opened later, another class, by the class that they have. Call it under the
+        lock."""
+        self._file_type = other.get(self._file_type, self._file_type)
+        for file in self._files.values():
+            file.__class__ = self._file_type
 
     # By path
 

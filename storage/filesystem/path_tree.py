@@ -55,6 +55,10 @@ class PathTree(Generic[T]):
             self._unregister(directory)
         return value
 
+    def values(self) -> list[T]:
+        """Return all values."""
+        return [value for values in self._values.values() for value in values.values()]
+
     def at_or_below(self, path: str) -> Names:
         """Return the path alone if it has a value, else all paths below it."""
         return [path] if self.get(path) is not None else list(self._below(path))

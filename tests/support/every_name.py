@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import kmini
 from kmini import Broker, BrokerNotRunning, Cluster, ConfigError, ControllerError, KafkaError, PortTaken
 from kmini.expectation import Expectation
+from kmini.fault_draft import FaultDraft
 
 SENTENCE = "wait_for_records would stop the event loop that your client runs on: await"
 NOTHING: Any = object()
@@ -77,6 +78,28 @@ COMMON = [
     Step("topic.compact", (), list),
     Step("topic.apply_retention", (), None),
     Step("metrics_text", (), str),
+    Step("faults", None),
+    Step("faults.on", ("Produce",), FaultDraft),
+    Step("faults.load", ([{"when": {"api": "Fetch", "topic": "other"}, "do": [{"delay": 1}]}],), list),
+    Step("faults.leader_not_available", ("other", {"for_ms": 1})),
+    Step("faults.leader_moved", ("other",)),
+    Step("faults.unknown_topic_until", ("other", {"times": 1})),
+    Step("faults.coordinator_load_in_progress", ("other", {"for_ms": 1})),
+    Step("faults.coordinator_moved", ("other",)),
+    Step("faults.rebalance_storm", ("other",)),
+    Step("faults.produce_succeeds_but_answer_is_lost", ("other",)),
+    Step("faults.commit_answer_is_lost", ("other",)),
+    Step("faults.producer_fenced", ("other",)),
+    Step("faults.slow_fetch", ("other", {"delay": 1})),
+    Step("faults.slow_broker", ({"delay": 1},)),
+    Step("faults.network_partition", ("other",)),
+    Step("faults.outage", ({"for_ms": 1},)),
+    Step("faults.disk_full", ("other",)),
+    Step("faults.rules", (), list),
+    Step("faults.unhit", (), list),
+    Step("faults.held", (), []),
+    Step("faults.assert_all_hit", (), AssertionError),
+    Step("faults.clear", (), None),
 ]
 
 OF_A_BROKER = [
@@ -139,7 +162,7 @@ def target(host: Any, path: str) -> Any:
     """What a path names: "clock.advance" is the method of a handle."""
     handle, _, name = path.rpartition(".")
     if handle:
-        host = host.clock if handle == "clock" else host.topic("compacted")
+        host = host.topic("compacted") if handle == "topic" else getattr(host, handle)
     return getattr(host, name)
 
 
@@ -243,10 +266,12 @@ def check_every_name_is_used() -> None:
         assert {step.path.partition(".")[0] for step in steps} | {"aio"} == public, cls
     handles = {f"clock.{name}" for name in dir(kmini.Clock) if not name.startswith("_")}
     handles |= {f"topic.{name}" for name in dir(kmini.Topic) if not name.startswith("_")}
+    handles |= {f"faults.{name}" for name in dir(kmini.Faults) if not name.startswith("_")}
     assert {step.path for step in COMMON if "." in step.path} == handles
     with open(__file__, encoding="utf-8") as file:
         text = file.read()
     handled = {"AsyncBroker", "AsyncCluster", "AsyncClock", "AsyncTopic", "KafkaTestWarning"}
+    handled |= {"AsyncFault", "AsyncFaults", "Fault"}
     for name in kmini.__all__:
         assert name in handled or name in text, name
         assert inspect.isclass(getattr(kmini, name))

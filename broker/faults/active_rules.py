@@ -1,0 +1,162 @@
+"""The rules in force, as one interceptor of the brokers for which they are made.
+
+Of several rules that mean a request, delays, holds and throttles add up, and the newest rule decides on the answer. (Of
+errors for single topics or partitions each fails its own entries.) While no rule is set, no broker has the interceptor.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ...protocol.messages import MODULES, message_name
+from .active_rule import ActiveRule
+from .connections import gate_of
+from .disks import place_disk_faults
+from .faulted_request import FaultedRequest
+from .matching import Asked
+from .rule import EVERY_API, Rule
+from .rule_checks import Possible, api_key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from ...protocol.schema import Response
+    from ..api.interception import Exchange, Serve
+    from ..services import Services
+
+
+class FaultedBroker(Protocol):
+    """A broker, as far as rules reach into it."""
+
+    services: Services
+    server: Any
+    logs: Any
+
+
+class ActiveRules:
+    """The rules in force, for one broker or for those of a cluster, on one event loop."""
+
+    def __init__(self, *, seed: int = 0) -> None:
+        self.seed = seed
+        """Of every rule that has none of its own."""
+        self._brokers: list[FaultedBroker] = []
+        self._rules: dict[str, ActiveRule] = {}
+        """By name, in the order in which they were made."""
+        self._by_api: dict[int, tuple[ActiveRule, ...]] = {}
+        """The rules about each API, the newest first."""
+        self._enders: dict[int, list[ActiveRule]] = {}
+        """By the API whose request ends them."""
+        self.came: Counter[int] = Counter()
+        """Requests that came while rules were set, by API key."""
+
+    # --- brokers
+
+    def attach(self, broker: FaultedBroker) -> None:
+        """Have the rules act on this broker, too."""
+        self._brokers = [known for known in self._brokers if not known.server.is_closed]
+        if broker not in self._brokers:
+            self._brokers.append(broker)
+            self._install()
+
+    def possible(self) -> Possible:
+        """What the brokers can do, for the checks of a rule."""
+        if not self._brokers:
+            raise RuntimeError("no broker runs")
+        return Possible(self._brokers[0].server.handlers, [broker.services.node_id for broker in self._brokers])
+
+    def _now_ms(self) -> int:
+        """The time in which rules end and delays pass: that of time-outs."""
+        return self._brokers[-1].services.clock.liveness_ms()
+
+    # --- rules
+
+    @property
+    def rules(self) -> Collection[ActiveRule]:
+        """All rules, in the order in which they were made."""
+        return self._rules.values()
+
+    def arm(self, rules: Iterable[Rule], *, replaces: bool = False) -> list[ActiveRule]:
+        """Put rules in force, all at once. Raises ValueError for a name that is taken, unless `replaces`."""
+        rules = list(rules)
+        for rule in rules:
+            if rule.name in self._rules and not replaces:
+                raise ValueError(f"there is a fault rule {rule.name!r} already: give this one another name")
+        made = []
+        for rule in rules:
+            if rule.name in self._rules:
+                self._rules.pop(rule.name).remove()
+            active = self._rules[rule.name] = ActiveRule(rule, seed=self.seed, now_ms=self._now_ms)
+            made.append(active)
+        self._install()
+        return made
+
+    def free_name(self, name: str) -> str:
+        """This name, with a number behind it if it is taken."""
+        number, free = 1, name
+        while free in self._rules:
+            number += 1
+            free = f"{name} #{number}"
+        return free
+
+    def remove(self, name: str) -> None:
+        """Take a rule back, and let what it holds go on. Raises KeyError."""
+        self._rules.pop(name).remove()
+        self._install()
+
+    def clear(self) -> None:
+        """Take all rules back, and let what they hold go on."""
+        for active in self._rules.values():
+            active.remove()
+        self._rules.clear()
+        self.came.clear()
+        self._install()
+
+    def _install(self) -> None:
+        """Index the rules, and put the interceptor and the gates where there is a rule for them."""
+        by_api: dict[int, list[ActiveRule]] = {}
+        self._enders = {}
+        newest_first = [*reversed(self._rules.values())]
+        for active in newest_first:
+            when = active.rule.when
+            if when.target == "request":
+                for api_key in MODULES if when.api == (EVERY_API,) else map(api_key_of, when.api):
+                    by_api.setdefault(api_key, []).append(active)
+            if active.selection.until is not None:
+                self._enders.setdefault(api_key_of(active.selection.until), []).append(active)
+        self._by_api = {api_key: tuple(rules) for api_key, rules in by_api.items()}
+        for broker in self._brokers:
+            interceptors = broker.services.interceptors
+            if self.intercept in interceptors:
+                interceptors.remove(self.intercept)
+            if self._by_api or self._enders:
+                interceptors.append(self.intercept)
+            self._install_gates(broker, newest_first)
+
+    def _install_gates(self, broker: FaultedBroker, newest_first: list[ActiveRule]) -> None:
+        connecting = [active for active in newest_first if active.rule.when.target == "connect"]
+        broker.server.gate = gate_of(broker.services, connecting) if connecting else None
+        place_disk_faults(broker, [active for active in newest_first if active.rule.when.target == "disk"])
+
+    def nothing_came(self) -> str:
+        """What came, for a rule that met nothing: "2 Metadata and 1 ApiVersions requests came"."""
+        texts = [f"{count} {message_name(MODULES[api_key])}" for api_key, count in self.came.most_common(4)]
+        return f"{', '.join(texts)} came" if texts else "no request came at all"
+
+    # --- requests
+
+    def intercept(self, exchange: Exchange, serve: Serve) -> Coroutine[Any, Any, Response | None]:
+        """The interceptor: serve a request as the rules about its API say."""
+        api_key = exchange.header.api_key
+        self.came[api_key] += 1
+        if api_key in self._enders:
+            for active in self._enders.pop(api_key):
+                active.selection.end()
+        rules = self._by_api.get(api_key)
+        if rules is not None:
+            asked = Asked(exchange.request.name, exchange.header.api_version, exchange.context, exchange.request)
+            taken = [active for active in rules if active.takes(asked)]
+            if taken:
+                return FaultedRequest(exchange, serve, taken).answer()
+        return serve()  # type: ignore[return-value]  # a handler's coroutine

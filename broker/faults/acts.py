@@ -1,0 +1,203 @@
+"""What a fault rule does to a request, a connection or the disk, as data.
+
+An act is made by its class or from JSON: an object whose first key is the name of the act, with its main value, beside
+the options: `{"delay": "200ms", "jitter": "50ms"}`, `{"disconnect": true, "applied": true}`. Durations are kept in
+milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal
+
+Place = Literal["before", "after"]
+"""Whether an act stands before the request is served, or between that and the answer."""
+Target = Literal["request", "connect", "disk"]
+"""What a rule is about: requests, new connections, or operations on files."""
+
+
+@dataclass(frozen=True)
+class Act:
+    """One act. The first field is the main value of its JSON."""
+
+    kind: ClassVar[str]
+    targets: ClassVar[tuple[Target, ...]] = ("request",)
+    is_terminal: ClassVar[bool] = True
+    """Whether it decides on the answer: of several rules, the newest one's does. Acts that only take time add up."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The act as JSON: what `acts_from_json` reads."""
+        first, *rest = fields(self)
+        return {self.kind: getattr(self, first.name)} | {
+            field.name: getattr(self, field.name) for field in rest if getattr(self, field.name) != field.default
+        }
+
+
+@dataclass(frozen=True)
+class Error(Act):
+    """Answer an error code, at the level where the API has it. Nothing is applied, unless `applied`."""
+
+    kind = "error"
+    code: str
+    applied: bool = False
+
+
+@dataclass(frozen=True)
+class Respond(Act):
+    """Answer what a Python function makes of the request and the answer that the broker would give."""
+
+    kind = "respond"
+    function: Callable[[Any, Any], Any]
+
+    def to_json(self) -> dict[str, Any]:
+        raise ValueError("a rule with a Python function has no JSON: respond and where are for Python only")
+
+
+@dataclass(frozen=True)
+class Delay(Act):
+    """Wait, for `ms` plus a random part of `jitter_ms`."""
+
+    kind = "delay"
+    is_terminal = False
+    ms: int
+    jitter: int = 0
+    when: Place = "before"
+
+
+@dataclass(frozen=True)
+class Hold(Act):
+    """Wait until the test releases it."""
+
+    kind = "hold"
+    is_terminal = False
+    when: Place = "before"
+
+
+@dataclass(frozen=True)
+class Throttle(Act):
+    """Have the answer ask the client to send nothing for this long."""
+
+    kind = "throttle"
+    is_terminal = False
+    ms: int
+
+
+@dataclass(frozen=True)
+class Drop(Act):
+    """Never answer, and serve nothing more of this connection; `applied` serves the request first."""
+
+    kind = "drop"
+    on: bool = True
+    applied: bool = False
+
+
+@dataclass(frozen=True)
+class Disconnect(Act):
+    """Close the connection without an answer; `applied` serves the request first, `rst` resets the connection."""
+
+    kind = "disconnect"
+    on: bool = True
+    applied: bool = False
+    rst: bool = False
+
+
+@dataclass(frozen=True)
+class Truncate(Act):
+    """Send so many bytes of the answer, its size field included, and close the connection."""
+
+    kind = "truncate"
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Trickle(Act):
+    """Send the answer slowly, at so many bytes a second."""
+
+    kind = "trickle"
+    bytes_per_second: int
+
+
+Damage = Literal["crc", "codec", "partial", "correlation_id", "length", "garbage"]
+OF_FETCH: tuple[Damage, ...] = ("crc", "codec", "partial")
+"""The damage that only the records of a fetch can have."""
+
+
+@dataclass(frozen=True)
+class Corrupt(Act):
+    """Damage the answer: the CRC or the codec of the first batch of a fetch, its last batch cut in the middle; the
+    correlation id; the size, which then is larger than any client takes; or the body as a whole."""
+
+    kind = "corrupt"
+    what: Damage = "crc"
+
+
+@dataclass(frozen=True)
+class NoRecords(Act):
+    """Answer a fetch as if there were no records."""
+
+    kind = "no_records"
+    on: bool = True
+
+
+@dataclass(frozen=True)
+class Refuse(Act):
+    """Reset new connections as soon as they are made."""
+
+    kind = "refuse"
+    targets = ("connect",)
+    on: bool = True
+
+
+@dataclass(frozen=True)
+class Silent(Act):
+    """Accept a connection, or a request, and say nothing, until the rule is removed."""
+
+    kind = "silent"
+    targets = ("request", "connect")
+    on: bool = True
+
+
+DiskFault = Literal["full", "fail", "fail_fsync", "read_only"]
+
+
+@dataclass(frozen=True)
+class Disk(Act):
+    """Let operations on files fail as a full disk, a broken one, or a read-only one does; `fail_fsync` fails syncs."""
+
+    kind = "disk"
+    targets = ("disk",)
+    fault: DiskFault
+
+
+@dataclass(frozen=True)
+class Slow(Act):
+    """Let each operation on a file take this much longer."""
+
+    kind = "slow"
+    targets = ("disk",)
+    is_terminal = False
+    ms: int
+
+
+ACTS: dict[str, type[Act]] = {
+    act.kind: act
+    for act in (
+        Error,
+        Respond,
+        Delay,
+        Hold,
+        Throttle,
+        Drop,
+        Disconnect,
+        Truncate,
+        Trickle,
+        Corrupt,
+        NoRecords,
+        Refuse,
+        Silent,
+        Disk,
+        Slow,
+    )
+}
+"""The acts by their names in JSON."""

@@ -1,0 +1,128 @@
+"""Fault rules by the story that people test: each is one rule, as JSON, under the name of its story."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Document = dict[str, Any]
+
+_OF_GROUPS = ["JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit", "OffsetFetch"]
+"""Requests that a consumer sends to the coordinator of its group."""
+_OF_TRANSACTIONS = ["InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn"]
+"""Requests that a producer sends to the coordinator of its transactions."""
+
+
+def _rule(name: str, api: str | list[str], act: Document, *, which: Document | None = None, **when: Any) -> Document:
+    given = {key: value for key, value in when.items() if value is not None}
+    apis = [api] if isinstance(api, str) else api
+    chosen = {key: value for key, value in (which or {}).items() if value is not None}
+    return {"name": name, "when": {"api": apis, **given}, "which": chosen, "do": [act]}
+
+
+def leader_not_available(topic: str, for_ms: Any, partition: int | None) -> Document:
+    return _rule(
+        f"leader_not_available {topic}",
+        "Metadata",
+        {"error": "LEADER_NOT_AVAILABLE"},
+        which={"for": for_ms},
+        topic=topic,
+        partition=partition,
+    )
+
+
+def leader_moved(topic: str, times: int, partition: int | None) -> Document:
+    return _rule(
+        f"leader_moved {topic}",
+        ["Produce", "Fetch"],
+        {"error": "NOT_LEADER_OR_FOLLOWER"},
+        which={"times": times},
+        topic=topic,
+        partition=partition,
+    )
+
+
+def unknown_topic_until(topic: str, times: int | None, for_ms: Any, until: str | None) -> Document:
+    return _rule(
+        f"unknown_topic_until {topic}",
+        "Metadata",
+        {"error": "UNKNOWN_TOPIC_OR_PARTITION"},
+        which={"times": times, "for": for_ms, "until": until},
+        topic=topic,
+    )
+
+
+def coordinator_load_in_progress(group: str, for_ms: Any) -> Document:
+    return _rule(
+        f"coordinator_load_in_progress {group}",
+        _OF_GROUPS,
+        {"error": "COORDINATOR_LOAD_IN_PROGRESS"},
+        which={"for": for_ms},
+        group=group,
+    )
+
+
+def coordinator_moved(group: str, times: int) -> Document:
+    return _rule(
+        f"coordinator_moved {group}", _OF_GROUPS, {"error": "NOT_COORDINATOR"}, which={"times": times}, group=group
+    )
+
+
+def rebalance_storm(group: str, times: int) -> Document:
+    return _rule(
+        f"rebalance_storm {group}",
+        "Heartbeat",
+        {"error": "REBALANCE_IN_PROGRESS"},
+        which={"times": times},
+        group=group,
+    )
+
+
+def produce_succeeds_but_answer_is_lost(topic: str, times: int) -> Document:
+    return _rule(
+        f"produce_succeeds_but_answer_is_lost {topic}",
+        "Produce",
+        {"disconnect": True, "applied": True},
+        which={"times": times},
+        topic=topic,
+    )
+
+
+def commit_answer_is_lost(transactional_id: str, times: int) -> Document:
+    return _rule(
+        f"commit_answer_is_lost {transactional_id}",
+        "EndTxn",
+        {"disconnect": True, "applied": True},
+        which={"times": times},
+        transactional_id=transactional_id,
+    )
+
+
+def producer_fenced(transactional_id: str) -> Document:
+    return _rule(
+        f"producer_fenced {transactional_id}",
+        [*_OF_TRANSACTIONS[1:]],
+        {"error": "INVALID_PRODUCER_EPOCH"},
+        transactional_id=transactional_id,
+    )
+
+
+def slow_fetch(topic: str, delay: Any) -> Document:
+    return _rule(f"slow_fetch {topic}", "Fetch", {"delay": delay, "when": "after"}, topic=topic)
+
+
+def slow_broker(delay: Any, broker: int | None) -> Document:
+    return _rule("slow_broker", "*", {"delay": delay}, broker=broker)
+
+
+def network_partition(client_id: str) -> Document:
+    return _rule(f"network_partition {client_id}", "*", {"silent": True}, client_id=client_id)
+
+
+def outage(for_ms: Any, broker: int | None) -> Document:
+    return _rule("outage", "*", {"disconnect": True}, which={"for": for_ms}, broker=broker)
+
+
+def disk_full(topic: str | None, broker: int | None) -> Document:
+    return _rule(
+        "disk_full" if topic is None else f"disk_full {topic}", "disk", {"disk": "full"}, topic=topic, broker=broker
+    )

@@ -1,0 +1,395 @@
+"""Makes rules of what a test gives, in Python or as JSON, and refuses those that can never match or act.
+
+A refusal is a ValueError that names what is possible and the nearest name; a value of a wrong type is a TypeError.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+
+from ...protocol.errors import error_named, error_names
+from ...protocol.messages import MODULES, REQUESTS, message_name
+from ..api.key_fields import kinds_of
+from ..clock import milliseconds
+from .acts import ACTS, OF_FETCH, Act, Corrupt, Damage, Delay, Disk, DiskFault, Error, NoRecords, Place, Slow, Throttle
+from .documented_errors import GENERAL, possible
+from .error_answers import level_of
+from .matching import version_range
+from .rule import CONNECT, DISK, EVERY_API, Rule, When, Which
+
+if TYPE_CHECKING:
+    from ..api.registry import Handler
+
+_KEYS = {message_name(module): api_key for api_key, module in MODULES.items()}
+"""API keys by Kafka's name of the API."""
+_RATE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|KB|KiB|MB|MiB)/s")
+_RATE_UNITS = {"B": 1, "KB": 1_000, "KiB": 1_024, "MB": 1_000_000, "MiB": 1 << 20}
+_LONGEST_NAME = 200
+
+
+class Possible(NamedTuple):
+    """What the brokers for which a rule is made can do."""
+
+    handlers: Mapping[int, Handler]
+    """The requests that they serve, by API key."""
+    brokers: Collection[int]
+    """Their numbers."""
+
+    @property
+    def apis(self) -> list[str]:
+        """The names of the APIs that they serve."""
+        return sorted(message_name(MODULES[api_key]) for api_key in self.handlers)
+
+
+def nearest(name: object, names: Iterable[str]) -> str:
+    """Which of these names is meant, as the end of a message: "; did you mean Fetch?"; empty if none is near."""
+    by_fold = {known.casefold(): known for known in names}
+    found = difflib.get_close_matches(str(name).casefold(), by_fold, n=1, cutoff=0.5)
+    return f"; did you mean {by_fold[found[0]]}?" if found else ""
+
+
+def api_key_of(name: str) -> int:
+    """The key of an API."""
+    return _KEYS[name]
+
+
+def check_api(name: object, can: Possible) -> str:
+    """The name of an API that is served. Raises ValueError, TypeError."""
+    if not isinstance(name, str):
+        raise TypeError(f"{name!r} is no API: it is a name as str, as 'Produce'")
+    if name not in _KEYS or _KEYS[name] not in can.handlers:
+        known = [*can.apis, EVERY_API, CONNECT, DISK]
+        why = "is not served by this broker" if name in _KEYS else "does not exist"
+        near = nearest(name, known)
+        raise ValueError(f"the API {name!r} {why}{near or '; there are: ' + ', '.join(known)}")
+    return name
+
+
+# --- when
+
+
+def make_when(api: object, conditions: Mapping[str, Any], can: Possible) -> When:
+    """The conditions of a rule. Raises ValueError and TypeError."""
+    names = (api,) if isinstance(api, str) else tuple(api) if isinstance(api, Iterable) else (api,)
+    if not names:
+        raise ValueError(f"a rule needs an API; there are: {', '.join(can.apis)}")
+    if len(names) > 1 or names[0] not in (EVERY_API, CONNECT, DISK):
+        names = tuple(check_api(name, can) for name in names)
+    known = [field.name for field in fields(When) if field.name != "api"]
+    for name, value in conditions.items():
+        if name not in known:
+            raise ValueError(f"a rule has no condition {name!r}{nearest(name, known)}; it has: {', '.join(known)}")
+        _check_condition(name, value)
+    when = When(names, **conditions)
+    if when.target == "connect":
+        _only(conditions, ("broker", "listener", "connection", "where"), "a new connection")
+    elif when.target == "disk":
+        _only(conditions, ("topic", "partition", "broker"), "an operation on a file")
+    else:
+        _check_named(when)
+    if when.broker is not None and when.broker not in can.brokers:
+        raise ValueError(f"there is no broker {when.broker}; there are: {', '.join(map(str, sorted(can.brokers)))}")
+    for name in names:
+        _matching_versions(name, when, can)
+    return when
+
+
+def _check_condition(name: str, value: Any) -> None:
+    if value is None:
+        return
+    if name in ("partition", "broker"):
+        _integer(name, value, 0)
+    elif name == "where":
+        if not callable(value):
+            raise TypeError(f"where={value!r}: must be a function that takes the request")
+    elif not isinstance(value, str) or not value:
+        raise TypeError(f"{name}={value!r}: must be a str that is not empty")
+    elif name == "version":
+        version_range(value)
+
+
+def _only(given: Mapping[str, Any], known: Sequence[str], what: str) -> None:
+    for name, value in given.items():
+        if value is not None and name not in known:
+            raise ValueError(f"{what} has no {name}: the conditions are {', '.join(known)}")
+
+
+def _check_named(when: When) -> None:
+    """Refuse a condition on what no request of these APIs names."""
+    if when.api == (EVERY_API,):
+        return
+    for name in ("topic", "partition", "group", "transactional_id"):
+        if getattr(when, name) is not None and not any(name in kinds_of(api) for api in when.api):
+            has = sorted({kind for api in when.api for kind in kinds_of(api)})
+            names = ", ".join(has) or "none of topic, partition, group and transactional_id"
+            raise ValueError(f"{'/'.join(when.api)} requests name no {name}; they name: {names}")
+
+
+def _matching_versions(api: str, when: When, can: Possible) -> list[int]:
+    """The versions of an API that are served and meant. Raises ValueError if there are none."""
+    if api not in _KEYS:
+        return []
+    handler = can.handlers[_KEYS[api]]
+    low, high = (0, handler.max_version) if when.version is None else version_range(when.version)
+    versions = [v for v in range(handler.min_version, handler.max_version + 1) if low <= v <= high]
+    if not versions:
+        raise ValueError(
+            f"version={when.version!r}: {api} is served in versions {handler.min_version} to {handler.max_version}"
+        )
+    return versions
+
+
+# --- which
+
+
+def make_which(given: Mapping[str, Any], can: Possible) -> Which:
+    """The selection of a rule. Raises ValueError and TypeError."""
+    known = ["every", "for", "on_call", "probability", "seed", "skip", "times", "until"]
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in known:
+            raise ValueError(f"a rule has no selection {name!r}{nearest(name, known)}; it has: {', '.join(known)}")
+        if name == "for":
+            values["for_ms"] = _duration("for", value, least_ms=1)
+        elif name == "on_call":
+            numbers = (value,) if isinstance(value, int) else tuple(value) if isinstance(value, Iterable) else (value,)
+            values[name] = tuple(_integer(name, number, 1) for number in numbers)
+        elif name == "until":
+            values[name] = check_api(value, can)
+        elif name == "probability":
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                raise TypeError(f"probability={value!r}: must be a number above 0, at most 1")
+            if not 0 < value <= 1:
+                raise ValueError(f"probability={value!r}: must be above 0, at most 1; a rule of 0 never acts")
+            values[name] = float(value)
+        else:
+            least = {"skip": 0, "seed": -(1 << 63)}.get(name, 1)
+            values[name] = _integer(name, value, least)
+    which = Which(**values)
+    if which.on_call and which.times is not None and which.times > len(which.on_call):
+        raise ValueError(f"times={which.times}: on_call names {len(which.on_call)} requests only")
+    return which
+
+
+# --- do
+
+
+def check_acts(when: When, acts: Sequence[Act], can: Possible) -> None:
+    """Refuse acts that do not go together, or that these requests cannot meet. Raises ValueError."""
+    if not acts:
+        raise ValueError(f"a rule needs an act; there are: {', '.join(_acts_for(when))}")
+    for act in acts:
+        if when.target not in act.targets:
+            about = {"request": "a request", "connect": "a new connection", "disk": "an operation on a file"}
+            raise ValueError(f"{act.kind} is no act on {about[when.target]}; there are: {', '.join(_acts_for(when))}")
+    terminal = [act.kind for act in acts if act.is_terminal]
+    if len(terminal) > 1:
+        raise ValueError(f"a rule decides once on the answer, not by {' and by '.join(terminal)}: make two rules")
+    for act in acts:
+        if isinstance(act, Error):
+            _check_error(act, when, can)
+        elif isinstance(act, NoRecords) or (isinstance(act, Corrupt) and act.what in OF_FETCH):
+            if when.api != ("Fetch",):
+                what = act.kind if isinstance(act, NoRecords) else f"corrupt {act.what}"
+                raise ValueError(f"{what} is for Fetch alone, whose answers have records; not for {'/'.join(when.api)}")
+        elif isinstance(act, Throttle):
+            _check_throttle(when, can)
+
+
+def _acts_for(when: When) -> list[str]:
+    return [kind for kind, act in ACTS.items() if when.target in act.targets]
+
+
+def _check_error(act: Error, when: When, can: Possible) -> None:
+    if act.code not in error_names():
+        raise ValueError(f"there is no error {act.code!r}{nearest(act.code, error_names())}")
+    if when.api == (EVERY_API,):
+        if act.code not in GENERAL:
+            raise ValueError(f"not every API can answer {act.code}: every one can answer {', '.join(GENERAL)}")
+        return
+    for api in when.api:
+        codes = possible(api)
+        if act.code not in codes:
+            near = nearest(act.code, codes)
+            raise ValueError(f"{api} cannot answer {act.code}{near}; it can answer: {', '.join(codes)}")
+        request = REQUESTS[_KEYS[api]]
+        versions = _matching_versions(api, when, can)
+        if all(level_of(request, version, act.code) is None for version in versions):
+            raise ValueError(f"{api} has no error code in version {versions[0]} to {versions[-1]}")
+
+
+def _check_throttle(when: When, can: Possible) -> None:
+    for api in when.api:
+        if api == EVERY_API:
+            continue
+        answer = REQUESTS[_KEYS[api]].response
+        found = next((field for field in answer.__fields__ if field.name == "throttle_time_ms"), None)
+        if found is None or not any(map(found.exists_in, _matching_versions(api, when, can))):
+            raise ValueError(f"the answers of {api} have no throttle_time_ms in these versions")
+
+
+# --- rules
+
+
+def make_rule(name: str | None, when: When, which: Which, acts: Sequence[Act], can: Possible) -> Rule:
+    """A rule. Without a name it gets one from what it does. Raises ValueError and TypeError."""
+    check_acts(when, acts, can)
+    if name is None:
+        what = [f"{act.kind} {act.code}" if isinstance(act, Error) else act.kind for act in acts]
+        name = f"{'/'.join(when.api)} {' '.join(what)}"
+    if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME:
+        raise TypeError(f"name={name!r}: must be a str of 1 to {_LONGEST_NAME} characters")
+    return Rule(name, when, which, tuple(acts))
+
+
+def rules_from_json(documents: object, can: Possible) -> list[Rule]:
+    """The rules of a list of JSON objects. Raises ValueError and TypeError, which say where."""
+    if not isinstance(documents, Sequence) or isinstance(documents, (str, bytes)):
+        raise TypeError(f"{documents!r}: must be a list of rules")
+    rules = []
+    for index, document in enumerate(documents):
+        try:
+            rules.append(rule_from_json(document, can))
+        except (ValueError, TypeError) as error:
+            raise type(error)(f"rules[{index}]: {error}") from None
+    names = [rule.name for rule in rules]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"{names.count(name)} rules have the name {name!r}: give each its own")
+    return rules
+
+
+def rule_from_json(document: object, can: Possible) -> Rule:
+    """The rule of a JSON object, or a rule made anew. Raises ValueError and TypeError."""
+    if isinstance(document, Rule):
+        return document
+    parts = _object("a rule", document, ("name", "when", "which", "do"))
+    when = dict(_object("when", parts.get("when", {}), [field.name for field in fields(When)]))
+    made = make_when(when.pop("api", ()), when, can)
+    acts = parts.get("do", ())
+    if not isinstance(acts, Sequence) or isinstance(acts, (str, bytes)):
+        raise TypeError(f"do={acts!r}: must be a list of acts")
+    which = _object("which", parts.get("which", {}), None)
+    return make_rule(parts.get("name"), made, make_which(which, can), [act_from_json(act) for act in acts], can)
+
+
+def act_from_json(document: object) -> Act:
+    """The act of a JSON object. Raises ValueError and TypeError."""
+    if isinstance(document, Act):
+        return document
+    parts = dict(_object("an act", document, None))
+    kinds = [name for name in parts if name in ACTS]
+    if len(kinds) != 1:
+        names = ", ".join(kind for kind in ACTS if kind != "respond")
+        near = nearest(next(iter(parts), ""), ACTS) if not kinds else ""
+        raise ValueError(f"{document!r}: an act has one of the names {names}{near}")
+    kind = kinds[0]
+    value = parts.pop(kind)
+    if isinstance(value, dict):  # the options may stand inside as well
+        parts, value = {**value, **parts}, True
+    return make_act(kind, *([] if value is True else [value]), **parts)
+
+
+def make_act(kind: str, *values: Any, **options: Any) -> Act:
+    """An act by its name, with its main value and its options. Raises ValueError and TypeError."""
+    act_type = ACTS[kind]
+    names = [field.name for field in fields(act_type)]
+    given = {**dict(zip(names, values, strict=False)), **options}
+    for name in given:
+        if name not in names:
+            raise ValueError(f"{kind} has no option {name!r}{nearest(name, names)}; it has: {', '.join(names[1:])}")
+    checks = _CHECKS.get(act_type, {})
+    for name, value in given.items():
+        given[name] = checks[name](name, value) if name in checks else _flag(name, value)
+    try:
+        return act_type(**given)
+    except TypeError:
+        raise TypeError(f"{kind} needs a value: {names[0]}") from None
+
+
+def _object(what: str, document: object, known: Sequence[str] | None) -> Mapping[str, Any]:
+    if not isinstance(document, Mapping):
+        raise TypeError(f"{document!r}: {what} must be an object")
+    for name in document:
+        if known is not None and name not in known:
+            raise ValueError(f"{what} has no {name!r}{nearest(name, known)}; it has: {', '.join(known)}")
+    return document
+
+
+# --- values
+
+
+def _integer(name: str, value: object, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name}={value!r}: must be an int of {least} or more")
+    if value < least:
+        raise ValueError(f"{name}={value!r}: must be {least} or more")
+    return value
+
+
+def _duration(name: str, value: Any, *, least_ms: int = 0) -> int:
+    if isinstance(value, bool):
+        raise TypeError(f"{name}={value!r}: must be a duration, as '200ms'")
+    found = milliseconds(value)
+    if found < least_ms:
+        raise ValueError(f"{name}={value!r}: must be at least {least_ms} ms")
+    return found
+
+
+def _flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{name}={value!r}: must be True or False")
+    return value
+
+
+def _error_name(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{name}={value!r}: must be the name of an error as str")
+    if value not in error_names():
+        raise ValueError(f"there is no error {value!r}{nearest(value, error_names())}")
+    return error_named(value).kafka_name
+
+
+def _function(name: str, value: object) -> Callable[..., Any]:
+    if not callable(value):
+        raise TypeError(f"{name}={value!r}: must be a function of the request and the broker's answer")
+    return value
+
+
+def _rate(name: str, value: object) -> int:
+    if isinstance(value, str):
+        found = _RATE.fullmatch(value.strip())
+        if found is None:
+            raise ValueError(f"{name}={value!r}: must be bytes a second, as 1000 or '1KB/s'")
+        value = int(float(found[1]) * _RATE_UNITS[found[2]])
+    return _integer(name, value, 1)
+
+
+def _one_of(kind: Any) -> Callable[[str, object], Any]:
+    def check(name: str, value: object) -> object:
+        if value not in get_args(kind):
+            raise ValueError(
+                f"{name}={value!r}: must be one of {', '.join(get_args(kind))}{nearest(value, get_args(kind))}"
+            )
+        return value
+
+    return check
+
+
+_CHECKS: dict[type[Act], dict[str, Callable[[str, Any], Any]]] = {
+    Error: {"code": _error_name},
+    ACTS["respond"]: {"function": _function},
+    Delay: {"ms": _duration, "jitter": _duration, "when": _one_of(Place)},
+    ACTS["hold"]: {"when": _one_of(Place)},
+    Throttle: {"ms": _duration},
+    ACTS["truncate"]: {"bytes": lambda name, value: _integer(name, value, 0)},
+    ACTS["trickle"]: {"bytes_per_second": _rate},
+    Corrupt: {"what": _one_of(Damage)},
+    Disk: {"fault": _one_of(DiskFault)},
+    Slow: {"ms": _duration},
+}
+"""The checks of values that are no flags."""

@@ -1,0 +1,376 @@
+"""Faults of a broker or a cluster, which a test asks for.
+
+    broker.faults.on("Produce", topic="orders").times(2).error("NOT_LEADER_OR_FOLLOWER")
+
+What a rule means stands first, then on which of these requests it acts, and what it does comes last: that call puts the
+rule in force as a whole. `broker/faults/` has the rules themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from kmini.broker.clock import Duration
+from kmini.broker.faults import recipes
+from kmini.broker.faults.active_rules import ActiveRules
+from kmini.broker.faults.rule_checks import make_rule, make_when, make_which, rules_from_json
+from kmini.fault_draft import FaultDraft
+from kmini.handle import Awaiting, Blocking, Handle, check_can_await, method, waits_for_clients
+from kmini.shared_operations import SharedOperations
+
+if TYPE_CHECKING:
+    from kmini.broker.faults.active_rule import ActiveRule
+    from kmini.broker.faults.acts import Act
+    from kmini.broker.faults.matching import Asked
+
+T = TypeVar("T")
+Armed = TypeVar("Armed")
+
+
+class FaultOperations:
+    """The fault rules of a running broker or cluster."""
+
+    def __init__(self, operations: SharedOperations, rules: ActiveRules) -> None:
+        self._rules = rules
+        for broker in operations.running:
+            rules.attach(broker)
+
+    async def arm(self, draft: FaultDraft[Any], act: Act) -> ActiveRule:
+        """Put a rule in force."""
+        can = self._rules.possible()
+        when = make_when(draft.api, draft.conditions, can)
+        rule = make_rule(draft.name, when, make_which(draft.selection, can), [act], can)
+        if draft.name is None:
+            rule = make_rule(self._rules.free_name(rule.name), when, rule.which, [act], can)
+        (active,) = self._rules.arm([rule])
+        return active
+
+    async def load_rules(self, documents: object) -> list[ActiveRule]:
+        """Put rules in force that are given as JSON objects."""
+        return self._rules.arm(rules_from_json(documents, self._rules.possible()), replaces=True)
+
+    async def all_rules(self) -> list[ActiveRule]:
+        """The rules in force."""
+        return [*self._rules.rules]
+
+    async def remove_rule(self, name: str) -> None:
+        """Take a rule back."""
+        if any(active.rule.name == name for active in self._rules.rules):
+            self._rules.remove(name)
+
+    async def clear(self) -> None:
+        """Take all rules back; requests that they hold go on."""
+        self._rules.clear()
+
+    async def unhit(self) -> list[str]:
+        """The rules that never acted, each with its nearest miss."""
+        return [
+            f"fault rule {active.rule.name!r} never acted: {_why(active, self._rules)}"
+            for active in self._rules.rules
+            if not active.hits
+        ]
+
+    async def held(self) -> list[str]:
+        """The requests that rules hold now, each with its rule."""
+        return [
+            f"fault rule {active.rule.name!r} holds {one.text}" for active in self._rules.rules for one in active.held
+        ]
+
+    async def assert_all_hit(self) -> None:
+        """Raise AssertionError if a rule never acted; it tells each one's nearest miss."""
+        never = await self.unhit()
+        if never:
+            raise AssertionError("\n".join(never))
+
+
+def _why(active: ActiveRule, rules: ActiveRules) -> str:
+    why = active.summary().removeprefix("it never acted: ")
+    return why if active.seen or active.matcher.came else f"no request that it is about came; {rules.nothing_came()}"
+
+
+class RuleOperations:
+    """The operations of one rule in force."""
+
+    def __init__(self, active: ActiveRule) -> None:
+        self._active = active
+
+    @waits_for_clients
+    async def wait_hit(self, count: int = 1, *, timeout_ms: int = 10_000) -> None:
+        """Wait until the rule has acted `count` times. Raises RequestTimedOut, which tells the nearest miss."""
+        active = self._active
+        await active.until(lambda: active.hits >= count, timeout_ms, f"did not act {count} times")
+
+    @waits_for_clients
+    async def arrived(self, count: int = 1, *, timeout_ms: int = 10_000) -> None:
+        """Wait until the rule has held `count` requests. Raises RequestTimedOut, which tells the nearest miss."""
+        active = self._active
+        await active.until(lambda: active.arrived >= count, timeout_ms, f"did not hold {count} requests")
+
+    async def release(self, count: int | None = None) -> int:
+        """Let the first `count` requests that the rule holds go on, or all of them; return how many did."""
+        return self._active.release(count)
+
+
+class _Fault(Handle[RuleOperations]):
+    """The methods of `Fault` and `AsyncFault`."""
+
+    def __init__(self, faults: _Faults[Any], active: ActiveRule) -> None:
+        super().__init__(faults._thread, lambda: RuleOperations(active))
+        self._faults = faults
+        self._active = active
+
+    wait_hit = method(RuleOperations.wait_hit)
+    arrived = method(RuleOperations.arrived)
+    release = method(RuleOperations.release)
+
+    @property
+    def name(self) -> str:
+        """The name of the rule."""
+        return self._active.rule.name
+
+    @property
+    def hits(self) -> int:
+        """How often the rule has acted."""
+        return self._active.hits
+
+    @property
+    def seen(self) -> int:
+        """How many requests came that the rule means, whether it acted on them or not."""
+        return self._active.seen
+
+    @property
+    def blocked(self) -> list[str]:
+        """The requests that the rule holds now. Later ones of the same connections wait behind them."""
+        return [held.text for held in list(self._active.held)]
+
+    def assert_hit(self, times: int | None = None) -> None:
+        """Raise AssertionError unless the rule has acted, exactly `times` times if that is given; it tells the nearest
+        miss."""
+        if self.hits == 0 and times != 0:
+            raise AssertionError(f"fault rule {self.name!r} never acted: {_why(self._active, self._faults._rules)}")
+        if times is not None and self.hits != times:
+            wanted = "once" if times == 1 else f"{times} times"
+            raise AssertionError(f"fault rule {self.name!r} was to act {wanted}: {self._active.summary()}")
+
+    def to_json(self) -> dict[str, Any]:
+        """The rule as a JSON object, which `faults.load` takes. Raises ValueError for a rule with a Python function."""
+        return self._active.rule.to_json()
+
+    def __repr__(self) -> str:
+        return f"<fault rule {self._active.rule}; hits {self.hits}, seen {self.seen}>"
+
+
+class Fault(_Fault, Blocking[RuleOperations]):
+    """A fault rule in force. `with` takes it back at the end, and lets the requests go on that it holds."""
+
+    _faults: Faults
+
+    def remove(self) -> None:
+        """Take the rule back; requests that it holds go on."""
+        self._faults._run(self._faults._operations.remove_rule(self.name))
+
+    def __enter__(self) -> Fault:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.remove()
+
+
+class AsyncFault(_Fault, Awaiting[RuleOperations]):
+    """A fault rule in force; see Fault. `async with` takes it back at the end."""
+
+    _faults: AsyncFaults
+
+    async def remove(self) -> None:
+        """Take the rule back; requests that it holds go on."""
+        await self._faults._run(self._faults._operations.remove_rule(self.name))
+
+    async def __aenter__(self) -> AsyncFault:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.remove()
+
+
+class _Faults(Handle[FaultOperations], Generic[Armed]):
+    """The methods of `Faults` and `AsyncFaults`."""
+
+    _called = "faults."
+
+    def __init__(self, host: Handle[SharedOperations]) -> None:
+        self._rules = _rules_of(host)
+        super().__init__(host._thread, lambda: FaultOperations(host._operations, self._rules))
+
+    clear = method(FaultOperations.clear)
+    unhit = method(FaultOperations.unhit)
+    held = method(FaultOperations.held)
+    assert_all_hit = method(FaultOperations.assert_all_hit)
+
+    def _arm(self, draft: FaultDraft[Any], act: Act) -> Armed:
+        raise NotImplementedError
+
+    def _story(self, document: dict[str, Any]) -> Armed:
+        raise NotImplementedError
+
+    def on(
+        self,
+        api: str | Sequence[str],
+        *,
+        name: str | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+        group: str | None = None,
+        transactional_id: str | None = None,
+        client_id: str | None = None,
+        version: str | None = None,
+        broker: int | None = None,
+        listener: str | None = None,
+        principal: str | None = None,
+        connection: str | None = None,
+        where: Callable[[Asked], bool] | None = None,
+    ) -> FaultDraft[Armed]:
+        """Begin a rule about requests of an API ("Produce"), of several, of all ("*"); about new connections
+        ("connect"), or about the files of the broker ("disk").
+
+        It means the requests that meet every condition. Names may have `*` and `?`; `version` is "7", "<9", ">=4" or
+        "3-5"; `broker` is the number of a broker of a cluster; `connection` is host:port of the client; `where` is a
+        function that looks at the request. Requests that brokers of a cluster send each other are meant only if
+        `client_id` or `connection` says so. The act at the end checks all of it and raises ValueError for what can
+        never match.
+        """
+        given = {
+            "topic": topic,
+            "partition": partition,
+            "group": group,
+            "transactional_id": transactional_id,
+            "client_id": client_id,
+            "version": version,
+            "broker": broker,
+            "listener": listener,
+            "principal": principal,
+            "connection": connection,
+            "where": where,
+        }
+        conditions = {key: value for key, value in given.items() if value is not None}
+        return FaultDraft(self._arm, api, name, conditions, {})
+
+    # --- stories
+
+    def leader_not_available(self, topic: str, *, for_ms: Duration, partition: int | None = None) -> Armed:
+        """Metadata says LEADER_NOT_AVAILABLE for a topic, or one partition, for this long."""
+        return self._story(recipes.leader_not_available(topic, for_ms, partition))
+
+    def leader_moved(self, topic: str, *, times: int = 1, partition: int | None = None) -> Armed:
+        """The next produces and fetches of a topic are answered NOT_LEADER_OR_FOLLOWER; nothing is written."""
+        return self._story(recipes.leader_moved(topic, times, partition))
+
+    def unknown_topic_until(
+        self, topic: str, *, times: int | None = None, for_ms: Duration | None = None, until: str | None = None
+    ) -> Armed:
+        """Metadata does not know a topic: so many times, for so long, or until a request of an API comes."""
+        return self._story(recipes.unknown_topic_until(topic, times, for_ms, until))
+
+    def coordinator_load_in_progress(self, group: str, *, for_ms: Duration) -> Armed:
+        """The coordinator of a group says that it still loads, for this long."""
+        return self._story(recipes.coordinator_load_in_progress(group, for_ms))
+
+    def coordinator_moved(self, group: str, *, times: int = 1) -> Armed:
+        """The next requests of a group are answered NOT_COORDINATOR: its members look for the coordinator again."""
+        return self._story(recipes.coordinator_moved(group, times))
+
+    def rebalance_storm(self, group: str, *, times: int = 3) -> Armed:
+        """So many heartbeats of a group are answered REBALANCE_IN_PROGRESS: its members join again and again."""
+        return self._story(recipes.rebalance_storm(group, times))
+
+    def produce_succeeds_but_answer_is_lost(self, topic: str, *, times: int = 1) -> Armed:
+        """The next records of a topic are written, and the connection ends before the answer."""
+        return self._story(recipes.produce_succeeds_but_answer_is_lost(topic, times))
+
+    def commit_answer_is_lost(self, transactional_id: str, *, times: int = 1) -> Armed:
+        """The transaction ends, and the connection before the answer."""
+        return self._story(recipes.commit_answer_is_lost(transactional_id, times))
+
+    def producer_fenced(self, transactional_id: str) -> Armed:
+        """A producer is told that a newer one has taken over its transactional id."""
+        return self._story(recipes.producer_fenced(transactional_id))
+
+    def slow_fetch(self, topic: str, *, delay: Duration) -> Armed:
+        """Fetches of a topic are answered this much later."""
+        return self._story(recipes.slow_fetch(topic, delay))
+
+    def slow_broker(self, *, delay: Duration, broker: int | None = None) -> Armed:
+        """Every request is served this much later."""
+        return self._story(recipes.slow_broker(delay, broker))
+
+    def network_partition(self, client_id: str) -> Armed:
+        """No request of a client is answered, on any connection, until the rule is removed."""
+        return self._story(recipes.network_partition(client_id))
+
+    def outage(self, *, for_ms: Duration, broker: int | None = None) -> Armed:
+        """Every connection ends with its next request, for this long."""
+        return self._story(recipes.outage(for_ms, broker))
+
+    def disk_full(self, topic: str | None = None, *, broker: int | None = None) -> Armed:
+        """The disk has no room for a topic, or for anything, until the rule is removed."""
+        return self._story(recipes.disk_full(topic, broker))
+
+
+class Faults(_Faults[Fault], Blocking[FaultOperations]):
+    """The fault rules of a broker or a cluster."""
+
+    def load(self, rules: Iterable[dict[str, Any]]) -> list[Fault]:
+        """Put rules in force that are given as JSON objects, all at once; one whose name is taken replaces the other.
+        Raises ValueError and TypeError, which say where."""
+        return [Fault(self, active) for active in self._run(self._operations.load_rules(rules))]
+
+    def rules(self) -> list[Fault]:
+        """The rules in force, in the order in which they were made."""
+        return [Fault(self, active) for active in self._run(self._operations.all_rules())]
+
+    def _arm(self, draft: FaultDraft[Any], act: Act) -> Fault:
+        return Fault(self, self._run(self._operations.arm(draft, act)))
+
+    def _story(self, document: dict[str, Any]) -> Fault:
+        return self.load([document])[0]
+
+    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return self._thread.run(coroutine)
+
+
+class AsyncFaults(_Faults[Coroutine[Any, Any, AsyncFault]], Awaiting[FaultOperations]):
+    """The fault rules of a broker or a cluster; see Faults. The act of a rule is awaited."""
+
+    async def load(self, rules: Iterable[dict[str, Any]]) -> list[AsyncFault]:
+        """Put rules in force that are given as JSON objects, all at once; one whose name is taken replaces the other.
+        Raises ValueError and TypeError, which say where."""
+        return [AsyncFault(self, active) for active in await self._run(self._operations.load_rules(rules))]
+
+    async def rules(self) -> list[AsyncFault]:
+        """The rules in force, in the order in which they were made."""
+        return [AsyncFault(self, active) for active in await self._run(self._operations.all_rules())]
+
+    async def _arm(self, draft: FaultDraft[Any], act: Act) -> AsyncFault:
+        return AsyncFault(self, await self._run(self._operations.arm(draft, act)))
+
+    async def _story(self, document: dict[str, Any]) -> AsyncFault:
+        return (await self.load([document]))[0]
+
+    async def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        check_can_await()
+        return await asyncio.wrap_future(self._thread.submit(coroutine))
+
+
+def _rules_of(host: Any) -> ActiveRules:
+    """The rules of a broker or a cluster. They stay in force when it, or one of its brokers, starts again."""
+    owner = getattr(host, "_host", host)
+    if owner._faults is None:
+        owner._faults = ActiveRules()
+    rules: ActiveRules = owner._faults
+    return rules
