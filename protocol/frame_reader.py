@@ -141,10 +141,17 @@ class FrameReader:
         return 0 if self._borrowed is not None else len(self._buffer)
 
     def get_buffer(self, size_hint: object = -1) -> memoryview:
-        """Free space for the next bytes, whatever size is hinted; never empty, valid until `buffer_updated`."""
+        """Free space for the next bytes, whatever size is hinted; never empty, valid until `buffer_updated`.
+
+        - At rest (no buffer): the shared buffer, from which another reader's bytes move first.
+        - While it borrows that: its own bytes move to a buffer of its own first, and the space is behind them.
+        - With a buffer of its own: the end of that, after it made room where that is scarce.
+
+        If a frame is handed out in the shared buffer, the borrower keeps it as its own (`settle`).
+        """
         shared: ReceiveBuffer | None = self._shared
         if shared is not None and (self._borrowed is not None or not len(self._buffer)):
-            if shared.borrower is not None:  # perhaps this reader: it needs a buffer of its own for more bytes
+            if shared.borrower is not None:  # another reader, or this one
                 shared.borrower.settle()
             if not len(self._buffer):
                 return shared.view

@@ -7,8 +7,8 @@ bytes; this module parses and builds frames:
     buffer = connection.get_buffer()            free space for bytes of the socket
     connection.buffer_updated(count)            the number of bytes that arrived in it
     while (frame := connection.next_frame()) is not NEED_DATA:
-        ...                                     frame.header names the API, frame.body is the request
-        for buffer in response_frame(frame.header.correlation_id, response, frame.header.api_version):
+        ...                                     frame.api_key names the API, frame.body is the request
+        for buffer in response_frame(frame.correlation_id, response, frame.api_version):
             ...                                 send it
         frame.release()
 
@@ -53,9 +53,6 @@ __all__ = [
     "frame_of",
     "response_frame",
 ]
-
-COPIED_BYTES = 8 * 1024
-"""Bytes below which parts of a response are joined; larger parts are sent without a copy."""
 
 _INT32 = struct.Struct(">i")
 _NO_BODY = memoryview(bytearray())
@@ -292,8 +289,13 @@ def _has_at(buffer: bytearray, position: cython.Py_ssize_t, part: bytes) -> cyth
     return buffer[position : position + len(part)] == part
 
 
+COPIED_BYTES = 8 * 1024
+"""Bytes from which `frame_of` leaves a part in its buffer instead of copying it behind the part before."""
+
+
 def frame_of(header: Buffer, parts: Iterable[Buffer]) -> list[Buffer]:
-    """The size, the header and the parts of a frame, in few buffers."""
+    """The size, the header and the parts of a frame, in few buffers: for frames that no class of messages writes, as
+    the bare tokens of SASL. Responses are written by `response_frame`."""
     joined = bytearray(SIZE_BYTES)
     joined += header
     buffers: list[Buffer] = [joined]

@@ -55,7 +55,16 @@ class DispatchingConnection(RequestConnection, Protocol):
 
 
 class Dispatcher:
-    """Runs the handlers of one connection's requests, one after the other."""
+    """Runs the handlers of one connection's requests, one after the other.
+
+    Its slots have three lifetimes:
+
+    - the connection's: `_connection`, `_handlers`, `_hints`, `_purgatory`, `_recorder`, `_services`
+    - of what repeats: `_handler`, `_counted` and `_context` stay for the next request, because clients repeat API,
+      version and client id. Another request replaces them, and an idle connection has none (`forget`)
+    - a request's, from `dispatch` to its answer: `_frame`, `_started_s`, and where there is a journal or a request log
+      `_entry` and `_logged`; `_coroutine` only while its handler waits
+    """
 
     __slots__ = (
         "_connection",
@@ -77,9 +86,9 @@ class Dispatcher:
     _frame: Frame
     """The request in service; its handler is `_handler`."""
     _coroutine: Coroutine[Any, Any, Response | None]
-    """The handler at work, where it waits."""
+    """What its handler has still to do."""
     _started_s: float
-    """When the request was begun with."""
+    """When it was begun with."""
 
     def __init__(
         self, connection: DispatchingConnection, services: Services, handlers: Mapping[int, Handler], hints: ClientHints
@@ -92,8 +101,9 @@ class Dispatcher:
         self._logged: LoggedRequest | None = None
         """The request in service, where the log has a line for each request."""
         self._handler: Handler | None = None
-        """The handler of the last request, its counters and its context: clients repeat API, version and client id."""
+        """The handler of the last request."""
         self._counted: RequestMetrics | None = None
+        """The counters of its API."""
         self._context: Context | None = None
         journal = services.journal
         self._recorder: Recorder | None = None if journal is None else journal.recorder(services, connection)
