@@ -19,7 +19,7 @@ import contextlib
 import logging
 from bisect import bisect_right
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice, zip_longest
 
 from ..protocol.errors import CorruptMessage
@@ -157,9 +157,6 @@ class LogLoader:
         self.recovery_point = recovery_point
         self.log_start_offset = log_start_offset
         self.now_ms = environment.now_ms()
-        self.epochs = LeaderEpochs()
-        self.saved_epochs: tuple[EpochEntry, ...] = ()
-        """The entries of leader-epoch-checkpoint."""
         self.producers = ProducerStates(self.filesystem, directory, expiration_ms=environment.producer_expiration_ms)
         files = settle_files(self.filesystem, directory)
         self.snapshots = snapshots_among(files)
@@ -168,7 +165,8 @@ class LogLoader:
         if not row:
             row = [Segment(self.filesystem, directory, log_start_offset, config, self.now_ms, create=True)]
         self.segments = Segments(self.filesystem, environment.deletions, directory, row)
-        self._load_epochs()
+        self.epochs, self.saved_epochs = self._load_epochs()
+        """The leader epochs, and the entries of leader-epoch-checkpoint."""
         self.first_to_recover = self._first_to_recover(row, files, is_clean)
         """The number of the first segment to recover; None if no segment needs recovery."""
 
@@ -316,18 +314,21 @@ class LogLoader:
         self.epochs.clear()
         self.producers.clear(self.log_start_offset)
 
-    def _load_epochs(self) -> None:
+    def _load_epochs(self) -> tuple[LeaderEpochs, tuple[EpochEntry, ...]]:
+        """The leader epochs, and those of them that leader-epoch-checkpoint has: none if it is damaged."""
+        epochs = LeaderEpochs()
         path = filenames.path_in(self.directory, filenames.LEADER_EPOCH_CHECKPOINT)
         try:
-            self.epochs = LeaderEpochs(read_epochs(self.filesystem, path))
-            self.saved_epochs = self.epochs.entries
+            epochs.entries = saved = _entries_of(tuple(read_epochs(self.filesystem, path)))
         except CorruptCheckpoint as error:
             logger.warning("%s; taking leader epochs from the batches", error)
             for segment in self.segments:
                 with contextlib.suppress(CorruptMessage):
                     for _, header in segment.headers():
-                        if header.partition_leader_epoch > self.epochs.latest_epoch:
-                            self.epochs.assign(header.partition_leader_epoch, header.base_offset)
+                        if header.partition_leader_epoch > epochs.latest_epoch:
+                            epochs.assign(header.partition_leader_epoch, header.base_offset)
+            return epochs, ()
+        return epochs, saved
 
     def _load_producers(self) -> None:
         """Load the producers after a clean shutdown, which leaves a snapshot: a log without one has no producers."""
@@ -337,6 +338,12 @@ class LogLoader:
             replay(self.producers, self.segments, end_offset)
         else:
             self.producers.end_offset = self.producers.last_snapshot_offset = end_offset
+
+
+@lru_cache(maxsize=16)  # partitions that were created together have equal checkpoints, whose entries are kept once
+def _entries_of(entries: tuple[tuple[int, int], ...]) -> tuple[EpochEntry, ...]:
+    """The entries of a checkpoint, without those that contradict later ones."""
+    return LeaderEpochs(entries).entries
 
 
 def _topic_id(filesystem: FileSystem, directory: str) -> bytes:

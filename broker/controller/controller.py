@@ -210,14 +210,17 @@ class Controller:
         for (topic_id, number), state in changes.items():
             changed.setdefault(topic_id, {})[number] = state._replace(partition_epoch=state.partition_epoch + 1)
         told: list[tuple[Topic, int]] = []
+        topics: list[Topic] = []
         for topic_id, states in changed.items():
-            topic = self._by_id[topic_id]
-            partitions = tuple(states.get(number, state) for number, state in enumerate(topic.partitions))
-            told += [(topic._replace(partitions=partitions), number) for number in states]
+            known = self._by_id[topic_id]
+            partitions = tuple([states.get(number, state) for number, state in enumerate(known.partitions)])
+            topic = known._replace(partitions=partitions)
+            topics.append(topic)
+            told += [(topic, number) for number in states]
         if not told:
             return
         self._database.update_partitions(told)
-        for topic, _ in told:
+        for topic in topics:
             self._remember(topic)
         for topic, number in told:
             for registered in self.brokers:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...protocol.messages.describe_configs import BROKER, TOPIC
@@ -134,7 +135,11 @@ def topic_key(topic_id: bytes) -> Key:
 
 def partition_key(topic_id: bytes, number: int) -> Key:
     """The key of a partition. The value has the fields of PartitionState."""
-    return ("partition", format_uuid(topic_id), number)
+    return ("partition", _text_of(topic_id), number)
+
+
+_text_of = lru_cache(maxsize=64)(format_uuid)
+"""The id of a topic, as keys have it: a start changes all partitions of a topic, one after the other."""
 
 
 def deleted_topic_key(topic_id: bytes) -> Key:

@@ -70,10 +70,11 @@ def settle(controller: Controller, is_unclean_allowed: IsUncleanAllowed = never)
 
 
 def _settled(controller: Controller, state: PartitionState, is_unclean: Callable[[], bool]) -> PartitionState:
-    isr = tuple(node_id for node_id in state.isr if controller.is_live(node_id))
+    isr = tuple([node_id for node_id in state.isr if controller.is_live(node_id)])
     if not isr and is_unclean():
-        isr = tuple(node_id for node_id in state.replicas if controller.is_live(node_id))[:1]
-    state = state._replace(isr=isr or state.isr)  # the last one in sync stays: it has every record
+        isr = tuple([node_id for node_id in state.replicas if controller.is_live(node_id)])[:1]
+    if isr and isr != state.isr:  # else all are live, or the last one in sync stays: it has every record
+        state = state._replace(isr=isr)
     if controller.is_live(state.leader) and state.leader in isr:
         return state
     leader = _first(node_id for node_id in state.replicas if node_id in isr)
