@@ -80,7 +80,7 @@ def _handle(cls: type) -> str:
         rows.append((f"`{call}`", one_line(text), ", ".join(f"`{one}`" for one in _errors_in(text))))
     made = f"`{name}{_call(cls.__init__)}`\n\n" if name in ("Broker", "Cluster") else ""  # type: ignore[misc]
     return (
-        f"\n## {name}, Async{name}\n\n{made}{one_line(cleandoc(cls.__doc__ or ''))}\n\n"
+        f"\n## {name}, Async{name}\n\n{made}{one_line(_without_examples(cls.__doc__))}\n\n"
         f"{table(('', 'what it does', 'raises'), rows)}"
     )
 
@@ -100,7 +100,8 @@ def _fields(cls: type) -> str:
         if inspect.isfunction(method) and not name.startswith("_") and method.__qualname__.startswith(cls.__name__):
             text = _without_examples(method.__doc__)
             rows.append((f"`{name}{_call(method)}`", f"`{method.__annotations__['return']}`", one_line(text)))
-    return f"\n## {cls.__name__}\n\n{cleandoc(cls.__doc__ or '')}\n\n{table(('field', 'type', ''), rows)}"
+    about = _without_examples(cls.__doc__)
+    return f"\n## {cls.__name__}\n\n{about}\n\n{table(('field', 'type', ''), rows)}"
 
 
 def _without_examples(docstring: str | None) -> str:

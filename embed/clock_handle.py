@@ -15,7 +15,14 @@ class ClockOperations:
     async def advance(self, duration: Duration, *, liveness: bool = False) -> None:
         """Move log time by `duration` ("7d", "90m", "1h30m", "250ms", a timedelta, or milliseconds); return when
         everything that fell due has run, in order: retention, rolls, compaction, expiry. With `liveness` the time-outs
-        of sessions, requests, transactions and connections move too. Raises ValueError."""
+        of sessions, requests, transactions and connections move too. Raises ValueError.
+
+        >>> broker.create_topic("users", configs={"retention.ms": 86_400_000})
+        >>> _ = broker.produce("users", b"alice")
+        >>> broker.clock.advance("7d")
+        >>> broker.records("users")
+        []
+        """
         await self._clock.advance(duration, liveness=liveness)
 
     async def now_ms(self) -> int:

@@ -106,7 +106,15 @@ class ClusterOperations(SharedOperations):
 
     async def wait_until_in_sync(self, topic: str, partition: int = 0, *, timeout_ms: int = 30_000) -> None:
         """Return once a partition has a leader and all its replicas are in sync. Raises RequestTimedOut, which names
-        the ISR, and UnknownTopicOrPartition."""
+        the ISR, and UnknownTopicOrPartition.
+
+        >>> cluster.create_topic("users", replication_factor=2)
+        >>> cluster.kill(2)
+        >>> cluster.restart(2)
+        >>> cluster.wait_until_in_sync("users")
+        >>> sorted(cluster.isr("users"))
+        [1, 2]
+        """
         place = self.check_partition(topic, partition)
         deadline_ms = self.clock.liveness_ms() + timeout_ms
         while {*(state := self.core.state(place)).isr} != {*state.replicas} or state.leader < 0:
@@ -131,6 +139,11 @@ class ClusterOperations(SharedOperations):
 
         Raises UnknownTopicOrPartition, BrokerNotRunning for a broker that the cluster does not have,
         PreferredLeaderNotAvailable for a broker outside the ISR, and ElectionNotNeeded for the leader.
+
+        >>> cluster.create_topic("users", replication_factor=2)
+        >>> cluster.move_leader("users", to=cluster.replicas("users")[1])
+        >>> cluster.leader("users") == cluster.replicas("users")[1]
+        True
         """
         if to is not None:
             self.check_broker(to, must_run=False)
@@ -246,6 +259,12 @@ class Cluster(Host[ClusterOperations, "AsyncCluster"], ClusterMethods, Parts):
     every broker by Kafka's names; `racks` the rack of brokers by number. `topics` are created at the start, as those of
     a `Broker`; their default replication factor is `default.replication.factor`. With `data_dir` the data stay there.
     With `journal` the brokers keep their last requests, for `requests`. Raises ConfigError, TypeError and ValueError.
+
+    >>> with Cluster(brokers=3) as cluster:
+    ...     cluster.create_topic("orders", replication_factor=3)
+    ...     cluster.kill(cluster.leader("orders"))
+    ...     cluster.produce("orders", b"placed")
+    0
     """
 
     def __init__(

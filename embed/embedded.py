@@ -41,6 +41,12 @@ class Broker(Host[Operations, "AsyncBroker"], BrokerMethods, Parts):
     `timestamps="append"` records carry the time of this broker, which tests move (LogAppendTime), unless a topic says
     otherwise; by default they carry the producer's time. With `journal` the broker keeps its last requests, for
     `requests`. Raises ConfigError, TypeError and ValueError.
+
+    >>> with Broker(topics={"orders": 3}, config={"log.retention.hours": 24}) as broker:
+    ...     broker.produce("orders", b"placed", key=b"42")
+    ...     broker.bootstrap_servers.partition(":")[0]
+    0
+    '127.0.0.1'
     """
 
     def __init__(

@@ -31,6 +31,10 @@ class Operations(SharedOperations):
         """Create a topic; clients can produce to it when this returns.
 
         Raises TopicAlreadyExists, InvalidTopic, InvalidConfig, InvalidPartitions, InvalidReplicationFactor.
+
+        >>> broker.create_topic("users", 3, {"cleanup.policy": "compact"})
+        >>> broker.topics()
+        ['orders', 'users']
         """
         self.create(name, partitions, replication_factor, configs)
 

@@ -15,11 +15,12 @@ Predicate = Callable[[Record], bool]
 class Mark(NamedTuple):
     """A moment in the life of a topic, made by `topic(...).mark()`: later calls can ask for what came since.
 
-        mark = broker.topic("orders").mark()
-        place_order()
-        assert len(broker.topic("orders").records(since=mark)) == 1
-
     A record came when readers could first see it: the records of a transaction come when it is committed.
+
+    >>> mark = orders.mark()
+    >>> _ = orders.produce(b"placed")
+    >>> orders.records(since=mark)[0].text()
+    'placed'
     """
 
     topic: str

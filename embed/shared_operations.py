@@ -162,6 +162,9 @@ class SharedOperations(ABC):
 
         Raises UnknownTopicOrPartition, InvalidTopic, LeaderNotAvailable, NotEnoughReplicas, RequestTimedOut, and the
         error of the rule that the record breaks: MessageTooLarge, InvalidRecord, InvalidTimestamp.
+
+        >>> broker.produce("users", b"alice", key=b"1", headers={"source": "import"})
+        0
         """
         self.create_if_allowed(topic)
         return (await self._append(topic, value, key, headers, partition, timestamp_ms)).offset
@@ -207,6 +210,10 @@ class SharedOperations(ABC):
         With `isolation="committed"` they are those that a consumer at read_committed gets; "uncommitted" adds the
         records of open and aborted transactions, and "all" the transaction markers; `Record.state` tells them apart.
         Raises UnknownTopicOrPartition, LeaderNotAvailable.
+
+        >>> _ = broker.produce("users", b"alice")
+        >>> [record.value for record in broker.records("users")]
+        [b'alice']
         """
         return [record for _, led in self.leaders_of(topic, partition) for record in shown(led.log, isolation)]
 
@@ -219,6 +226,10 @@ class SharedOperations(ABC):
         The topic need not exist yet. Raises RequestTimedOut, which lists the present records and those that `isolation`
         hides. On the thread of a running event loop, where a client could not write meanwhile, it does not wait and
         raises RuntimeError if there are fewer.
+
+        >>> _ = broker.produce("users", b"alice")
+        >>> broker.wait_for_records("users", 1)[0].text()
+        'alice'
         """
         from kmini.topic_handle import TopicOperations
 
@@ -262,6 +273,12 @@ class SharedOperations(ABC):
 
         Raises UnknownTopicOrPartition, LeaderNotAvailable, OffsetOutOfRange, PolicyViolation on a topic that is only
         compacted, InvalidTopic on an internal topic, RequestTimedOut.
+
+        >>> _ = broker.produce("users", b"alice"), broker.produce("users", b"bob")
+        >>> broker.delete_records("users", 1)
+        1
+        >>> [record.value for record in broker.records("users")]
+        [b'bob']
         """
         broker, _ = self.leader_of(topic, partition)
         deletion = Deletion(broker.replica_manager, TopicPartition(topic, partition), offset)

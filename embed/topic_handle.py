@@ -180,6 +180,10 @@ class TopicOperations:
 
         Raises UnknownTopicOrPartition, LeaderNotAvailable, OffsetOutOfRange, PolicyViolation on a topic that is only
         compacted, InvalidTopic on an internal topic, RequestTimedOut.
+
+        >>> _ = orders.produce(b"placed")
+        >>> orders.delete_records()
+        {0: 1, 1: 0, 2: 0}
         """
         count = len(self._operations.known_topic(self.name).partitions)
         chosen = range(count) if partition is None else (partition,)
@@ -195,6 +199,14 @@ class TopicOperations:
         Returns a report for each pass: one a partition, and more if `log.cleaner.dedupe.buffer.size` has no room for
         all keys. Raises UnknownTopicOrPartition, PolicyViolation unless `cleanup.policy` says compact, and
         KafkaStorageError if a partition cannot be cleaned.
+
+        >>> broker.create_topic("users", configs={"cleanup.policy": "compact"})
+        >>> users = broker.topic("users")
+        >>> for name in (b"alice", b"Alice"):
+        ...     _ = users.produce(name, key=b"1")
+        >>> _ = users.compact()
+        >>> [record.text() for record in users.records()]
+        ['Alice']
         """
         reports = []
         for broker, led in self._partitions(partition):
