@@ -22,8 +22,8 @@ The names that `from kmini import ...` gives. [testing.md](testing.md) and [clus
 `kmini.records` has `tombstone` and `is_tombstone`, for [explicit tombstones](tombstones.md).
 
 Every method of `Broker`, `Cluster` and their handles blocks until it is done, in any thread, with or without an event
-loop running there. `AsyncBroker`, `AsyncCluster`, `AsyncTopic` and `AsyncClock`, which `aio` gives, have the same names
-with methods to await.
+loop running there. The classes whose names begin with `Async`, which `aio` gives, have the same names with methods to
+await.
 
 Besides the errors in the tables, every call may raise
 
@@ -33,9 +33,12 @@ Besides the errors in the tables, every call may raise
 | `RuntimeError` | the broker does not run, or was stopped during the call; no broker of a cluster runs |
 | | a process that was forked since the start calls; a method is awaited on trio |
 | `KafkaError` | Kafka's own errors are [its subclasses](reference/errors.md), in `kmini.protocol.errors` |
+| `TimeoutError` | a blocking call has not returned a minute after its `timeout_ms`; the text says where it waits |
+| | compaction, retention and the clock may take half an hour |
 
-A `KafkaError` has `code`, `kafka_name`, `retriable` and `message`. `wait_for_records` raises `RuntimeError` on the
-thread of a running event loop if the records are not there yet: a client on that loop could not write them.
+A `KafkaError` has `code`, `kafka_name`, `retriable` and `message`. A method that waits for clients raises
+`RuntimeError` on the thread of a running event loop if what it waits for is not there yet: a client on that loop could
+not act.
 """
 
 _FIXTURES = """
@@ -45,13 +48,16 @@ _FIXTURES = """
 |---|---|
 """
 
-_HANDLES = ("Broker", "Cluster", "Topic", "Clock")
-_RESULTS = ("Record", "Mark", "PartitionOffsets", "ReplicaOffsets", "TopicPartitionState")
+_HANDLES = ("Broker", "Cluster", *(name for name in public.__all__ if f"Async{name}" in public.__all__))
+"""The classes whose methods call a broker; each has a twin whose methods are awaited."""
+
+_RESULTS = [name for name in public.__all__ if hasattr(getattr(public, name), "_fields")]
+"""The named tuples that methods return."""
 
 
 def api() -> str:
     """Every public name, with what the docstrings say, and the errors that they name."""
-    handles = [_handle(getattr(public, name)) for name in _HANDLES]
+    handles = [_handle(getattr(public, name)) for name in dict.fromkeys(_HANDLES)]
     results = [_fields(getattr(public, name)) for name in _RESULTS]
     errors_raised = [
         (f"`{name}`", f"`{error.__bases__[0].__name__}`", error.__doc__ or "")

@@ -20,6 +20,7 @@ STANDS_FOR = {
     "embed/contents.py": "tests/embed/test_isolation.py",
     "embed/handle.py": "tests/embed/test_event_loops.py",
     "embed/host.py": "tests/embed/test_event_loops.py",
+    "embed/operations.py": "tests/embed/test_embedded.py",
     "embed/testing.py": "tests/broker/network/test_connection.py",
     "graduation/metadata_log.py": "tests/graduation/test_graduate.py",
     "graduation/partition_files.py": "tests/graduation/test_graduate.py",
