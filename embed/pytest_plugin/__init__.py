@@ -26,7 +26,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(trylast=True)  # a conftest may set or drop KAFKA_BOOTSTRAP_SERVERS first
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", marker.DESCRIPTION)
-    config.stash[options.SETTINGS] = options.settings(config)
+    settings = config.stash[options.SETTINGS] = options.settings(config)
+    if settings.bootstrap_servers and not hasattr(config, "workerinput"):
+        from kmini.pytest_plugin.elsewhere import Tally
+
+        config.pluginmanager.register(Tally(), "kafka-tally")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Give the address of the one broker of `--kafka-shared` to a worker of pytest-xdist."""
+    settings = node.config.stash[options.SETTINGS]
+    if settings.is_shared:
+        from kmini.pytest_plugin import shared_run
+
+        node.workerinput[options.SHARED_INPUT] = shared_run.address(node.config, settings)
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    settings = config.stash[options.SETTINGS]
+    return f"kafka: {settings.bootstrap_servers}" if settings.bootstrap_servers else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -71,7 +90,7 @@ def kafka_broker(
     tests, and reset between them."""
     from kmini.pytest_plugin import lending
 
-    yield from lending.lend(request, "broker", kafka_options, kafka_seed)  # type: ignore[misc]
+    yield from lending.lend(request, "broker", kafka_options, kafka_seed)
 
 
 @pytest.fixture
@@ -90,7 +109,7 @@ def kafka_cluster(
     """A cluster for one test, of three brokers or as many as `@pytest.mark.kafka(brokers=...)` says."""
     from kmini.pytest_plugin import lending
 
-    yield from lending.lend(request, "cluster", kafka_options, kafka_seed)  # type: ignore[misc]
+    yield from lending.lend(request, "cluster", kafka_options, kafka_seed)
 
 
 @pytest.fixture
@@ -108,27 +127,44 @@ def kafka_bootstrap_servers(_kafka: "Broker | Cluster") -> str:
 
 
 @pytest.fixture
-def kafka_topic(request: pytest.FixtureRequest, _kafka: "Broker | Cluster") -> str:
+def kafka_prefix(_kafka: "Broker | Cluster") -> str:
+    """What the names of topics, groups and transactional ids begin with where other tests use the same Kafka: with
+    `--kafka-bootstrap` and `--kafka-shared`. On a broker of kmini it is empty."""
+    from kmini.pytest_plugin import names
+
+    return names.test_prefix(getattr(_kafka, "prefix", ""))
+
+
+@pytest.fixture
+def kafka_topic(request: pytest.FixtureRequest, _kafka: "Broker | Cluster", kafka_prefix: str) -> str:
     """The name of a topic with one partition that exists, is empty, and is this test's own."""
     from kmini.pytest_plugin import names
 
-    name = names.name_of(request.node)
+    name = names.name_of(request.node, kafka_prefix)
     _kafka.create_topic(name)
     return name
 
 
 @pytest.fixture
-def kafka_group_id(request: pytest.FixtureRequest) -> str:
+def kafka_group_id(request: pytest.FixtureRequest, kafka_prefix: str) -> str:
     """A group id that no other test has."""
     from kmini.pytest_plugin import names
 
-    return names.name_of(request.node)
+    return names.name_of(request.node, kafka_prefix)
 
 
 @pytest.fixture
 def kafka_clock(_kafka: "Broker | Cluster") -> "Clock":
-    """The clock of the test's broker."""
-    return _kafka.clock
+    """The clock of the test's broker. With `--kafka-bootstrap` the test is skipped."""
+    return _only_kmini(_kafka, "clock")  # type: ignore[no-any-return]
+
+
+def _only_kmini(broker: Any, name: str) -> Any:
+    """A handle of the broker. Where that is no broker of kmini, which has no such handle, this skips the test."""
+    handle = getattr(broker, name)
+    if hasattr(broker, "server"):
+        handle()
+    return handle
 
 
 @pytest.fixture(scope="session")

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 from kmini import Broker, Cluster
 from kmini.argument_checks import topics as checked_topics
+from kmini.pytest_plugin.elsewhere import PROPERTY, remote_broker
 from kmini.pytest_plugin.leftovers import Leftovers
-from kmini.pytest_plugin.marker import wanted
+from kmini.pytest_plugin.marker import Wanted, wanted
 from kmini.pytest_plugin.options import SETTINGS
-from kmini.pytest_plugin.starting import Kind, Spec
+from kmini.pytest_plugin.starting import Kind, Spec, topics_by_name
+
+if TYPE_CHECKING:
+    from kmini.remote.remote_broker import RemoteBroker
 
 Host = Broker | Cluster
 Seed = Callable[[Any], object] | None
 """Fills a broker with what every test starts from."""
+
+
+CHANGE_THE_BROKER = {"kafka_clock", "kafka_faults"}
+"""Fixtures by which a test changes its broker for every other test of it."""
 
 
 class _Shared(NamedTuple):
@@ -32,6 +40,7 @@ class SharedBrokers:
 
     def __init__(self) -> None:
         self._running: list[_Shared] = []
+        self._elsewhere: RemoteBroker | None = None
 
     @contextmanager
     def lent(self, spec: Spec, topics: Mapping[str, Any], seed: Seed) -> Iterator[Host]:
@@ -60,28 +69,41 @@ class SharedBrokers:
         if seed is not None:
             seed(shared.host)
 
+    def elsewhere(self, config: pytest.Config) -> RemoteBroker:
+        """The handle of the broker that the run's settings name."""
+        if self._elsewhere is None:
+            self._elsewhere = remote_broker(config, config.stash[SETTINGS])
+        return self._elsewhere
+
     def close(self) -> None:
         for shared in self._running:
             shared.host.close()
         self._running.clear()
+        if self._elsewhere is not None:
+            self._elsewhere.close()
 
 
-def create_topics(host: Host, topics: Mapping[str, Any]) -> None:
-    """Create topics that the marker of a test names, unless they are there."""
+def create_topics(host: Any, topics: Mapping[str, Any]) -> None:
+    """Create the missing ones of these topics."""
     if topics:
 
         async def create() -> None:
-            host._operations.create_missing(checked_topics("topics", topics))
+            created = host._operations.create_missing(checked_topics("topics", topics))
+            if created is not None:  # it was only begun: a remote broker has to be asked
+                await created
 
         host._thread.run(create())
 
 
-def lend(request: pytest.FixtureRequest, kind: Kind, options: Mapping[str, Any], seed: Seed) -> Iterator[Host]:
+def lend(request: pytest.FixtureRequest, kind: Kind, options: Mapping[str, Any], seed: Seed) -> Iterator[Any]:
     """Yield the broker or the cluster of a test, by the cheapest way that meets its marker: a shared one, unless the
     scope is `function` or the marker has settings that only another broker has."""
     settings = request.config.stash[SETTINGS]
     asks = wanted(request.node)
-    scope = asks.scope or ("function" if asks.needs_own_settings else settings.scope)
+    if settings.bootstrap_servers and not (settings.is_shared and needs_own(request, kind, asks)):
+        yield from _lend_elsewhere(request, kind, asks, options, seed)
+        return
+    scope = asks.scope or ("function" if asks.needs_own_settings or settings.is_shared else settings.scope)
     if scope == "function":
         with own(Spec.of(kind, asks, settings.config, options), seed) as host:
             yield from _watched(request.node, host)
@@ -90,6 +112,12 @@ def lend(request: pytest.FixtureRequest, kind: Kind, options: Mapping[str, Any],
         spec = Spec.of(kind, asks._replace(topics={}), settings.config, options)
         with shared.lent(spec, asks.topics, seed) as host:
             yield from _watched(request.node, host)
+
+
+def needs_own(request: pytest.FixtureRequest, kind: Kind, asks: Wanted) -> bool:
+    """Whether a test needs another broker than the one of all workers, because it would change that for others."""
+    is_marked = asks.needs_own_settings or asks.scope is not None
+    return kind == "cluster" or is_marked or not CHANGE_THE_BROKER.isdisjoint(request.fixturenames)
 
 
 @contextmanager
@@ -107,3 +135,26 @@ def _watched(item: pytest.Item, host: Host) -> Iterator[Host]:
         yield host
     finally:
         leftovers.tell()
+
+
+def _lend_elsewhere(
+    request: pytest.FixtureRequest, kind: Kind, asks: Wanted, options: Mapping[str, Any], seed: Seed
+) -> Iterator[RemoteBroker]:
+    """Yield a handle of the broker that runs elsewhere, with the topics and the seed that the test begins with.
+    Afterwards the topics and groups of the test are deleted."""
+    brokers: SharedBrokers = request.getfixturevalue("_kafka_session_brokers")
+    broker = brokers.elsewhere(request.config)
+    request.node.user_properties.append((PROPERTY, broker.server))
+    refuse = broker._operations.refuse
+    if kind == "cluster":
+        refuse("cluster of the test's own")
+    for name in ("config", "as_version"):
+        if getattr(asks, name):
+            refuse(f"{name} of the marker")
+    try:
+        create_topics(broker, {**topics_by_name(options.get("topics")), **asks.topics})
+        if seed is not None:
+            seed(broker)
+        yield broker
+    finally:
+        broker.reset()

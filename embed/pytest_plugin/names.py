@@ -28,6 +28,11 @@ def run_prefix(config: pytest.Config) -> str:
 _PREFIX = pytest.StashKey[str]()
 
 
+def test_prefix(prefix: str) -> str:
+    """The prefix of the names of one test, below that of its worker. Empty without one."""
+    return f"{prefix}{next(_numbers)}-" if prefix else ""
+
+
 def name_of(item: pytest.Item, prefix: str = "") -> str:
     """A name that no other test has: the prefix, the test's name, and a number."""
     plain = re.sub(r"[^A-Za-z0-9_-]+", "-", item.name).strip("-")[:MOST_OF_A_NAME]

@@ -13,6 +13,9 @@ Scope = Literal["session", "module", "function"]
 
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 
+SHARED_INPUT = "kafka_shared"
+"""The address of the broker of `--kafka-shared`, in what the controller of pytest-xdist tells its workers."""
+
 BOOTSTRAP_VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"
 
 _SCOPE_HELP = "a broker for each test (the default), or one that its tests share and that is reset before each of them"
@@ -25,7 +28,7 @@ class Settings(NamedTuple):
     bootstrap_servers: str
     """Addresses of the Kafka that the tests run against; empty for brokers of kmini in the process of the tests."""
     is_shared: bool
-    """Whether one broker serves all workers of pytest-xdist."""
+    """Whether one broker of kmini serves all workers of pytest-xdist."""
     config: dict[str, str]
     """Settings of every broker, by Kafka's names."""
 
@@ -61,7 +64,10 @@ def settings(config: pytest.Config) -> Settings:
         check_addresses("--kafka-bootstrap", bootstrap)
     elif bootstrap is None:  # a suite that uses no Kafka may run where this is set to anything
         bootstrap = os.environ.get(BOOTSTRAP_VARIABLE, "")
-    return Settings(scope, bootstrap, bool(config.getoption("--kafka-shared")), _config(config.getini("kafka_config")))
+    is_shared = bool(config.getoption("--kafka-shared")) and not bootstrap
+    if is_shared:
+        bootstrap = getattr(config, "workerinput", {}).get(SHARED_INPUT, "")
+    return Settings(scope, bootstrap, is_shared, _config(config.getini("kafka_config")))
 
 
 def check_addresses(source: str, text: str) -> None:

@@ -1,0 +1,239 @@
+"""The operations of a broker that runs elsewhere, by a client: those of `Broker` that Kafka's protocol has.
+
+Names and signatures are those of the operations of a broker (`operations.py`, `shared_operations.py`); a test compares
+them. Every coroutine runs on the loop of the client and raises KafkaError.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable
+
+from kmini.argument_checks import Config, NewTopic
+from kmini.client import Client
+from kmini.client import NewTopic as CreatedTopic
+from kmini.client.produce import record as new_record
+from kmini.contents import Isolation, PartitionOffsets, Record
+from kmini.handle import waits_for_clients
+from kmini.protocol.errors import RequestTimedOut, UnknownTopicOrPartition
+from kmini.protocol.messages.metadata import MetadataResponse
+from kmini.protocol.topics import TopicPartition
+from kmini.record_arguments import Headers
+from kmini.remote.needs_kmini import Refuse
+from kmini.remote.remote_records import offsets_of, read
+
+POLL_MS = 20
+"""Milliseconds between two looks at what a wait is for: the protocol announces nothing."""
+
+SHOWN = 10
+"""Most records, or names of topics, in an error message."""
+
+
+class RemoteOperations:
+    """The operations of a broker that runs elsewhere.
+
+    Topics and groups whose names begin with `prefix`, and topics that an operation has created, are the run's own:
+    `reset` deletes them, and `topics` lists them. All others are left alone.
+    """
+
+    def __init__(self, client: Client, prefix: str, refuse: Refuse) -> None:
+        self.client = client
+        self.refuse = refuse
+        self._prefix = prefix
+        self._created: set[str] = set()
+        """Topics that were created here, whatever their names."""
+
+    # --- topics
+
+    async def create_topic(
+        self, name: str, partitions: int = 1, configs: Config | None = None, *, replication_factor: int = -1
+    ) -> None:
+        """Create a topic; clients can produce to it when this returns.
+
+        Raises TopicAlreadyExists, InvalidTopic, InvalidConfig, InvalidPartitions, InvalidReplicationFactor.
+        """
+        texts: dict[str, str] = dict(configs or {})  # type: ignore[arg-type]  # argument_checks made them so
+        await self._create(NewTopic(name, partitions, replication_factor, texts))
+
+    async def create_missing(self, new_topics: Collection[NewTopic]) -> None:
+        """Create the missing ones of these topics."""
+        present = {topic.name for topic in await self.metadata([one.name for one in new_topics])}
+        for topic in new_topics:
+            if topic.name not in present:
+                await self._create(topic)
+
+    async def _create(self, topic: NewTopic) -> None:
+        wanted = CreatedTopic(topic.partitions, topic.replication_factor, topic.configs)
+        for error in (await self.client.create_topics({topic.name: wanted})).values():
+            if error is not None:
+                raise error
+        self._created.add(topic.name)
+
+        async def has_leaders() -> bool:
+            found = await self.metadata([topic.name])
+            return bool(found) and all(partition.leader_id >= 0 for partition in found[0].partitions)
+
+        if not await self.until(has_leaders, self.client.timeout_ms):
+            raise RequestTimedOut(f"topic {topic.name} has partitions without a leader")
+
+    async def delete_topic(self, name: str) -> None:
+        """Delete a topic and its records. Raises UnknownTopicOrPartition."""
+        await self.partitions(name)
+        await self._delete([name])
+
+    async def _delete(self, names: Collection[str]) -> None:
+        present = await self.metadata(names)
+        for name, error in (await self.client.delete_topics(names)).items():
+            if error is not None and not isinstance(error, UnknownTopicOrPartition):
+                raise error
+            self._created.discard(name)
+        for topic in present:
+            for partition in topic.partitions:
+                self.client.cluster.forget_leader(TopicPartition(topic.name or "", partition.partition_index))
+
+        async def are_gone() -> bool:
+            return not await self.metadata(names)
+
+        await self.until(are_gone, self.client.timeout_ms)
+
+    async def topics(self) -> list[str]:
+        """The names of all topics of this run, sorted: those that it has created, and those with its prefix."""
+        return sorted(topic.name for topic in await self.metadata(None) if topic.name and self._is_own(topic.name))
+
+    def _is_own(self, name: str) -> bool:
+        return name in self._created or (self._prefix != "" and name.startswith(self._prefix))
+
+    async def metadata(self, names: Iterable[str] | None) -> list[MetadataResponse.Topic]:
+        """The topics that exist, of these or of all."""
+        return [topic for topic in (await self.client.metadata(names)).topics if not topic.error_code]
+
+    async def partitions(self, topic: str, partition: int | None = None) -> list[TopicPartition]:
+        """All partitions of a topic, or one of them. Raises UnknownTopicOrPartition, which says what exists."""
+        found = await self.metadata([topic])
+        if not found:
+            raise UnknownTopicOrPartition(await self.no_such_topic(topic))
+        count = len(found[0].partitions)
+        if partition is not None and partition >= count:
+            has = "it has 0 only" if count == 1 else f"it has 0 to {count - 1}"
+            raise UnknownTopicOrPartition(f"there is no partition {partition} of {topic}; {has}")
+        return [TopicPartition(topic, number) for number in (range(count) if partition is None else [partition])]
+
+    async def no_such_topic(self, name: str) -> str:
+        """Say that a topic is missing, and name those with the most similar names."""
+        names = sorted(topic.name for topic in await self.metadata(None) if topic.name and not topic.is_internal)
+        similar = difflib.get_close_matches(name, names, n=SHOWN) or names[:SHOWN]
+        more = f", and {len(names) - len(similar)} more" if len(names) > len(similar) else ""
+        return f"there is no topic {name}; " + (f"there are: {', '.join(similar)}{more}" if names else "there are none")
+
+    # --- records
+
+    async def produce(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Headers = (),
+        partition: int = 0,
+        timestamp_ms: int | None = None,
+    ) -> int:
+        """Append one record as a producer with acks=all does, and return its offset. The topic is created if the broker
+        allows it.
+
+        Raises UnknownTopicOrPartition, InvalidTopic, LeaderNotAvailable, NotEnoughReplicas, RequestTimedOut, and the
+        error of the rule that the record breaks: MessageTooLarge, InvalidRecord, InvalidTimestamp.
+        """
+        if not await self.metadata([topic]):
+            await self.client.partitions(topic, create_missing=True)
+            self._created.add(topic)
+        await self.partitions(topic, partition)
+        one = new_record(value, key=key, headers=tuple(headers), timestamp_ms=timestamp_ms)  # type: ignore[arg-type]
+        return (await self.client.produce(topic, partition, [one])).base_offset
+
+    async def records(
+        self, topic: str, partition: int | None = None, *, isolation: Isolation = "committed"
+    ) -> list[Record]:
+        """The records of one partition or of all, in the order of partition and offset.
+
+        They are those that a consumer at read_committed gets; with
+        `isolation="uncommitted"` the records of open and aborted transactions, too; "all" needs kmini. Raises
+        UnknownTopicOrPartition, LeaderNotAvailable.
+        """
+        self.check_isolation(isolation)
+        return await read(
+            self.client, await offsets_of(self.client, await self.partitions(topic, partition)), isolation
+        )
+
+    def check_isolation(self, isolation: Isolation) -> None:
+        """Refuse an isolation that no consumer has."""
+        if isolation == "all":
+            self.refuse('records with isolation="all"')
+
+    @waits_for_clients
+    async def wait_for_records(
+        self, topic: str, count: int, *, timeout_ms: int = 10_000, isolation: Isolation = "committed"
+    ) -> list[Record]:
+        """Wait until a topic has at least `count` records; return them as `records` does.
+
+        The topic need not exist yet. Raises RequestTimedOut, which lists the present records. On the thread of a
+        running event loop, where a client could not write meanwhile, it does not wait and raises RuntimeError if there
+        are fewer.
+        """
+        found: list[Record] | None = None
+
+        async def arrived() -> bool:
+            nonlocal found
+            found = None
+            if await self.metadata([topic]):
+                found = await self.records(topic, isolation=isolation)
+            return len(found or ()) >= count
+
+        if await self.until(arrived, timeout_ms):
+            return found or []
+        if found is None:
+            raise RequestTimedOut(f"{await self.no_such_topic(topic)} (after {timeout_ms} ms)")
+        values = ", ".join(repr(record.value) for record in found[:SHOWN]) + (", ..." if len(found) > SHOWN else "")
+        raise RequestTimedOut(f"{topic} holds {len(found)} of {count} records after {timeout_ms} ms: [{values}]")
+
+    async def offsets(self, topic: str, partition: int = 0) -> PartitionOffsets:
+        """The offsets of a partition; the log end offset is given as the high watermark. Raises
+        UnknownTopicOrPartition."""
+        (place,) = await self.partitions(topic, partition)
+        return (await offsets_of(self.client, [place]))[place]
+
+    async def delete_records(self, topic: str, offset: int = -1, *, partition: int = 0) -> int:
+        """Delete the records before `offset` (-1: the high watermark); return the low watermark once every live replica
+        has followed (KIP-107).
+
+        Raises UnknownTopicOrPartition, LeaderNotAvailable, OffsetOutOfRange, PolicyViolation on a topic that is only
+        compacted, InvalidTopic on an internal topic, RequestTimedOut.
+        """
+        (place,) = await self.partitions(topic, partition)
+        result = (await self.client.delete_records_before({place: offset}))[place]
+        if result.error is not None:
+            raise result.error
+        return result.low_watermark
+
+    # --- the run
+
+    async def reset(self, *, keep: Collection[str] = ()) -> None:
+        """Delete the topics of this run, and the groups with its prefix that have no members any more.
+
+        Connections stay, so `keep` changes nothing."""
+        if names := await self.topics():
+            await self._delete(names)
+        if self._prefix:
+            listed = [group.group_id for group in await self.client.list_groups()]
+            await self.client.delete_groups([group for group in listed if group.startswith(self._prefix)])
+
+    async def until(self, holds: Callable[[], Awaitable[bool]], timeout_ms: int) -> bool:
+        """Wait until a condition holds; return False if it does not by then."""
+        deadline = time.monotonic() + timeout_ms / 1000
+        while not await holds():
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                return False
+            await asyncio.sleep(min(POLL_MS / 1000, left_s))
+        return True

@@ -1,0 +1,155 @@
+"""A broker that runs elsewhere: the methods of `Broker` by Kafka's protocol. The one of these tests is kmini's own."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+
+import pytest
+
+from kmini import Broker, KafkaError
+from kmini.remote.needs_kmini import NeedsKmini
+from kmini.remote.remote_broker import AsyncRemoteBroker, RemoteBroker
+
+
+@pytest.fixture(scope="module")
+def kmini() -> Iterator[Broker]:
+    with Broker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def remote(kmini: Broker) -> Iterator[RemoteBroker]:
+    with RemoteBroker(kmini.bootstrap_servers, prefix="run-") as broker:
+        yield broker
+
+
+def public(cls: type) -> set[str]:
+    return {name for name in dir(cls) if not name.startswith("_")}
+
+
+OWN = {"reset", "prefix", "server", "start", "close", "aio", "bootstrap_servers"}
+"""What a remote broker has for its own life."""
+
+
+@pytest.mark.parametrize("name", sorted(public(RemoteBroker) - OWN))
+def test_a_method_is_called_as_that_of_a_broker(name: str) -> None:
+    parameters = [
+        [(one.name, one.kind, one.default) for one in inspect.signature(getattr(kind, name)).parameters.values()]
+        for kind in (Broker, RemoteBroker, AsyncRemoteBroker)
+    ]
+    assert parameters[0] == parameters[1] == parameters[2]
+
+
+def test_a_method_that_a_broker_has_and_the_protocol_has_not_is_refused_when_it_is_called(remote: RemoteBroker) -> None:
+    for name in public(Broker) - public(RemoteBroker) - OWN - {"data_dir"}:
+        with pytest.raises(NeedsKmini, match=f"^needs kmini: {name}$"):
+            getattr(remote, name)()
+    with pytest.raises(NeedsKmini, match=r"^needs kmini: clock\.advance$"):
+        remote.clock.advance("7d")
+    with pytest.raises(NeedsKmini, match='needs kmini: records with isolation="all"'):
+        remote.records("orders", isolation="all")
+    with pytest.raises(AttributeError, match="no attribute 'clocks'"):
+        remote.clocks.advance("7d")
+
+
+async def test_the_awaitable_methods_are_refused_too(remote: RemoteBroker) -> None:
+    with pytest.raises(NeedsKmini, match=r"clock\.advance"):
+        await remote.aio.clock.advance("7d")
+    await remote.aio.create_topic("run-orders")
+    assert await remote.aio.topics() == ["run-orders"]
+    assert remote.aio.aio.bootstrap_servers == remote.bootstrap_servers
+    with pytest.raises(RuntimeError, match=r"await broker\.aio\.wait_for_records"):
+        remote.wait_for_records("run-orders", 1)
+
+
+def test_it_names_the_server(remote: RemoteBroker) -> None:
+    assert remote.server == "kmini as Kafka 4.3"
+
+
+def test_records_are_those_of_the_broker_with_their_states(remote: RemoteBroker, kmini: Broker) -> None:
+    from confluent_kafka import Producer
+
+    kmini.create_topic("run-orders", partitions=2)
+    assert remote.produce("run-orders", b"one", key=b"1", headers={"source": "web"}, partition=1) == 0
+    producer = Producer({"bootstrap.servers": kmini.bootstrap_servers, "transactional.id": "tx"})
+    producer.init_transactions(30)
+    for end in (producer.commit_transaction, producer.abort_transaction, None):
+        producer.begin_transaction()
+        producer.produce("run-orders", b"in a transaction", partition=0)
+        producer.flush(30)
+        if end is not None:
+            end(30)
+    kmini.wait_for_records("run-orders", 6, isolation="all")
+    for isolation in ("committed", "uncommitted"):
+        assert remote.records("run-orders", isolation=isolation) == kmini.records("run-orders", isolation=isolation)
+    assert [record.state for record in remote.records("run-orders", 0, isolation="uncommitted")] == [
+        "committed",
+        "aborted",
+        "open",
+    ]
+    assert remote.wait_for_records("run-orders", 2) == kmini.records("run-orders")
+    for partition in (0, 1):
+        assert remote.offsets("run-orders", partition) == kmini.offsets("run-orders", partition)
+    producer.abort_transaction(30)
+    assert remote.delete_records("run-orders", 1, partition=1) == 1
+    assert remote.records("run-orders", 1) == []
+
+
+def test_errors_say_what_is_there(remote: RemoteBroker) -> None:
+    remote.create_topic("run-orders")
+    for message, call in {
+        "there is no topic run-ordres; there are: run-orders": lambda: remote.records("run-ordres"),
+        "there is no topic run-order; there are: run-orders": lambda: remote.delete_topic("run-order"),
+        "there is no partition 3 of run-orders; it has 0 only": lambda: remote.records("run-orders", 3),
+        "run-orders holds 0 of 1 records after 0 ms": lambda: remote.wait_for_records("run-orders", 1, timeout_ms=0),
+        r"there is no topic run-x; .* \(after 0 ms\)": lambda: remote.wait_for_records("run-x", 1, timeout_ms=0),
+        "run-orders": lambda: remote.create_topic("run-orders"),
+    }.items():
+        with pytest.raises(KafkaError, match=message):
+            call()
+    with pytest.raises(ValueError, match="partition=-1"):
+        remote.records("run-orders", -1)
+
+
+def test_a_reset_deletes_what_is_the_runs_own_and_nothing_else(remote: RemoteBroker, kmini: Broker) -> None:
+    from kmini.client import Client
+
+    async def commit(client: Client) -> None:
+        for group in ("run-billing", "billing"):
+            await client.commit_offsets(group, {("others", 0): 0})
+
+    async def groups(client: Client) -> list[str]:
+        return [group.group_id for group in await client.list_groups()]
+
+    kmini.create_topic("others")
+    try:
+        kmini.create_topic("run-orders")
+        remote.create_topic("users")
+        remote.produce("auto", b"created")
+        remote._thread.run(commit(remote._client))
+        assert remote.topics() == ["auto", "run-orders", "users"]
+        remote.reset()
+        assert remote.topics() == []
+        assert [name for name in kmini.topics() if not name.startswith("__")] == ["others"]
+        assert remote._thread.run(groups(remote._client)) == ["billing"]
+    finally:
+        kmini.delete_topic("others")
+
+
+def test_closing_deletes_and_ends_the_thread(leaves_nothing: None) -> None:
+    with Broker() as kmini:
+        with RemoteBroker(kmini.bootstrap_servers, prefix="run-") as remote:
+            remote.create_topic("orders")
+            assert kmini.topics() == ["orders"]
+        assert kmini.topics() == []
+
+
+def test_an_address_without_a_broker_is_an_error_at_the_start(leaves_nothing: None) -> None:
+    with pytest.raises(ValueError, match="no address"):
+        RemoteBroker("host:port")
+    broker = Broker().start()
+    address = broker.bootstrap_servers
+    broker.close()
+    with pytest.raises(KafkaError, match=address):
+        RemoteBroker(address, timeout_ms=200).start()
