@@ -21,6 +21,8 @@ STANDS_FOR = {
     "embed/handle.py": "tests/embed/test_event_loops.py",
     "embed/host.py": "tests/embed/test_event_loops.py",
     "embed/operations.py": "tests/embed/test_embedded.py",
+    "embed/remote/remote_operations.py": "tests/embed/remote/test_remote_broker.py",
+    "embed/remote/remote_records.py": "tests/embed/remote/test_remote_broker.py",
     "embed/testing.py": "tests/broker/network/test_connection.py",
     "graduation/metadata_log.py": "tests/graduation/test_graduate.py",
     "graduation/partition_files.py": "tests/graduation/test_graduate.py",

@@ -1,4 +1,6 @@
-"""A broker that runs elsewhere: the methods of `Broker` by Kafka's protocol. The one of these tests is kmini's own."""
+"""A broker that runs elsewhere: the methods of `Broker` by Kafka's protocol. The one of these tests is kmini's own.
+
+It covers embed/remote/remote_operations.py and embed/remote/remote_records.py, too."""
 
 from __future__ import annotations
 
