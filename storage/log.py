@@ -163,7 +163,7 @@ class PartitionLog:
         max_timestamp, size = header.max_timestamp, len(records)
         segment = self.segments.active
         if segment.must_roll(size, last_offset, max_timestamp, self.config, now_ms) or self._disk.progress.error:
-            segment = self._segment_for(first_offset, last_offset, size, max_timestamp, now_ms)
+            segment = self._next_segment(first_offset, size, now_ms)
         producers, entry, update = self.producers, None, None
         if header.producer_id >= 0:
             is_of_client = origin is Origin.CLIENT
@@ -205,10 +205,11 @@ class PartitionLog:
         size = position + last.size
         if size < len(records):
             records = memoryview(records)[:size]
-        first_offset, last_offset, max_timestamp = batches[0][1].base_offset, last.last_offset, last.max_timestamp
-        if position:  # there are others
-            max_timestamp = max(header.max_timestamp for _, header in batches)
-        segment = self._segment_for(first_offset, last_offset, size, max_timestamp, now_ms)
+        first_offset, last_offset = batches[0][1].base_offset, last.last_offset
+        max_timestamp = max(header.max_timestamp for _, header in batches) if position else last.max_timestamp
+        segment = self.segments.active
+        if segment.must_roll(size, last_offset, max_timestamp, self.config, now_ms) or self._disk.progress.error:
+            segment = self._next_segment(first_offset, size, now_ms)
         update = None
         for position, header in batches:
             if header.producer_id >= 0:
@@ -230,14 +231,13 @@ class PartitionLog:
         """Let a new leader's epoch begin at the log end offset, before its first append."""
         self.leader_epochs.assign(epoch, self.log_end_offset)
 
-    def _segment_for(self, first_offset: int, last_offset: int, size: int, max_timestamp: int, now_ms: int) -> Segment:
-        """The active segment, after a roll if these records need a new one."""
+    def _next_segment(self, first_offset: int, size: int, now_ms: int) -> Segment:
+        """Roll for `size` bytes, and return the new segment. Raises if they fit none, or if the disk has failed."""
         if size > self.config.segment_bytes:
             raise RecordListTooLarge(f"{size} bytes are more than segment.bytes={self.config.segment_bytes}")
         if self._disk.progress.error is not None:
             raise self._refused(self._disk.progress.error)
-        if self.segments.active.must_roll(size, last_offset, max_timestamp, self.config, now_ms):
-            self.roll(now_ms, base_offset=first_offset)
+        self.roll(now_ms, base_offset=first_offset)
         return self.segments.active
 
     def _commit(self, update: ProducerUpdate) -> None:

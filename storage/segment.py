@@ -297,6 +297,7 @@ class Segment:
         are returned if it does not fit. None if every batch of the segment ends below `offset`.
         """
         if self._tail_first_offset <= offset < self.next_offset:
+            # As in `locate`, without the size of the batch: all up to the end is returned, if that is not too much.
             position = self._tail_positions[bisect_left(self._tail_offsets, offset)]
             if end_position - position <= max_bytes:
                 return self.log.read_at(position, end_position - position)

@@ -99,6 +99,7 @@ class Segments:
     def read(self, offset: int, max_bytes: int, limit_offset: int, min_one_batch: bool) -> bytes:
         """See PartitionLog.read. Checks nothing; `offset` must be below `limit_offset`."""
         active = self.active
+        # `since` would return the active segment, too: most reads are at the end of the log, and save its call.
         for segment in (active,) if offset >= active.base_offset else self.since(offset):
             end = segment.log.size if limit_offset >= segment.next_offset else segment.position_of(limit_offset)
             data = segment.read(offset, max_bytes, end, min_one_batch)
