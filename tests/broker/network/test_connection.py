@@ -153,6 +153,17 @@ def large_answer(slice_count: int) -> tuple[FetchResponse, bytes]:
     ), records
 
 
+def sending_three_slices() -> tuple[Socket, Connection, bytes]:
+    """A connection that has begun with an answer of three slices, to a client that does not read: its transport, and
+    the records of the answer. Only in a loop that runs."""
+    transport = Socket()
+    transport.is_full = True
+    connection = connection_on(transport)
+    answer, records = large_answer(slice_count=3)
+    connection.send(7, 12, answer)
+    return transport, connection, records
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_slices_have_the_bytes_of_the_buffers_in_their_order(seed: int) -> None:
     numbers = random.Random(seed)
@@ -187,11 +198,7 @@ def test_other_connections_have_turns_between_the_slices_of_a_large_answer(monke
 
 def test_the_next_slice_is_written_once_the_client_has_read() -> None:
     async def scenario() -> None:
-        transport = Socket()
-        transport.is_full = True
-        connection = connection_on(transport)
-        answer, records = large_answer(slice_count=3)
-        connection.send(7, 12, answer)
+        transport, connection, records = sending_three_slices()
         for count in (1, 2, 3):
             await asyncio.sleep(0)
             assert len(transport.written) == count
@@ -204,11 +211,7 @@ def test_the_next_slice_is_written_once_the_client_has_read() -> None:
 
 def test_a_connection_that_closes_hands_over_the_rest_of_a_large_answer() -> None:
     async def scenario() -> None:
-        transport = Socket()
-        transport.is_full = True
-        connection = connection_on(transport)
-        answer, records = large_answer(slice_count=3)
-        connection.send(7, 12, answer)
+        transport, connection, records = sending_three_slices()
         connection.close()
         assert records in transport.content
         assert transport.is_closed
@@ -220,10 +223,7 @@ def test_a_connection_that_closes_hands_over_the_rest_of_a_large_answer() -> Non
 
 def test_an_aborted_connection_writes_no_further_slice() -> None:
     async def scenario() -> None:
-        transport = Socket()
-        transport.is_full = True
-        connection = connection_on(transport)
-        connection.send(7, 12, large_answer(slice_count=3)[0])
+        transport, connection, _ = sending_three_slices()
         connection.abort()
         connection.resume_writing()
         assert len(transport.written) == 1
