@@ -9,12 +9,13 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..storage import filenames
 from ..storage.filesystem import FileSystem, OsFileSystem
 from ..storage.log_config import LogConfig
 from ..storage.log_manager import LogManager
+from .api.interception import Interceptor
 from .api.releases import RELEASES, Feature
 from .clock import Clock
 from .controller import elections, topics
@@ -51,6 +52,18 @@ if TYPE_CHECKING:
 log = logging.getLogger("kmini.broker")
 
 
+MAX_REMOVALS = 4
+"""Removals of the files of earlier resets that may be under way; the next reset waits for one of them to end."""
+
+
+class AtStart(NamedTuple):
+    """What a broker was started with, for a reset."""
+
+    config: BrokerConfig
+    before_open: Callable[[BrokerServer], None] | None
+    """Called before the listeners open."""
+
+
 class BrokerServer:
     """One broker over a data directory: the controller's database, and the Kafka log directory `broker-<node id>`
     beside it.
@@ -69,14 +82,34 @@ class BrokerServer:
         owns_controller: bool,
         logs: LogManager,
         journal: RequestJournal | None = None,
+        at_start: AtStart,
     ) -> None:
         """Build the parts over open logs and a controller. Nothing runs until `start`."""
         self.data_dir, self.node_id = data_dir, config.node_id
+        self._at_start = at_start
+        self.clock = clock
+        self._owns_controller = owns_controller
+        self._removals: dict[str, asyncio.Future[None]] = {}
+        """Directories with the files of before a reset, which threads remove."""
+        self.on_reset: list[Callable[[], object]] = []
+        """Called when a reset begins, and no request is served any more: what was added to this broker becomes as it was
+        after the start."""
+        self._build(config, controller, logs, [], journal)
+        self.server = Server(self.services, HANDLERS)
+
+    def _build(
+        self,
+        config: BrokerConfig,
+        controller: Controller,
+        logs: LogManager,
+        interceptors: list[Interceptor],
+        journal: RequestJournal | None,
+    ) -> None:
+        """Make the parts that a reset replaces: all but the clock and the server."""
+        clock = self.clock
         self.config = DynamicBrokerConfig(config)
         """The settings in force."""
-        self.clock = clock
         self.controller = controller
-        self._owns_controller = owns_controller
         self.peers = Peers(controller)
         self.logs = logs
         self.metrics = Metrics()
@@ -112,8 +145,8 @@ class BrokerServer:
             coordination=self.coordination,
             authorizer=authorizer_of(config, controller.acls),
             journal=journal,
+            interceptors=interceptors,
         )
-        self.server = Server(self.services, HANDLERS)
 
     # --- life
 
@@ -144,17 +177,18 @@ class BrokerServer:
         filesystem = filesystem or OsFileSystem(max_open_files=descriptors_for_files(), synced=not is_temporary)
         metadata = controller or _open_controller(config, data_dir, filesystem, cluster_id)
         try:
-            config = stored_config(config, metadata)
-            logs = await _recover(config, data_dir, filesystem, metadata, clock)
+            in_force = stored_config(config, metadata)
+            logs = await _recover(in_force, data_dir, filesystem, metadata, clock)
             try:
                 broker = cls(
-                    config,
+                    in_force,
                     data_dir,
                     clock=clock,
                     controller=metadata,
                     owns_controller=controller is None,
                     logs=logs,
                     journal=journal,
+                    at_start=AtStart(config, before_open),
                 )
             except BaseException:
                 await in_thread(partial(logs.close, clean=False))
@@ -164,7 +198,7 @@ class BrokerServer:
                 metadata.close()
             raise
         try:
-            await broker._open(before_open)
+            await broker._open()
         except BaseException:
             await broker.server.kill()
             await broker._close(clean=False)  # no request was served, so nothing needs to be flushed
@@ -178,19 +212,23 @@ class BrokerServer:
         )
         return broker
 
-    async def _open(self, before_open: Callable[[BrokerServer], None] | None) -> None:
-        self.housekeeping.start()
+    async def _open(self) -> None:
         comes_back = not self._owns_controller and not self.controller.is_live(self.node_id)
         if comes_back:
             await self.server.start()
-        self._join()
-        await self.coordination.loading.idle()
-        if before_open is not None:
-            before_open(self)
+        await self._begin()
         if not comes_back:
             await self.server.start()
         self.replica_manager.fetcher_manager.start()
         self.cleaner.ask()
+
+    async def _begin(self) -> None:
+        """Begin all that comes before clients are served."""
+        self.housekeeping.start()
+        self._join()
+        await self.coordination.loading.idle()
+        if self._at_start.before_open is not None:
+            self._at_start.before_open(self)
 
     def _join(self) -> None:
         """Be a part of the cluster from now on, with all that this broker leads and follows."""
@@ -229,7 +267,56 @@ class BrokerServer:
         await self._close(clean=False)
         log.info("node %d was killed", self.node_id)
 
+    # --- a reset, whose steps are in resetting.py
+
+    async def empty(self) -> None:
+        """Stop every part but the server, which is suspended, and move the logs away. Raises OSError."""
+        for added in self.on_reset:
+            added()
+        self.purgatory.end_waits(RuntimeError("the broker was reset during this call"))
+        self.resign()
+        await self._stop_parts()
+        from ..storage import emptying  # most brokers are never reset
+
+        while len(self._removals) >= MAX_REMOVALS:
+            await asyncio.wait(self._removals.values(), return_when=asyncio.FIRST_COMPLETED)
+        keep = map(os.path.basename, self._removals)
+        self.logs, gone = emptying.empty(self.logs, self._log_config_of, keep=keep)
+        removal = asyncio.ensure_future(in_thread(self.logs.filesystem.remove_tree, gone))
+        self._removals[gone] = removal
+        removal.add_done_callback(lambda _: self._removals.pop(gone))
+
+    def _log_config_of(self, topic: str) -> LogConfig:
+        return _log_config_of(self.controller, self._at_start.config, topic)
+
+    async def begin_anew(self, controller: Controller) -> None:
+        """Have new parts over the empty logs, with the settings of the start. The server stays suspended."""
+        config = self._at_start.config
+        self._build(config, controller, self.logs, self.services.interceptors, self.services.journal)
+        self.logs.set_producer_id_expiration_ms(config.producer_id_expiration_ms)
+        await self._begin()
+
+    def serve_anew(self, *, set_back_ms: int) -> None:
+        """Serve clients with the new parts. The clock of liveness was set back by `set_back_ms`."""
+        if self.services.journal is not None:
+            self.services.journal.begin_anew(self.node_id)
+        self.server.begin_anew(self.services, set_back_ms=set_back_ms)
+        self.replica_manager.fetcher_manager.start()
+        self.cleaner.ask()
+
     async def _close(self, *, clean: bool, keeps_data: bool = True) -> None:
+        await self._stop_parts()
+        if self._removals:
+            await asyncio.wait(self._removals.values())
+        if keeps_data:
+            await in_thread(partial(self.logs.close, clean=clean))
+        else:
+            self.logs.close(clean=False)
+        if self._owns_controller:
+            self.controller.close(clean=clean)
+
+    async def _stop_parts(self) -> None:
+        """Stop everything but the server, the logs and the controller."""
         self.housekeeping.stop()
         self.maintenance.cancel()
         self.purgatory.close()
@@ -239,12 +326,6 @@ class BrokerServer:
         await self.clock.settle()
         self.replica_manager.lead_nothing()
         await self.maintenance.finish()
-        if keeps_data:
-            await in_thread(partial(self.logs.close, clean=clean))
-        else:
-            self.logs.close(clean=False)
-        if self._owns_controller:
-            self.controller.close(clean=clean)
 
     # --- as others see it
 
@@ -333,6 +414,11 @@ def _open_controller(config: BrokerConfig, data_dir: str, filesystem: FileSystem
     return controller
 
 
+def _log_config_of(controller: Controller, config: BrokerConfig, topic: str) -> LogConfig:
+    """The settings of a topic, and the defaults for one that the controller does not know."""
+    return topics.log_config(controller.topic(topic), config.log_config)
+
+
 async def _recover(
     config: BrokerConfig, data_dir: str, filesystem: FileSystem, controller: Controller, clock: Clock
 ) -> LogManager:
@@ -340,8 +426,7 @@ async def _recover(
     meanwhile, it closes them before it ends: a thread cannot be stopped."""
     directory = os.path.join(data_dir, filenames.broker_directory(config.node_id))
 
-    def config_of(topic: str) -> LogConfig:
-        return topics.log_config(controller.topic(topic), config.log_config)
+    config_of = partial(_log_config_of, controller, config)
 
     def open_logs() -> LogManager:
         return LogManager.open(

@@ -103,6 +103,10 @@ class Clock:
         task.add_done_callback(self._running.discard)
         return task
 
+    def set_back(self) -> int:
+        """Set the clock back to the wall clock, which this one shows anyway. See `MovableClock.set_back`."""
+        return 0
+
     async def settle(self) -> None:
         """Wait for what timers have started and not finished."""
         while self._running:
@@ -120,6 +124,7 @@ class MovableClock(Clock):
         self._timers: list[Timer] = []
         self._liveness_timers: list[Timer] = []
         self._prune_at = 64
+        self._times_set_back = 0
         self.moves: deque[tuple[float, int]] = deque([(0.0, ahead_ms)], maxlen=MOVES)
         """When log time was moved, by `time.perf_counter`, and how far it was ahead from then on; the first one is the
         start."""
@@ -167,19 +172,46 @@ class MovableClock(Clock):
         if liveness:
             await self._advance_liveness(self.liveness_ms() + duration_ms)
 
+    def set_back(self) -> int:
+        """Set both timelines back to the wall clock; return by how many milliseconds that of liveness. A timer that is
+        set keeps the time that it has left.
+
+        Only for a caller that has stopped everything that remembers a time: the reset of a broker. An `advance` under
+        way raises RuntimeError.
+        """
+        self._times_set_back += 1
+        for timers, ahead_ms in ((self._timers, self._ahead_ms), (self._liveness_timers, self._liveness_ahead_ms)):
+            for timer in timers:
+                timer.due_ms -= ahead_ms
+        set_back_ms = self._liveness_ahead_ms
+        self._ahead_ms = self._liveness_ahead_ms = 0
+        self._moved()
+        self._prune()
+        return set_back_ms
+
     async def _advance_log_time(self, target_ms: int) -> None:
+        times_set_back = self._times_set_back
         await self.settle()  # what time alone has started may set timers that fall due
+        self._check_not_set_back(times_set_back)
         while (timer := _next_due(self._timers, target_ms)) is not None:
             self._ahead_ms += max(timer.due_ms - self.now_ms(), 0)
             await self._run(timer)
             await self.settle()
+            self._check_not_set_back(times_set_back)
         self._ahead_ms += max(target_ms - self.now_ms(), 0)
 
     async def _advance_liveness(self, target_ms: int) -> None:
+        times_set_back = self._times_set_back
         while (timer := _next_due(self._liveness_timers, target_ms)) is not None:
             self._liveness_ahead_ms += max(timer.due_ms - self.liveness_ms(), 0)
             await self._run(timer)
+            self._check_not_set_back(times_set_back)
         self._liveness_ahead_ms += max(target_ms - self.liveness_ms(), 0)
+
+    def _check_not_set_back(self, times_set_back: int) -> None:
+        """Raise RuntimeError if the clock was set back since it had been `times_set_back` times."""
+        if self._times_set_back != times_set_back:
+            raise RuntimeError("the clock was set back to the wall clock while it was advanced")
 
     async def _run(self, timer: Timer) -> None:
         task = self._fire(timer)

@@ -8,12 +8,14 @@ one loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..protocol.errors import UnknownTopicOrPartition
 from ..protocol.topics import TopicPartition
+from ..storage.filenames import broker_directory
 from ..storage.filesystem import OsFileSystem
 from .broker import BrokerServer
 from .clock import Clock, Timer
@@ -22,7 +24,8 @@ from .controller.controller import Controller
 from .controller.topics import is_unclean_election_allowed
 from .controller.topology import BrokerRegistration, PartitionState
 from .network.kept_ports import KeptPorts
-from .scheduler import Periodic
+from .resetting import ResetReport, empty
+from .scheduler import Periodic, in_thread
 from .security.inter_broker import inter_broker_connection
 from .settings.broker_config import BrokerConfig, ConfigError
 
@@ -73,6 +76,7 @@ class LocalCluster:
         """What `Server.advertised` of each broker was when it stopped."""
         self._fences: dict[int, Timer] = {}
         """Timers after which brokers that are cut off count as dead."""
+        self._before_open: Callable[[], None] | None = None
         self._is_temporary = is_temporary
         self._cluster_id = cluster_id
         self._journal = journal
@@ -88,7 +92,9 @@ class LocalCluster:
         return [*self._configs.values()]
 
     async def start(self, *, before_open: Callable[[], None] | None = None) -> None:
-        """Start every broker, or none; when this returns all can be reached. Raises what a broker's start does."""
+        """Start every broker, or none; when this returns all can be reached. `before_open` is called once all run, and
+        again by each reset. Raises what a broker's start does."""
+        self._before_open = before_open
         self.controller = Controller.open(
             self.data_dir,
             node_ids=self._configs.keys(),
@@ -134,6 +140,33 @@ class LocalCluster:
             _, broker = self.brokers.popitem()
             await broker.stop(keeps_data=keeps_data)
         self.controller.close(clean=keeps_data)
+
+    async def reset(self, keep: Collection[str] = ()) -> ResetReport:
+        """Make the cluster as it was right after its start: `resetting.py` says how. Brokers that do not run are
+        started, those that are paused or cut off are reached again. Raises what the start of a broker does."""
+        try:
+            for node_id in list(self._fences):
+                self.reconnect(node_id)
+            brokers = [*self.brokers.values()]
+            emptied = await empty(brokers, self.clock, keep)
+            self.controller = self.controller.emptied()
+            for config in self._configs.values():
+                self.controller.register(BrokerRegistration(config.node_id, config.broker_rack))
+            for broker in brokers:
+                await broker.begin_anew(self.controller)
+            self._advertised.clear()
+            for node_id in self._configs.keys() - self.brokers.keys():
+                remove = OsFileSystem(synced=False).remove_tree
+                await in_thread(remove, os.path.join(self.data_dir, broker_directory(node_id)))
+                await self.restart(node_id)
+            if self._before_open is not None:
+                self._before_open()
+            for broker in brokers:
+                broker.serve_anew(set_back_ms=emptied.set_back_ms)
+        except BaseException:
+            await self.stop(keeps_data=False)
+            raise
+        return ResetReport(emptied.closed)
 
     # --- one of them
 

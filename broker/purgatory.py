@@ -116,6 +116,19 @@ class _NoWait:
         yield  # never reached: it makes this function a generator, as awaiting asks for
 
 
+class _Refused:
+    """In place of a wait that may not begin."""
+
+    __slots__ = ("_error",)
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __await__(self) -> Generator[Any, None, bool]:
+        raise self._error
+        yield  # never reached: it makes this function a generator, as awaiting asks for
+
+
 class Listener(Protocol):
     """Receives the next change of a key."""
 
@@ -268,6 +281,19 @@ class Purgatory:
             heapq.heappop(deadlines)[2].settle(False)
         if deadlines:
             self._set_timer(deadlines[0][0] - now_ms)
+
+    def end_waits(self, error: Exception) -> None:
+        """End every wait, now and from now on: that of a connection as if its time ran out, all others with `error`."""
+
+        def ended(operation: Operation, timeout_ms: int, waiter: Waiter) -> Awaitable[bool]:
+            return _Refused(error) if isinstance(waiter, Unattended) else _NoWait(False)
+
+        self.wait_for_change = ended  # type: ignore[method-assign]  # a flag would have to be looked at by every wait
+        for wait in {wait for watched in self._watchers.values() for wait in watched.values()}:
+            if isinstance(wait.waiter, Unattended):
+                wait.fail(error)
+            else:
+                wait.settle(False)
 
     def close(self) -> None:
         """End what still waits, as if its time were over: the broker stops, and its connections have ended."""

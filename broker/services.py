@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Services:
-    """The parts of one broker. None of them is replaced while the broker runs."""
+    """The parts of one broker. None of them is replaced while the broker runs: a reset makes new Services."""
 
     def __init__(
         self,
@@ -50,6 +50,7 @@ class Services:
         coordination: Coordination,
         authorizer: Authorizer | None,
         journal: RequestJournal | None = None,
+        interceptors: list[Interceptor],
     ) -> None:
         self.this_broker = this_broker
         """The broker as the other brokers see it."""
@@ -77,8 +78,9 @@ class Services:
         self.appender = RecordAppender(replica_manager, long_work)
         """Appends records of clients to partitions that this broker leads."""
         self.metrics: Metrics = replica_manager.metrics
-        self.interceptors: list[Interceptor] = []
-        """What stands before and after each request, besides its handler (`api/interception.py`)."""
+        self.interceptors = interceptors
+        """What stands before and after each request, besides its handler (`api/interception.py`). It outlives a
+        reset."""
         self.journal = journal
         """Has the last requests; None where no test asked for it."""
         self._coordination = coordination

@@ -153,6 +153,17 @@ def isolation(argument: str, value: Any) -> str:
     return str(value)
 
 
+def patterns(argument: str, value: Any) -> tuple[str, ...]:
+    """Check patterns of client ids."""
+    expected = 'patterns of client ids, as ("app-*",)'
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise wrong(argument, value, expected, kind=TypeError)
+    found = tuple(text(argument, pattern, expected) for pattern in value)
+    if "" in found:
+        raise wrong(argument, value, expected)
+    return found
+
+
 def flag(argument: str, value: Any) -> bool:
     """Check for True or False."""
     if not isinstance(value, bool):
@@ -242,6 +253,7 @@ ARGUMENTS: dict[str, Callable[[str, Any], Any]] = {
     "group": _text("the id of a group as str"),
     "headers": headers,
     "isolation": isolation,
+    "keep": patterns,
     "key": data,
     "liveness": flag,
     "name": _topic,

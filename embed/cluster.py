@@ -16,10 +16,12 @@ from kmini import argument_checks
 from kmini.argument_checks import Config, Topics
 from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
+from kmini.broker.controller.controller import Controller
 from kmini.broker.controller.topology import PartitionState
 from kmini.broker.local_cluster import LocalCluster, ReplicaOffsets
 from kmini.broker.metrics_text import metrics_text
 from kmini.broker.purgatory import Operation
+from kmini.broker.resetting import ResetReport
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.handle import method
 from kmini.host import AsyncHost, Host
@@ -47,8 +49,15 @@ class ClusterOperations(SharedOperations):
 
     def __init__(self, core: LocalCluster) -> None:
         assert isinstance(core.clock, MovableClock)
-        super().__init__(core.controller, core.clock)
+        super().__init__(core.clock)
         self.core = core
+
+    @property
+    def _controller(self) -> Controller:
+        return self.core.controller
+
+    async def _reset(self, keep: Collection[str]) -> ResetReport:
+        return await self.core.reset(keep)
 
     @property
     def running(self) -> Collection[BrokerServer]:

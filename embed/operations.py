@@ -3,14 +3,21 @@
 `embedded.py` makes blocking and awaitable methods of them.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from kmini.argument_checks import Config
 from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
+from kmini.broker.controller.controller import Controller
 from kmini.broker.metrics_text import metrics_text
 from kmini.contents import PartitionOffsets
 from kmini.shared_operations import SharedOperations
+
+if TYPE_CHECKING:
+    from kmini.broker.resetting import ResetReport
 
 
 class Operations(SharedOperations):
@@ -18,8 +25,17 @@ class Operations(SharedOperations):
 
     def __init__(self, core: BrokerServer) -> None:
         assert isinstance(core.clock, MovableClock)
-        super().__init__(core.controller, core.clock)
+        super().__init__(core.clock)
         self.core = core
+
+    @property
+    def _controller(self) -> Controller:
+        return self.core.controller
+
+    async def _reset(self, keep: Collection[str]) -> ResetReport:
+        from kmini.broker.resetting import reset_broker  # start-up time counts
+
+        return await reset_broker(self.core, keep)
 
     @property
     def running(self) -> Collection[BrokerServer]:

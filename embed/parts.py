@@ -42,6 +42,7 @@ class SharedMethods:
     apply_retention = method(SharedOperations.apply_retention)
     compact = method(SharedOperations.compact)
     advance_clock = method(SharedOperations.advance_clock)
+    reset = method(SharedOperations.reset)
 
 
 class Parts(SharedMethods, Blocking[SharedOperations]):

@@ -40,6 +40,7 @@ from kmini.record_arguments import Headers
 from kmini.storage.log import PartitionLog
 
 if TYPE_CHECKING:
+    from kmini.broker.resetting import ResetReport
     from kmini.storage.cleaner.stats import PassReport
 
 CHECK_RUNNING_MS = 500
@@ -52,9 +53,17 @@ SHOWN = 10
 class SharedOperations(ABC):
     """The operations that a broker and a cluster share."""
 
-    def __init__(self, controller: Controller, clock: MovableClock) -> None:
-        self._controller = controller
+    def __init__(self, clock: MovableClock) -> None:
         self.clock = clock
+
+    @property
+    @abstractmethod
+    def _controller(self) -> Controller:
+        """The cluster's metadata; a reset makes a new one."""
+
+    @abstractmethod
+    async def _reset(self, keep: Collection[str]) -> ResetReport:
+        """Reset the broker or the cluster (`broker/resetting.py`)."""
 
     @property
     @abstractmethod
@@ -309,6 +318,22 @@ class SharedOperations(ABC):
 
         return await TopicOperations(self, topic).compact(partition)
 
+    # --- tests apart from each other
+
+    async def reset(self, *, keep: Collection[str] = ()) -> ResetReport:
+        """Make everything as it was right after the start, in milliseconds: topics, groups, producers, transactions,
+        access rules, users, quotas, features, settings, fault rules, the journal, the advertised address and the clock.
+
+        Topics that were given at the start are there again, empty and with new ids. The ports, the number of each
+        broker and the cluster id stay; ids of producers go on, because a connected producer must not share one.
+        Brokers of a cluster that do not run are started.
+
+        Connections made since the last reset are closed, and the report names their clients, except those whose client
+        id matches a pattern of `keep`, as "app-*"; these also outlive later resets. A call of another thread that waits
+        raises RuntimeError. Raises KafkaStorageError and OSError if the disk refuses: then the broker has stopped.
+        """
+        return await self._reset(keep)
+
     # --- time
 
     @takes_long
@@ -334,4 +359,7 @@ class SharedOperations(ABC):
         finally:
             for wait in waits:
                 wait.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
+            outcomes = await asyncio.gather(*waits, return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, RuntimeError):
+                raise outcome  # the broker was reset: what this waits for is gone

@@ -126,6 +126,13 @@ class Journal:
         if self._file.size >= self._snapshot_due_bytes:
             self._try_snapshot()
 
+    def replace(self, entries: Entries) -> None:
+        """Have these entries and no others, which the file then holds as a snapshot. OSError if the disk refuses: the
+        entries are then as before."""
+        if self._is_closed:
+            raise OSError(errno.EBADF, "the file is closed", self._path)
+        self._write_snapshot(entries)
+
     def close(self, *, clean: bool = True) -> None:
         """Close the file. With `clean` it is a snapshot, which has no last line that might be an interrupted change:
         every incomplete line in it is damage."""

@@ -79,7 +79,7 @@ class LogManager:
         self.logs = {}
         self.offline = {}
         self._config_of = config_of
-        self._lock = lock
+        self.lock = lock
         self._offline_start_offsets: dict[TopicPartition, int] = {}
         self._maybe_in_checkpoint: set[TopicPartition] = set()
         """Partitions that log-start-offset-checkpoint may have an entry of, even if the log was deleted."""
@@ -384,7 +384,7 @@ class LogManager:
         finally:
             for log in self.logs.values():
                 log.segments.close()
-            self._lock.release()
+            self.lock.release()
 
     def _close_logs(self) -> bool:
         """Close the logs, in threads if there are many; return whether all of them, offline ones included, are on the

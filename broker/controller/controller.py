@@ -98,6 +98,13 @@ class Controller:
             raise ControllerError(f"{data_dir} belongs to cluster {stored.cluster_id}, not to {cluster_id}")
         return cls(database, stored, node_ids)
 
+    def emptied(self) -> Controller:
+        """A controller of the same cluster over the same file, as after its first start; this one may not be used any
+        more. The ids of producers go on. Raises KafkaStorageError."""
+        successor = Controller(self._database, self._database.empty(), self.node_ids)
+        successor._next_in_block, successor._block_end = self._next_in_block, self._block_end
+        return successor
+
     def close(self, *, clean: bool = True) -> None:
         """Close the file; with `clean`, as `ControllerDatabase.close` does. Blocks."""
         self._database.close(clean=clean)

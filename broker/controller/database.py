@@ -82,6 +82,17 @@ class ControllerDatabase:
         finally:
             self._lock.release()
 
+    def empty(self) -> Stored:
+        """Forget everything but the cluster id and which producer ids are reserved; return what is left. Raises
+        KafkaStorageError."""
+        entries = self._journal.entries
+        kept = {**of.entries_of(_new(entries[of.CLUSTER_ID])), of.NEXT_PRODUCER_ID: entries[of.NEXT_PRODUCER_ID]}
+        try:
+            self._journal.replace(kept)
+        except OSError as error:
+            raise KafkaStorageError(f"{DATABASE} cannot be written: {error}") from error
+        return of.stored_of(kept)
+
     # --- changes
 
     def insert_topics(self, topics: Sequence[Topic]) -> None:

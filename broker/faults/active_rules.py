@@ -33,6 +33,8 @@ class FaultedBroker(Protocol):
     services: Services
     server: Any
     logs: Any
+    on_reset: list[Callable[[], object]]
+    """Called when a reset begins."""
 
 
 class ActiveRules:
@@ -58,6 +60,7 @@ class ActiveRules:
         self._brokers = [known for known in self._brokers if not known.server.is_closed]
         if broker not in self._brokers:
             self._brokers.append(broker)
+            broker.on_reset.append(self.clear)
             self._install()
 
     def possible(self) -> Possible:

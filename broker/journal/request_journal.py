@@ -125,6 +125,11 @@ class RequestJournal:
         self.first_number = self.next_number
         self.entries.clear()
 
+    def begin_anew(self, node_id: int) -> None:
+        """Forget all requests after a reset of this broker, and how to read them."""
+        self.clear()
+        self.names.pop(node_id, None)
+
     @property
     def next_number(self) -> int:
         """The number that the next request will have."""

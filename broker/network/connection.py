@@ -93,6 +93,8 @@ class Connection(asyncio.BufferedProtocol):
         """When it was accepted, in log time."""
         self.redirect_watch: RedirectWatch | None = None
         """Watches whether the client connects to the address it is told; None where that is the address it came to."""
+        self.outlives_resets = False
+        """Whether a reset of the broker has spared it: later resets do, too."""
         self.in_service: asyncio.Future[Any] | None = None
         """The request in service, if its handler could not answer at once."""
         max_frame_bytes = server.max_request_bytes if listener.sasl is None else listener.sasl.max_receive_bytes
@@ -211,6 +213,17 @@ class Connection(asyncio.BufferedProtocol):
         """Serve the requests that arrived while the server was suspended."""
         if self.in_service is None:
             self.serve()
+
+    def begin_anew(self, *, set_back_ms: int) -> None:
+        """Serve by the parts that the server has now, after a reset. The clock of
+        liveness was set back by `set_back_ms`. No request may be in service."""
+        server = self.server
+        self.was_active = True
+        self.connected_at_ms = min(self.connected_at_ms, server.services.clock.now_ms())
+        self._dispatcher.use(server.services, server.handlers, server.hints)
+        self.redirect_watch = server.hints.watch(self)
+        if self.sasl is not None:
+            self.sasl.begin_anew(server.services.controller.scram_credentials, set_back_ms=set_back_ms)
 
     def trim(self) -> None:
         """Give back the receive buffer of an idle connection."""

@@ -94,10 +94,6 @@ class Dispatcher:
         self, connection: DispatchingConnection, services: Services, handlers: Mapping[int, Handler], hints: ClientHints
     ) -> None:
         self._connection = connection
-        self._services = services
-        self._purgatory = services.purgatory
-        self._handlers = handlers
-        self._hints = hints
         self._logged: LoggedRequest | None = None
         """The request in service, where the log has a line for each request."""
         self._handler: Handler | None = None
@@ -105,11 +101,20 @@ class Dispatcher:
         self._counted: RequestMetrics | None = None
         """The counters of its API."""
         self._context: Context | None = None
-        journal = services.journal
-        self._recorder: Recorder | None = None if journal is None else journal.recorder(services, connection)
-        """Writes the journal, where there is one."""
         self._entry: Entry | None = None
         """The request in service, in the journal."""
+        self.use(services, handlers, hints)
+
+    def use(self, services: Services, handlers: Mapping[int, Handler], hints: ClientHints) -> None:
+        """Serve requests by these parts from now on. No request may be in service."""
+        self._services = services
+        self._purgatory = services.purgatory
+        self._handlers = handlers
+        self._hints = hints
+        journal = services.journal
+        self._recorder: Recorder | None = None if journal is None else journal.recorder(services, self._connection)
+        """Writes the journal, where there is one."""
+        self._handler = self._counted = self._context = None
 
     def forget(self) -> None:
         """Keep nothing of the last request: the connection is idle."""

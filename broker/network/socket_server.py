@@ -5,9 +5,10 @@ import errno
 import logging
 import os
 import socket
+import time
 from collections import Counter
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ...protocol.framing import ReceiveBuffer
 from ..api.registry import Handler, served
@@ -35,6 +36,18 @@ class PortTaken(Exception):
     """The broker cannot listen where it is asked to: the port is taken or not allowed, or the host is not here."""
 
 
+class ClosedClient(NamedTuple):
+    """A client whose connection a reset closed."""
+
+    client_id: str | None
+    """The name that the client gave itself; None if it sent no request."""
+    address: tuple[str, int]
+    """Its host and port."""
+
+    def __str__(self) -> str:
+        return f"{self.client_id or 'a client without a name'} at {self.address[0]}:{self.address[1]}"
+
+
 class ArrivedConnection(Protocol):
     """A connection, as far as it decides on the addresses that its client is told."""
 
@@ -47,13 +60,8 @@ class Server:
     """Accepts connections and holds them to the limits of the configuration."""
 
     def __init__(self, services: "Services", handlers: dict[int, Handler]) -> None:
-        self.services = services
-        self.handlers = served(handlers, services.release)
-        if services.authorizer is not None:
-            from ..security.guarding import guarded
-
-            self.handlers = guarded(self.handlers, services.authorizer)
-        self.max_request_bytes: int = services.config.current.socket_request_max_bytes
+        self._all_handlers = handlers
+        self._use(services)
         self.receive_buffer = ReceiveBuffer()
         """The buffer in which the bytes of all connections arrive."""
         self.listeners: list[Listener] = []
@@ -75,6 +83,16 @@ class Server:
         self.advertised: dict[str, tuple[str, int]] = {}
         """Host and port that clients are told instead of `advertised.listeners`, by listener name; changed at run
         time."""
+
+    def _use(self, services: "Services") -> None:
+        """Serve by these parts of the broker."""
+        self.services = services
+        self.handlers = served(self._all_handlers, services.release)
+        if services.authorizer is not None:
+            from ..security.guarding import guarded
+
+            self.handlers = guarded(self.handlers, services.authorizer)
+        self.max_request_bytes: int = services.config.current.socket_request_max_bytes
         self.hints = ClientHints(services.clock, self.address_for)
 
     async def start(self) -> None:
@@ -140,6 +158,57 @@ class Server:
         if working:
             await asyncio.wait(working)
         await self._forget_listeners()
+
+    # --- a reset of the broker
+
+    async def suspend(self, is_kept: Callable[[Connection], bool]) -> list[ClosedClient]:
+        """Serve no request until `begin_anew`, and close the connections that were made since the last reset, except
+        those that are kept. Returns the clients of the closed ones."""
+        self.is_suspended = True
+        closed = [one for one in self.connections if not one.outlives_resets and not is_kept(one)]
+        await self._abort(closed)
+        for connection in self.connections:
+            connection.outlives_resets = True
+        # A follower, which is no client, comes through memory, and so from no port.
+        return [ClosedClient(one.client_id, one.peer) for one in closed if one.peer[1]]
+
+    async def _abort(self, connections: Sequence[Connection]) -> None:
+        """Hang up at once, and return when nothing works on the requests of these connections."""
+        working = [connection.in_service for connection in connections if connection.in_service is not None]
+        for connection in connections:
+            connection.abort()
+        for task in working:
+            task.cancel()
+        if working:
+            await asyncio.wait(working)
+        await asyncio.sleep(0)  # the loop tells each connection that it is lost
+
+    async def finish_requests(self) -> list[ClosedClient]:
+        """Give the requests in service GRACE_MS to finish, and close the connections of those that do not. Returns the
+        clients of these."""
+        deadline_s = time.monotonic() + GRACE_MS / 1000
+        while working := [one.in_service for one in self.connections if one.in_service is not None]:
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0:
+                late = [one for one in self.connections if one.in_service is not None]
+                await self._abort(late)
+                return [ClosedClient(one.client_id, one.peer) for one in late]
+            await asyncio.wait(working, timeout=left_s)
+            await asyncio.sleep(0)  # what a wait has released goes on in this turn
+        return []
+
+    def begin_anew(self, services: "Services", *, set_back_ms: int) -> None:
+        """Serve again, after `suspend` and by new parts of the broker, with addresses as at the start. The
+        clock of liveness was set back by `set_back_ms`."""
+        self.hints.close()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        self._use(services)
+        self.advertised.clear()
+        for connection in self.connections:
+            connection.begin_anew(set_back_ms=set_back_ms)
+        self._watch_idle()
+        self.resume()
 
     def _accept_no_more(self) -> None:
         self.is_closed = True

@@ -119,6 +119,14 @@ class SaslSession:
             self._timer.cancel()
             self._timer = None
 
+    def begin_anew(
+        self, scram_credentials: Mapping[tuple[str, int], scram.ScramCredential], *, set_back_ms: int
+    ) -> None:
+        """Authenticate by these credentials from now on; the clock of liveness was set back by `set_back_ms`."""
+        self._scram_credentials = scram_credentials
+        if self._expires_ms is not None:
+            self._expires_ms -= set_back_ms
+
     # --- what is served
 
     def admits(self, api_key: int) -> bool:

@@ -34,9 +34,22 @@ def check_level(name: str, level: str | None) -> None:
         raise InvalidConfig(f"{shorten(name)}={shorten(level)}: a level is one of {', '.join(_LEVELS)}")
 
 
+_levels_before: dict[str, int] = {}
+"""The levels that loggers had before a client changed them, by name."""
+
+
 def set_level(name: str, level: str | None) -> None:
     """Set a level that was checked."""
-    _logger(name).setLevel(logging.NOTSET if level is None else _LEVELS[level])
+    logger = _logger(name)
+    _levels_before.setdefault(name, logger.level)
+    logger.setLevel(logging.NOTSET if level is None else _LEVELS[level])
+
+
+def restore_levels() -> None:
+    """Undo every `set_level`."""
+    while _levels_before:
+        name, level = _levels_before.popitem()
+        _logger(name).setLevel(level)
 
 
 def _logger(name: str) -> logging.Logger:

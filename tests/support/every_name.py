@@ -102,6 +102,14 @@ COMMON = [
     Step("faults.clear", (), None),
 ]
 
+RESET = [
+    Step("reset", (), tuple),
+    Step("topics", (), ["orders"]),
+    Step("produce", ("orders", b"one"), 0),
+    Step("reset", ({"keep": ["app-*"]},), tuple),
+    Step("produce", ("orders", b"two"), 0),
+]
+
 OF_A_BROKER = [
     *COMMON,
     Step("offsets", ("orders",), kmini.PartitionOffsets(1, 1, 1, 1)),
@@ -113,6 +121,7 @@ OF_A_BROKER = [
     Step("topics", (), RuntimeError),
     Step("start"),
     Step("topics", (), ["compacted", "orders"]),
+    *RESET,
     Step("close", (), None),
 ]
 
@@ -149,6 +158,7 @@ OF_A_CLUSTER = [
     Step("brokers", (), RuntimeError),
     Step("start"),
     Step("brokers", (), [1, 2]),
+    *RESET,
     Step("close", (), None),
 ]
 
