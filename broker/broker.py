@@ -92,8 +92,7 @@ class BrokerServer:
         self._removals: dict[str, asyncio.Future[None]] = {}
         """Directories with the files of before a reset, which threads remove."""
         self.on_reset: list[Callable[[], object]] = []
-        """Called when a reset begins, and no request is served any more: what was added to this broker becomes as it was
-        after the start."""
+        """Called when a reset begins: what was added to this broker becomes as it was after the start."""
         self._build(config, controller, logs, [], journal)
         self.server = Server(self.services, HANDLERS)
 
@@ -287,7 +286,7 @@ class BrokerServer:
         removal.add_done_callback(lambda _: self._removals.pop(gone))
 
     def _log_config_of(self, topic: str) -> LogConfig:
-        return _log_config_of(self.controller, self._at_start.config, topic)
+        return topics.log_config(self.controller.topic(topic), self._at_start.config.log_config)
 
     async def begin_anew(self, controller: Controller) -> None:
         """Have new parts over the empty logs, with the settings of the start. The server stays suspended."""
@@ -414,11 +413,6 @@ def _open_controller(config: BrokerConfig, data_dir: str, filesystem: FileSystem
     return controller
 
 
-def _log_config_of(controller: Controller, config: BrokerConfig, topic: str) -> LogConfig:
-    """The settings of a topic, and the defaults for one that the controller does not know."""
-    return topics.log_config(controller.topic(topic), config.log_config)
-
-
 async def _recover(
     config: BrokerConfig, data_dir: str, filesystem: FileSystem, controller: Controller, clock: Clock
 ) -> LogManager:
@@ -426,7 +420,8 @@ async def _recover(
     meanwhile, it closes them before it ends: a thread cannot be stopped."""
     directory = os.path.join(data_dir, filenames.broker_directory(config.node_id))
 
-    config_of = partial(_log_config_of, controller, config)
+    def config_of(topic: str) -> LogConfig:
+        return topics.log_config(controller.topic(topic), config.log_config)
 
     def open_logs() -> LogManager:
         return LogManager.open(

@@ -185,7 +185,8 @@ class MovableClock(Clock):
                 timer.due_ms -= ahead_ms
         set_back_ms = self._liveness_ahead_ms
         self._ahead_ms = self._liveness_ahead_ms = 0
-        self._moved()
+        self.moves.clear()
+        self.moves.append((0.0, 0))
         self._prune()
         return set_back_ms
 

@@ -7,7 +7,7 @@ errors for single topics or partitions each fails its own entries.) While no rul
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...protocol.messages import MODULES, message_name
