@@ -22,8 +22,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cores import on_one_core
-from offsets import Client, framed
 from peers import ServerProcess, kmini_command
+from raw_client import Client, framed
 
 from kmini.protocol.messages import (
     CreateTopicsRequest,

@@ -15,17 +15,16 @@ from typing import NamedTuple
 
 from groups import joined
 from offsets import COMMIT_VERSION, must_be_fine
+from raw_client import Client, framed
 from scale import (
     START_TIMEOUT_S,
     TOPIC,
     WORKING,
-    Client,
     ServerProcess,
     ack_p50_on_one_core_us,
     create_topic,
     create_topics,
     fill_topics,
-    framed,
     idle_percent,
     produce_frame,
     started,
@@ -93,7 +92,7 @@ def memory_of_first(server: ServerProcess) -> int:
     create_topic(client, "first", 1)
     client.ask(produce_frame("first", 0))
     client.ask(fetch_frame("first", 0, wait_ms=0))
-    client.socket.close()
+    client.close()
     return server.resident_bytes()
 
 
@@ -229,7 +228,7 @@ class Consumers:
         """The consumers that have an answer, and whether it has records."""
         for number, _ in self._poll.poll(1):
             client = self._clients[number]
-            yield client, len(client.answer()) > self._empty_size
+            yield client, len(client.receive()) > self._empty_size
 
     def wait(self, seconds: float) -> None:
         """Fetch again and again, while nothing is written."""
@@ -249,7 +248,7 @@ class Consumers:
                     taken.append(time.perf_counter() - start)
                 else:
                     client.socket.sendall(self._frame)
-        producer.answer()
+        producer.receive()
         self._offset += 1
         self._frame = fetch_frame(FIRST_TOPIC, self._offset, wait_ms=FETCH_WAIT_MS)
         for client in self._clients.values():

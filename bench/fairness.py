@@ -18,8 +18,6 @@ import argparse
 import json
 import multiprocessing
 import os
-import socket
-import struct
 import sys
 import time
 from functools import partial
@@ -27,17 +25,16 @@ from typing import Any
 
 from noise import Noise
 from peers import ServerProcess, available, running
+from raw_client import Client, framed
 
+from kmini.client import Address
 from kmini.protocol.errors import NONE
-from kmini.protocol.framing import frame_of
 from kmini.protocol.messages.fetch import FetchRequest
-from kmini.protocol.messages.headers import RequestHeader
 from kmini.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kmini.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.compression import Codec
 from kmini.protocol.records.record import Record
-from kmini.protocol.schema import Request
 from support.group_requests import await_coordinator, join, sync
 from support.kafka_requests import create_topics
 from support.until import until
@@ -50,43 +47,6 @@ PRODUCE_VERSION, FETCH_VERSION, HEARTBEAT_VERSION = 7, 11, 3
 RECORD_BYTES = 1_000
 BEAT_S = 0.005
 TIMEOUT_S = 60.0
-
-
-class Client:
-    """One connection, one request at a time."""
-
-    def __init__(self, host: str, port: int) -> None:
-        self._socket = socket.create_connection((host, port), TIMEOUT_S)
-        self._buffer = bytearray(1 << 20)
-
-    def ask(self, frame: bytes) -> int:
-        """Send a request, take in the answer, and return the bytes of it."""
-        self._socket.sendall(frame)
-        (size,) = struct.unpack(">i", self._exactly(4))
-        left: int = size
-        while left:
-            left -= self._socket.recv_into(self._buffer, min(left, len(self._buffer)))
-        return size
-
-    def answer(self, frame: bytes) -> bytes:
-        """Send a request and return the answer without its header."""
-        self._socket.sendall(frame)
-        (size,) = struct.unpack(">i", self._exactly(4))
-        return self._exactly(size)[4:]
-
-    def _exactly(self, size: int) -> bytes:
-        received = b""
-        while len(received) < size:
-            more = self._socket.recv(size - len(received))
-            if not more:
-                raise ConnectionError("the broker closed the connection")
-            received += more
-        return received
-
-
-def framed(request: Request, version: int) -> bytes:
-    header = RequestHeader(request.api_key, version, 1, "bulk").encode(request.header_version(version))
-    return b"".join(frame_of(header, request.encode(version)))
 
 
 def batch(size: int, codec: int = Codec.NONE) -> bytearray:
@@ -123,14 +83,15 @@ def repeat(
 ) -> None:
     """Send one request again and again, in a process of its own, and add what it counts for to `moved`. `counted` is
     the bytes that one counts for; None: those of its answer."""
-    connection = Client(*address)
+    connection = Client(Address(*address), TIMEOUT_S)
     began = time.perf_counter()
     total = 0
     while (due := began + total / rate) < began + seconds:
         time.sleep(max(due - time.perf_counter(), 0))
         if time.perf_counter() >= began + seconds:
             break
-        size = connection.ask(frame)
+        connection.send(frame)
+        size = connection.discard()
         total += size if counted is None else counted
     with moved.get_lock():
         moved.value += total
@@ -153,10 +114,10 @@ def fill(server: ServerProcess) -> None:
     """The topic, with at least 1 MiB in each partition."""
     with Wire(server.host, server.port) as wire:
         wire.ask(create_topics({"name": TOPIC, "num_partitions": PARTITIONS}), 5)
-    connection = Client(server.host, server.port)
+    connection = Client(server, TIMEOUT_S)
 
     def is_accepted(frame: bytes) -> bool:
-        answer = ProduceResponse.decode(memoryview(connection.answer(frame)), PRODUCE_VERSION)
+        answer = ProduceResponse.decode(memoryview(connection.ask(frame)[4:]), PRODUCE_VERSION)
         return answer.responses[0].partition_responses[0].error_code == NONE
 
     for number in range(PARTITIONS):
@@ -180,12 +141,12 @@ def beats_ms(server: ServerProcess, seconds: float) -> list[float]:
     with Wire(server.host, server.port) as wire:
         group, member_id, generation = member_of_new_group(wire)
     beat = framed(HeartbeatRequest(group_id=group, generation_id=generation, member_id=member_id), HEARTBEAT_VERSION)
-    connection = Client(server.host, server.port)
+    connection = Client(server, TIMEOUT_S)
     durations = []
     began = due = time.perf_counter()
     while due < began + seconds:
         time.sleep(max(due - time.perf_counter(), 0))
-        answer = HeartbeatResponse.decode(memoryview(connection.answer(beat)), HEARTBEAT_VERSION)
+        answer = HeartbeatResponse.decode(memoryview(connection.ask(beat)[4:]), HEARTBEAT_VERSION)
         durations.append((time.perf_counter() - due) * 1000)
         if answer.error_code:
             raise RuntimeError(f"a heartbeat got error {answer.error_code}")

@@ -7,38 +7,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import socket
 import statistics
-import struct
 import time
 
+from raw_client import Client, framed
+
 from kmini import Broker
-from kmini.protocol.framing import frame_of
+from kmini.client import parse_addresses
 from kmini.protocol.messages.fetch import FetchRequest, FetchResponse
-from kmini.protocol.messages.headers import RequestHeader
-from kmini.protocol.schema import Request
 
 VERSION = 12
 TOPIC = "idle"
-
-
-class Client:
-    """One connection, one request at a time."""
-
-    def __init__(self, address: str) -> None:
-        host, port = address.rsplit(":", 1)
-        self._socket = socket.create_connection((host, int(port)))
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-    def ask(self, frame: bytes) -> bytes:
-        self._socket.sendall(frame)
-        (size,) = struct.unpack(">i", self._socket.recv(4, socket.MSG_WAITALL))
-        return self._socket.recv(size, socket.MSG_WAITALL)
-
-
-def framed(request: Request, version: int) -> bytes:
-    header = RequestHeader(request.api_key, version, 1, "bench").encode(request.header_version(version))
-    return b"".join(frame_of(header, request.encode(version)))
 
 
 def fetch(partitions: int, session: int, epoch: int) -> bytes:
@@ -66,7 +45,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=1_000)
     options = parser.parse_args()
     with Broker(topics={TOPIC: options.partitions}) as broker:
-        client = Client(broker.bootstrap_servers)
+        client = Client(parse_addresses(broker.bootstrap_servers)[0])
         answer = FetchResponse.decode(client.ask(fetch(options.partitions, 0, 0))[5:], VERSION)
         epochs = range(1, options.requests + 1)
         in_session = median_us(client, [fetch(0, answer.session_id, epoch) for epoch in epochs])

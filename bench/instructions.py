@@ -25,8 +25,6 @@ import argparse
 import re
 import shlex
 import shutil
-import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -39,8 +37,11 @@ from typing import Any
 
 from pairs import serve
 from peers import DATA_DIR, ServerProcess, apache_kafka
+from raw_client import Client
+from raw_client import framed as framed_as
 
 from kmini import Cluster
+from kmini.client import Address
 from kmini.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kmini.protocol.messages.create_topics import CreateTopicsRequest
 from kmini.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -56,39 +57,13 @@ WARM_UP = 100
 PRODUCE, FETCH, METADATA, CREATE_TOPICS = 9, 12, 9, 5
 """Versions of the requests, at most."""
 LONG_MS = 30_000
-CLIENT_ID = b"rdkafka"
-
-
-class Peer:
-    """A connection on which one request is asked at a time."""
-
-    def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=120)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-    def send(self, frame: bytes) -> None:
-        self._socket.sendall(frame)
-
-    def receive(self) -> bytes:
-        (size,) = struct.unpack(">i", self._exactly(4))
-        return self._exactly(size)
-
-    def ask(self, frame: bytes) -> bytes:
-        self.send(frame)
-        return self.receive()
-
-    def _exactly(self, size: int) -> bytes:
-        data = self._socket.recv(size, socket.MSG_WAITALL)
-        if len(data) != size:
-            raise ConnectionError("the server hung up")
-        return data
+TIMEOUT_S = 120
+"""Seconds to wait for an answer: a server is slow in callgrind."""
+CLIENT_ID = "rdkafka"
 
 
 def framed(request: Request, version: int) -> bytes:
-    header = struct.pack(">hhih", request.api_key, version, 1, len(CLIENT_ID)) + CLIENT_ID
-    header += b"\0" if version >= request.flexible_from else b""
-    content = header + b"".join(bytes(part) for part in request.encode(version))
-    return struct.pack(">i", len(content)) + content
+    return framed_as(request, version, CLIENT_ID)
 
 
 def answered(response: type[Response], content: bytes, version: int) -> Response:
@@ -96,12 +71,14 @@ def answered(response: type[Response], content: bytes, version: int) -> Response
     return response.decode(body, version)
 
 
-class Client:
-    """A producer and a consumer of a server, and what they ask. Without a process, the server is in this one."""
+class Cases:
+    """A producer and a consumer of a server, and what they ask in each case. Without a process, the server is in this
+    one."""
 
     def __init__(self, port: int, process: ServerProcess | None = None) -> None:
         self.process = process
-        self.producer, self.consumer = Peer(port), Peer(port)
+        address = Address("127.0.0.1", port)
+        self.producer, self.consumer = Client(address, TIMEOUT_S), Client(address, TIMEOUT_S)
         answer = self.producer.ask(framed(ApiVersionsRequest(), 0))
         served = answered(ApiVersionsResponse, answer, 0).api_keys  # type: ignore[attr-defined]
         highest = {one.api_key: one.max_version for one in served}
@@ -134,7 +111,8 @@ class Client:
             found = answered(MetadataResponse, answer, version)
             ports = {broker.node_id: broker.port for broker in found.brokers}  # type: ignore[attr-defined]
             leader = found.topics[0].partitions[0].leader_id  # type: ignore[attr-defined]
-            self.producer, self.consumer = Peer(ports[leader]), Peer(ports[leader])
+            address = Address("127.0.0.1", ports[leader])
+            self.producer, self.consumer = Client(address, TIMEOUT_S), Client(address, TIMEOUT_S)
 
     def produce_frame(self, acks: int, batch: bytearray) -> bytes:
         data = ProduceRequest.Topic.Partition(index=0, records=batch)
@@ -232,21 +210,21 @@ CASES = ("produce", "all", "idempotent", "fetch", "poll", "session", "replicas")
 
 
 @contextmanager
-def launched(command: list[str], *, replicas: int) -> Iterator[Client]:
+def launched(command: list[str], *, replicas: int) -> Iterator[Cases]:
     """A server in a directory of its own, with the topic, warmed up."""
     with tempfile.TemporaryDirectory(prefix="bench-instructions-") as directory:
         parts = [part.replace(DATA_DIR, f"{directory}/data") for part in command]
         own_port = 0 if "kmini" in parts else apache_kafka.free_port()
         process = ServerProcess(parts, Path(directory) / "log", port=own_port)
         try:
-            broker = Client(process.port, process)
+            broker = Cases(process.port, process)
             broker.create_topic(replicas)
             yield broker
         finally:
             process.kill()
 
 
-def measured(broker: Client, case: str, requests: int, read: Callable[[], int]) -> float:
+def measured(broker: Cases, case: str, requests: int, read: Callable[[], int]) -> float:
     """What `read` counts for each request of a case, by the difference between N and 2N of them."""
     run = getattr(broker, f"case_{case}")
     broker.produce()
@@ -344,7 +322,7 @@ def python_calls(case: str, requests: int) -> str:
     with Cluster(brokers=replicas) as cluster:
         cluster.create_topic(TOPIC, 1, replicas)
         port = int(cluster.bootstrap_servers.partition(",")[0].rpartition(":")[2])
-        client = Client(port)
+        client = Cases(port)
         client.create_topic(replicas)
         client.produce()
         run = getattr(client, f"case_{case}")

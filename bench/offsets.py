@@ -10,16 +10,14 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import socket
 import statistics
-import struct
 import tempfile
 import time
 from pathlib import Path
 
 from peers import ServerProcess, available, kmini_command, running
+from raw_client import Client, framed
 
-from kmini.protocol.framing import frame_of
 from kmini.protocol.messages import (
     CreateTopicsRequest,
     FindCoordinatorRequest,
@@ -29,42 +27,10 @@ from kmini.protocol.messages import (
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
-from kmini.protocol.messages.headers import RequestHeader
-from kmini.protocol.schema import Request
 
 TOPIC = "orders"
 COMMIT_VERSION, FETCH_VERSION = 8, 5
 PARTITIONS = 100
-
-
-class Client:
-    """One connection; answers come in the order of the requests."""
-
-    def __init__(self, server: ServerProcess) -> None:
-        self._socket = socket.create_connection((server.host, server.port))
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._input = self._socket.makefile("rb")
-
-    def send(self, *frames: bytes) -> None:
-        self._socket.sendall(b"".join(frames))
-
-    def receive(self) -> bytes:
-        """The next answer, from its header on."""
-        (size,) = struct.unpack(">i", self._input.read(4))
-        return self._input.read(size)
-
-    def ask(self, frame: bytes) -> bytes:
-        self.send(frame)
-        return self.receive()
-
-    def close(self) -> None:
-        self._input.close()
-        self._socket.close()
-
-
-def framed(request: Request, version: int) -> bytes:
-    header = RequestHeader(request.api_key, version, 1, "bench").encode(request.header_version(version))
-    return b"".join(frame_of(header, request.encode(version)))
 
 
 def commit(group: str, partition: int, offset: int) -> bytes:

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import argparse
 import functools
-import socket
 import statistics
-import struct
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any, NamedTuple
+
+from raw_client import Client, framed
 
 from kmini import Broker
 from kmini.broker.handlers import produce as produce_module
 from kmini.broker.network import connection as connection_module
 from kmini.broker.network.connection import Connection
 from kmini.broker.replication.partition import Partition
+from kmini.client import parse_addresses
 from kmini.protocol.messages.fetch import FetchRequest, FetchResponse
 from kmini.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kmini.protocol.records.batch import build_batch
@@ -137,18 +139,9 @@ class Timed:
         return "\n".join([f"| {title} | µs |", "|---|---|", *rows, f"| **sum** | **{everything:.1f}** |"])
 
 
-def ask(connection: socket.socket, frame: bytes, count: int) -> None:
+def ask(client: Client, frame: bytes, count: int) -> None:
     for _ in range(count):
-        connection.sendall(frame)
-        (size,) = struct.unpack(">i", connection.recv(4, socket.MSG_WAITALL))
-        if len(connection.recv(size, socket.MSG_WAITALL)) != size:
-            raise ConnectionError("the broker hung up")
-
-
-def framed(api_key: int, body: list[Any]) -> bytes:
-    header = struct.pack(">hhih", api_key, VERSION if api_key == 0 else 12, 1, 7) + b"profile" + b"\0"
-    content = header + b"".join(bytes(part) for part in body)
-    return struct.pack(">i", len(content)) + content
+        client.ask(frame)
 
 
 def produce_frame(records: int, size: int) -> bytes:
@@ -156,14 +149,14 @@ def produce_frame(records: int, size: int) -> bytes:
     batch = build_batch([Record(n, now, None, b"x" * size, ()) for n in range(records)])
     data = ProduceRequest.Topic.Partition(index=0, records=memoryview(batch))
     topics = [ProduceRequest.Topic(name=TOPIC, partition_data=[data])]
-    return framed(0, ProduceRequest(acks=1, timeout_ms=1000, topic_data=topics).encode(VERSION))
+    return framed(ProduceRequest(acks=1, timeout_ms=1000, topic_data=topics), VERSION)
 
 
 def fetch_frame(max_bytes: int) -> bytes:
     wanted = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=max_bytes)
     topics = [FetchRequest.Topic(topic=TOPIC, partitions=[wanted])]
     request = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=max_bytes, session_epoch=-1, topics=topics)
-    return framed(1, request.encode(12))
+    return framed(request, 12)
 
 
 def main() -> None:
@@ -171,6 +164,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=5_000)
     options = parser.parse_args()
     with Broker(topics={TOPIC: 1}) as broker:
+        address = parse_addresses(broker.bootstrap_servers)[0]
         cases = (
             ("produce of one 100-byte record", PRODUCE, produce_frame(1, 100), options.requests),
             ("produce of a batch of 1,000", PRODUCE, produce_frame(1_000, 100), options.requests // 10),
@@ -179,18 +173,11 @@ def main() -> None:
         )
         for title, borders, frame, count in cases:
             # uvloop remembers a connection's callbacks, so each case has its own connection.
-            with Timed(borders) as timed, connected(broker.bootstrap_servers) as connection:
-                ask(connection, frame, 200)
+            with Timed(borders) as timed, closing(Client(address)) as client:
+                ask(client, frame, 200)
                 timed.forget()
-                ask(connection, frame, count)
+                ask(client, frame, count)
             print(timed.table(title), end="\n\n")
-
-
-def connected(address: str) -> socket.socket:
-    host, port = address.rsplit(":", 1)
-    connection = socket.create_connection((host, int(port)))
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return connection
 
 
 if __name__ == "__main__":

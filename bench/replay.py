@@ -19,29 +19,23 @@ import struct
 import tempfile
 import time
 
+from raw_client import framed
+
 from kmini.broker.controller import topics
 from kmini.broker.coordinators import loader as loading
 from kmini.broker.groups.committed_offsets import CommittedOffset
 from kmini.broker.groups.group_records import encode_offset, offset_key, offset_key_prefix
 from kmini.broker.local_cluster import LocalCluster
 from kmini.broker.settings.broker_config import BrokerConfig
-from kmini.protocol.framing import frame_of
 from kmini.protocol.messages import ApiVersionsRequest, HeartbeatRequest
-from kmini.protocol.messages.headers import RequestHeader
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
-from kmini.protocol.schema import Request
 from kmini.protocol.topics import CONSUMER_OFFSETS, TopicPartition
 from kmini.storage.producers.producer_state import Origin
 from kmini.storage.validation import ValidatedRecords
 
 PARTITION = TopicPartition(CONSUMER_OFFSETS, 0)
 OFFSETS_A_GROUP = 1_000
-
-
-def framed(request: Request, version: int) -> bytes:
-    header = RequestHeader(request.api_key, version, 1, "bench").encode(request.header_version(version))
-    return b"".join(frame_of(header, request.encode(version)))
 
 
 def ask(port: int, phases: multiprocessing.connection.Connection) -> None:
@@ -132,7 +126,7 @@ async def measure(records: int, batch_size: int) -> dict[str, object]:
         callbacks.counts = True
         await cluster.kill(leader)
         killed_s = time.perf_counter() - start
-        await broker.loading.idle()
+        await broker.coordination.loading.idle()
         loaded_s = time.perf_counter() - start
         ours.send("after")
         await asyncio.sleep(5)
@@ -142,7 +136,7 @@ async def measure(records: int, batch_size: int) -> dict[str, object]:
             await asyncio.sleep(0.05)
         taken = ours.recv()
         asking.join()
-        groups = broker.groups.groups
+        groups = broker.coordination.groups.groups
         assert sum(len(group.offsets) for group in groups.values()) == records
         await cluster.stop()
     during = sorted(taken["during"])

@@ -17,9 +17,7 @@ import json
 import os
 import resource
 import select
-import socket
 import statistics
-import struct
 import sys
 import tempfile
 import time
@@ -29,14 +27,12 @@ from pathlib import Path
 
 from cores import on_one_core
 from peers import ServerProcess, kmini_command
+from raw_client import Client, framed
 
-from kmini.protocol.framing import frame_of
 from kmini.protocol.messages.create_topics import CreateTopicsRequest
-from kmini.protocol.messages.headers import RequestHeader
 from kmini.protocol.messages.produce import ProduceRequest
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
-from kmini.protocol.schema import Request
 from support.server_process import API_VERSIONS_V0
 
 TOPIC = "many"
@@ -64,27 +60,6 @@ def started(stack: ExitStack, *, python: str = sys.executable) -> ServerProcess:
     server = ServerProcess(command, directory / "log", start_timeout=START_TIMEOUT_S)
     stack.callback(server.kill)
     return server
-
-
-class Client:
-    """One connection, one request at a time."""
-
-    def __init__(self, server: ServerProcess) -> None:
-        self.socket = socket.create_connection((server.host, server.port))
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-    def ask(self, frame: bytes) -> bytes:
-        self.socket.sendall(frame)
-        return self.answer()
-
-    def answer(self) -> bytes:
-        (size,) = struct.unpack(">i", self.socket.recv(4, socket.MSG_WAITALL))
-        return self.socket.recv(size, socket.MSG_WAITALL)
-
-
-def framed(request: Request, version: int) -> bytes:
-    header = RequestHeader(request.api_key, version, 1, "bench").encode(request.header_version(version))
-    return b"".join(frame_of(header, request.encode(version)))
 
 
 def produce_frame(topic: str, partition: int) -> bytes:
@@ -130,7 +105,7 @@ def ack_p50_on_one_core_us(server: ServerProcess, frame: bytes, count: int = 2_0
         with on_one_core(server):
             return ack_p50_us(client, frame, count)
     finally:
-        client.socket.close()
+        client.close()
 
 
 def working_p50_us(clients: list[Client], frame: bytes, count: int = 20_000) -> float:
@@ -146,7 +121,7 @@ def working_p50_us(clients: list[Client], frame: bytes, count: int = 20_000) -> 
     while sent_at:
         for number, _ in poll.poll(10):
             client = by_number[number]
-            client.answer()
+            client.receive()
             durations.append(time.perf_counter() - sent_at.pop(number))
             if len(durations) + len(sent_at) < count:
                 client.socket.sendall(frame)

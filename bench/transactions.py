@@ -22,8 +22,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from offsets import Client, framed
 from peers import available, running
+from raw_client import Client, framed
 
 from kmini.protocol.messages import (
     AddPartitionsToTxnRequest,
