@@ -27,13 +27,26 @@ from .memory_nodes import Entry, MemoryDirectory, MemoryNode, empty
 
 
 class MemoryFileSystem:
-    """A FileSystem in memory. Every operation is atomic for other threads; `faults` sees each before it happens."""
+    """A FileSystem in memory. Every operation is atomic for other threads; `faults` sees each before it happens.
 
-    def __init__(self, faults: Faults | None = None, *, now_ms: int = 0) -> None:
+    With `refuses_open_files` it is one on Windows: a file that is open cannot be renamed, replaced or removed, by any
+    of its names, nor the directories above it. Like `OsFileSystem` there, it closes the descriptors of its own files
+    at the path first. What is open beside them refuses: a lock, and a file that has another name, too, and is open by
+    that one.
+    """
+
+    refuses_open_files_by_default = False
+    """For tests that run as a whole in that mode."""
+
+    def __init__(
+        self, faults: Faults | None = None, *, now_ms: int = 0, refuses_open_files: bool | None = None
+    ) -> None:
         self.faults = faults or Faults()
         """May be replaced at any time, to arm a fault after a set-up."""
         self.now_ms = now_ms
         """The modification time that a write gives its file."""
+        default = self.refuses_open_files_by_default
+        self.refuses_open_files = default if refuses_open_files is None else refuses_open_files
         self._root = MemoryDirectory()
         self._files: dict[str, MemoryFile] = {}
         self._locked: set[str] = set()
@@ -55,7 +68,7 @@ class MemoryFileSystem:
             return self._successor(self._root.after_kill({}), faults)
 
     def _successor(self, root: MemoryDirectory, faults: Faults | None) -> MemoryFileSystem:
-        successor = MemoryFileSystem(faults, now_ms=self.now_ms)
+        successor = MemoryFileSystem(faults, now_ms=self.now_ms, refuses_open_files=self.refuses_open_files)
         successor._root = root
         return successor
 
@@ -127,6 +140,10 @@ class MemoryFileSystem:
             node = self._node(old)
             (source, old_name), (target, new_name) = self._parent(old), self._parent(new)
             replaced = target.entries.get(new_name)
+            if self.refuses_open_files:
+                self._check_closed(old, new)
+                if replaced is not None and isinstance(replaced, MemoryDirectory) and replaced is not node:
+                    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), new)
             if isinstance(replaced, MemoryDirectory) and (replaced.entries or not isinstance(node, MemoryDirectory)):
                 raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), new)
             if source is target:
@@ -157,6 +174,8 @@ class MemoryFileSystem:
             path = _normal(path)
             self._begin("remove", path)
             self._file_node(path)
+            if self.refuses_open_files:
+                self._check_closed(path)
             directory, name = self._parent(path)
             directory.change((name, None))
             self._forget(path)
@@ -170,6 +189,8 @@ class MemoryFileSystem:
             self._begin("remove_tree", path)
             node = self._find(path)
             if node is not None:
+                if self.refuses_open_files:
+                    self._check_closed(path)
                 if isinstance(node, MemoryDirectory):
                     empty(node)
                 directory, name = self._parent(path)
@@ -265,6 +286,20 @@ class MemoryFileSystem:
     def _below(self, path: str) -> Iterator[str]:
         return (name for name in self._files if name == path or name.startswith(path + "/"))
 
+    def _check_closed(self, *paths: str) -> None:
+        """Close the descriptors of the files at or below these paths; PermissionError if one of them is still open."""
+        for path in paths:
+            for name in self._below(path):
+                self._files[name].has_descriptor = False
+        opened = {id(file._node): name for name, file in self._files.items() if file.has_descriptor}
+        for path in paths:
+            node = self._find(path)
+            below = [] if node is None else [(path, node), *(_entries(path, node))]
+            held = [name for name in self._locked if name == path or name.startswith(path + "/")]
+            held += [opened[id(one)] for _, one in below if id(one) in opened]
+            if held:
+                raise PermissionError(errno.EACCES, f"{held[0]} is open", path)
+
     def _forget(self, path: str) -> None:
         file = self._files.pop(path, None)
         if file is not None:
@@ -274,13 +309,15 @@ class MemoryFileSystem:
 class MemoryFile:
     """A file of a MemoryFileSystem."""
 
-    __slots__ = ("_filesystem", "_node", "_opened", "_removed", "path")
+    __slots__ = ("_filesystem", "_node", "_opened", "_removed", "has_descriptor", "path")
 
     def __init__(self, filesystem: MemoryFileSystem, path: str, node: MemoryNode) -> None:
         self._filesystem = filesystem
         self._node = node
         self._opened = 1
         self._removed = False
+        self.has_descriptor = True
+        """Whether the system has the file open; the next operation opens it again."""
         self.path = path
 
     def __repr__(self) -> str:
@@ -338,6 +375,7 @@ class MemoryFile:
             raise ValueError(f"{self.path} is closed")
         if self._removed:
             raise _missing(self.path)
+        self.has_descriptor = True
         return self._filesystem.faults.before(operation, self.path)
 
     def _write(self, operation: str, position: int, data: Buffer) -> None:
@@ -360,6 +398,14 @@ class _MemoryLock:
 
 def _parts(path: str) -> list[str]:
     return [part for part in path.replace(os.sep, "/").split("/") if part not in ("", ".")]
+
+
+def _entries(path: str, node: Entry) -> Iterator[tuple[str, Entry]]:
+    """Everything below a directory, by path."""
+    if isinstance(node, MemoryDirectory):
+        for name, entry in node.entries.items():
+            yield f"{path}/{name}", entry
+            yield from _entries(f"{path}/{name}", entry)
 
 
 def _normal(path: str) -> str:

@@ -27,6 +27,13 @@ DIRECTORY = "/data/orders-0"
 ORDERS_0 = TopicPartition("orders", 0)
 
 
+@pytest.fixture(autouse=True)
+def refuses_open_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests of storage run on a file system that refuses to rename and remove open files, as Windows does. (Those
+    of the broker and of crashes run on one that does not.)"""
+    monkeypatch.setattr(MemoryFileSystem, "refuses_open_files_by_default", True)
+
+
 class LogBench:
     """One log, and what happens around it. `log` is another object after every `reopen`."""
 

@@ -81,7 +81,7 @@ class User:
 @pytest.mark.parametrize("seed", range(8))
 def test_the_memory_file_system_answers_as_the_disk_does(tmp_path: Path, seed: int, positioned_io: bool) -> None:
     disk = User(OsFileSystem(max_open_files=2, positioned_io=positioned_io), str(tmp_path))
-    memory = User(MemoryFileSystem(), "root")
+    memory = User(MemoryFileSystem(refuses_open_files=False), "root")
     for step in range(250):
         answers = [user.act(random.Random(f"{seed}.{step}")) for user in (disk, memory)]
         assert answers[0] == answers[1], step

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,11 +13,57 @@ import pytest
 from kmini.storage.filesystem import FileSystem, LockHeld, OsFileSystem, write_atomically
 from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 
+
+class AsOnWindows(OsFileSystem):
+    """The file system as on Windows, on a system that refuses to rename or remove what this process has open."""
+
+    def __init__(self) -> None:
+        super().__init__(positioned_io=False)
+
+    def rename(self, old: str, new: str) -> None:
+        with self._open_files.lock, _refusing():
+            super().rename(old, new)
+
+    def remove(self, path: str) -> None:
+        with self._open_files.lock, _refusing():
+            super().remove(path)
+
+
+@contextlib.contextmanager
+def _refusing() -> Iterator[None]:
+    """Let `os.replace` and `os.remove` refuse a path that a descriptor of this process is open at or below."""
+    replace, remove = os.replace, os.remove
+
+    def check(*paths: str) -> None:
+        opened = []
+        for number in os.listdir("/proc/self/fd"):
+            with contextlib.suppress(FileNotFoundError):
+                opened.append(os.readlink(f"/proc/self/fd/{number}"))
+        for path in map(os.path.realpath, paths):
+            if any(name == path or name.startswith(path + "/") for name in opened):
+                raise PermissionError(errno.EACCES, "it is open", path)
+
+    def checked_replace(old: str, new: str) -> None:
+        check(old, new)
+        replace(old, new)
+
+    def checked_remove(path: str) -> None:
+        check(path)
+        remove(path)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "replace", checked_replace)
+        patched.setattr(os, "remove", checked_remove)
+        yield
+
+
 KINDS: dict[str, Callable[[], FileSystem]] = {
     "os": OsFileSystem,
     "os with one descriptor": lambda: OsFileSystem(max_open_files=1),
     "os without positioned reads and writes": lambda: OsFileSystem(positioned_io=False),
-    "memory": MemoryFileSystem,
+    **({"os as on Windows": AsOnWindows} if os.path.isdir("/proc/self/fd") else {}),
+    "memory": lambda: MemoryFileSystem(refuses_open_files=False),
+    "memory as on Windows": lambda: MemoryFileSystem(refuses_open_files=True),
 }
 
 

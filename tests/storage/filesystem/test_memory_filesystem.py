@@ -64,3 +64,48 @@ def test_a_kill_loses_nothing_and_makes_nothing_durable() -> None:
     for seed in range(10):
         assert killed.crash(seed).read("d/written") == b"onetwo"
         assert killed.crash(seed).list("d") == ["renamed", "written"]
+
+
+class TestAFileSystemThatRefusesOpenFiles:
+    """As Windows does."""
+
+    @pytest.fixture
+    def filesystem(self) -> MemoryFileSystem:
+        filesystem = MemoryFileSystem(refuses_open_files=True)
+        filesystem.make_directory("d")
+        filesystem.open("d/a", create=True).append(b"text")
+        return filesystem
+
+    def test_its_own_files_are_closed_first_and_open_again_when_they_are_used(
+        self, filesystem: MemoryFileSystem
+    ) -> None:
+        file = filesystem.open("d/a")
+        filesystem.rename("d", "e")
+        assert (file.path, file.has_descriptor) == ("e/a", False)
+        assert (file.read_at(0, 4), file.has_descriptor) == (b"text", True)
+        filesystem.remove("e/a")
+
+    @pytest.mark.parametrize("operation", ["rename", "remove_tree"])
+    def test_a_lock_keeps_the_directory_above_it(self, filesystem: MemoryFileSystem, operation: str) -> None:
+        lock = filesystem.lock("d/.lock")
+        change = {"rename": lambda: filesystem.rename("d", "e"), "remove_tree": lambda: filesystem.remove_tree("d")}
+        with pytest.raises(PermissionError, match=r"d/\.lock is open"):
+            change[operation]()
+        assert filesystem.list("d") == [".lock", "a"]
+        lock.release()
+        change[operation]()
+        assert not filesystem.exists("d")
+
+    def test_a_file_that_is_open_by_another_name_keeps_all_its_names(self, filesystem: MemoryFileSystem) -> None:
+        filesystem.link("d/a", "d/b")
+        with pytest.raises(PermissionError, match="d/a is open"):
+            filesystem.remove("d/b")
+        filesystem.rename("d/a", "d/c")  # which closes it
+        filesystem.remove("d/b")
+        assert filesystem.list("d") == ["c"]
+
+    def test_a_directory_does_not_replace_another_one(self, filesystem: MemoryFileSystem) -> None:
+        filesystem.make_directory("e")
+        with pytest.raises(PermissionError):
+            filesystem.rename("d", "e")
+        assert filesystem.list("d") == ["a"]
