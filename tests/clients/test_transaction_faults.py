@@ -1,0 +1,188 @@
+"""What transactional producers of real client libraries do when a request fails, as `broker.faults` makes it fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+
+from kmini import Broker
+
+confluent = pytest.importorskip("confluent_kafka")
+
+TIMEOUT_S = 30.0
+_numbers = count(1)
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Broker]:
+    with Broker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def broker(running: Broker) -> Iterator[Broker]:
+    """A broker with the topic `orders`, empty, and no rule."""
+    running.create_topic("orders", 1)
+    yield running
+    running.faults.clear()
+    running.delete_topic("orders")
+
+
+@pytest.fixture
+def transactional_id() -> str:
+    return f"payments-{next(_numbers)}"
+
+
+def producer(broker: Broker, transactional_id: str) -> Any:
+    return confluent.Producer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "transactional.id": transactional_id,
+            "log_level": 0,
+            "error_cb": lambda error: None,
+            "linger.ms": 0,
+            "retry.backoff.ms": 5,
+            "retry.backoff.max.ms": 10,
+            "reconnect.backoff.ms": 5,
+            "reconnect.backoff.max.ms": 10,
+        }
+    )
+
+
+def begun(broker: Broker, transactional_id: str) -> Any:
+    """A producer with an open transaction, in which the broker has one record."""
+    client = producer(broker, transactional_id)
+    client.init_transactions(TIMEOUT_S)
+    client.begin_transaction()
+    client.produce("orders", b"placed", partition=0)
+    assert client.flush(TIMEOUT_S) == 0
+    return client
+
+
+def committed(broker: Broker) -> list[bytes | None]:
+    return [record.value for record in broker.records("orders")]
+
+
+PASSING = [
+    ("FindCoordinator", "COORDINATOR_NOT_AVAILABLE"),
+    ("InitProducerId", "COORDINATOR_LOAD_IN_PROGRESS"),
+    ("InitProducerId", "CONCURRENT_TRANSACTIONS"),
+    ("InitProducerId", "NOT_COORDINATOR"),
+    ("AddPartitionsToTxn", "CONCURRENT_TRANSACTIONS"),
+    ("AddPartitionsToTxn", "COORDINATOR_LOAD_IN_PROGRESS"),
+    ("EndTxn", "COORDINATOR_LOAD_IN_PROGRESS"),
+    ("EndTxn", "CONCURRENT_TRANSACTIONS"),
+    ("EndTxn", "NOT_COORDINATOR"),
+]
+
+
+@pytest.mark.parametrize(("api", "code"), PASSING)
+def test_a_transaction_is_committed_in_spite_of_a_passing_error(
+    broker: Broker, transactional_id: str, api: str, code: str
+) -> None:
+    rule = broker.faults.on(api, transactional_id=transactional_id).once().error(code)
+    begun(broker, transactional_id).commit_transaction(TIMEOUT_S)
+    rule.assert_hit(times=1)
+    assert committed(broker) == [b"placed"]
+
+
+def test_a_commit_whose_answer_is_lost_is_asked_for_again_and_counts_once(
+    broker: Broker, transactional_id: str
+) -> None:
+    client = begun(broker, transactional_id)
+    rule = broker.faults.commit_answer_is_lost(transactional_id)
+    client.commit_transaction(TIMEOUT_S)
+    rule.assert_hit(times=1)
+    assert rule.seen == 2
+    assert committed(broker) == [b"placed"]
+
+
+FATAL = [
+    ("AddPartitionsToTxn", "INVALID_PRODUCER_EPOCH"),
+    ("EndTxn", "PRODUCER_FENCED"),
+    ("EndTxn", "INVALID_PRODUCER_EPOCH"),
+    ("EndTxn", "INVALID_TXN_STATE"),
+]
+
+
+@pytest.mark.parametrize(("api", "code"), FATAL)
+def test_a_producer_that_is_fenced_fails_for_good(broker: Broker, transactional_id: str, api: str, code: str) -> None:
+    broker.faults.on(api, transactional_id=transactional_id).error(code)
+    with pytest.raises(confluent.KafkaException) as failed:
+        begun(broker, transactional_id).commit_transaction(TIMEOUT_S)
+    assert failed.value.args[0].fatal()
+    broker.faults.assert_all_hit()
+    assert committed(broker) == []
+
+
+def test_a_zombie_learns_that_it_is_one(broker: Broker, transactional_id: str) -> None:
+    client = begun(broker, transactional_id)
+    broker.faults.producer_fenced(transactional_id)
+    with pytest.raises(confluent.KafkaException) as failed:
+        client.commit_transaction(TIMEOUT_S)
+    assert failed.value.args[0].fatal()
+
+
+def test_a_transactional_id_that_may_not_be_used_is_reported(broker: Broker, transactional_id: str) -> None:
+    broker.faults.on("InitProducerId", transactional_id=transactional_id).error("TRANSACTIONAL_ID_AUTHORIZATION_FAILED")
+    with pytest.raises(confluent.KafkaException) as failed:
+        producer(broker, transactional_id).init_transactions(TIMEOUT_S)
+    assert failed.value.args[0].name() == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
+
+
+def test_an_abort_is_due_where_a_record_was_refused(broker: Broker, transactional_id: str) -> None:
+    client = producer(broker, transactional_id)
+    client.init_transactions(TIMEOUT_S)
+    client.begin_transaction()
+    broker.faults.on("Produce", transactional_id=transactional_id).once().error("MESSAGE_TOO_LARGE")
+    client.produce("orders", b"placed", partition=0)
+    with pytest.raises(confluent.KafkaException) as failed:
+        client.commit_transaction(TIMEOUT_S)
+    assert failed.value.args[0].txn_requires_abort()
+    client.abort_transaction(TIMEOUT_S)
+    broker.faults.assert_all_hit()
+    assert committed(broker) == []
+
+
+def test_a_held_commit_leaves_the_transaction_open_until_it_is_released(broker: Broker, transactional_id: str) -> None:
+    client = begun(broker, transactional_id)
+    with broker.faults.on("EndTxn", transactional_id=transactional_id).hold() as held:
+        with pytest.raises(confluent.KafkaException) as failed:
+            client.commit_transaction(0.2)
+        assert failed.value.args[0].retriable()
+        held.arrived()
+        assert committed(broker) == []
+        held.release()
+    client.commit_transaction(TIMEOUT_S)
+    assert committed(broker) == [b"placed"]
+
+
+def test_offsets_are_sent_again_while_the_coordinator_loads(broker: Broker, transactional_id: str) -> None:
+    client = begun(broker, transactional_id)
+    consumer = confluent.Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "billing"})
+    broker.faults.on("TxnOffsetCommit", group="billing").once().error("COORDINATOR_LOAD_IN_PROGRESS")
+    broker.faults.on("AddOffsetsToTxn", group="billing").once().error("CONCURRENT_TRANSACTIONS")
+    offsets = [confluent.TopicPartition("orders", 0, 1)]
+    client.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), TIMEOUT_S)
+    client.commit_transaction(TIMEOUT_S)
+    broker.faults.assert_all_hit()
+    consumer.close()
+
+
+async def test_aiokafka_commits_in_spite_of_passing_errors(broker: Broker, transactional_id: str) -> None:
+    aiokafka = pytest.importorskip("aiokafka")
+    faults = broker.aio.faults
+    for api in ("InitProducerId", "AddPartitionsToTxn", "EndTxn"):
+        await faults.on(api, transactional_id=transactional_id).once().error("COORDINATOR_LOAD_IN_PROGRESS")
+    async with (
+        aiokafka.AIOKafkaProducer(
+            bootstrap_servers=broker.bootstrap_servers, transactional_id=transactional_id, retry_backoff_ms=10
+        ) as client,
+        client.transaction(),
+    ):
+        await client.send_and_wait("orders", b"placed", partition=0)
+    await faults.assert_all_hit()
+    assert committed(broker) == [b"placed"]
