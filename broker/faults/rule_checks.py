@@ -52,6 +52,12 @@ def nearest(name: object, names: Iterable[str]) -> str:
     return f"; did you mean {by_fold[found[0]]}?" if found else ""
 
 
+def choices(name: object, names: Iterable[str], what: str) -> str:
+    """The end of a message about a wrong name: the nearest name, and all of them: "; did you mean topic? It has: ..."."""
+    near = nearest(name, names := list(names))
+    return f"{near} {what}: {', '.join(names)}" if near else f"; {what[0].lower()}{what[1:]}: {', '.join(names)}"
+
+
 def api_key_of(name: str) -> int:
     """The key of an API."""
     return _KEYS[name]
@@ -82,7 +88,7 @@ def make_when(api: object, conditions: Mapping[str, Any], can: Possible) -> When
     known = [field.name for field in fields(When) if field.name != "api"]
     for name, value in conditions.items():
         if name not in known:
-            raise ValueError(f"a rule has no condition {name!r}{nearest(name, known)}; it has: {', '.join(known)}")
+            raise ValueError(f"a rule has no condition {name!r}{choices(name, known, 'It has')}")
         _check_condition(name, value)
     when = When(names, **conditions)
     if when.target == "connect":
@@ -152,7 +158,7 @@ def make_which(given: Mapping[str, Any], can: Possible) -> Which:
     values: dict[str, Any] = {}
     for name, value in given.items():
         if name not in known:
-            raise ValueError(f"a rule has no selection {name!r}{nearest(name, known)}; it has: {', '.join(known)}")
+            raise ValueError(f"a rule has no selection {name!r}{choices(name, known, 'It has')}")
         if name == "for":
             values["for_ms"] = _duration("for", value, least_ms=1)
         elif name == "on_call":
@@ -214,8 +220,7 @@ def _check_error(act: Error, when: When, can: Possible) -> None:
     for api in when.api:
         codes = possible(api)
         if act.code not in codes:
-            near = nearest(act.code, codes)
-            raise ValueError(f"{api} cannot answer {act.code}{near}; it can answer: {', '.join(codes)}")
+            raise ValueError(f"{api} cannot answer {act.code}{choices(act.code, codes, 'It can answer')}")
         request = REQUESTS[_KEYS[api]]
         versions = _matching_versions(api, when, can)
         if all(level_of(request, version, act.code) is None for version in versions):
@@ -301,7 +306,7 @@ def make_act(kind: str, *values: Any, **options: Any) -> Act:
     given = {**dict(zip(names, values, strict=False)), **options}
     for name in given:
         if name not in names:
-            raise ValueError(f"{kind} has no option {name!r}{nearest(name, names)}; it has: {', '.join(names[1:])}")
+            raise ValueError(f"{kind} has no option {name!r}{choices(name, names[1:], 'It has')}")
     checks = _CHECKS.get(act_type, {})
     for name, value in given.items():
         given[name] = checks[name](name, value) if name in checks else _flag(name, value)
@@ -316,7 +321,7 @@ def _object(what: str, document: object, known: Sequence[str] | None) -> Mapping
         raise TypeError(f"{document!r}: {what} must be an object")
     for name in document:
         if known is not None and name not in known:
-            raise ValueError(f"{what} has no {name!r}{nearest(name, known)}; it has: {', '.join(known)}")
+            raise ValueError(f"{what} has no {name!r}{choices(name, known, 'It has')}")
     return document
 
 

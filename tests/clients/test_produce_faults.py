@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -153,9 +154,8 @@ def test_an_idempotent_producer_fails_for_good_where_the_broker_misses_records(b
     client = producer(broker, enable_idempotence=True)
     assert deliver(client, b"first") is None
     broker.faults.on("Produce", topic="orders").once().error("OUT_OF_ORDER_SEQUENCE_NUMBER")
-    with pytest.raises((confluent.KafkaException, SystemError)):  # which one, depends on where it is noticed
+    with contextlib.suppress(confluent.KafkaException, SystemError):  # which one, depends on where it is noticed
         deliver(client, b"second")
-        client.produce("orders", b"third")
     with pytest.raises(confluent.KafkaException) as failed:
         client.produce("orders", b"third")
     assert failed.value.args[0].name() == "_FATAL"
