@@ -53,7 +53,7 @@ def nearest(name: object, names: Iterable[str]) -> str:
 
 
 def choices(name: object, names: Iterable[str], what: str) -> str:
-    """The end of a message about a wrong name: the nearest name, and all of them: "; did you mean topic? It has: ..."."""
+    """The end of a message about a wrong name: the nearest one, and all: "; did you mean topic? It has: ..."."""
     near = nearest(name, names := list(names))
     return f"{near} {what}: {', '.join(names)}" if near else f"; {what[0].lower()}{what[1:]}: {', '.join(names)}"
 
