@@ -9,6 +9,7 @@ from kmini.pytest_plugin import marker, options
 
 if TYPE_CHECKING:
     from kmini import AsyncBroker, Broker, Clock, Cluster
+    from kmini.fault_handle import Faults
     from kmini.pytest_plugin.lending import SharedBrokers
 
 
@@ -157,6 +158,12 @@ def kafka_group_id(request: pytest.FixtureRequest, kafka_prefix: str) -> str:
 def kafka_clock(_kafka: "Broker | Cluster") -> "Clock":
     """The clock of the test's broker. With `--kafka-bootstrap` the test is skipped."""
     return _only_kmini(_kafka, "clock")  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def kafka_faults(_kafka: "Broker | Cluster") -> "Faults":
+    """The faults of the test's broker: rules that make it fail. With `--kafka-bootstrap` the test is skipped."""
+    return _only_kmini(_kafka, "faults")  # type: ignore[no-any-return]
 
 
 def _only_kmini(broker: Any, name: str) -> Any:

@@ -39,11 +39,22 @@ class Leftovers(logging.Handler):
             warnings.warn_explicit(text, KafkaTestWarning, path, (line or 0) + 1)
 
     def _found(self) -> list[str]:
-        return self._of_the_log()
+        return [*self._of_faults(), *self._of_the_log()]
+
+    def _of_faults(self) -> list[str]:
+        """Rules that never acted, and requests that rules still hold. Without a rule the broker is not asked."""
+        if self._host._faults is None or self._host._running is None:
+            return []
+        return [*self._host.faults.unhit(), *self._host.faults.held()]
 
     def _of_the_log(self) -> list[str]:
-        if not self._errors:
+        if not self._errors or self._has_disk_faults():
             return []
         shown = "; ".join(self._errors[:MOST_SHOWN])
         more = len(self._errors) - MOST_SHOWN
         return [f"the broker logged errors: {shown}" + (f"; and {more} more" if more > 0 else "")]
+
+    def _has_disk_faults(self) -> bool:
+        """Whether the test made the disk fail, so that the broker had to log errors."""
+        rules = self._host._faults.rules if self._host._faults is not None else ()
+        return any(active.hits and "disk" in active.rule.when.api for active in rules)

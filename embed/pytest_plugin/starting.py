@@ -37,7 +37,7 @@ class Spec(NamedTuple):
         config: Mapping[str, str] | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> Spec:
-        """Put the arguments together; those of the marker (`wanted`) win over `options`, the dict of `kafka_options`,
+        """Put the arguments together, with a journal unless they say otherwise; those of the marker (`wanted`) win over `options`, the dict of `kafka_options`,
         and these over `config`, which the ini file has."""
         arguments = dict(options or {})
         if wanted.as_version is not None:
@@ -51,7 +51,7 @@ class Spec(NamedTuple):
         else:
             arguments.pop("brokers", None)
         topics = {**topics_by_name(arguments.pop("topics", None)), **topics_by_name(wanted.topics)}
-        return cls(kind, {**arguments, "config": settings, "topics": topics})
+        return cls(kind, {"journal": True, **arguments, "config": settings, "topics": topics})
 
     def make(self) -> Broker | Cluster:
         """Make the broker or the cluster; it is not started yet. Raises TypeError, and ValueError for wrong

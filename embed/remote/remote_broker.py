@@ -16,6 +16,7 @@ from kmini.loop_thread import LoopThread
 from kmini.protocol.errors import KafkaError
 from kmini.remote.needs_kmini import Refuse, Unavailable, refuse
 from kmini.remote.remote_operations import RemoteOperations
+from kmini.remote.remote_topic import AsyncRemoteTopic, RemoteTopic
 from kmini.remote.server_identity import server_identity
 
 TIMEOUT_MS = 30_000
@@ -93,6 +94,10 @@ class RemoteBroker(RemoteMethods, Blocking[RemoteOperations]):
         """The same methods, awaitable on any asyncio event loop."""
         return AsyncRemoteBroker(self)
 
+    def topic(self, name: str) -> RemoteTopic:
+        """A handle of one topic, which need not exist yet."""
+        return RemoteTopic(self, name)
+
     def __getattr__(self, name: str) -> Unavailable:
         return _unavailable(self, name)
 
@@ -111,6 +116,10 @@ class AsyncRemoteBroker(RemoteMethods, Awaiting[RemoteOperations]):
     def aio(self) -> AsyncRemoteBroker:
         """This object, so that a helper can take either kind."""
         return self
+
+    def topic(self, name: str) -> AsyncRemoteTopic:
+        """A handle of one topic, which need not exist yet."""
+        return AsyncRemoteTopic(self, name)
 
     def __getattr__(self, name: str) -> Unavailable:
         return _unavailable(self, name)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterable
 
 from kmini.argument_checks import Config, NewTopic
+from kmini.broker.resetting import ResetReport
 from kmini.client import Client
 from kmini.client import NewTopic as CreatedTopic
 from kmini.client.produce import record as new_record
@@ -20,6 +21,7 @@ from kmini.handle import waits_for_clients
 from kmini.protocol.errors import RequestTimedOut, UnknownTopicOrPartition
 from kmini.protocol.messages.metadata import MetadataResponse
 from kmini.protocol.topics import TopicPartition
+from kmini.protocol.records.record import Header
 from kmini.record_arguments import Headers
 from kmini.remote.needs_kmini import Refuse
 from kmini.remote.remote_records import offsets_of, read
@@ -145,12 +147,31 @@ class RemoteOperations:
         Raises UnknownTopicOrPartition, InvalidTopic, LeaderNotAvailable, NotEnoughReplicas, RequestTimedOut, and the
         error of the rule that the record breaks: MessageTooLarge, InvalidRecord, InvalidTimestamp.
         """
+        await self.create_if_allowed(topic)
+        return (await self.append(topic, value, key, headers, partition, timestamp_ms)).offset
+
+    async def create_if_allowed(self, topic: str) -> None:
+        """Have the broker create a topic, as for a producer, if it is missing and the broker allows it."""
         if not await self.metadata([topic]):
             await self.client.partitions(topic, create_missing=True)
             self._created.add(topic)
+
+    async def append(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        headers: Headers,
+        partition: int,
+        timestamp_ms: int | None,
+    ) -> Record:
+        """Append one record, and return it with its place."""
         await self.partitions(topic, partition)
-        one = new_record(value, key=key, headers=tuple(headers), timestamp_ms=timestamp_ms)  # type: ignore[arg-type]
-        return (await self.client.produce(topic, partition, [one])).base_offset
+        pairs: tuple[Header, ...] = tuple(headers)  # type: ignore[arg-type]  # argument_checks made them so
+        one = new_record(value, key=key, headers=pairs, timestamp_ms=timestamp_ms)
+        result = await self.client.produce(topic, partition, [one])
+        timestamp = one.timestamp if result.log_append_time_ms < 0 else result.log_append_time_ms
+        return Record(result.base_offset, timestamp, key, value, pairs, topic, partition)
 
     async def records(
         self, topic: str, partition: int | None = None, *, isolation: Isolation = "committed"
@@ -218,7 +239,7 @@ class RemoteOperations:
 
     # --- the run
 
-    async def reset(self, *, keep: Collection[str] = ()) -> None:
+    async def reset(self, *, keep: Collection[str] = ()) -> ResetReport:
         """Delete the topics of this run, and the groups with its prefix that have no members any more.
 
         Connections stay, so `keep` changes nothing."""
@@ -227,6 +248,7 @@ class RemoteOperations:
         if self._prefix:
             listed = [group.group_id for group in await self.client.list_groups()]
             await self.client.delete_groups([group for group in listed if group.startswith(self._prefix)])
+        return ResetReport([])
 
     async def until(self, holds: Callable[[], Awaitable[bool]], timeout_ms: int) -> bool:
         """Wait until a condition holds; return False if it does not by then."""

@@ -50,3 +50,50 @@ def test_the_warning_can_be_made_an_error(pytester: pytest.Pytester):
     )
     result = pytester.runpytest_subprocess("-W", "error::kmini.KafkaTestWarning", "--kafka-scope=session")
     result.assert_outcomes(passed=2, errors=1)
+
+
+def test_rules_that_never_acted_and_holds_are_told(run_pytest):
+    text = """
+    from kmini.testing import Wire
+    from kmini.protocol.messages.list_groups import ListGroupsRequest
+
+    def test_never(kafka_faults):
+        kafka_faults.on("Produce", topic="orders", name="lost").once().error("NOT_LEADER_OR_FOLLOWER")
+
+    def test_held(kafka_broker, kafka_faults):
+        wire = Wire(kafka_broker.bootstrap_servers)
+        held = kafka_faults.on("ListGroups", name="gate").hold()
+        wire.send(ListGroupsRequest(), 0)
+        held.arrived()
+        wire.close()
+
+    def test_acted(kafka_broker, kafka_faults):
+        kafka_faults.on("ListGroups").once().error("COORDINATOR_NOT_AVAILABLE")
+        with Wire(kafka_broker.bootstrap_servers) as wire:
+            assert wire.ask(ListGroupsRequest()).error_code == 15
+
+    def test_full_disk(kafka_broker, kafka_faults):
+        kafka_broker.create_topic("orders")
+        kafka_faults.disk_full("orders")
+        try:
+            kafka_broker.produce("orders", b"one")
+        except Exception:
+            pass
+    """
+    result = run_pytest(text)
+    result.assert_outcomes(passed=4)
+    warned = [line for line in result.outlines if "KafkaTestWarning" in line]
+    assert len(warned) == 2, warned
+    assert "fault rule 'lost' never acted: no request that it is about came" in warned[0]
+    assert "fault rule 'gate' holds " in warned[1]
+
+
+def test_a_stopped_broker_has_nothing_to_tell(run_pytest):
+    text = """
+    def test_stopped(kafka_broker, kafka_faults):
+        kafka_faults.on("Produce").once().error("NOT_LEADER_OR_FOLLOWER")
+        kafka_broker.stop()
+    """
+    result = run_pytest(text, "--kafka-scope=session")
+    result.assert_outcomes(passed=1)
+    assert "KafkaTestWarning" not in result.stdout.str()

@@ -17,6 +17,7 @@ def test_the_marker_wins_over_the_options_and_these_over_the_ini_file():
         {"config": {"b": 2, "c": 2}, "topics": ["orders", "users"], "as_version": "4.3", "timestamps": "append"},
     )
     assert spec.arguments == {
+        "journal": True,
         "config": {"a": "1", "b": 2, "c": 3},
         "topics": {"orders": 3, "users": {}},
         "as_version": "3.9",
@@ -28,6 +29,7 @@ def test_a_cluster_gets_as_settings_what_only_a_broker_has_arguments_for():
     spec = Spec.of("cluster", Wanted(brokers=2), {}, {"as_version": "3.9", "timestamps": "append"})
     assert spec.arguments == {
         "brokers": 2,
+        "journal": True,
         "config": {"kmini.as.version": "3.9", "log.message.timestamp.type": "LogAppendTime"},
         "topics": {},
     }

@@ -1,0 +1,230 @@
+"""One topic of a broker that runs elsewhere: `broker.topic("orders")`, with the methods that the protocol allows."""
+
+from __future__ import annotations
+
+from kmini.argument_checks import ARGUMENTS
+from kmini.arrivals import RecordsMissing, listed
+from kmini.client.partitioner import partition_for_key
+from kmini.contents import Isolation, PartitionOffsets, Record
+from kmini.expectation import Expectation
+from kmini.handle import Awaiting, Blocking, Handle, checking, method, waits_for_clients
+from kmini.protocol.topics import TopicPartition
+from kmini.record_arguments import Headers
+from kmini.remote.needs_kmini import Unavailable
+from kmini.remote.remote_operations import RemoteOperations
+from kmini.remote.remote_records import offsets_of, read
+from kmini.selection import Mark, Predicate, Selection
+from kmini.topic_handle import Topic, TopicPartitionState
+
+
+class RemoteTopicOperations:
+    """The operations of one topic: of all its partitions, or of `partition`. Raises UnknownTopicOrPartition."""
+
+    def __init__(self, operations: RemoteOperations, name: str) -> None:
+        self._operations = operations
+        self.name = name
+
+    async def partitions(self) -> list[TopicPartitionState]:
+        """The partitions, each with its leader and its replicas. Raises UnknownTopicOrPartition."""
+        await self._operations.partitions(self.name)
+        (topic,) = await self._operations.metadata([self.name])
+        return [
+            TopicPartitionState(one.partition_index, one.leader_id, tuple(one.replica_nodes), tuple(one.isr_nodes))
+            for one in sorted(topic.partitions, key=lambda one: one.partition_index)
+        ]
+
+    async def offsets(self) -> dict[int, PartitionOffsets]:
+        """The offsets of every partition; the log end offset is given as the high watermark. Raises
+        UnknownTopicOrPartition, LeaderNotAvailable."""
+        found = await offsets_of(self._operations.client, await self._operations.partitions(self.name))
+        return {place.partition: offsets for place, offsets in found.items()}
+
+    async def records(
+        self,
+        partition: int | None = None,
+        *,
+        key: bytes | None = None,
+        where: Predicate | None = None,
+        since: int | Mark | None = None,
+        isolation: Isolation = "committed",
+    ) -> list[Record]:
+        """The records, in the order of partition and offset: of one partition, with this key, for which `where` returns
+        True, since an offset or a `mark()`.
+
+        They are those that a consumer at read_committed gets; with `isolation="uncommitted"` the records of open and
+        aborted transactions, too; "all" needs kmini. Raises UnknownTopicOrPartition, LeaderNotAvailable, and ValueError
+        for the mark of another topic.
+        """
+        selection = self._selection(partition, key, where, since, isolation)
+        places = await self._operations.partitions(self.name, partition)
+        topic_id = self._operations.client.cluster.topic_id(self.name)
+        starts = {place: _start(selection, place, topic_id) for place in places}
+        found = await read(
+            self._operations.client, await offsets_of(self._operations.client, places), isolation, starts
+        )
+        return [record for record in found if selection.takes(record)]
+
+    async def mark(self) -> Mark:
+        """This moment, for `since` of `records` and `wait_for`. The topic need not exist yet."""
+        if not await self._operations.metadata([self.name]):
+            return Mark(self.name, None, {})
+        return Mark(self.name, self._operations.client.cluster.topic_id(self.name), await self.offsets())
+
+    @waits_for_clients
+    async def wait_for(
+        self,
+        wanted: int | Predicate,
+        *,
+        partition: int | None = None,
+        key: bytes | None = None,
+        where: Predicate | None = None,
+        since: int | Mark | None = None,
+        timeout_ms: int = 10_000,
+        isolation: Isolation = "committed",
+    ) -> list[Record]:
+        """Wait for this number of records, or for a record for which a function returns True; return all that are meant
+        then, as `records` does. Only records count that `records` with the same arguments returns.
+
+        The topic need not exist yet. Raises RequestTimedOut, which is an AssertionError as well and lists what is there
+        instead, UnknownTopicOrPartition for a partition that the topic does not have, and ValueError for the mark of
+        another topic. On the thread of a running event loop, where a client could not write meanwhile, it does not wait
+        and raises RuntimeError if the records are not there.
+        """
+        count, predicate = (1, wanted) if callable(wanted) else (wanted, None)
+        found: list[Record] | None = None
+
+        async def arrived() -> bool:
+            nonlocal found
+            found = None
+            if await self._operations.metadata([self.name]):
+                found = await self.records(partition, key=key, where=where, since=since, isolation=isolation)
+                found = [record for record in found if predicate is None or predicate(record)]
+            return len(found or ()) >= count
+
+        if await self._operations.until(arrived, timeout_ms):
+            return found or []
+        if found is None:
+            raise RecordsMissing(f"{await self._operations.no_such_topic(self.name)} (after {timeout_ms} ms)")
+        chosen = self._selection(partition, key, predicate or where, since, isolation)
+        nouns = f"{count} record{'s' * (count != 1)}{chosen}"
+        text = f"{self.name} holds {len(found)} of {nouns} after {timeout_ms} ms: {listed(found)}"
+        taken = {(record.partition, record.offset) for record in found}
+        others = [one for one in await self.records() if (one.partition, one.offset) not in taken]
+        raise RecordsMissing(text + (f"; {len(others)} other{'s' * (len(others) > 1)}: {listed(others)}" if others else ""))
+
+    def _selection(
+        self,
+        partition: int | None,
+        key: bytes | None,
+        where: Predicate | None,
+        since: int | Mark | None,
+        isolation: Isolation,
+    ) -> Selection:
+        self._operations.check_isolation(isolation)
+        if isinstance(since, Mark) and since.topic != self.name:
+            raise ValueError(f"since is a mark of {since.topic}, and this is {self.name}")
+        return Selection(partition, key, where, since, isolation)
+
+    async def produce(
+        self,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Headers = (),
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> Record:
+        """Append one record as a producer with acks=all does, and return it with its place. The topic is created if the
+        broker allows it.
+
+        Without `partition` the key decides, as in Kafka's own producer (murmur2); a record without a key goes to
+        partition 0. Raises UnknownTopicOrPartition, InvalidTopic, LeaderNotAvailable, NotEnoughReplicas,
+        RequestTimedOut, and the error of the rule that the record breaks: MessageTooLarge, InvalidRecord,
+        InvalidTimestamp.
+        """
+        await self._operations.create_if_allowed(self.name)
+        if partition is None:
+            count = len(await self._operations.partitions(self.name))
+            partition = 0 if key is None else partition_for_key(key, count)
+        return await self._operations.append(self.name, value, key, headers, partition, timestamp_ms)
+
+    async def delete_records(self, offset: int = -1, *, partition: int | None = None) -> dict[int, int]:
+        """Delete the records before `offset` (-1: the high watermark) of one partition, or of all; return the low
+        watermark of each once every live replica has followed (KIP-107).
+
+        Raises UnknownTopicOrPartition, LeaderNotAvailable, OffsetOutOfRange, PolicyViolation on a topic that is only
+        compacted, InvalidTopic on an internal topic, RequestTimedOut.
+        """
+        places = await self._operations.partitions(self.name, partition)
+        delete = self._operations.delete_records
+        return {place.partition: await delete(self.name, offset, partition=place.partition) for place in places}
+
+
+def _start(selection: Selection, place: TopicPartition, topic_id: bytes) -> int:
+    """The first offset of a partition that is meant."""
+    since = selection.since
+    if since is None or isinstance(since, int):
+        return since or 0
+    marked = since.offsets.get(place.partition)
+    if marked is None or since.topic_id != topic_id:
+        return 0
+    return marked.last_stable_offset if selection.isolation == "committed" else marked.high_watermark
+
+
+class _RemoteTopicHandle(Handle[RemoteTopicOperations]):
+    """The methods of `RemoteTopic` and `AsyncRemoteTopic`."""
+
+    def __init__(self, host: Handle[RemoteOperations], name: str) -> None:
+        """Raises TypeError for a name that is no text."""
+        ARGUMENTS["topic"]("name", name)
+        super().__init__(host._thread, lambda: RemoteTopicOperations(host._operations, name))
+        self._refuse = host._operations.refuse
+        self._called = f"topic({name!r})."
+        self.name = name
+        """The name of the topic."""
+
+    partitions = method(RemoteTopicOperations.partitions)
+    offsets = method(RemoteTopicOperations.offsets)
+    records = method(RemoteTopicOperations.records)
+    mark = method(RemoteTopicOperations.mark)
+    wait_for = method(RemoteTopicOperations.wait_for)
+    produce = method(RemoteTopicOperations.produce)
+    delete_records = method(RemoteTopicOperations.delete_records)
+
+    @checking
+    def expect(
+        self,
+        count: int = 1,
+        *,
+        partition: int | None = None,
+        key: bytes | None = None,
+        where: Predicate | None = None,
+        timeout_ms: int = 10_000,
+        within_ms: int | None = None,
+        isolation: Isolation = "committed",
+    ) -> Expectation:
+        """Expect the code in a `with` or an `async with` block to write exactly `count` records, as `Topic.expect`
+        does."""
+        return Expectation(
+            self,  # type: ignore[arg-type]  # it needs `mark` and `wait_for` of the operations
+            count,
+            partition=partition,
+            key=key,
+            where=where,
+            timeout_ms=timeout_ms,
+            within_ms=within_ms,
+            isolation=isolation,
+        )
+
+    def __getattr__(self, name: str) -> Unavailable:
+        if name.startswith("_") or not hasattr(Topic, name):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return Unavailable(f"topic.{name}", self._refuse)
+
+
+class RemoteTopic(_RemoteTopicHandle, Blocking[RemoteTopicOperations]):
+    """One topic of a broker that runs elsewhere, which need not exist yet."""
+
+
+class AsyncRemoteTopic(_RemoteTopicHandle, Awaiting[RemoteTopicOperations]):
+    """One topic of a broker that runs elsewhere; see RemoteTopic."""
