@@ -113,6 +113,22 @@ def kafka_cluster(
     yield from lending.lend(request, "cluster", kafka_options, kafka_seed)
 
 
+@pytest.fixture(scope="session")
+def kafka_broker_session(
+    request: pytest.FixtureRequest,
+    kafka_options: dict[str, Any],
+    kafka_seed: Callable[[Any], object] | None,
+    _kafka_session_brokers: "SharedBrokers",
+) -> "Broker":
+    """The broker that tests share with `--kafka-scope=session`, for fixtures of the session, as that of a service that
+    runs all the time; `kafka_keep` in the ini file names the clients whose connections outlive the resets."""
+    from kmini.pytest_plugin import lending
+
+    return lending.session_broker(  # type: ignore[no-any-return]
+        request, _kafka_session_brokers, kafka_options, kafka_seed
+    )
+
+
 @pytest.fixture
 def _kafka(request: pytest.FixtureRequest) -> "Broker | Cluster":
     """The broker of the test, or its cluster if it uses `kafka_cluster` or is marked with several brokers."""

@@ -17,6 +17,12 @@ class KafkaTestWarning(UserWarning):
     """A test ended, and left something at its broker that it should not have left."""
 
 
+def warn(item: pytest.Item, text: str) -> None:
+    """Warn, with the place of the test."""
+    path, line, _ = item.location
+    warnings.warn_explicit(text, KafkaTestWarning, path, (line or 0) + 1)
+
+
 class Leftovers(logging.Handler):
     """Watches a broker from the begin of a test to its end."""
 
@@ -35,8 +41,7 @@ class Leftovers(logging.Handler):
         """Stop watching, and warn of what is left. The broker still runs, unless its test has stopped it."""
         logging.getLogger("kmini").removeHandler(self)
         for text in self._found():
-            path, line, _ = self._item.location
-            warnings.warn_explicit(text, KafkaTestWarning, path, (line or 0) + 1)
+            warn(self._item, text)
 
     def _found(self) -> list[str]:
         return [*self._of_faults(), *self._of_the_log()]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kmini import Broker, Cluster
 from kmini.argument_checks import topics as checked_topics
 from kmini.pytest_plugin.elsewhere import PROPERTY, remote_broker
-from kmini.pytest_plugin.leftovers import Leftovers
+from kmini.pytest_plugin.leftovers import Leftovers, warn
 from kmini.pytest_plugin.marker import Wanted, wanted
 from kmini.pytest_plugin.options import SETTINGS
 from kmini.pytest_plugin.starting import Kind, Spec, topics_by_name
@@ -28,11 +28,14 @@ CHANGE_THE_BROKER = {"kafka_clock", "kafka_faults"}
 """Fixtures by which a test changes its broker for every other test of it."""
 
 
-class _Shared(NamedTuple):
-    """A running broker of several tests, as its start and its seed left it."""
+class _Shared:
+    """A running broker that tests share."""
 
-    spec: Spec
-    host: Host
+    def __init__(self, spec: Spec, host: Host) -> None:
+        self.spec = spec
+        self.host = host
+        self.left: dict[str, str] = {}
+        """The clients that the last test left connected, by their ids, and that test's id."""
 
 
 class SharedBrokers:
@@ -43,16 +46,17 @@ class SharedBrokers:
         self._elsewhere: RemoteBroker | None = None
 
     @contextmanager
-    def lent(self, spec: Spec, topics: Mapping[str, Any], seed: Seed) -> Iterator[Host]:
-        """Lend the broker of this spec for a test, with these topics besides its own."""
-        shared = self._of(spec, seed)
+    def lent(self, request: pytest.FixtureRequest, spec: Spec, topics: Mapping[str, Any], seed: Seed) -> Iterator[Host]:
+        """Lend the broker of this spec for a test, with these topics besides its own. Afterwards it is reset."""
+        shared = self.shared(spec, seed)
         try:
             create_topics(shared.host, topics)
             yield shared.host
         finally:
-            self._make_ready(shared, seed)
+            self._make_ready(shared, seed, request)
 
-    def _of(self, spec: Spec, seed: Seed) -> _Shared:
+    def shared(self, spec: Spec, seed: Seed) -> _Shared:
+        """The broker of this spec."""
         for shared in self._running:
             if shared.spec == spec:
                 return shared
@@ -62,12 +66,28 @@ class SharedBrokers:
             seed(shared.host)
         return shared
 
-    def _make_ready(self, shared: _Shared, seed: Seed) -> None:
-        """Reset a broker for the next test."""
-        shared.host.close()
-        shared.host.start()
-        if seed is not None:
-            seed(shared.host)
+    def _make_ready(self, shared: _Shared, seed: Seed, request: pytest.FixtureRequest) -> None:
+        """Reset a broker for the next test. One that its test has stopped is closed: the next test gets another."""
+        self._running.remove(shared)
+        if shared.host._running is None:
+            shared.host.close()
+            return
+        try:
+            report = shared.host.reset(keep=request.config.stash[SETTINGS].keep)
+            if seed is not None:
+                seed(shared.host)
+        except BaseException:
+            shared.host.close()
+            raise
+        self._running.append(shared)
+        left = {client.client_id for client in report.closed if client.client_id}
+        returned = {name: test for name, test in shared.left.items() if name in left}
+        shared.left = {name: shared.left.get(name, request.node.nodeid) for name in left}
+        for name, test in returned.items():
+            warn(
+                request.node,
+                f"a client {name!r} is connected at the end, as one was at the end of {test}: close it there",
+            )
 
     def elsewhere(self, config: pytest.Config) -> RemoteBroker:
         """The handle of the broker that the run's settings name."""
@@ -110,8 +130,18 @@ def lend(request: pytest.FixtureRequest, kind: Kind, options: Mapping[str, Any],
     else:
         shared: SharedBrokers = request.getfixturevalue(f"_kafka_{scope}_brokers")
         spec = Spec.of(kind, asks._replace(topics={}), settings.config, options)
-        with shared.lent(spec, asks.topics, seed) as host:
+        with shared.lent(request, spec, asks.topics, seed) as host:
             yield from _watched(request.node, host)
+
+
+def session_broker(
+    request: pytest.FixtureRequest, brokers: SharedBrokers, options: Mapping[str, Any], seed: Seed
+) -> Any:
+    """The broker that the tests of a session share."""
+    settings = request.config.stash[SETTINGS]
+    if settings.bootstrap_servers:
+        return brokers.elsewhere(request.config)
+    return brokers.shared(Spec.of("broker", Wanted(), settings.config, options), seed).host
 
 
 def needs_own(request: pytest.FixtureRequest, kind: Kind, asks: Wanted) -> bool:

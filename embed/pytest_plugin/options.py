@@ -31,6 +31,8 @@ class Settings(NamedTuple):
     """Whether one broker of kmini serves all workers of pytest-xdist."""
     config: dict[str, str]
     """Settings of every broker, by Kafka's names."""
+    keep: tuple[str, ...]
+    """Client ids, or patterns of them, whose connections outlive a reset: those of a service that runs all the time."""
 
 
 SETTINGS = pytest.StashKey[Settings]()
@@ -52,6 +54,12 @@ def add(parser: pytest.Parser) -> None:
     )
     parser.addini("kafka_scope", f"session, module or function: {_SCOPE_HELP}", default="function")
     parser.addini("kafka_config", "settings of every broker, a line for each: key=value", type="linelist", default=[])
+    parser.addini(
+        "kafka_keep",
+        "client ids, or patterns as app-*, that stay connected when a shared broker is reset between tests",
+        type="args",
+        default=[],
+    )
 
 
 def settings(config: pytest.Config) -> Settings:
@@ -67,7 +75,8 @@ def settings(config: pytest.Config) -> Settings:
     is_shared = bool(config.getoption("--kafka-shared")) and not bootstrap
     if is_shared:
         bootstrap = getattr(config, "workerinput", {}).get(SHARED_INPUT, "")
-    return Settings(scope, bootstrap, is_shared, _config(config.getini("kafka_config")))
+    settings = _config(config.getini("kafka_config"))
+    return Settings(scope, bootstrap, is_shared, settings, tuple(config.getini("kafka_keep")))
 
 
 def check_addresses(source: str, text: str) -> None:

@@ -37,8 +37,8 @@ class Spec(NamedTuple):
         config: Mapping[str, str] | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> Spec:
-        """Put the arguments together, with a journal unless they say otherwise; those of the marker (`wanted`) win over `options`, the dict of `kafka_options`,
-        and these over `config`, which the ini file has."""
+        """Put the arguments together: those of the marker (`wanted`) win over `options`, the dict of `kafka_options`,
+        and these over `config`, which the ini file has. A journal is kept unless they say otherwise."""
         arguments = dict(options or {})
         if wanted.as_version is not None:
             arguments["as_version"] = wanted.as_version

@@ -20,8 +20,8 @@ from kmini.contents import Isolation, PartitionOffsets, Record
 from kmini.handle import waits_for_clients
 from kmini.protocol.errors import RequestTimedOut, UnknownTopicOrPartition
 from kmini.protocol.messages.metadata import MetadataResponse
-from kmini.protocol.topics import TopicPartition
 from kmini.protocol.records.record import Header
+from kmini.protocol.topics import TopicPartition
 from kmini.record_arguments import Headers
 from kmini.remote.needs_kmini import Refuse
 from kmini.remote.remote_records import offsets_of, read

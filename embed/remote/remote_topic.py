@@ -110,7 +110,9 @@ class RemoteTopicOperations:
         text = f"{self.name} holds {len(found)} of {nouns} after {timeout_ms} ms: {listed(found)}"
         taken = {(record.partition, record.offset) for record in found}
         others = [one for one in await self.records() if (one.partition, one.offset) not in taken]
-        raise RecordsMissing(text + (f"; {len(others)} other{'s' * (len(others) > 1)}: {listed(others)}" if others else ""))
+        raise RecordsMissing(
+            text + (f"; {len(others)} other{'s' * (len(others) > 1)}: {listed(others)}" if others else "")
+        )
 
     def _selection(
         self,

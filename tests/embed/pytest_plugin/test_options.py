@@ -15,11 +15,11 @@ def test_settings(request):
 @pytest.mark.parametrize(
     ("arguments", "shown"),
     [
-        ([], "function||False|{}"),
-        (["-o", "kafka_scope=module"], "module||False|{}"),
-        (["-o", "kafka_scope=module", "--kafka-scope=session"], "session||False|{}"),
-        (["--kafka-bootstrap=kafka:9092,other"], "function|kafka:9092,other|False|{}"),
-        (["--kafka-shared"], "function||True|{}"),
+        ([], "function||False|{}|()"),
+        (["-o", "kafka_scope=module"], "module||False|{}|()"),
+        (["-o", "kafka_scope=module", "--kafka-scope=session"], "session||False|{}|()"),
+        (["--kafka-bootstrap=kafka:9092,other"], "function|kafka:9092,other|False|{}|()"),
+        (["--kafka-shared"], "function||True|{}|()"),
         (
             ["-o", "kafka_config=num.partitions = 3\nlog.retention.ms=1"],
             "{'num.partitions': '3', 'log.retention.ms': '1'}",

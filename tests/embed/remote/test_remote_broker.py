@@ -1,6 +1,6 @@
 """A broker that runs elsewhere: the methods of `Broker` by Kafka's protocol. The one of these tests is kmini's own.
 
-It covers embed/remote/remote_operations.py and embed/remote/remote_records.py, too."""
+It covers embed/remote/remote_operations.py, embed/remote/remote_records.py and embed/remote/remote_topic.py, too."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from kmini import Broker, KafkaError
+from kmini import AsyncTopic, Broker, KafkaError, Topic
 from kmini.remote.needs_kmini import NeedsKmini
 from kmini.remote.remote_broker import AsyncRemoteBroker, RemoteBroker
+from kmini.remote.remote_topic import AsyncRemoteTopic, RemoteTopic
 
 
 @pytest.fixture(scope="module")
@@ -30,17 +31,23 @@ def public(cls: type) -> set[str]:
     return {name for name in dir(cls) if not name.startswith("_")}
 
 
-OWN = {"reset", "prefix", "server", "start", "close", "aio", "bootstrap_servers"}
+OWN = {"prefix", "server", "start", "close", "aio", "bootstrap_servers"}
 """What a remote broker has for its own life."""
 
 
-@pytest.mark.parametrize("name", sorted(public(RemoteBroker) - OWN))
-def test_a_method_is_called_as_that_of_a_broker(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        *((name, (Broker, RemoteBroker, AsyncRemoteBroker)) for name in sorted(public(RemoteBroker) - OWN)),
+        *((name, (Topic, AsyncTopic, RemoteTopic, AsyncRemoteTopic)) for name in sorted(public(RemoteTopic))),
+    ],
+)
+def test_a_method_is_called_as_that_of_a_broker(name: str, kinds: tuple[type, ...]) -> None:
     parameters = [
         [(one.name, one.kind, one.default) for one in inspect.signature(getattr(kind, name)).parameters.values()]
-        for kind in (Broker, RemoteBroker, AsyncRemoteBroker)
+        for kind in kinds
     ]
-    assert parameters[0] == parameters[1] == parameters[2]
+    assert all(one == parameters[0] for one in parameters)
 
 
 def test_a_method_that_a_broker_has_and_the_protocol_has_not_is_refused_when_it_is_called(remote: RemoteBroker) -> None:
@@ -51,8 +58,12 @@ def test_a_method_that_a_broker_has_and_the_protocol_has_not_is_refused_when_it_
         remote.clock.advance("7d")
     with pytest.raises(NeedsKmini, match='needs kmini: records with isolation="all"'):
         remote.records("orders", isolation="all")
+    with pytest.raises(NeedsKmini, match=r"^needs kmini: topic\.compact$"):
+        remote.topic("orders").compact()
     with pytest.raises(AttributeError, match="no attribute 'clocks'"):
         remote.clocks.advance("7d")
+    with pytest.raises(AttributeError, match="no attribute 'shrink'"):
+        remote.topic("orders").shrink()
 
 
 async def test_the_awaitable_methods_are_refused_too(remote: RemoteBroker) -> None:
@@ -96,6 +107,37 @@ def test_records_are_those_of_the_broker_with_their_states(remote: RemoteBroker,
     producer.abort_transaction(30)
     assert remote.delete_records("run-orders", 1, partition=1) == 1
     assert remote.records("run-orders", 1) == []
+
+
+def test_a_topic_is_looked_into_as_on_a_broker(remote: RemoteBroker, kmini: Broker) -> None:
+    ours, theirs = remote.topic("run-orders"), kmini.topic("run-orders")
+    before = ours.mark()
+    placed = ours.produce(b"placed", key=b"42", headers={"source": "web"})
+    assert ours.records() == [placed] == theirs.records()
+    assert (ours.partitions(), ours.offsets()) == (theirs.partitions(), theirs.offsets())
+    mark = ours.mark()
+    with ours.expect(count=1, key=b"43") as records:
+        theirs.produce(b"placed", key=b"43")
+    assert [record.key for record in records] == [b"43"] == [record.key for record in ours.records(since=mark)]
+    assert len(ours.records(since=before)) == len(ours.wait_for(2)) == 2
+    assert ours.wait_for(lambda record: record.key == b"43") == records == ours.records(since=1)
+    with ours.expect(count=0, within_ms=0):
+        pass
+    with pytest.raises(AssertionError, match=r"holds 0 of 1 record with key b'44' after 0 ms: .*; 2 others"):
+        ours.wait_for(1, key=b"44", timeout_ms=0)
+    with pytest.raises(AssertionError, match="there is no topic run-ordres; there are: run-orders"):
+        remote.topic("run-ordres").wait_for(1, timeout_ms=0)
+    with pytest.raises(ValueError, match="since is a mark of run-orders, and this is run-other"):
+        remote.topic("run-other").records(since=mark)
+    assert ours.delete_records() == {0: 2}
+    assert ours.records() == []
+
+
+async def test_a_topic_is_looked_into_asynchronously(remote: RemoteBroker) -> None:
+    topic = remote.aio.topic("run-orders")
+    async with topic.expect(count=1) as records:
+        await topic.produce(b"placed")
+    assert [record.text() for record in records] == ["placed"]
 
 
 def test_errors_say_what_is_there(remote: RemoteBroker) -> None:
