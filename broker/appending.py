@@ -37,20 +37,18 @@ class RecordAppender:
     def append_at_once(
         self, partition: Partition, records: memoryview, validated: ValidatedRecords | None, now_ms: int
     ) -> AppendInfo | None:
-        """Append one batch, which is validated first unless it is plain: `validated` is what `validate_plain` found. A
-        plain batch never has to wait for a flush: topics that flush have no plain batches (`LogConfig.plain_batches`).
+        """Append one batch that need not wait. `validated` is what `validate_plain` found: None has it validated here.
 
-        Raises KafkaError. Returns None, and does nothing, where validation takes long, or a flush may be due:
-        `validate_and_append` is for these.
+        Raises KafkaError. Returns None, and does nothing, where validation takes long, or a flush may be due: then
+        `validate_and_append` appends it. Of a plain batch neither is true (`LogConfig.plain_batches`).
         """
         if validated is None:
             config = partition.log.config
             if config.flush_messages < MAX_LONG or config.flush_ms < MAX_LONG:
                 return None
-            if not is_cheap(records, config.kmini_tombstone_flag_enable):
+            validated = self._validate_if_cheap(records, config, now_ms)
+            if validated is None:
                 return None
-            limit = self._config.current.kmini_max_decompressed_message_bytes
-            validated = validate(records, config, now_ms, limit)
         return self._append(partition, validated, now_ms, len(records))
 
     async def validate_and_append(
@@ -60,23 +58,27 @@ class RecordAppender:
         requester: Requester,
         check_again: Callable[[], Awaitable[None]] | None = None,
     ) -> AppendInfo:
-        """Validate one batch and append it. Raises KafkaError.
+        """Validate one batch and append it, however long either takes. Raises KafkaError.
 
         Validation that takes long runs in a thread; `check_again` is awaited after it, for what may have changed
         meanwhile.
         """
         config = partition.log.config
         now_ms = self._clock.now_ms()
-        if is_cheap(records, has_tombstone_flag=config.kmini_tombstone_flag_enable):
-            limit = self._config.current.kmini_max_decompressed_message_bytes
-            validated = validate(records, config, now_ms, max_decompressed_bytes=limit)
-        else:
+        validated = self._validate_if_cheap(records, config, now_ms)
+        if validated is None:
             check = partial(_validate, records, config, now_ms)
             is_compressed = records[ATTRIBUTES_AT] & CODEC_MASK != 0
             validated = await self.validate_in_thread(partition, check, requester, is_compressed=is_compressed)
             if check_again is not None:
                 await check_again()
         return await self.append(partition, validated, now_ms, len(records))
+
+    def _validate_if_cheap(self, records: memoryview, config: LogConfig, now_ms: int) -> ValidatedRecords | None:
+        """Validate a batch on the loop; None if that may take long. Raises what `validate` raises."""
+        if not is_cheap(records, config.kmini_tombstone_flag_enable):
+            return None
+        return validate(records, config, now_ms, self._config.current.kmini_max_decompressed_message_bytes)
 
     async def validate_in_thread(
         self,
@@ -109,6 +111,7 @@ class RecordAppender:
         return appended
 
     def _append(self, partition: Partition, validated: ValidatedRecords, now_ms: int, size_bytes: int) -> AppendInfo:
+        """Append, without a flush, and count it."""
         appended = partition.append(validated, now_ms)
         if not appended.is_duplicate:
             self._metrics.produced(partition.topic_partition.topic, validated.header.record_count, size_bytes)

@@ -1,9 +1,16 @@
 """Produce, versions 0 to 13: append record batches as the leader.
 
-With acks=1 the answer comes after the append, with acks=-1 when the high watermark has passed it, and with acks=0
-never: an error closes the connection, because the client reads no answer. Each partition has its own outcome. Versions
-0 to 2 bring messages instead of batches (`old_versions/old_produce.py`). From version 13 on the request gives topics by
-id (KIP-516).
+Each partition of a request takes two steps, and has its own outcome:
+
+1. Check what the request claims, in Apache Kafka's order, and find the partition (`_append`). Nearly every batch is
+   plain: one look validates it here (`validate_plain`), and answers what `_check_batch` asks of all others.
+2. Append (`RecordAppender`), which validates a batch that is not plain. Most appends need no wait and are made at once,
+   in `_append`; those that may have to wait, for a transaction, for a thread or for the disk, in `_append_later`.
+
+With acks=1 the answer comes after the append, with acks=-1 when the high watermark has passed it (`DelayedProduce`),
+and with acks=0 never: an error closes the connection, because the client reads no answer. Versions 0 to 2 bring
+messages instead of batches (`old_versions/old_produce.py`). From version 13 on the request gives topics by id
+(KIP-516).
 """
 
 import struct
@@ -176,8 +183,8 @@ def _append(
     transaction: Transaction | None,
     context: Context,
 ) -> Outcome | Awaitable[Outcome]:
-    """Check, validate and append the records of one partition, in Apache Kafka's order of checks. Most appends need not
-    wait, and are made at once."""
+    """Check, validate and append the records of one partition, in Apache Kafka's order of checks; the outcome is there
+    on return, unless the append may have to wait."""
     services, version = context.services, context.version
     replica_manager, now_ms = services.replica_manager, services.clock.now_ms()
     records: memoryview | None = data.records  # type: ignore[assignment]  # decoded, they are a view
@@ -188,7 +195,7 @@ def _append(
         if leader is None:
             replica_manager.check_partition_exists(TopicPartition(name, data.index))
         elif records is not None and version >= BATCHES_SINCE:
-            # It refuses nothing, so the order of the errors stays; a plain batch passes all of `_check_batch`.
+            # It refuses nothing, so the order of the errors stays. What is plain passes `_check_batch`, too.
             validated = validate_plain(records, leader.log.config, now_ms)
         if validated is None:
             records = _check_batch(records, version) if version >= BATCHES_SINCE else None
@@ -226,7 +233,8 @@ async def _append_later(
     transaction: Transaction | None,
     context: Context,
 ) -> Outcome:
-    """Append what may have to wait: for its transaction, for its validation, or for the disk."""
+    """Append what may have to wait: for its transaction, for its validation, or for the disk. `transaction` is None for
+    a batch that is in none; `records` is None for messages of old versions."""
     partition = None
     try:
         if transaction is not None and records is not None:
