@@ -20,37 +20,48 @@ if TYPE_CHECKING:
     from kmini.broker.journal.entries import JournalEntry
     from kmini.broker.network.socket_server import PortTaken
     from kmini.broker.settings.broker_config import ConfigError
+    from kmini.client_connections import ClientConnection
     from kmini.clock_handle import AsyncClock, Clock
-    from kmini.cluster import AsyncCluster, BrokerNotRunning, Cluster, ReplicaOffsets
+    from kmini.cluster import AsyncCluster, Cluster, ReplicaOffsets
     from kmini.contents import PartitionOffsets, Record
     from kmini.embedded import AsyncBroker, Broker
     from kmini.fault_handle import AsyncFault, AsyncFaults, Fault, Faults
+    from kmini.group_handle import AsyncGroup, Group, GroupDescription, GroupMember
     from kmini.journal_handle import AsyncRequests, Requests, RequestsLost
     from kmini.protocol.errors import KafkaError
     from kmini.pytest_plugin.leftovers import KafkaTestWarning
     from kmini.selection import Mark
+    from kmini.shared_operations import BrokerNotRunning
     from kmini.topic_handle import AsyncTopic, Topic, TopicPartitionState
+    from kmini.transaction_handle import AsyncTransactions, OpenTransaction, Transactions
 
 _HOMES = {
     "AsyncBroker": "embedded",
     "AsyncClock": "clock_handle",
     "AsyncCluster": "cluster",
-    "AsyncRequests": "journal_handle",
     "AsyncFault": "fault_handle",
     "AsyncFaults": "fault_handle",
+    "AsyncGroup": "group_handle",
+    "AsyncRequests": "journal_handle",
     "AsyncTopic": "topic_handle",
+    "AsyncTransactions": "transaction_handle",
     "Broker": "embedded",
-    "BrokerNotRunning": "cluster",
+    "BrokerNotRunning": "shared_operations",
+    "ClientConnection": "client_connections",
     "Clock": "clock_handle",
     "Cluster": "cluster",
     "ConfigError": "broker.settings.broker_config",
     "ControllerError": "broker.controller.controller",
-    "JournalEntry": "broker.journal.entries",
     "Fault": "fault_handle",
     "Faults": "fault_handle",
+    "Group": "group_handle",
+    "GroupDescription": "group_handle",
+    "GroupMember": "group_handle",
+    "JournalEntry": "broker.journal.entries",
     "KafkaError": "protocol.errors",
     "KafkaTestWarning": "pytest_plugin.leftovers",
     "Mark": "selection",
+    "OpenTransaction": "transaction_handle",
     "PartitionOffsets": "contents",
     "PortTaken": "broker.network.socket_server",
     "Record": "contents",
@@ -60,6 +71,7 @@ _HOMES = {
     "RequestsLost": "journal_handle",
     "Topic": "topic_handle",
     "TopicPartitionState": "topic_handle",
+    "Transactions": "transaction_handle",
 }
 """The module of each public name."""
 
@@ -69,20 +81,27 @@ __all__ = [
     "AsyncCluster",
     "AsyncFault",
     "AsyncFaults",
+    "AsyncGroup",
     "AsyncRequests",
     "AsyncTopic",
+    "AsyncTransactions",
     "Broker",
     "BrokerNotRunning",
+    "ClientConnection",
     "Clock",
     "Cluster",
     "ConfigError",
     "ControllerError",
     "Fault",
     "Faults",
+    "Group",
+    "GroupDescription",
+    "GroupMember",
     "JournalEntry",
     "KafkaError",
     "KafkaTestWarning",
     "Mark",
+    "OpenTransaction",
     "PartitionOffsets",
     "PortTaken",
     "Record",
@@ -92,6 +111,7 @@ __all__ = [
     "RequestsLost",
     "Topic",
     "TopicPartitionState",
+    "Transactions",
 ]
 
 

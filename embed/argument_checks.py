@@ -145,6 +145,21 @@ def racks(argument: str, value: Any, brokers: int) -> dict[int, str]:
     return {integer(argument, key, expected, 1, brokers): text(argument, rack, expected) for key, rack in value.items()}
 
 
+def offsets(argument: str, value: Any) -> dict[tuple[str, int], int]:
+    """Check offsets by topic and partition."""
+    expected = 'a mapping of topic and partition to an offset, as {("orders", 0): 7}'
+    if not isinstance(value, Mapping):
+        raise wrong(argument, value, expected, kind=TypeError)
+    checked_offsets = {}
+    for place, offset in value.items():
+        if not isinstance(place, tuple) or len(place) != 2:
+            raise wrong(argument, {place: offset}, expected, kind=TypeError)
+        topic = text(argument, place[0], expected)
+        partition = integer(argument, place[1], expected, 0, MAX_INT32)
+        checked_offsets[topic, partition] = integer(argument, offset, expected, 0, MAX_INT64)
+    return checked_offsets
+
+
 def isolation(argument: str, value: Any) -> str:
     """Check for an isolation level."""
     expected = " or ".join(f'"{one}"' for one in ISOLATIONS)
@@ -247,20 +262,26 @@ REQUEST_FILTER: dict[str, Callable[[str, Any], Any] | None] = {
 ARGUMENTS: dict[str, Callable[[str, Any], Any]] = {
     "api": _text('the name of an API as str, as "Produce"'),
     "broker": _integer("the number of a broker", 0, MAX_INT32),
+    "client_id": _text("a client id as str, in which * stands for any text"),
     "configs": config,
     "count": _integer("a number of records, 0 or more", 0, MAX_INT64),
     "duration": duration,
     "group": _text("the id of a group as str"),
     "headers": headers,
+    "host": lambda argument, value: None if value is None else text(argument, value, "a host as str, or None"),
     "isolation": isolation,
     "keep": patterns,
     "key": data,
     "liveness": flag,
+    "member": _text("a member id, client id or instance id as str"),
+    "members": _integer("a number of members, 0 or more", 0, MAX_INT32),
     "name": _topic,
     "number": _integer("a number of requests, 1 or more", 1, MAX_INT64),
     "offset": _integer("an offset, or -1 for the high watermark", -1, MAX_INT64),
+    "offsets": offsets,
     "partition": _integer("the number of a partition, 0 or more", 0, MAX_INT32),
     "partitions": _integer("a number of partitions, 1 or more", 1, MAX_INT32),
+    "port": _integer("a port, 1 to 65535", 1, 65_535),
     "replication_factor": _integer("a number of replicas, 1 or more", 1, MAX_INT32),
     "since": since,
     "timeout_ms": _milliseconds,

@@ -28,19 +28,12 @@ from kmini.host import AsyncHost, Host
 from kmini.parts import AsyncParts, Parts, new_journal
 from kmini.protocol.errors import RequestTimedOut
 from kmini.protocol.topics import TopicPartition
-from kmini.shared_operations import SharedOperations
+from kmini.shared_operations import BrokerNotRunning, SharedOperations
 
 __all__ = ["AsyncCluster", "BrokerNotRunning", "Cluster", "ReplicaOffsets"]
 
 MAX_BROKERS = 1_000
 """Most brokers of a cluster in one process."""
-
-
-class BrokerNotRunning(KeyError):
-    """A method names a broker that does not run or does not exist; the text lists the running ones."""
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 class ClusterOperations(SharedOperations):
@@ -80,6 +73,21 @@ class ClusterOperations(SharedOperations):
         found = self.check_broker(number)
         assert found is not None
         return found
+
+    def one_broker(self, number: int | None) -> BrokerServer:
+        if number is None:
+            numbers = [config.node_id for config in self.core.configs]
+            if len(numbers) > 1:
+                raise ValueError(f"broker=None: the cluster has the brokers {', '.join(map(str, numbers))}; name one")
+            (number,) = numbers
+        return self.broker(number)
+
+    async def _crash(self, number: int | None) -> None:
+        numbers = [*self.core.brokers] if number is None else [self.broker(number).node_id]
+        for one in numbers:
+            await self.core.kill(one)
+        for one in numbers:
+            await self.core.restart(one)
 
     # --- topics
 

@@ -83,23 +83,38 @@ class Broker(Host[Operations, "AsyncBroker"], BrokerMethods, Parts):
     # --- life
 
     async def _begin(self, data_dir: str, *, is_temporary: bool) -> Operations:
-        core = await BrokerServer.start(
-            self._config,
-            data_dir,
-            clock=MovableClock(self._ahead_ms),
-            is_temporary=is_temporary,
-            journal=self._journal,
-            before_open=self._before_open,
-        )
+        clock = MovableClock(self._ahead_ms)
+        has_topics = False
+
+        def before_open(core: BrokerServer) -> None:
+            self._place_faults(core)
+            if not has_topics:  # after a crash the topics are those that were there
+                Operations(core, start).create_missing(self._topics)
+
+        async def start() -> BrokerServer:
+            return await BrokerServer.start(
+                self._config,
+                data_dir,
+                clock=clock,
+                is_temporary=is_temporary,
+                journal=self._journal,
+                before_open=before_open,
+            )
+
+        async def start_again() -> BrokerServer:
+            nonlocal has_topics
+            has_topics = True
+            try:
+                return await start()
+            finally:
+                has_topics = False
+
+        core = await start()
         self._address = core.address
         # After a restart the broker listens on the port that its clients know.
         bound = tuple(Endpoint(listener.name, listener.host, listener.port) for listener in core.server.listeners)
         self._config = self._config.replace(listeners=bound)
-        return Operations(core)
-
-    def _before_open(self, core: BrokerServer) -> None:
-        self._place_faults(core)
-        Operations(core).create_missing(self._topics)
+        return Operations(core, start_again)
 
     async def _finish(self, running: Operations, *, keeps_data: bool) -> None:
         self._address = ""

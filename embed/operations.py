@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
 from typing import TYPE_CHECKING
 
 from kmini.argument_checks import Config
@@ -13,8 +14,10 @@ from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.controller.controller import Controller
 from kmini.broker.metrics_text import metrics_text
+from kmini.broker.network.kept_ports import KeptPorts
+from kmini.broker.network.listeners import Endpoint
 from kmini.contents import PartitionOffsets
-from kmini.shared_operations import SharedOperations
+from kmini.shared_operations import BrokerNotRunning, SharedOperations
 
 if TYPE_CHECKING:
     from kmini.broker.resetting import ResetReport
@@ -23,10 +26,14 @@ if TYPE_CHECKING:
 class Operations(SharedOperations):
     """The operations of a running broker. Every coroutine runs on the broker's loop and raises KafkaError."""
 
-    def __init__(self, core: BrokerServer) -> None:
+    def __init__(self, core: BrokerServer, start: Callable[[], Awaitable[BrokerServer]]) -> None:
+        """`start` starts the broker again after its end."""
         assert isinstance(core.clock, MovableClock)
         super().__init__(core.clock)
         self.core = core
+        self._start = start
+        self._comes_back: asyncio.Future[None] | None = None
+        """Done when the broker runs again; None while it runs."""
 
     @property
     def _controller(self) -> Controller:
@@ -39,7 +46,34 @@ class Operations(SharedOperations):
 
     @property
     def running(self) -> Collection[BrokerServer]:
-        return (self.core,)
+        return (self.core,) if self._comes_back is None else ()
+
+    async def _crash(self, number: int | None) -> None:
+        killed = self.one_broker(number)
+        self._comes_back = asyncio.get_running_loop().create_future()
+        try:
+            listeners = [Endpoint(one.name, one.host, one.port) for one in killed.server.listeners]
+            await killed.kill()
+            kept = KeptPorts(listeners)
+            try:
+                self.core = await self._start()
+            finally:
+                kept.give_back()
+            self.core.server.advertised.update(killed.server.advertised)
+        finally:
+            comes_back, self._comes_back = self._comes_back, None
+            comes_back.set_result(None)
+
+    async def _until_running(self, timeout_ms: int) -> None:
+        if self._comes_back is not None:
+            await asyncio.wait([self._comes_back], timeout=timeout_ms / 1000)
+
+    def one_broker(self, number: int | None) -> BrokerServer:
+        if self._comes_back is not None:
+            raise BrokerNotRunning("the broker has crashed, and does not run again yet")
+        if number not in (None, self.core.node_id):
+            raise BrokerNotRunning(f"there is no broker {number}; this one is {self.core.node_id}")
+        return self.core
 
     async def create_topic(
         self, name: str, partitions: int = 1, configs: Config | None = None, *, replication_factor: int = -1

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from kmini.broker.journal.request_journal import RequestJournal
     from kmini.clock_handle import AsyncClock, Clock
     from kmini.fault_handle import AsyncFaults, Faults
+    from kmini.group_handle import AsyncGroup, Group
     from kmini.journal_handle import AsyncRequests, Requests
     from kmini.topic_handle import AsyncTopic, Topic
+    from kmini.transaction_handle import AsyncTransactions, Transactions
 
 
 def new_journal(argument: str, is_on: bool) -> RequestJournal | None:
@@ -43,6 +45,11 @@ class SharedMethods:
     compact = method(SharedOperations.compact)
     advance_clock = method(SharedOperations.advance_clock)
     reset = method(SharedOperations.reset)
+    groups = method(SharedOperations.groups)
+    clients = method(SharedOperations.clients)
+    disconnect = method(SharedOperations.disconnect)
+    advertise = method(SharedOperations.advertise)
+    crash = method(SharedOperations.crash)
 
 
 class Parts(SharedMethods, Blocking[SharedOperations]):
@@ -75,6 +82,19 @@ class Parts(SharedMethods, Blocking[SharedOperations]):
 
         return Topic(self, name)
 
+    def group(self, name: str) -> Group:
+        """A handle of one consumer group, which need not exist yet."""
+        from kmini.group_handle import Group
+
+        return Group(self, name)
+
+    @property
+    def transactions(self) -> Transactions:
+        """The transactions of the broker, or of all brokers of the cluster."""
+        from kmini.transaction_handle import Transactions
+
+        return Transactions(self)
+
 
 class AsyncParts(SharedMethods, Awaiting[SharedOperations]):
     """The handles of an `AsyncBroker` and of an `AsyncCluster`."""
@@ -105,3 +125,16 @@ class AsyncParts(SharedMethods, Awaiting[SharedOperations]):
         from kmini.topic_handle import AsyncTopic
 
         return AsyncTopic(self, name)
+
+    def group(self, name: str) -> AsyncGroup:
+        """A handle of one consumer group, which need not exist yet."""
+        from kmini.group_handle import AsyncGroup
+
+        return AsyncGroup(self, name)
+
+    @property
+    def transactions(self) -> AsyncTransactions:
+        """The transactions of the broker, or of all brokers of the cluster."""
+        from kmini.transaction_handle import AsyncTransactions
+
+        return AsyncTransactions(self)

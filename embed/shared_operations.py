@@ -7,9 +7,9 @@ KafkaError.
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from kmini.argument_checks import Config, NewTopic
 from kmini.arrivals import Arrival, Reading
@@ -20,11 +20,14 @@ from kmini.broker.controller import topics
 from kmini.broker.controller.controller import Controller
 from kmini.broker.controller.topic_plans import DEFAULT
 from kmini.broker.controller.topology import Topic
+from kmini.broker.groups.group_states import DEAD
 from kmini.broker.handlers.delete_records import DelayedDelete, Deletion, persist
 from kmini.broker.purgatory import Operation, Unattended
 from kmini.broker.replication.partition import Partition
+from kmini.client_connections import ClientOperations
 from kmini.contents import Isolation, Record, shown
 from kmini.handle import takes_long, waits_for_clients
+from kmini.near_names import there_is_no
 from kmini.protocol.errors import (
     InvalidTopic,
     LeaderNotAvailable,
@@ -35,7 +38,7 @@ from kmini.protocol.messages.delete_records import HIGH_WATERMARK
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Header
 from kmini.protocol.records.record import Record as NewRecord
-from kmini.protocol.topics import TopicPartition, is_internal
+from kmini.protocol.topics import CONSUMER_OFFSETS, TopicPartition, is_internal
 from kmini.record_arguments import Headers
 from kmini.storage.log import PartitionLog
 
@@ -50,7 +53,14 @@ SHOWN = 10
 """Most names of topics in an error message."""
 
 
-class SharedOperations(ABC):
+class BrokerNotRunning(KeyError):
+    """A method names a broker that does not run or does not exist; the text lists the running ones."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class SharedOperations(ClientOperations):
     """The operations that a broker and a cluster share."""
 
     def __init__(self, clock: MovableClock) -> None:
@@ -64,11 +74,6 @@ class SharedOperations(ABC):
     @abstractmethod
     async def _reset(self, keep: Collection[str]) -> ResetReport:
         """Reset the broker or the cluster (`broker/resetting.py`)."""
-
-    @property
-    @abstractmethod
-    def running(self) -> Collection[BrokerServer]:
-        """The running brokers."""
 
     def any_broker(self) -> BrokerServer:
         """Any running broker. Raises RuntimeError if none runs."""
@@ -128,14 +133,7 @@ class SharedOperations(ABC):
 
     def no_such_topic(self, name: str) -> str:
         """Say that there is no such topic, and which there are."""
-        names = sorted(known for known in self._controller.topics if not is_internal(known))
-        if len(names) > SHOWN:
-            import difflib  # start-up time counts
-
-            similar = difflib.get_close_matches(name, names, n=SHOWN)
-            others = [other for other in names if other not in similar]
-            names = [*similar, *others[: SHOWN - len(similar)], f"and {len(names) - SHOWN} more"]
-        return f"there is no topic {name}; " + (f"there are: {', '.join(names)}" if names else "there are none")
+        return there_is_no("topic", name, (known for known in self._controller.topics if not is_internal(known)))
 
     # --- partitions
 
@@ -334,6 +332,42 @@ class SharedOperations(ABC):
         """
         return await self._reset(keep)
 
+    # --- groups and transactions
+
+    async def groups(self) -> list[str]:
+        """The names of all groups, sorted: those with members, and those with committed offsets."""
+        return self.group_names()
+
+    def group_names(self) -> list[str]:
+        """The names of all groups, sorted."""
+        if not self.has_topic(CONSUMER_OFFSETS):
+            return []
+        known = (group for broker in self.running for group in broker.groups.groups.values())
+        return sorted({group.group_id for group in known if group.state is not DEAD})
+
+    def has_topic(self, name: str) -> bool:
+        """Whether there is such a topic."""
+        return self._controller.topic(name) is not None
+
+    def is_led(self, topic: str) -> bool:
+        """Whether a broker that runs leads each partition of a topic, which must exist."""
+        return len(self.logs(topic)) == len(self.known_topic(topic).partitions)
+
+    # --- brokers
+
+    @abstractmethod
+    async def _crash(self, number: int | None) -> None:
+        """What `crash` does."""
+
+    async def crash(self, broker: int | None = None) -> None:
+        """End a broker as `kill -9` does, and start it again on its port: connections break, answers are lost, and what
+        it had written to its files is there again; what only its memory held is not. Returns once clients can connect.
+
+        On a cluster it is the broker of this number, or every broker, whose leaderships move to others meanwhile.
+        Raises BrokerNotRunning, and PortTaken and KafkaStorageError if the start fails.
+        """
+        await self._crash(broker)
+
     # --- time
 
     @takes_long
@@ -343,17 +377,29 @@ class SharedOperations(ABC):
 
     # --- waiting
 
+    def until_any(self, operation: Callable[[], Operation], timeout_ms: int) -> Coroutine[Any, Any, None]:
+        """Return when an operation is complete on any broker, or after `timeout_ms` at most. `operation` makes one for
+        each broker."""
+        if len(self._controller.node_ids) > 1:  # a broker that starts meanwhile has its own purgatory
+            timeout_ms = min(timeout_ms, CHECK_RUNNING_MS)
+        return self._until_any(operation, self.running, timeout_ms)
+
+    async def _until_running(self, timeout_ms: int) -> None:
+        """Return once a broker runs again, or after `timeout_ms`. Raises RuntimeError if none is being started."""
+        raise RuntimeError("no broker of the cluster runs: restart one")
+
     async def _until_any(
         self, operation: Callable[[], Operation], brokers: Collection[BrokerServer], timeout_ms: int
     ) -> None:
         """Return when an operation is complete on one of these brokers, or after `timeout_ms`. `operation` makes one
         for each broker."""
+        if not brokers:
+            await self._until_running(timeout_ms)
+            return
         waits = [
             asyncio.ensure_future(broker.purgatory.wait(operation(), timeout_ms=timeout_ms, waiter=Unattended()))
             for broker in brokers
         ]
-        if not waits:
-            raise RuntimeError("no broker of the cluster runs: restart one")
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -78,6 +78,26 @@ COMMON = [
     Step("topic.compact", (), list),
     Step("topic.apply_retention", (), None),
     Step("metrics_text", (), str),
+    Step("group", ("billing",)),
+    Step("group.name", None, "billing"),
+    Step("group.commit", ({"offsets": {("orders", 0): 1}},), None),
+    Step("groups", (), ["billing"]),
+    Step("group.describe", (), kmini.GroupDescription),
+    Step("group.offsets", (), {("orders", 0): 1}),
+    Step("group.lag", (), {("orders", 0): 0}),
+    Step("group.stable", ({"members": 0},), kmini.GroupDescription),
+    Step("group.caught_up", ("orders",), None),
+    Step("group.rebalance", (), KafkaError),
+    Step("group.expel", ("billing-1",), KafkaError),
+    Step("transactions", None),
+    Step("transactions.open", (), []),
+    Step("transactions.wait_ended", (), None),
+    Step("transactions.abort", ("billing-1",), KafkaError),
+    Step("clients", (), []),
+    Step("disconnect", ("billing-1",), KafkaError),
+    Step("advertise", ("127.0.0.1", {"broker": 1}), None),
+    Step("advertise", (None, {"broker": 1}), None),
+    Step("crash", (1,), None),
     Step("faults", None),
     Step("faults.on", ("Produce",), FaultDraft),
     Step("faults.load", ([{"when": {"api": "Fetch", "topic": "other"}, "do": [{"delay": 1}]}],), list),
@@ -120,7 +140,7 @@ OF_A_BROKER = [
     Step("stop", (), None),
     Step("topics", (), RuntimeError),
     Step("start"),
-    Step("topics", (), ["compacted", "orders"]),
+    Step("topics", (), ["__consumer_offsets", "compacted", "orders"]),
     *RESET,
     Step("close", (), None),
 ]
@@ -172,7 +192,8 @@ def target(host: Any, path: str) -> Any:
     """What a path names: "clock.advance" is the method of a handle."""
     handle, _, name = path.rpartition(".")
     if handle:
-        host = host.topic("compacted") if handle == "topic" else getattr(host, handle)
+        names = {"topic": "compacted", "group": "billing"}
+        host = getattr(host, handle)(names[handle]) if handle in names else getattr(host, handle)
     return getattr(host, name)
 
 

@@ -14,9 +14,13 @@ from kmini import Broker, Cluster
 
 GOOD: dict[str, Any] = {
     "broker": 1,
+    "client_id": "billing-1",
     "count": 1,
     "duration": 0,
     "group": "billing",
+    "host": "proxy.example",
+    "member": "billing-1",
+    "offsets": {("orders", 0): 0},
     "name": "orders",
     "timeout_ms": 1,
     "topic": "orders",
@@ -30,19 +34,25 @@ GOOD: dict[str, Any] = {
 
 WRONG_TYPES: dict[str, list[Any]] = {
     "broker": ["1", None, 1.0, True],
+    "client_id": [1, None, b"billing-1"],
     "configs": [["retention.ms"], {"retention.ms": None}, {1: "a"}, "a"],
     "count": ["1", None, 1.5],
     "duration": [1.5, None, True, b"1s"],
     "group": [1, None, b"billing"],
+    "host": [1, b"proxy.example"],
     "headers": ["trace", 1, [("trace",)], [("trace", 1)], {"trace": 1}, {1: b""}, [1], None],
     "isolation": [1, None],
     "keep": [1, None, "app-*", [1], b"app"],
     "key": ["42", 42, ["42"]],
     "liveness": [1, None, "yes"],
+    "member": [1, None, b"billing-1"],
+    "members": ["2", 1.5, True],
     "name": [1, None, b"orders"],
     "offset": ["1", None, 1.5],
+    "offsets": [None, 7, ["orders"], {"orders": 7}, {("orders",): 7}, {("orders", "0"): 7}, {("orders", 0): "7"}],
     "partition": ["0", 1.0, True],
     "partitions": ["3", None, 3.0],
+    "port": ["9092", 1.5, True],
     "replication_factor": ["3", None],
     "since": ["1", 1.5, True, ("orders", 1)],
     "timeout_ms": ["1s", None, 1.5, timedelta(seconds=1)],
@@ -64,9 +74,12 @@ WRONG_VALUES: dict[str, list[Any]] = {
     "duration": [-1, "soon", "", "-1s", timedelta(-1), 1 << 62],
     "isolation": ["comitted", ""],
     "keep": [["app-*", ""]],
+    "members": [-1],
     "offset": [-2, 1 << 63],
+    "offsets": [{("orders", -1): 7}, {("orders", 0): -1}],
     "partition": [-1, 1 << 31],
     "partitions": [0, -2],
+    "port": [0, 65_536],
     "replication_factor": [0, -2],
     "since": [-1, 1 << 63],
     "timeout_ms": [-1],
@@ -101,9 +114,13 @@ METHODS = [
     *methods_of(Broker, "broker"),
     *methods_of(kmini.Topic, "broker", 'topic("orders").'),
     *methods_of(kmini.Clock, "broker", "clock."),
+    *methods_of(kmini.Group, "broker", 'group("billing").'),
+    *methods_of(kmini.Transactions, "broker", "transactions."),
     *methods_of(Cluster, "cluster"),
     *methods_of(kmini.Topic, "cluster", 'topic("orders").'),
     *methods_of(kmini.Clock, "cluster", "clock."),
+    *methods_of(kmini.Group, "cluster", 'group("billing").'),
+    *methods_of(kmini.Transactions, "cluster", "transactions."),
 ]
 
 
@@ -112,8 +129,10 @@ TAKING = [method for method in METHODS if method.parameters]
 
 def find(host: Any, path: str) -> Callable[..., Any]:
     handle, _, name = path.rpartition(".")
-    if handle == "clock":
-        host = host.clock
+    if handle in ("clock", "transactions"):
+        host = getattr(host, handle)
+    elif handle.startswith("group"):
+        host = host.group("billing")
     elif handle:
         host = host.topic("orders")
     method: Callable[..., Any] = getattr(host, name)

@@ -1,0 +1,1 @@
+../../embed/client_connections.py

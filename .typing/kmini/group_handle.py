@@ -1,0 +1,1 @@
+../../embed/group_handle.py

@@ -1,0 +1,1 @@
+../../embed/near_names.py

@@ -1,0 +1,1 @@
+../../embed/transaction_handle.py

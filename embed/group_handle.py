@@ -1,0 +1,370 @@
+"""One consumer group of a broker or a cluster: `broker.group("billing")`.
+
+What is told is what the group's coordinator knows, whichever broker that is. Waits end with the change that they wait
+for: the coordinator tells each change of a group's state and of its committed offsets (`broker/coordination.py`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Hashable, Mapping
+from typing import NamedTuple
+
+from kmini.argument_checks import ARGUMENTS
+from kmini.broker.broker import BrokerServer
+from kmini.broker.coordination import key_of_group
+from kmini.broker.groups.committed_offsets import CommittedOffset
+from kmini.broker.groups.group import Group as KnownGroup
+from kmini.broker.groups.group_states import EMPTY, STABLE
+from kmini.broker.groups.member import Leaving, Member
+from kmini.contents import shown
+from kmini.handle import Awaiting, Blocking, Handle, method, waits_for_clients
+from kmini.near_names import there_is_no
+from kmini.protocol.consumer_protocol import PROTOCOL_TYPE, read_assignment, subscribed_topics
+from kmini.protocol.errors import (
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    GroupIdNotFound,
+    MalformedMessage,
+    NonEmptyGroup,
+    RequestTimedOut,
+    UnknownMemberId,
+)
+from kmini.protocol.topics import CONSUMER_OFFSETS, TopicPartition
+from kmini.shared_operations import SharedOperations
+from kmini.storage.log import PartitionLog
+from kmini.waiting import until
+
+SHOWN = 10
+"""Most members, or partitions, in an error message."""
+
+OUTSIDER_VERSION = 9
+"""The version of OffsetCommit as which `commit` commits: the first one that tells a missing group."""
+
+
+class GroupMember(NamedTuple):
+    """A member of a group."""
+
+    member_id: str
+    client_id: str
+    address: str
+    """The host that its client connects from."""
+    instance_id: str | None
+    """The name of a static member (`group.instance.id`); None for a dynamic one."""
+    topics: tuple[str, ...]
+    """The topics that it subscribes to, sorted; empty if it is no consumer."""
+    assignment: tuple[TopicPartition, ...]
+    """The partitions that it has, sorted; empty until the group is Stable."""
+
+    def __str__(self) -> str:
+        wants = f", subscribed to {', '.join(self.topics[:SHOWN])}" if self.topics else ""
+        has = " ".join(map(str, self.assignment[:SHOWN])) or "nothing"
+        more = f" and {len(self.assignment) - SHOWN} more" if len(self.assignment) > SHOWN else ""
+        return f"{self.member_id} (client {self.client_id} at {self.address}{wants}, has {has}{more})"
+
+
+class GroupDescription(NamedTuple):
+    """A group and its members."""
+
+    group: str
+    kind: str
+    """The group protocol, as ListGroups names it: "classic"."""
+    state: str
+    """"Empty", "PreparingRebalance", "CompletingRebalance", "Stable" or "Dead"."""
+    generation: int
+    """Raised by one at the end of each rebalance; 0 before the first one."""
+    protocol: str | None
+    """The assignor that the members have agreed on ("range"); None without members."""
+    members: tuple[GroupMember, ...]
+    """In the order in which they joined."""
+    coordinator: int
+    """The number of the broker that coordinates the group."""
+
+    def __str__(self) -> str:
+        if not self.members:
+            past = "its members have left" if self.generation else "it never had a member"
+            return f"group {self.group} is {self.state}; {past}"
+        count = len(self.members)
+        listed = "; ".join(map(str, self.members[:SHOWN])) + (f"; and {count - SHOWN} more" if count > SHOWN else "")
+        protocol = f", protocol {self.protocol}" if self.protocol else ""
+        plural = "s" if count > 1 else ""
+        return (
+            f"group {self.group} is {self.state}, generation {self.generation}{protocol}, "
+            f"{count} member{plural}: {listed}"
+        )
+
+
+class GroupOperations:
+    """The operations of one group. A method that names a group that does not exist raises GroupIdNotFound, which lists
+    the groups; `stable`, `caught_up` and `commit` do not need it."""
+
+    def __init__(self, operations: SharedOperations, group: str) -> None:
+        self._operations = operations
+        self._name = group
+
+    # --- what is there
+
+    async def describe(self) -> GroupDescription:
+        """The kind, state, generation, protocol and members of the group. Raises GroupIdNotFound, which lists the
+        groups, CoordinatorNotAvailable and CoordinatorLoadInProgress."""
+        return self._described(*self._find())
+
+    async def offsets(self) -> dict[TopicPartition, int]:
+        """The committed offsets, by topic and partition: `offsets()["orders", 0]` is the next offset to read.
+
+        The offsets of open transactions do not count yet. Raises GroupIdNotFound, CoordinatorNotAvailable and
+        CoordinatorLoadInProgress.
+        """
+        return _committed(self._find()[1])
+
+    async def lag(self) -> dict[TopicPartition, int]:
+        """How far the committed offsets are behind the high watermark, by topic and partition, as Kafka's tools tell
+        it: transaction markers count.
+
+        It has the partitions with a committed offset, and all partitions of the topics that members subscribe to; of
+        those without a committed offset everything is behind. Raises GroupIdNotFound, CoordinatorNotAvailable and
+        CoordinatorLoadInProgress.
+        """
+        _, group = self._find()
+        committed = _committed(group)
+        topics = {place.topic for place in committed} | (group.subscribed_topics() or set())
+        return {
+            log.topic_partition: max(log.high_watermark - committed.get(log.topic_partition, log.log_start_offset), 0)
+            for topic in sorted(topics)
+            for log in self._operations.logs(topic)
+            if log.topic_partition in committed or topic in (group.subscribed_topics() or ())
+        }
+
+    # --- waiting
+
+    @waits_for_clients
+    async def stable(self, members: int | None = None, *, timeout_ms: int = 10_000) -> GroupDescription:
+        """Wait until the group is Stable with this many members, or with any; return its description. With `members=0`
+        wait until it has none.
+
+        A Stable group has an assignment. A consumer that begins at the end of a partition (`auto.offset.reset=latest`)
+        still asks for that end afterwards: records that are written before are not for it. The group need not exist
+        yet. Raises RequestTimedOut, which tells what was there.
+        """
+        if await until(self._operations, lambda: self._is_stable(members), self._keys, timeout_ms):
+            return self._described(*self._find()) if members != 0 else self._described_or_missing()
+        expected = "any" if members is None else members
+        plural = "" if members in (None, 1) else "s"
+        raise RequestTimedOut(f"{self._status()} (after {timeout_ms} ms; expected: Stable, {expected} member{plural})")
+
+    def _is_stable(self, members: int | None) -> bool:
+        try:
+            _, group = self._find()
+        except GroupIdNotFound:
+            return members == 0
+        except (CoordinatorNotAvailable, CoordinatorLoadInProgress):
+            return False
+        if members == 0:
+            return group.state is EMPTY
+        return group.state is STABLE and members in (None, len(group.members))
+
+    @waits_for_clients
+    async def caught_up(self, topic: str, *, timeout_ms: int = 10_000) -> None:
+        """Wait until the group has committed an offset behind every record of a topic that a consumer at
+        `read_committed` gets. Transaction markers, and records of aborted and open transactions, do not count.
+
+        Neither need exist yet; a topic without records is caught up with. Raises RequestTimedOut, which tells how far
+        the group is.
+        """
+        if not await until(
+            self._operations, lambda: self._is_caught_up(topic), lambda: self._keys_with(topic), timeout_ms
+        ):
+            raise RequestTimedOut(f"{self._progress(topic)} (after {timeout_ms} ms)")
+
+    def _is_caught_up(self, topic: str) -> bool:
+        logs = self._operations.logs(topic)
+        return bool(logs) and not any(map(self._left, logs))
+
+    def _left(self, log: PartitionLog) -> int:
+        """How many records a consumer of the group has left."""
+        position = self._position(log)
+        if position >= log.last_stable_offset:
+            return 0
+        return sum(1 for _ in shown(log, "committed", since=position))
+
+    def _position(self, log: PartitionLog) -> int:
+        try:
+            committed = self._find()[1].offsets.shown(log.topic_partition)
+        except (GroupIdNotFound, CoordinatorNotAvailable, CoordinatorLoadInProgress):
+            committed = None
+        return log.log_start_offset if committed is None else max(committed.offset, log.log_start_offset)
+
+    def _progress(self, topic: str) -> str:
+        logs = self._operations.logs(topic)
+        if not logs:
+            return self._operations.no_such_topic(topic)
+        behind = [
+            f"{log.topic_partition} at {self._position(log)} of {log.last_stable_offset}"
+            for log in logs
+            if self._left(log)
+        ]
+        left = sum(map(self._left, logs))
+        more = f" and {len(behind) - SHOWN} more" if len(behind) > SHOWN else ""
+        plural = "" if left == 1 else "s"
+        places = f"{', '.join(behind[:SHOWN])}{more}"
+        return f"{left} record{plural} of {topic} left to commit: {places}; {self._status()}"
+
+    def _keys(self) -> Collection[Hashable]:
+        return [key_of_group(self._name), CONSUMER_OFFSETS]
+
+    def _keys_with(self, topic: str) -> Collection[Hashable]:
+        return [*self._keys(), topic, *(log.topic_partition for log in self._operations.logs(topic))]
+
+    # --- changes
+
+    async def rebalance(self) -> None:
+        """Have all members join again, as if one had come or gone: they learn it by their next heartbeat, or poll.
+        Returns at once; `stable` waits for the next generation. A rebalance that is in progress goes on.
+
+        Raises GroupIdNotFound, UnknownMemberId for a group without members, CoordinatorNotAvailable and
+        CoordinatorLoadInProgress.
+        """
+        broker, group = self._find()
+        if not group.members:
+            raise UnknownMemberId(f"{self._described(broker, group)}: a rebalance needs members")
+        broker.groups.rebalance(self._name, "a test asked for it")
+
+    async def expel(self, member: str) -> None:
+        """Remove a member, named by its member id, client id or instance id, as an administrator does. Its client is
+        answered UNKNOWN_MEMBER_ID next, and joins again as a new member.
+
+        Raises UnknownMemberId, which lists the members, if none is meant or several are; and GroupIdNotFound,
+        CoordinatorNotAvailable and CoordinatorLoadInProgress.
+        """
+        broker, group = self._find()
+        meant = [one for one in group.members.values() if member in (one.member_id, one.instance_id)]
+        meant = meant or [one for one in group.members.values() if one.client_id == member]
+        if len(meant) != 1:
+            which = f"{len(meant)} members have the client id" if meant else "there is no member"
+            raise UnknownMemberId(f"{which} {member}; {self._described(broker, group)}")
+        broker.groups.leave(self._name, [Leaving(meant[0].member_id)])
+
+    async def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Commit offsets by topic and partition, as an administrator does: `commit({("orders", 0): 7})`. A group that
+        does not exist is created.
+
+        Raises NonEmptyGroup if the group has members, whose own commits would count; UnknownTopicOrPartition;
+        CoordinatorNotAvailable and CoordinatorLoadInProgress.
+        """
+        some = self._operations.any_broker()
+        node_id = some.groups.store.coordinator_of(self._name)  # which creates the topic of groups, as for a client
+        groups = self._coordinator(node_id).groups
+        groups.store.check(self._name)
+        present = groups.groups.get(self._name)
+        if present is not None and present.members:
+            described = self._described(*self._find())
+            raise NonEmptyGroup(f"{described}: members commit themselves, so stop them, or expel them, before")
+        changes = groups.store.changes(self._name)
+        now_ms = self._operations.clock.now_ms()
+        for (topic, partition), offset in sorted(offsets.items()):
+            place = self._operations.check_partition(topic, partition)
+            topic_id = self._operations.known_topic(topic).id
+            changes.set(place, CommittedOffset(offset, -1, "", now_ms, topic_id=topic_id))
+        if changes:
+            group = groups.group_for_commit(self._name, "", None, -1, OUTSIDER_VERSION)
+            await groups.commit(group, changes)
+
+    # --- looking it up
+
+    def _coordinator(self, node_id: int) -> BrokerServer:
+        for broker in self._operations.running:
+            if broker.node_id == node_id:
+                return broker
+        raise CoordinatorNotAvailable(f"broker {node_id}, which coordinates group {self._name}, does not run")
+
+    def _find(self) -> tuple[BrokerServer, KnownGroup]:
+        """The group, and the broker that coordinates it. Raises GroupIdNotFound, CoordinatorNotAvailable,
+        CoordinatorLoadInProgress."""
+        for broker in self._operations.running:
+            if self._operations.has_topic(CONSUMER_OFFSETS) and broker.groups.store.leads(self._name):
+                try:
+                    return broker, broker.groups.find(self._name)
+                except GroupIdNotFound:
+                    break
+        else:
+            if self._operations.has_topic(CONSUMER_OFFSETS):
+                raise CoordinatorNotAvailable(f"no broker that runs coordinates group {self._name}")
+        raise GroupIdNotFound(there_is_no("group", self._name, self._operations.group_names()))
+
+    def _status(self) -> str:
+        try:
+            return str(self._described(*self._find()))
+        except (GroupIdNotFound, CoordinatorNotAvailable, CoordinatorLoadInProgress) as error:
+            return error.message
+
+    def _described_or_missing(self) -> GroupDescription:
+        try:
+            return self._described(*self._find())
+        except GroupIdNotFound:
+            return GroupDescription(self._name, "classic", "Dead", 0, None, (), -1)
+
+    def _described(self, broker: BrokerServer, group: KnownGroup) -> GroupDescription:
+        return GroupDescription(
+            group.group_id,
+            "classic",
+            group.state.value,
+            group.generation_id,
+            group.protocol_name,
+            tuple(_member(group, member) for member in group.members.values()),
+            broker.node_id,
+        )
+
+
+def _member(group: KnownGroup, member: Member) -> GroupMember:
+    topics: set[str] = set()
+    assigned: list[TopicPartition] = []
+    if group.protocol_type == PROTOCOL_TYPE:
+        with contextlib.suppress(MalformedMessage):  # a client may write any bytes there
+            for metadata in member.protocols.values():
+                topics |= subscribed_topics(metadata)
+            for one in read_assignment(member.assignment).assigned_partitions:
+                assigned += [TopicPartition(one.topic, number) for number in one.partitions]
+    return GroupMember(
+        member.member_id,
+        member.client_id,
+        member.client_host.removeprefix("/"),
+        member.instance_id,
+        tuple(sorted(topics)),
+        tuple(sorted(assigned)),
+    )
+
+
+def _committed(group: KnownGroup) -> dict[TopicPartition, int]:
+    return {
+        TopicPartition(topic, number): committed.offset
+        for topic, partitions in sorted(group.offsets.shown_by_topic().items())
+        for number, committed in sorted(partitions.items())
+    }
+
+
+class _GroupHandle(Handle[GroupOperations]):
+    """The methods of `Group` and `AsyncGroup`."""
+
+    def __init__(self, host: Handle[SharedOperations], name: str) -> None:
+        """Raises TypeError for a name that is no text."""
+        ARGUMENTS["group"]("name", name)
+        super().__init__(host._thread, lambda: GroupOperations(host._operations, name))
+        self._called = f"group({name!r})."
+        self.name = name
+
+    describe = method(GroupOperations.describe)
+    offsets = method(GroupOperations.offsets)
+    lag = method(GroupOperations.lag)
+    stable = method(GroupOperations.stable)
+    caught_up = method(GroupOperations.caught_up)
+    rebalance = method(GroupOperations.rebalance)
+    expel = method(GroupOperations.expel)
+    commit = method(GroupOperations.commit)
+
+
+class Group(_GroupHandle, Blocking[GroupOperations]):
+    """One consumer group of a broker or a cluster, which need not exist yet."""
+
+
+class AsyncGroup(_GroupHandle, Awaiting[GroupOperations]):
+    """One consumer group of a broker or a cluster; see Group."""
