@@ -97,7 +97,6 @@ COMMON = [
     Step("disconnect", ("billing-1",), KafkaError),
     Step("advertise", ("127.0.0.1", {"broker": 1}), None),
     Step("advertise", (None, {"broker": 1}), None),
-    Step("crash", (1,), None),
     Step("faults", None),
     Step("faults.on", ("Produce",), FaultDraft),
     Step("faults.load", ([{"when": {"api": "Fetch", "topic": "other"}, "do": [{"delay": 1}]}],), list),
@@ -133,6 +132,8 @@ RESET = [
 OF_A_BROKER = [
     *COMMON,
     Step("offsets", ("orders",), kmini.PartitionOffsets(1, 1, 1, 1)),
+    Step("crash", (), None),
+    Step("crash", (9,), BrokerNotRunning),
     Step("pause", (), None),
     Step("pause", (), ValueError),
     Step("reconnect", (), None),
@@ -148,6 +149,8 @@ OF_A_BROKER = [
 OF_A_CLUSTER = [
     *COMMON,
     Step("brokers", (), [1, 2]),
+    Step("crash", (2,), None),
+    Step("wait_until_in_sync", ("orders",), None),
     Step("address_of", (1,), str),
     Step("offsets", ("orders",), dict),
     Step("replicas", ("orders",), [1, 2]),
