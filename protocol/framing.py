@@ -228,11 +228,26 @@ class ClientConnection(FrameReader):
 
         Raises MalformedMessage if the peer is no broker, or answers requests out of order.
         """
+        if self._is_whole_frame(data):
+            yield self._response(memoryview(data)[SIZE_BYTES:])
+            return
         self._copy(data)
         while (content := self._next_content()) is not None:
             kept = memoryview(bytes(content))
             self._release()
             yield self._response(kept)
+
+    @cython.cfunc
+    @cython.exceptval(check=True)
+    def _is_whole_frame(self, data: Buffer) -> cython.bint:
+        """Whether these bytes, which do not change, are one frame and follow none that is incomplete: then no buffer is
+        needed. Most answers arrive so."""
+        size: cython.Py_ssize_t = len(data) - SIZE_BYTES
+        announced: cython.Py_ssize_t
+        if self._start != self._end or type(data) is not bytes or not 0 < size <= self._max_frame_bytes:
+            return False
+        (announced,) = _INT32.unpack_from(data)
+        return announced == size
 
     def _response(self, content: memoryview) -> Response:
         if not self._unanswered:

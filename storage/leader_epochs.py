@@ -24,11 +24,14 @@ class LeaderEpochs:
     `leader-epoch-checkpoint` must be written from `entries`. (Apache Kafka: LeaderEpochFileCache.)
     """
 
-    __slots__ = ("entries",)
+    __slots__ = ("_entries", "latest_epoch")
+
+    _entries: tuple[EpochEntry, ...]
+    latest_epoch: int
+    """-1 if none is known."""
 
     def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
-        self.entries: tuple[EpochEntry, ...] = ()
-        """Immutable, replaced as a whole, so that a thread may write it."""
+        self.entries = ()
         for epoch, start_offset in entries:
             self.assign(epoch, start_offset)
 
@@ -36,9 +39,14 @@ class LeaderEpochs:
         return f"LeaderEpochs({[tuple(entry) for entry in self.entries]})"
 
     @property
-    def latest_epoch(self) -> int:
-        """-1 if none is known."""
-        return self.entries[-1].epoch if self.entries else UNDEFINED_EPOCH
+    def entries(self) -> tuple[EpochEntry, ...]:
+        """Immutable, replaced as a whole, so that a thread may write it."""
+        return self._entries
+
+    @entries.setter
+    def entries(self, entries: tuple[EpochEntry, ...]) -> None:
+        self._entries = entries
+        self.latest_epoch = entries[-1].epoch if entries else UNDEFINED_EPOCH
 
     @property
     def latest_entry(self) -> EpochEntry | None:

@@ -181,8 +181,7 @@ class PartitionLog:
         except OSError as error:
             raise self._refused(error) from error
         self.log_end_offset = producers.end_offset = last_offset + 1
-        epochs = self.leader_epochs.entries
-        if not epochs or leader_epoch > epochs[-1][0]:
+        if leader_epoch > self.leader_epochs.latest_epoch:
             self.leader_epochs.assign(leader_epoch, first_offset)
         if entry is not None:
             producers.advance(entry)
@@ -216,7 +215,10 @@ class PartitionLog:
                 update = update or self.producers.prepare(Origin.REPLICATION)
                 add_batch(update, header, records[position : position + header.size], header.base_offset)
         try:
-            segment.append_all(records, batches)
+            if position:
+                segment.append_all(records, batches)
+            else:
+                segment.append(records, last_offset, max_timestamp)
         except OSError as error:
             raise self._refused(error) from error
         self.log_end_offset = self.producers.end_offset = last_offset + 1
@@ -225,7 +227,7 @@ class PartitionLog:
                 self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
         if update is not None:
             self._commit(update)
-        return AppendInfo(first_offset, last_offset, NO_TIMESTAMP)
+        return tuple.__new__(AppendInfo, (first_offset, last_offset, NO_TIMESTAMP, False))  # fast
 
     def assign_leader_epoch(self, epoch: int) -> None:
         """Let a new leader's epoch begin at the log end offset, before its first append."""

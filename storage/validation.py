@@ -366,12 +366,12 @@ def continuing_batches(records: Buffer, log_end_offset: int, leader_epoch: int |
     """
     batches = []
     next_offset = log_end_offset
-    found: Iterable[tuple[int, BatchHeader]] = iter_batches(records)
+    found: Iterable[tuple[int, BatchHeader]] = ()
     if len(records) >= HEADER_SIZE and records[MAGIC_AT] == MAGIC:
         first = read_header(records)
         if first.size == len(records):  # the usual case is one batch
             found = ((0, first),)
-    for position, header in found:
+    for position, header in found or iter_batches(records):
         if leader_epoch is not None and header.partition_leader_epoch > leader_epoch:
             break
         if header.base_offset < next_offset or header.last_offset_delta < 0:
@@ -379,5 +379,5 @@ def continuing_batches(records: Buffer, log_end_offset: int, leader_epoch: int |
         if not is_crc_valid(records, position, header):
             raise CorruptMessage(f"the batch of offset {header.base_offset} does not match its checksum")
         batches.append((position, header))
-        next_offset = header.next_offset
+        next_offset = header.base_offset + header.last_offset_delta + 1  # a third of the property's price
     return batches

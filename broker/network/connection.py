@@ -125,7 +125,8 @@ class Connection(asyncio.BufferedProtocol):
         self._write_paused = False
         self._unwritten: Iterator[list[Buffer]] | None = None
         """The slices of a large answer that are not written yet; no further request is served before they are."""
-        self._closing = False
+        self.is_closing = False
+        """Whether the connection has ended, or is about to: no further request is answered."""
 
     # --- what asyncio calls
 
@@ -137,7 +138,7 @@ class Connection(asyncio.BufferedProtocol):
         if refusal is not None:
             say = peer_log.info if self.server.is_closed else peer_log.warning  # that the broker stops is no fault
             say("refused a connection from %s: %s", self.peer[0], refusal)
-            self._closing = True
+            self.is_closing = True
             self._transport.abort()
             return
         self.redirect_watch = self.server.hints.watch(self)
@@ -145,7 +146,7 @@ class Connection(asyncio.BufferedProtocol):
             self.sasl.begin()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._closing = True
+        self.is_closing = True
         self._unwritten = None
         if self.sasl is not None:
             self.sasl.end()
@@ -188,11 +189,6 @@ class Connection(asyncio.BufferedProtocol):
     # --- what the server calls
 
     @property
-    def is_closing(self) -> bool:
-        """Whether the connection has ended, or is about to: no further request is answered."""
-        return self._closing
-
-    @property
     def is_waiting(self) -> bool:
         """Whether its request waits, and nothing has ended the wait."""
         return self.waiting is not None and not self.waiting.done()
@@ -232,7 +228,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def abort(self) -> None:
         """Hang up at once."""
-        self._closing = True
+        self.is_closing = True
         self._unwritten = None
         self._transport.abort()
 
@@ -279,7 +275,7 @@ class Connection(asyncio.BufferedProtocol):
         is_read = True
         turn_ends_s = 0.0
         while pending_bytes := framing.pending_bytes:
-            if self._closing or self._write_paused:
+            if self.is_closing or self._write_paused:
                 return
             if self.in_service is not None or self.server.is_suspended:
                 # The end of a connection is noticed only by reading from it, and ends its request's wait.
@@ -348,7 +344,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _hang_up(self) -> None:
         """Serve nothing more, and end the connection once the client has what it was to be sent."""
-        self._closing = True
+        self.is_closing = True
         if self._unwritten is not None:
             for buffers in self._unwritten:
                 self._transport.writelines(buffers)

@@ -185,7 +185,7 @@ class FetchPartition:
             or not partition.is_served
             or asked.partition != known.partition
             or asked.current_leader_epoch != known.current_leader_epoch
-            or (reader.is_follower and partition.replicas.get(reader.replica_id) is None)
+            or (reader.is_follower and reader.replica_id not in partition.replicas.by_id)
         ):
             return False
         self.asked = asked

@@ -228,7 +228,7 @@ class Partition:
 
     def follower_fetched(self, node_id: int, offset: int, log_start_offset: int) -> None:
         """A follower asks for what is from `offset` on, and tells where its log starts: it has what lies between."""
-        replica = self.replicas.get(node_id)
+        replica = self.replicas.by_id.get(node_id)
         if replica is None:
             return
         started_at = replica.log_start_offset

@@ -73,6 +73,25 @@ def test_pipelined_requests_are_answered_in_order_however_the_bytes_are_cut() ->
     assert [response.throttle_time_ms for response in received] == [0, 1, 2]
 
 
+@pytest.mark.parametrize("kind", [bytes, bytearray])
+@pytest.mark.parametrize("pieces", [(1, 0), (2, 0), (1, 3), (3, 1), (1, -3)])
+def test_answers_that_arrive_whole_are_the_same_as_those_in_pieces(pieces: tuple[int, int], kind: type) -> None:
+    """Cut behind a number of whole answers, and so many bytes before or after that."""
+    client, server = pair()
+    answers = []
+    for n in range(6):
+        server.receive_data(b"".join(client.request(ASK, 2)))
+        answers.append(answer(server, DeleteRecordsResponse(throttle_time_ms=n, topics=[]), 2))
+    data, cut = b"".join(answers), pieces[0] * len(answers[0]) + pieces[1]
+    received: list[Any] = []
+    for at in range(0, len(data), cut):
+        piece = kind(data[at : at + cut])
+        received += client.receive_data(piece)
+        if kind is bytearray:
+            piece[:] = bytes(len(piece))  # the caller uses it again
+    assert [response.throttle_time_ms for response in received] == [*range(6)]
+
+
 def test_produce_without_acks_expects_no_answer() -> None:
     client, server = pair()
     silent = ProduceRequest(acks=0, timeout_ms=0, topic_data=[])
