@@ -2,21 +2,22 @@
 
 Every fetch takes four steps, in this order:
 
-1. Resolve: find the partitions that are asked for (`FetchPartition`).
+1. Resolve: find the partitions that are asked for (`FetchPartition`). A follower's offset is noted in them: it has all
+   records before it, which may be what a produce waits for.
 2. Wait until `min_bytes` can be read or a partition has something else to say (`DelayedFetch`), for `max_wait_ms` at
    most.
 3. Read the partitions, once.
 4. Answer.
 
-A request that names all its partitions takes them in `_fetch_named`. Two kinds of requests name less, or nothing new,
-because something is kept for them. They differ in the first and the last step:
+A request that names all its partitions takes these steps in `_fetch_named`. Of two kinds of requests something is kept,
+so that they need not name, or not resolve, what they ask for:
 
-- One that continues a fetch session (KIP-227) names only what it reads from elsewhere than before, and is answered only
-  with what has changed: `_continue_session`. The broker keeps the session until it is closed or pushed out
-  (`fetch_sessions.py`).
-- One that repeats the last fetch of its connection, with another offset, need not be resolved: `_fetch_kept`. Nearly
-  all requests of consumers of one partition are of this kind. The connection keeps the partition until it is idle or
-  fetches in another way (`KeptFetch`), and as long as the partition is served here.
+- A request that continues a fetch session (KIP-227) names only what it reads from elsewhere than before, and is
+  answered only with what has changed (`_continue_session`). The broker keeps the session, for any connection, until it
+  is closed or pushed out (`fetch_sessions.py`).
+- A request that repeats the last one of its connection with another offset has nothing to resolve (`_fetch_kept`).
+  Nearly all requests of consumers of one partition do. The connection keeps the partition until it is idle or sends
+  another kind of request, and only as long as the partition is served here (`KeptFetch`).
 
 From version 13 on the request gives topics by id (KIP-516). Versions 0 to 3 return messages instead of batches
 (`old_versions/old_fetch.py`).
@@ -170,7 +171,7 @@ async def _continue_session(request: FetchRequest, reader: Reader, context: Cont
 
 
 async def _fetch_kept(request: FetchRequest, kept: "KeptFetch", context: Context) -> FetchResponse:
-    """Answer a fetch whose partition was kept: what `_fetch_named` does, for one partition of a consumer."""
+    """Answer a fetch whose partition was kept: what `_fetch_named` does, for one partition and a consumer."""
     if request.max_wait_ms > 0 and not kept.is_complete():
         await context.wait_for_change(kept, request.max_wait_ms)
     wanted = kept.wanted
@@ -185,8 +186,12 @@ async def _fetch_kept(request: FetchRequest, kept: "KeptFetch", context: Context
 
 
 class KeptFetch(Operation):
-    """A consumer's fetch of one partition that is led here, for its first byte and without a session. A connection
-    keeps it for the next fetch, which most of the time is the same but for the offset."""
+    """A consumer's fetch of one partition that is led here, for its first byte and without a session.
+
+    A connection keeps it for the next fetch, which most of the time is the same but for the offset. It is in the
+    connection's `Context`, which also says that version and client are the same; a fetch that has to be resolved
+    replaces it.
+    """
 
     __slots__ = ("_config", "_isolation_level", "_partition", "_rack_id", "_services", "topic_partition", "wanted")
 
@@ -237,8 +242,8 @@ class KeptFetch(Operation):
         return (self.topic_partition,)
 
     def is_complete(self) -> bool:
-        """What `DelayedFetch` finds, for this kind of fetch: it can only wait from the first offset that it may not
-        have to the end of the log."""
+        """What `DelayedFetch` finds for such a fetch: there is nothing to read, and no error, while its offset lies
+        between the first one that it may not have and the end of the log."""
         wanted, partition = self.wanted, self._partition
         may_wait = wanted.limit_offset() <= wanted.asked.fetch_offset <= partition.log.log_end_offset
         return not (may_wait and partition.is_served)

@@ -10,7 +10,7 @@ from .fetch_partition import FetchedData, FetchPartition
 
 
 class DelayedFetch(Operation):
-    """Complete when `min_bytes` can be read, or a partition has something else to say.
+    """The wait of a fetch: complete when `min_bytes` can be read, or a partition has something else to say.
 
     `wanted` may change while the fetch waits: the code that changes it checks `session`, which is watched, too.
     """
@@ -33,7 +33,7 @@ class DelayedFetch(Operation):
 
     def is_complete(self) -> bool:
         missing_bytes = self._min_bytes
-        whole_first_batch = True
+        whole_first_batch = True  # as `read_all` has it
         for wanted in self._wanted:
             if wanted.instead_of_records() is not None:
                 return True

@@ -1,5 +1,9 @@
 """One partition of a fetch: what is asked for, the partition that this resolves to, and what it has for the reader.
 
+A `FetchPartition` serves each step of a fetch (`handlers/fetch.py`): it is resolved (`resolve`, or `take_up` where the
+partition was kept); the wait asks what it has (`instead_of_records`, `must_tell_follower`, `bytes_to_read`); then it is
+read (`read`).
+
 The first batch of an answer is sent whole, whatever the limits (KIP-74). A batch that begins below the asked offset, or
 below the log start offset, is too: clients skip what they did not ask for.
 """
