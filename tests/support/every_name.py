@@ -21,7 +21,16 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 import kmini
-from kmini import Broker, BrokerNotRunning, Cluster, ConfigError, ControllerError, KafkaError, PortTaken
+from kmini import (
+    Broker,
+    BrokerNotRunning,
+    Cluster,
+    ConfigError,
+    ControllerError,
+    KafkaError,
+    PortTaken,
+    RequestsLost,
+)
 from kmini.expectation import Expectation
 from kmini.fault_draft import FaultDraft
 
@@ -45,6 +54,13 @@ COMPACTED = {"cleanup.policy": "compact"}
 
 COMMON = [
     Step("start"),
+    Step("requests.mark", (), 1),
+    Step("requests.lost", (), 0),
+    Step("requests.all", ("Produce",), []),
+    Step("requests.count", (), 0),
+    Step("requests.assert_none", ("Fetch", {"topic": "orders"}), None),
+    Step("requests.assert_some", ("Fetch",), AssertionError),
+    Step("requests.wait_for", ("Fetch", {"timeout_ms": 1}), KafkaError),
     Step("data_dir", None, str),
     Step("bootstrap_servers", None, str),
     Step("create_topic", ("profiles", 1), None),
@@ -188,7 +204,10 @@ OF_A_CLUSTER = [
 
 def hosts() -> list[tuple[Any, list[Step]]]:
     replicated = {"orders": {"partitions": 1, "replication_factor": 2}}
-    return [(Broker(topics=["orders"]), OF_A_BROKER), (Cluster(brokers=2, topics=replicated), OF_A_CLUSTER)]
+    return [
+        (Broker(topics=["orders"], journal=True), OF_A_BROKER),
+        (Cluster(brokers=2, topics=replicated, journal=True), OF_A_CLUSTER),
+    ]
 
 
 def target(host: Any, path: str) -> Any:
@@ -226,8 +245,8 @@ def is_error(expected: Any) -> bool:
 
 
 def check_error(step: Step, error: Exception, *, inside_a_loop: bool) -> None:
-    if inside_a_loop and step.path in ("wait_for_records", "topic.wait_for"):
-        sentence = SENTENCE.replace("wait_for_records", step.path.removeprefix("topic."))
+    if inside_a_loop and step.path in ("wait_for_records", "topic.wait_for", "requests.wait_for"):
+        sentence = SENTENCE.replace("wait_for_records", step.path.rpartition(".")[2])
         is_right = type(error) is RuntimeError and str(error).startswith(sentence)
     else:
         is_right = is_error(step.expected) and isinstance(error, step.expected)
@@ -291,6 +310,7 @@ def errors() -> None:
             file.write(b"no database" * 100)
         Broker(data_dir=directory).start()
         raise AssertionError("the database was taken")
+    assert issubclass(RequestsLost, AssertionError)
 
 
 def check_every_name_is_used() -> None:
@@ -299,6 +319,7 @@ def check_every_name_is_used() -> None:
         public = {name for name in dir(cls) if not name.startswith("_")}
         assert {step.path.partition(".")[0] for step in steps} | {"aio"} == public, cls
     handles = {f"clock.{name}" for name in dir(kmini.Clock) if not name.startswith("_")}
+    handles |= {f"requests.{name}" for name in dir(kmini.Requests) if not name.startswith("_")}
     handles |= {f"topic.{name}" for name in dir(kmini.Topic) if not name.startswith("_")}
     handles |= {f"faults.{name}" for name in dir(kmini.Faults) if not name.startswith("_")}
     assert {step.path for step in COMMON if "." in step.path} == handles
@@ -306,6 +327,7 @@ def check_every_name_is_used() -> None:
         text = file.read()
     handled = {"AsyncBroker", "AsyncCluster", "AsyncClock", "AsyncTopic", "KafkaTestWarning"}
     handled |= {"AsyncFault", "AsyncFaults", "Fault"}
+    handled |= {"AsyncRequests", "JournalEntry"}
     for name in kmini.__all__:
         assert name in handled or name in text, name
         assert inspect.isclass(getattr(kmini, name))
