@@ -18,6 +18,7 @@ PACKAGES = {"embed": "kmini"} | {
 """The package of each root folder."""
 
 COMPILED = (
+    "kmini.broker.journal.request_journal",
     "kmini.protocol.framing",
     "kmini.protocol.records.kernels.records",
     "kmini.protocol.records.kernels.sieve",

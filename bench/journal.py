@@ -60,7 +60,7 @@ def processor_ns(pid: int) -> tuple[int, float]:
 
 
 def rounds(case: str, count: int, requests: int) -> Iterator[tuple[float, float, float]]:
-    """For each round the processor nanoseconds of a request without and with the journal, and the share in user mode."""
+    """For each round the nanoseconds of a request without and with the journal, and the share of user mode."""
     with ExitStack() as stack:
         clients = [stack.enter_context(launched(command(entries), replicas=1)) for entries in (0, 10_000)]
         for client in clients:

@@ -36,9 +36,10 @@ if TYPE_CHECKING:
     Py_ssize_t = builtins.int
     uchar = builtins.int
     bint = bool
+    double = builtins.float
     void = pointer = const = _Type()
 else:
-    uchar = int = bint = longlong = ulonglong = Py_ssize_t = void = pointer = const = _Type()
+    uchar = int = bint = double = longlong = ulonglong = Py_ssize_t = void = pointer = const = _Type()
 Py_buffer = _Type()
 
 
@@ -62,15 +63,15 @@ def typedef(kind: Any) -> Any:
 
 
 def declare(kind: object, value: Any = 0, *, visibility: str = "private") -> Any:
-    """The value, and as in C 0 where none is given."""
-    return value
+    """The value; as in C it is None for an object where none is given, and 0 for a number."""
+    return None if value == 0 and isinstance(kind, type) and not issubclass(kind, _Type) else value
 
 
 def _as_it_is(decorated: Decorated) -> Decorated:
     return decorated
 
 
-cclass = cfunc = ccall = final = inline = _as_it_is
+cclass = cfunc = ccall = final = inline = no_gc = _as_it_is
 
 
 def freelist(size: object) -> Callable[[Decorated], Decorated]:

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ...protocol.messages.headers import RequestHeader
     from ...protocol.schema import Request, Response
-    from ..journal.layout import Entry
+    from ..journal.request_journal import Recorder
     from .registry import Handler
     from .request_context import Context
 
@@ -43,25 +43,29 @@ if TYPE_CHECKING:
 class Exchange:
     """One request on its way to its answer."""
 
-    __slots__ = ("context", "entry", "header", "request", "size_bytes")
+    __slots__ = ("context", "header", "recorder", "request", "size_bytes")
 
     def __init__(
-        self, header: RequestHeader, request: Request, context: Context, size_bytes: int, entry: Entry | None = None
+        self,
+        header: RequestHeader,
+        request: Request,
+        context: Context,
+        size_bytes: int,
+        recorder: Recorder | None = None,
     ) -> None:
         self.header = header
         self.request = request
         self.context = context
         self.size_bytes = size_bytes
         """Bytes of the request's body. Records in it are views into the receive buffer until the answer is sent."""
-        self.entry = entry
-        """The request in the journal; None where there is no journal."""
+        self.recorder = recorder
+        """Writes the journal of the connection; None where there is no journal."""
 
     def note_fault(self, name: str) -> None:
         """Write to the journal that a fault was applied to the request."""
-        from ..journal.layout import FAULTS  # most brokers have no journal
-
-        if self.entry is not None:
-            self.entry[FAULTS] = [*(self.entry[FAULTS] or ()), name]
+        entry = None if self.recorder is None else self.recorder.entry
+        if entry is not None:
+            entry.note_fault(name)
 
 
 Serve = Callable[[], Awaitable["Response | None"]]

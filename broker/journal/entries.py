@@ -14,8 +14,7 @@ from ...protocol.messages.headers import read_response_header
 from ..api.answer_errors import error_codes
 from ..api.key_fields import KeyFields, KeyPartition, Names, Producer, key_fields
 from ..network.peer_log import printable
-from .layout import ANSWERED, ASKED, BYTES_IN, CORRELATION_ID, ENDED_S, FAULTS, NUMBER, SOURCE, STARTED_S, Entry
-from .request_journal import Answer, RequestJournal, Source, frame_bytes
+from .request_journal import Answer, Entry, RequestJournal, Source, frame_bytes
 
 _NO_SESSION: tuple[()] = ()
 
@@ -116,33 +115,32 @@ class JournalReader:
 
     def decoded(self, entry: Entry) -> JournalEntry:
         """The entry as it is now."""
-        journal, source = self.journal, entry[SOURCE]
+        journal, source = self.journal, entry.source
         asked = self._key_fields(entry, source)
         answered = _answer(entry, source)
-        time_ms = round((journal.began_wall_s + entry[STARTED_S] - journal.began_s) * 1000)
-        ended_s = entry[ENDED_S]
+        time_ms = round((journal.began_wall_s + entry.started_s - journal.began_s) * 1000)
         return JournalEntry(
-            entry[NUMBER],
+            entry.number,
             source.node,
             source.api,
             source.version,
             source.client_id,
             source.peer,
             source.principal,
-            entry[CORRELATION_ID],
+            entry.correlation_id,
             time_ms,
-            time_ms + self._ahead_ms(entry[STARTED_S]),
-            None if ended_s is None else (ended_s - entry[STARTED_S]) * 1000,
+            time_ms + self._ahead_ms(entry.started_s),
+            (entry.ended_s - entry.started_s) * 1000 if entry.ended_s else None,
             asked.partitions,
             asked.groups,
             asked.members,
             asked.transactional_ids,
             asked.producers,
-            entry[BYTES_IN],
+            entry.bytes_in,
             answered.size_bytes if isinstance(answered, Answer) else 0,
             tuple(map(error_name, answered.codes)) if isinstance(answered, Answer) else (),
             answered if isinstance(answered, str) else None,
-            tuple(entry[FAULTS] or ()),
+            tuple(entry.faults or ()),
         )
 
     def _ahead_ms(self, at_s: float) -> int:
@@ -150,7 +148,7 @@ class JournalReader:
         return next((ahead_ms for moved_s, ahead_ms in reversed(self._moves) if moved_s <= at_s), 0)
 
     def _key_fields(self, entry: Entry, source: Source) -> KeyFields:
-        asked = entry[ASKED]
+        asked = entry.asked
         if asked is None:
             return KeyFields()
         if isinstance(asked, KeyFields):
@@ -161,13 +159,13 @@ class JournalReader:
             asked, session = asked
         if isinstance(asked, bytes):
             asked = REQUESTS[source.api_key].decode(memoryview(bytearray(asked)), source.version)
-        found = entry[ASKED] = key_fields(asked, Names(names.topic_of, lambda _: session))
+        found = entry.asked = key_fields(asked, Names(names.topic_of, lambda _: session))
         return found
 
 
 def _answer(entry: Entry, source: Source) -> Answer | str | None:
     """What became of the request."""
-    answered = entry[ANSWERED]
+    answered = entry.answered
     if answered is None or isinstance(answered, (Answer, str)):
         return answered
     response = REQUESTS[source.api_key].response
@@ -178,5 +176,5 @@ def _answer(entry: Entry, source: Source) -> Answer | str | None:
         codes = error_codes(response.decode(body, response.version_of(body, source.version)))
     except MalformedMessage:  # a fault made the answer malformed
         codes = []
-    found = entry[ANSWERED] = Answer(frame_bytes(answered), tuple(dict.fromkeys(codes)))
+    found = entry.answered = Answer(frame_bytes(answered), tuple(dict.fromkeys(codes)))
     return found

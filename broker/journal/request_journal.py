@@ -1,4 +1,5 @@
-"""What the journal writes while requests are served: a list for each request, of what is there already.
+# cython: nonecheck=True
+"""What the journal writes while requests are served: an entry for each request, of what is there already.
 
 Nothing is decoded. A small request is kept as its bytes, and so is a small answer; of a large Produce the headers of
 its batches are kept, and of a large answer its errors. Passwords, tokens and values of settings never enter: of a
@@ -6,26 +7,21 @@ request that may hold them only the key fields are kept, which have none, and of
 
 The dispatcher calls `Recorder.begin` before the handler, and `end` or `closed` when the request is answered or will not
 be. Requests of the brokers of a cluster to each other are not written. Everything belongs to the brokers' event loop.
+
+The module is compiled where there was a C compiler (`protocol/extension_modules.py`): an edit takes effect with the
+next installation, or with KMINI_PURE=1.
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
-from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ...protocol import cython_words as cython
 from ...protocol.api_keys import API_NAMES
 from ..api.answer_errors import error_codes
 from ..api.key_fields import Names, key_fields, without_records
-from .layout import ANSWERED, ASKED, BYTES_IN, ENDED_S, NUMBER, SOURCE, Entry
-
-if TYPE_CHECKING:
-    from ...protocol.framing import Frame
-    from ...protocol.schema import Request, Response
-    from ..api.request_context import Context, RequestConnection
-    from ..services import Services
 
 MOST_ENTRIES = 10_000
 """Requests that a journal keeps; above that the oldest one is lost with each new one."""
@@ -37,8 +33,10 @@ COPIED_BYTES = 64 * 1024
 """Bytes up to which a request without records is copied; of a larger one the key fields are read at once."""
 MOST_SOURCES = 100
 """Kinds of requests of a connection that are remembered: a client may make up names."""
-_COUNT_AGAIN_BYTES = MOST_BYTES // 16
+COUNT_AGAIN_BYTES = MOST_BYTES // 16
 """Bytes of new large requests after which those of all requests are counted again."""
+ENTRY_BYTES = 300
+"""Bytes of memory that an entry takes beside what it keeps of the request, about."""
 
 SECRET_APIS = frozenset(
     {
@@ -62,21 +60,7 @@ SECRET_APIS = frozenset(
 class Source:
     """What the requests of a connection share that have the same API, version and client id."""
 
-    __slots__ = (
-        "api",
-        "api_key",
-        "client_id",
-        "keeps_answer_bytes",
-        "keeps_request_bytes",
-        "node",
-        "peer",
-        "principal",
-        "version",
-    )
-
-    def __init__(
-        self, node: int, connection: RequestConnection, api_key: int, version: int, client_id: str | None
-    ) -> None:
+    def __init__(self, node: int, connection: Any, api_key: int, version: int, client_id: str | None) -> None:
         self.node = node
         self.api_key = api_key
         self.api = API_NAMES.get(api_key, f"api-{api_key}")
@@ -84,45 +68,96 @@ class Source:
         self.client_id = client_id
         self.peer = "{}:{}".format(*connection.peer)
         self.principal = str(connection.principal)
-        self.keeps_answer_bytes = -1 if self.api in SECRET_APIS else SMALL_BYTES
-        """Bytes up to which an answer is kept as it is."""
-        self.keeps_request_bytes = -1 if self.api == "Fetch" else self.keeps_answer_bytes
-        """Bytes up to which the body of a request is all that is kept of it."""
+        self.is_secret = self.api in SECRET_APIS
 
 
 class Answer:
     """What is kept of an answer that is not kept itself."""
-
-    __slots__ = ("codes", "size_bytes")
 
     def __init__(self, size_bytes: int, codes: tuple[int, ...]) -> None:
         self.size_bytes = size_bytes
         self.codes = codes
 
 
+@cython.no_gc
+@cython.freelist(8)
+@cython.final
+@cython.cclass
+class Entry:
+    """A request in the journal, as it is written."""
+
+    number = cython.declare(cython.longlong, visibility="public")
+    """1 for the first request that the journal saw."""
+    source = cython.declare(object, visibility="public")
+    correlation_id = cython.declare(cython.int, visibility="public")
+    started_s = cython.declare(cython.double, visibility="public")
+    """By `time.perf_counter`, as the next one."""
+    ended_s = cython.declare(cython.double, visibility="public")
+    """0 while the request is in service."""
+    asked = cython.declare(object, visibility="public")
+    """The body as bytes; a pair of it and the partitions of its fetch session; a Produce without records; or
+    KeyFields."""
+    bytes_in = cython.declare(cython.Py_ssize_t, visibility="public")
+    answered = cython.declare(object, visibility="public")
+    """The frame of the answer, as a buffer; an `Answer`; a text that says why there is none; or None."""
+    faults = cython.declare(object, visibility="public")
+    """The names of the fault rules that acted, in a list, or None."""
+
+    def note_fault(self, name: str) -> None:
+        """Write that a fault rule acted on the request."""
+        self.faults = [*(self.faults or ()), name]
+
+    @property
+    def kept_bytes(self) -> int:
+        """About how many bytes of memory it takes."""
+        kept = self.asked
+        size: int = len(kept) if isinstance(kept, bytes) else min(self.bytes_in, COPIED_BYTES)
+        return ENTRY_BYTES + size
+
+
+@cython.final
+@cython.cclass
 class RequestJournal:
     """The last requests of a broker, or of the brokers of a cluster."""
 
+    entries = cython.declare(object, visibility="readonly")
+    names = cython.declare(dict, visibility="readonly")
+    """How the requests of a node are read, by its number: its `Names`."""
+    watchers = cython.declare(set, visibility="readonly")
+    """Are called after a request is written, or written to."""
+    first_number = cython.declare(cython.longlong, visibility="readonly")
+    """Of the first request since the journal was made or cleared."""
+    last_number = cython.declare(cython.longlong, visibility="readonly")
+    began_s = cython.declare(cython.double, visibility="readonly")
+    """When the journal was made, by `time.perf_counter`, and by the wall clock."""
+    began_wall_s = cython.declare(cython.double, visibility="readonly")
+    _append: Any
+    _large_bytes: cython.Py_ssize_t
+
     def __init__(self) -> None:
-        self.entries: deque[Entry] = deque(maxlen=MOST_ENTRIES)
-        self.numbers = count(1)
-        self.first_number = 1
-        """Of the first request since the journal was made or cleared."""
-        self.names: dict[int, Names] = {}
-        """How the requests of a node are read, by its number."""
+        self.entries = deque(maxlen=MOST_ENTRIES)
+        self._append = self.entries.append
+        self.names = {}
+        self.watchers = set()
+        self.first_number, self.last_number = 1, 0
         self.began_s, self.began_wall_s = time.perf_counter(), time.time()
-        self.watchers: set[Callable[[], None]] = set()
-        """Are called after a request is written, or written to."""
         self._large_bytes = 0
 
-    def recorder(self, services: Services, connection: RequestConnection) -> Recorder:
+    def recorder(self, services: Any, connection: Any) -> Recorder:
         """What writes the requests of a connection."""
-        self.names.setdefault(services.node_id, Names.of(services))
+        self.names[services.node_id] = Names.of(services)
         return Recorder(self, services, connection)
+
+    @cython.ccall
+    def add(self, entry: Entry) -> None:
+        """Append an entry, which gets the next number."""
+        self.last_number += 1
+        entry.number = self.last_number
+        self._append(entry)
 
     def clear(self) -> None:
         """Forget all requests; they do not count as lost. The numbers go on."""
-        self.first_number = self.next_number
+        self.first_number = self.last_number + 1
         self.entries.clear()
 
     def begin_anew(self, node_id: int) -> None:
@@ -133,14 +168,14 @@ class RequestJournal:
     @property
     def next_number(self) -> int:
         """The number that the next request will have."""
-        last: int = self.entries[-1][NUMBER] if self.entries else self.first_number - 1
-        return last + 1
+        following: int = self.last_number + 1
+        return following
 
     @property
     def lost(self) -> int:
         """How many requests were dropped, because there were too many."""
-        first: int = self.entries[0][NUMBER] if self.entries else self.first_number
-        return first - self.first_number
+        dropped: int = self.last_number + 1 - self.first_number - len(self.entries)
+        return dropped
 
     def wake(self) -> None:
         """Tell those that wait for a request."""
@@ -150,59 +185,77 @@ class RequestJournal:
     def count_large(self, size_bytes: int) -> None:
         """Count a large request; drop the oldest requests above MOST_BYTES."""
         self._large_bytes += size_bytes
-        if self._large_bytes < _COUNT_AGAIN_BYTES:
+        if self._large_bytes < COUNT_AGAIN_BYTES:
             return
         self._large_bytes = 0
-        held = sum(entry_bytes(entry) for entry in self.entries)
+        held = sum([entry.kept_bytes for entry in self.entries])
         while held > MOST_BYTES and len(self.entries) > 1:
-            held -= entry_bytes(self.entries.popleft())
+            held -= self.entries.popleft().kept_bytes
 
 
-def entry_bytes(entry: Entry) -> int:
-    """About how many bytes of memory an entry of the journal takes."""
-    asked = entry[ASKED]
-    size: int = len(asked) if isinstance(asked, bytes) else min(entry[BYTES_IN], COPIED_BYTES)
-    return 300 + size
-
-
+@cython.final
+@cython.cclass
 class Recorder:
     """Writes the requests of one connection."""
 
-    __slots__ = ("_append", "_connection", "_context", "_next", "_services", "_source", "_sources", "journal")
+    entry = cython.declare(object, visibility="readonly")
+    """The request in service; None between requests."""
+    journal: RequestJournal
+    _services: Any
+    _connection: Any
+    _context: Any
+    """That of the last request, and its source; None for a source whose requests are not written."""
+    _source: Any
+    _is_fetch: cython.bint
+    _keeps_bytes: cython.Py_ssize_t
+    """Bytes up to which the body of a request is kept as it is, and an answer."""
+    _sources: dict[tuple[int, int, str | None], Source]
 
-    def __init__(self, journal: RequestJournal, services: Services, connection: RequestConnection) -> None:
+    def __init__(self, journal: RequestJournal, services: Any, connection: Any) -> None:
         self.journal = journal
         self._services = services
         self._connection = connection
-        self._append = journal.entries.append
-        self._next = journal.numbers.__next__
-        self._sources: dict[tuple[int, int, str | None], Source] = {}
-        self._context: Context | None = None
-        """That of the last request, and its source; None for a source whose requests are not written."""
-        self._source: Source | None = None
+        self._context = self._source = self.entry = None
+        self._is_fetch, self._keeps_bytes = False, -1
+        self._sources = {}
 
-    def begin(self, frame: Frame, request: Request, context: Context, started_s: float) -> Entry | None:
-        """Write a request that is about to be served; return the entry. None for a request of another broker."""
+    def begin(self, frame: Any, request: Any, context: Any, started_s: cython.double) -> None:
+        """Write a request that is about to be served: it is the `entry`. None for a request of another broker."""
         if context is not self._context:
-            self._source = self._source_of(frame)
+            self._choose(frame)
             self._context = context
-        source = self._source
-        if source is None:
-            return None
-        body = frame.body
-        size = len(body)
-        asked: Any = bytes(body) if size <= source.keeps_request_bytes else self._kept(source, body, request)
-        entry = [self._next(), source, frame.correlation_id, started_s, None, asked, size, None, None]
-        self._append(entry)
+        if self._source is None:
+            return
+        body: memoryview = frame.body
+        size: cython.Py_ssize_t = len(body)
+        entry: Entry = Entry.__new__(Entry)
+        entry.source = self._source
+        entry.correlation_id = frame.correlation_id
+        entry.started_s = started_s
+        entry.bytes_in = size
+        if size > self._keeps_bytes:
+            entry.asked = self._kept(body, request)
+        elif self._is_fetch and request.session_epoch > 0:
+            entry.asked = (bytes(body), self._services.fetch_sessions.keys_of(request.session_id))
+        else:
+            entry.asked = bytes(body)
+        self.journal.add(entry)
+        self.entry = entry
         if self.journal.watchers:
             self.journal.wake()
-        return entry
 
-    def _source_of(self, frame: Frame) -> Source | None:
+    def _choose(self, frame: Any) -> None:
+        """Have the next requests written as those with such a header."""
+        source = self._source = self._source_of(frame)
+        if source is not None:
+            self._keeps_bytes = -1 if source.is_secret else SMALL_BYTES
+            self._is_fetch = source.api == "Fetch"
+
+    def _source_of(self, frame: Any) -> Any:
         """The source of the requests of this connection that have the same header."""
         if self._connection.peer[1] == 0:
             return None
-        key = frame.api_key, frame.api_version, frame.client_id
+        key = (frame.api_key, frame.api_version, frame.client_id)
         found = self._sources.get(key)
         if found is None:
             if len(self._sources) >= MOST_SOURCES:
@@ -210,62 +263,61 @@ class Recorder:
             found = self._sources[key] = Source(self._services.node_id, self._connection, *key)
         return found
 
-    def _kept(self, source: Source, body: memoryview, request: Any) -> Any:
+    def _kept(self, body: memoryview, request: Any) -> Any:
         """What is kept of a request of which not just the bytes are."""
-        size = len(body)
-        if source.api in SECRET_APIS:
+        size, source = len(body), self._source
+        if source.is_secret:
             return key_fields(request, Names.of(self._services))
         if source.api == "Produce":
             kept = without_records(request)
-            self.journal.count_large(100 * sum(len(topic.partition_data) for topic in kept.topic_data))
+            self.journal.count_large(100 * sum([len(topic.partition_data) for topic in kept.topic_data]))
             return kept
         if size > SMALL_BYTES:
             self.journal.count_large(min(size, COPIED_BYTES))
         if size > COPIED_BYTES:
             return key_fields(request, Names.of(self._services))
-        if source.api == "Fetch" and request.session_epoch > 0:
+        if self._is_fetch and request.session_epoch > 0:
             return bytes(body), self._services.fetch_sessions.keys_of(request.session_id)
         return bytes(body)
 
-    def end(self, entry: Entry, ended_s: float, response: Response | None, sent: bytearray | None) -> None:
-        """Write how a request was answered. `sent` is the first buffer of the answer; None if there is no answer."""
-        entry[ENDED_S] = ended_s
-        if sent is None or response is None:
-            entry[ANSWERED] = "no answer is due"
-        elif len(sent) <= entry[SOURCE].keeps_answer_bytes and len(sent) == frame_bytes(sent):
-            entry[ANSWERED] = sent
+    def end(self, response: Any, sent: Any, ended_s: cython.double) -> None:
+        """Write how the request was answered. `sent` is the first buffer of the answer; None if there is no answer."""
+        entry: Entry = self.entry
+        if entry is None:
+            return
+        self.entry = None
+        entry.ended_s = ended_s
+        if sent is None:
+            entry.answered = "no answer is due"
+        elif len(sent) <= self._keeps_bytes and frame_bytes(sent) == len(sent):
+            entry.answered = sent
         else:
-            entry[ANSWERED] = Answer(frame_bytes(sent), tuple(dict.fromkeys(error_codes(response))))
+            entry.answered = Answer(frame_bytes(sent), tuple(dict.fromkeys(error_codes(response))))
         if self.journal.watchers:
             self.journal.wake()
 
-    def closed(self, entry: Entry, reason: object) -> None:
-        """Write that a request was not answered, and why."""
-        entry[ENDED_S] = time.perf_counter()
-        entry[ANSWERED] = str(reason)
+    def closed(self, frame: Any, reason: object) -> None:
+        """Write that a request is not answered, and why. One that no handler saw is of an API or a version that is not
+        served, malformed, or before the login; nothing of its body is kept."""
+        entry: Entry = self.entry
+        self.entry = None
+        if entry is None:
+            source = self._source_of(frame)
+            if source is None:
+                return
+            entry = Entry.__new__(Entry)
+            entry.source = source
+            entry.correlation_id = frame.correlation_id
+            entry.started_s = time.perf_counter()
+            entry.bytes_in = len(frame.body)
+            self.journal.add(entry)
+        entry.ended_s = time.perf_counter()
+        entry.answered = str(reason)
         self.journal.wake()
 
-    def refused(self, frame: Frame, reason: object) -> None:
-        """Write a request that no handler saw: of an API or a version that is not served, malformed, or before the
-        login. Nothing of its body is kept."""
-        source = self._source_of(frame)
-        if source is None:
-            return
-        entry = [
-            self._next(),
-            source,
-            frame.correlation_id,
-            time.perf_counter(),
-            None,
-            None,
-            len(frame.body),
-            None,
-            None,
-        ]
-        self._append(entry)
-        self.closed(entry, reason)
 
-
-def frame_bytes(start: bytearray) -> int:
-    """The size of the frame that begins with these bytes."""
-    return int.from_bytes(start[:4], "big") + 4
+@cython.ccall
+@cython.exceptval(-1)
+def frame_bytes(start: bytearray) -> cython.Py_ssize_t:
+    """The size of the frame that begins with these bytes, of which there are 4 at least."""
+    return (start[0] << 24 | start[1] << 16 | start[2] << 8 | start[3]) + 4

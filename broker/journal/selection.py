@@ -8,8 +8,7 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from .entries import JournalEntry, JournalReader
-from .layout import NUMBER, SOURCE, Entry
-from .request_journal import RequestJournal
+from .request_journal import Entry, RequestJournal
 
 NO_ERROR = "NONE"
 """As the error of a request: its answer has none."""
@@ -84,12 +83,13 @@ class Selection:
         """How many of the requests that might be meant the journal has lost."""
         if not journal.lost:
             return 0
-        return max(journal.first_number + journal.lost - max(self.since, journal.first_number), 0)
+        lost: int = journal.first_number + journal.lost - max(self.since, journal.first_number)
+        return max(lost, 0)
 
     def _candidates(self, journal: RequestJournal) -> Iterator[Entry]:
         """What need not be decoded to be left out, is left out."""
         for entry in [*journal.entries]:
-            if entry[NUMBER] >= self.since and (self.api is None or entry[SOURCE].api == self.api):
+            if entry.number >= self.since and (self.api is None or entry.source.api == self.api):
                 yield entry
 
     def nearest(self, reader: JournalReader) -> str:
@@ -111,7 +111,7 @@ class Selection:
         return f"{came}; {which} {' and '.join(nearest)}"
 
     def _of_other_apis(self, reader: JournalReader) -> str:
-        came = Counter(entry[SOURCE].api for entry in reader.journal.entries if entry[NUMBER] >= self.since)
+        came = Counter(entry.source.api for entry in reader.journal.entries if entry.number >= self.since)
         if not came:
             return "no request came"
         listed = ", ".join(f"{api} {times}" for api, times in came.most_common(SHOWN_APIS))

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ...protocol.messages.headers import RequestHeader
     from ...protocol.schema import Request, Response
     from ..api.registry import Handler
-    from ..journal.layout import Entry
     from ..journal.request_journal import Recorder
     from ..metrics import RequestMetrics
     from ..services import Services
@@ -71,7 +70,6 @@ class Dispatcher:
         "_context",
         "_coroutine",
         "_counted",
-        "_entry",
         "_frame",
         "_handler",
         "_handlers",
@@ -101,8 +99,6 @@ class Dispatcher:
         self._counted: RequestMetrics | None = None
         """The counters of its API."""
         self._context: Context | None = None
-        self._entry: Entry | None = None
-        """The request in service, in the journal."""
         self.use(services, handlers, hints)
 
     def use(self, services: Services, handlers: Mapping[int, Handler], hints: ClientHints) -> None:
@@ -149,7 +145,7 @@ class Dispatcher:
             connection.client_id = client_id
         self._frame = frame
         if self._recorder is not None:
-            self._entry = self._recorder.begin(frame, request, context, self._started_s)
+            self._recorder.begin(frame, request, context, self._started_s)
         purgatory = self._purgatory
         # What this request releases goes on when its handler has ended or waits. The outermost request alone does that;
         # a request that is served meanwhile leaves it to the one around it.
@@ -158,7 +154,7 @@ class Dispatcher:
         try:
             coroutine: Coroutine[Any, Any, Response | None]
             if services.interceptors:
-                exchange = Exchange(frame.header, request, context, len(frame.body), self._entry)
+                exchange = Exchange(frame.header, request, context, len(frame.body), self._recorder)
                 coroutine = intercepted(services.interceptors, exchange, handler)
             else:
                 coroutine = handler.function(request, context)  # type: ignore[assignment]
@@ -260,10 +256,8 @@ class Dispatcher:
         counted.seconds_taken.append(ended_s - self._started_s)
         if len(counted.seconds_taken) >= MANY_ANSWERS:
             counted.sum_up()
-        if self._entry is not None:
-            assert self._recorder is not None
-            self._recorder.end(self._entry, ended_s, response, sent)
-            self._entry = None
+        if self._recorder is not None:
+            self._recorder.end(response, sent, ended_s)
         if self._logged is not None:
             self._logged.answered(response)
             self._logged = None
@@ -300,7 +294,7 @@ class Dispatcher:
             answer = unsupported_version_answer(self._handlers)
             self._connection.send(header.correlation_id, 0, answer)
             if self._recorder is not None:
-                self._recorder.refused(frame, "answered with the versions that are served")
+                self._recorder.closed(frame, "answered with the versions that are served")
             frame.release()
             if _request_log.isEnabledFor(logging.DEBUG):
                 self._log_line(header).answered(answer)
@@ -344,12 +338,8 @@ class Dispatcher:
 
     def _write_closed(self, frame: Frame, reason: object) -> None:
         """Write a request that is not answered to the journal, and to the log if it has a line for each request."""
-        if self._entry is not None:
-            assert self._recorder is not None
-            self._recorder.closed(self._entry, reason)
-            self._entry = None
-        elif self._recorder is not None:
-            self._recorder.refused(frame, reason)
+        if self._recorder is not None:
+            self._recorder.closed(frame, reason)
         if self._logged is not None or _request_log.isEnabledFor(logging.DEBUG):
             (self._logged or self._log_line(frame.header)).closed(reason)
             self._logged = None

@@ -8,8 +8,7 @@ import pytest
 
 from kmini.broker.api.key_fields import KeyFields, KeyPartition, Names
 from kmini.broker.journal.entries import JournalReader
-from kmini.broker.journal.layout import ANSWERED, ASKED, Entry
-from kmini.broker.journal.request_journal import Answer, RequestJournal, Source
+from kmini.broker.journal.request_journal import Answer, Entry, RequestJournal, Source
 from kmini.protocol import messages as m
 from kmini.protocol.framing import response_frame
 from kmini.protocol.schema import Request
@@ -36,9 +35,13 @@ def entry_of(
     journal: RequestJournal, request: Request, version: int, answered: Any, client_id: str | None = "app"
 ) -> Entry:
     source = Source(1, CONNECTION, request.api_key, version, client_id)
-    began_s = journal.began_s + 1
-    body = b"".join(bytes(part) for part in request.encode(version))
-    return [7, source, 3, began_s, began_s + 0.0004, body, len(body), answered, None]
+    entry = Entry()
+    entry.source, entry.answered, entry.correlation_id = source, answered, 3
+    entry.started_s = journal.began_s + 1
+    entry.ended_s = entry.started_s + 0.0004
+    entry.asked = b"".join(bytes(part) for part in request.encode(version))
+    entry.bytes_in = len(entry.asked)
+    return entry
 
 
 def heartbeat() -> m.HeartbeatRequest:
@@ -50,8 +53,8 @@ def test_an_entry_is_decoded_once(journal: RequestJournal) -> None:
     entry = entry_of(journal, heartbeat(), 4, answer)
     reader = JournalReader(journal)
     first = reader.decoded(entry)
-    assert isinstance(entry[ASKED], KeyFields)
-    assert isinstance(entry[ANSWERED], Answer)
+    assert isinstance(entry.asked, KeyFields)
+    assert isinstance(entry.answered, Answer)
     assert reader.decoded(entry) == first
     assert (first.groups, first.errors, first.bytes_out) == (("billing",), ("REBALANCE_IN_PROGRESS",), len(answer))
     assert first.time_ms == round((journal.began_wall_s + 1) * 1000)
@@ -79,7 +82,7 @@ def test_a_line_has_the_first_partitions_and_what_a_client_sent_is_escaped(journ
 
 def test_partitions_are_shown_with_offsets_and_records(journal: RequestJournal) -> None:
     entry = entry_of(journal, heartbeat(), 4, Answer(1, ()))
-    entry[ASKED] = KeyFields((KeyPartition("orders", 0, 5), KeyPartition("orders", 1, records=3)))
+    entry.asked = KeyFields((KeyPartition("orders", 0, 5), KeyPartition("orders", 1, records=3)))
     assert "orders-0@5 orders-1:3" in str(JournalReader(journal).decoded(entry))
 
 

@@ -15,8 +15,7 @@ import pytest
 from kmini import Broker, Cluster, JournalEntry
 from kmini.broker.api.interception import Exchange, Serve
 from kmini.broker.journal import request_journal
-from kmini.broker.journal.layout import ANSWERED, ASKED
-from kmini.broker.journal.request_journal import RequestJournal, entry_bytes
+from kmini.broker.journal.request_journal import RequestJournal
 from kmini.protocol import messages as m
 from kmini.protocol.api_keys import API_NAMES
 from kmini.protocol.records.batch import build_batch
@@ -210,7 +209,7 @@ def test_the_oldest_requests_are_lost_above_the_number_that_is_kept(monkeypatch:
 
 def test_large_requests_are_lost_above_the_bytes_that_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_journal, "MOST_BYTES", 200_000)
-    monkeypatch.setattr(request_journal, "_COUNT_AGAIN_BYTES", 20_000)
+    monkeypatch.setattr(request_journal, "COUNT_AGAIN_BYTES", 20_000)
     Topic = m.MetadataRequest.Topic
     with Broker(journal=True) as broker, Wire(broker.bootstrap_servers) as wire:
         names = [Topic(name=f"topic-{number}" * 10) for number in range(100)]
@@ -219,7 +218,7 @@ def test_large_requests_are_lost_above_the_bytes_that_are_kept(monkeypatch: pyte
         kept = journal_of(broker).entries
         assert 5 < len(kept) < 60
         assert broker.requests.lost() == 60 - len(kept)
-        assert sum(map(entry_bytes, kept)) <= 220_000
+        assert sum(entry.kept_bytes for entry in kept) <= 220_000
 
 
 def test_a_record_is_not_kept_of_a_large_produce_nor_a_view_of_what_arrived(broker: Broker, wire: Wire) -> None:
@@ -227,10 +226,8 @@ def test_a_record_is_not_kept_of_a_large_produce_nor_a_view_of_what_arrived(brok
     wire.ask(fetch(0), 4)
     gc.collect()
     for entry in journal_of(broker).entries:
-        held = [entry[ASKED], entry[ANSWERED]]
-        assert not any(isinstance(one, memoryview) for one in held)
-        assert all(entry_bytes(one) < 1_000 for one in [entry] if not isinstance(entry[ASKED], m.ProduceRequest))
-    produce = journal_of(broker).entries[0][ASKED]
+        assert not any(isinstance(one, memoryview) for one in (entry.asked, entry.answered))
+    produce = journal_of(broker).entries[0].asked
     (kept,) = produce.topic_data[0].partition_data
     assert type(kept.records) is bytes
     assert len(kept.records) == 61
@@ -303,7 +300,7 @@ def test_no_secret_of_a_request_is_in_the_journal_or_in_what_it_shows(caplog: py
             with pytest.raises(ConnectionClosed):
                 read_all(wire)
         entries = broker.requests.all()
-        held = repr([entry[3:] for entry in journal_of(broker).entries])
+        held = repr([(entry.asked, entry.answered, entry.faults) for entry in journal_of(broker).entries])
     apis = [entry.api for entry in entries]
     assert apis[:6] == [
         "SaslHandshake",

@@ -8,7 +8,7 @@ import pytest
 
 from kmini.broker.api.key_fields import KeyFields, KeyPartition
 from kmini.broker.journal.entries import JournalReader
-from kmini.broker.journal.request_journal import Answer, RequestJournal, Source
+from kmini.broker.journal.request_journal import Answer, Entry, RequestJournal, Source
 from kmini.broker.journal.selection import Selection
 from kmini.protocol.api_keys import API_NAMES
 
@@ -29,10 +29,10 @@ def journal_of(*requests: tuple[str, str, KeyFields, tuple[int, ...]]) -> Reques
     connection: Any = FromSomewhere()
     for api, client_id, fields, codes in requests:
         source = Source(1, connection, KEYS[api], 1, client_id)
-        number = next(journal.numbers)
-        journal.entries.append(
-            [number, source, 1, journal.began_s, journal.began_s, fields, 10, Answer(10, codes), None]
-        )
+        entry = Entry()
+        entry.source, entry.asked, entry.answered = source, fields, Answer(10, codes)
+        entry.started_s = entry.ended_s = journal.began_s
+        journal.add(entry)
     return journal
 
 
