@@ -84,6 +84,18 @@ MAX_DURATION_MS = 100 * 366 * 86_400_000
 """Most milliseconds of one clock move: later timestamps must still fit into the log."""
 
 
+def as_settings(as_version: Any, timestamps: Any) -> dict[str, str]:
+    """The settings that the options `as_version` and `timestamps` stand for."""
+    settings = {}
+    if timestamps not in ("create", "append"):
+        raise ValueError(f'timestamps={timestamps!r}: must be "create" or "append"')
+    if timestamps == "append":
+        settings["log.message.timestamp.type"] = "LogAppendTime"
+    if as_version is not None:
+        settings["kmini.as.version"] = text("as_version", as_version, 'a release as str, as "3.9"')
+    return settings
+
+
 def directory(argument: str, value: Any) -> str | None:
     """Check for a path or None."""
     if value is None:
@@ -188,15 +200,16 @@ def flag(argument: str, value: Any) -> bool:
 
 def predicate(argument: str, value: Any) -> Any:
     """Check for a function of a record."""
-    if not callable(value):
-        raise wrong(argument, value, "a function that takes a record and returns True or False", kind=TypeError)
+    if not callable(value) or inspect.iscoroutinefunction(value):
+        expected = "a function, not async, that takes a record and returns True or False"
+        raise wrong(argument, value, expected, kind=TypeError)
     return value
 
 
 def records_wanted(argument: str, value: Any) -> Any:
     """Check for a number of records, or a function of a record."""
     if callable(value):
-        return value
+        return predicate(argument, value)
     return integer(argument, value, "a number of records, 0 or more, or a function that takes a record", 0, MAX_INT64)
 
 

@@ -22,6 +22,9 @@ SHOWN = 10
 SHOWN_CHARACTERS = 60
 """Most characters of a key or of a value in an error message."""
 
+LISTED_CHARACTERS = 320
+"""Characters after which a list of records ends: what is said behind two lists still has room in an error message."""
+
 Enough = Callable[[list[Record]], bool]
 """Says whether the records that have arrived end a wait."""
 
@@ -107,10 +110,14 @@ def missing_records(operations: SharedOperations, reading: Reading, wanted: str,
 
 
 def listed(records: Iterable[Record]) -> str:
-    """Records in an error message, without those after the tenth: "[b'42': b'placed', b'no key']"."""
+    """The first ten records in an error message, or those that there is room for: "[b'42': b'placed', b'no key']"."""
     records = [*records]
-    texts = [_brief(record) for record in records[:SHOWN]]
-    return f"[{', '.join(texts)}{', ...' if len(records) > SHOWN else ''}]"
+    texts: list[str] = []
+    for record in records[:SHOWN]:
+        if sum(map(len, texts)) > LISTED_CHARACTERS:
+            break
+        texts.append(_brief(record))
+    return f"[{', '.join(texts)}{', ...' if len(records) > len(texts) else ''}]"
 
 
 def _brief(record: Record) -> str:

@@ -11,6 +11,7 @@ Clients connect to `bootstrap_servers`, and find the leaders as in any cluster. 
 import os
 from collections.abc import Collection, Mapping
 from functools import partial
+from typing import Literal
 
 from kmini import argument_checks
 from kmini.argument_checks import Config, Topics
@@ -275,7 +276,8 @@ class Cluster(Host[ClusterOperations, "AsyncCluster"], ClusterMethods, Parts):
     `port` is the first broker's; the others have the ports after it; 0 takes any free ports. `config` holds settings of
     every broker by Kafka's names; `racks` the rack of brokers by number. `topics` are created at the start, as those of
     a `Broker`; their default replication factor is `default.replication.factor`. With `data_dir` the data stay there.
-    With `journal` the brokers keep their last requests, for `requests`. Raises ConfigError, TypeError and ValueError.
+    `as_version` and `timestamps` are those of a `Broker`. With `journal` the brokers keep their last requests, for
+    `requests`. Raises ConfigError, TypeError and ValueError.
 
     >>> with Cluster(brokers=3) as cluster:
     ...     cluster.create_topic("orders", replication_factor=3)
@@ -294,6 +296,8 @@ class Cluster(Host[ClusterOperations, "AsyncCluster"], ClusterMethods, Parts):
         topics: Topics | None = None,
         racks: Mapping[int, str] | None = None,
         data_dir: str | os.PathLike[str] | None = None,
+        as_version: str | None = None,
+        timestamps: Literal["create", "append"] = "create",
         journal: bool = False,
     ) -> None:
         super().__init__("cluster", argument_checks.directory("data_dir", data_dir))
@@ -306,7 +310,8 @@ class Cluster(Host[ClusterOperations, "AsyncCluster"], ClusterMethods, Parts):
         """Milliseconds that the clock was moved: time does not go back when the cluster is stopped and started
         again."""
         self._topics = argument_checks.topics("topics", topics)
-        common = argument_checks.config("config", config)
+        options = argument_checks.as_settings(as_version, timestamps)
+        common = {**options, **argument_checks.config("config", config)}
         self._configs = [
             BrokerConfig.parse(
                 {

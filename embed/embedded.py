@@ -64,16 +64,9 @@ class Broker(Host[Operations, "AsyncBroker"], BrokerMethods, Parts):
         super().__init__("broker", argument_checks.directory("data_dir", data_dir))
         argument_checks.text("host", host, "the name or address of an interface as str")
         argument_checks.integer("port", port, "a port, 0 for any free one", 0, 65_535)
-        if timestamps not in ("create", "append"):
-            raise ValueError(f'timestamps={timestamps!r}: must be "create" or "append"')
-        properties = {"listeners": f"PLAINTEXT://{host}:{port}"}
-        if timestamps == "append":
-            properties["log.message.timestamp.type"] = "LogAppendTime"
-        if as_version is not None:
-            properties["kmini.as.version"] = argument_checks.text(
-                "as_version", as_version, 'a release as str, as "3.9"'
-            )
-        self._config = BrokerConfig.parse({**properties, **argument_checks.config("config", config)})
+        listeners = {"listeners": f"PLAINTEXT://{host}:{port}"}
+        options = argument_checks.as_settings(as_version, timestamps)
+        self._config = BrokerConfig.parse({**listeners, **options, **argument_checks.config("config", config)})
         self._topics = argument_checks.topics("topics", topics)
         self._journal = new_journal("journal", journal)
         self._ahead_ms = 0

@@ -87,7 +87,9 @@ class Host(Blocking[Table], Generic[Table, Awaited]):
                     atexit.register(self._remove_at_exit)
                 assert self.data_dir is not None
                 is_temporary = self._given_directory is None
-                self._running = self._thread.run(self._begin(self.data_dir, is_temporary=is_temporary))
+                self._running = self._thread.run(
+                    self._begin(self.data_dir, is_temporary=is_temporary), deadline_s=LONG_DEADLINE_S
+                )
             except BaseException:
                 self._thread.end()
                 if is_first:

@@ -135,7 +135,10 @@ class LoopThread:
         forked since."""
         self._check_process()
         if threading.current_thread() is self._thread:
-            raise RuntimeError(f"the thread that the {self.what} runs on cannot wait for the {self.what}")
+            raise RuntimeError(
+                f"the thread that the {self.what} runs on cannot wait for the {self.what}: a function that the "
+                f"{self.what} calls can only use its arguments"
+            )
 
     def _check_process(self) -> None:
         if self._loop is not None and not self.is_of_this_process:

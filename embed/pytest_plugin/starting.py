@@ -16,11 +16,6 @@ Kind = Literal["broker", "cluster"]
 DEFAULT_BROKERS = 3
 """Brokers of `kafka_cluster` unless the marker says otherwise."""
 
-_AS_SETTINGS = {"as_version": "kmini.as.version", "timestamps": "log.message.timestamp.type"}
-"""Arguments of `Broker` that `Cluster` takes as settings."""
-
-_TIMESTAMP_TYPES = {"create": "CreateTime", "append": "LogAppendTime"}
-
 
 class Spec(NamedTuple):
     """A broker or a cluster that can be made. Equal ones may be shared."""
@@ -45,9 +40,6 @@ class Spec(NamedTuple):
         settings = {**(config or {}), **(arguments.pop("config", None) or {}), **wanted.config}
         if kind == "cluster":
             arguments["brokers"] = wanted.brokers or arguments.get("brokers", DEFAULT_BROKERS)
-            for name in _AS_SETTINGS.keys() & arguments.keys():
-                value = arguments.pop(name)
-                settings[_AS_SETTINGS[name]] = _TIMESTAMP_TYPES.get(value, value)
         else:
             arguments.pop("brokers", None)
         topics = {**topics_by_name(arguments.pop("topics", None)), **topics_by_name(wanted.topics)}

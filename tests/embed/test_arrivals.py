@@ -42,6 +42,20 @@ def test_long_values_and_many_records_are_shortened(broker: Broker) -> None:
     assert sentence.endswith("b'8', ...]")
 
 
+def test_what_is_hidden_has_room_behind_long_lists(broker: Broker) -> None:
+    for number in range(10):
+        broker.produce("orders", b"x" * 1_000, key=b"%d" % number * 100)
+        broker.produce("orders", b"y" * 1_000, key=b"42")
+    client = Confluent(broker.bootstrap_servers, "billing-1")
+    client.begin()
+    client.produce("orders", b"open")
+    sentence = told(broker, "orders", 11, where=lambda record: record.value[:1] != b"x")
+    assert "orders holds 10 of 11 records" in sentence
+    assert "10 others" in sentence
+    assert sentence.endswith("...]; 1 more in an open transaction of billing-1")
+    client.close()
+
+
 def test_records_that_are_not_meant_are_listed_with_the_most_similar_keys_first(broker: Broker) -> None:
     for key in (b"alice", b'"42"', b"bob"):
         broker.produce("orders", b"v", key=key)

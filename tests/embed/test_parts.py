@@ -91,6 +91,19 @@ def test_a_cluster_has_what_a_broker_has(broker: type, cluster: type) -> None:
             assert parameters(one[name]) == parameters(several[name]), name
 
 
+def test_a_cluster_has_the_options_of_a_broker() -> None:
+    one, several = parameters(Broker.__init__), parameters(Cluster.__init__)
+    only_of_a_cluster = {"brokers", "racks"}
+    assert {option for option in several if option.name not in only_of_a_cluster} == {*one}
+
+
+def test_the_options_of_a_cluster_do_what_those_of_a_broker_do() -> None:
+    with Cluster(brokers=2, as_version="3.9", timestamps="append") as cluster:
+        assert cluster.topic("orders").produce(b"v", timestamp_ms=1).timestamp > 1
+        configs = [broker.config.current for broker in cluster._operations.running]
+        assert [config.kmini_as_version for config in configs] == ["3.9", "3.9"]
+
+
 def test_the_handles_of_a_cluster_do_what_those_of_a_broker_do(hosts: dict[str, Any]) -> None:
     for host in hosts.values():
         host.create_topic("handled", configs={"cleanup.policy": "compact"})

@@ -62,8 +62,8 @@ WRONG_TYPES: dict[str, list[Any]] = {
     "transactional_id": [1, None],
     "value": ["str", 1, {"a": 1}],
     "version": ["4", 4.0],
-    "wanted": ["1", None, 1.5],
-    "where": ["key", 1, b"42"],
+    "wanted": ["1", None, 1.5, asyncio.sleep],
+    "where": ["key", 1, b"42", asyncio.sleep],
     "within_ms": ["1s", 1.5, timedelta(seconds=1)],
 }
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from types import ModuleType
 
 import pytest
 
@@ -13,6 +15,19 @@ PLUGINS = {
     "randomly": ("-p", "pytest_randomly"),
     "xdist": ("-p", "xdist.plugin"),
 }
+
+
+class KeptModules:
+    """Remembers kmini's modules at the end of the inner run.
+
+    pytester forgets what was imported there, and a module that is imported again has other classes.
+    """
+
+    def __init__(self) -> None:
+        self.modules: dict[str, ModuleType] = {}
+
+    def pytest_unconfigure(self) -> None:
+        self.modules = {name: one for name, one in sys.modules.items() if name.partition(".")[0] == "kmini"}
 
 
 @pytest.fixture
@@ -28,8 +43,10 @@ def run_pytest(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Ru
         if conftest:
             pytester.makeconftest(conftest)
         loaded = [part for name in plugins for part in PLUGINS[name]]
-        return pytester.runpytest_inprocess(
-            "-q", "-p", "kmini.pytest_plugin", "-p", "no:cacheprovider", *loaded, *arguments
-        )
+        kept = KeptModules()
+        options = ("-q", "-p", "kmini.pytest_plugin", "-p", "no:cacheprovider", *loaded)
+        result = pytester.runpytest_inprocess(*options, *arguments, plugins=[kept])
+        sys.modules.update(kept.modules)
+        return result
 
     return run

@@ -25,15 +25,13 @@ def test_the_marker_wins_over_the_options_and_these_over_the_ini_file():
     }
 
 
-def test_a_cluster_gets_as_settings_what_only_a_broker_has_arguments_for():
-    spec = Spec.of("cluster", Wanted(brokers=2), {}, {"as_version": "3.9", "timestamps": "append"})
-    assert spec.arguments == {
-        "brokers": 2,
-        "journal": True,
-        "config": {"kmini.as.version": "3.9", "log.message.timestamp.type": "LogAppendTime"},
-        "topics": {},
-    }
-    assert isinstance(spec.make(), Cluster)
+def test_a_cluster_gets_the_options_of_a_broker():
+    options = {"as_version": "3.9", "timestamps": "append"}
+    spec = Spec.of("cluster", Wanted(brokers=2), {}, options)
+    assert spec.arguments == {"brokers": 2, "journal": True, **options, "config": {}, "topics": {}}
+    cluster = spec.make()
+    assert isinstance(cluster, Cluster)
+    assert [config.kmini_as_version for config in cluster._configs] == ["3.9", "3.9"]
     assert Spec.of("cluster", Wanted()).arguments["brokers"] == 3
 
 
