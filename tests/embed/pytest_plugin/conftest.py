@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import ModuleType
 
 import pytest
@@ -27,11 +27,19 @@ class KeptModules:
         self.modules: dict[str, ModuleType] = {}
 
     def pytest_unconfigure(self) -> None:
-        self.modules = {name: one for name, one in sys.modules.items() if name.partition(".")[0] == "kmini"}
+        self.modules |= {name: one for name, one in sys.modules.items() if name.partition(".")[0] == "kmini"}
+
+
+@pytest.fixture(autouse=True)
+def kept_modules() -> Iterator[KeptModules]:
+    """Used by all tests, so that it ends after pytester, which forgets a last time."""
+    kept = KeptModules()
+    yield kept
+    sys.modules.update(kept.modules)
 
 
 @pytest.fixture
-def run_pytest(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> RunPytest:
+def run_pytest(kept_modules: KeptModules, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> RunPytest:
     """`run_pytest(text, *arguments)`: run the tests in `text` in this process, with the plugins named in `plugins`.
 
     The search for installed plugins, which takes most of the time of a small run, is left out.
@@ -43,10 +51,9 @@ def run_pytest(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Ru
         if conftest:
             pytester.makeconftest(conftest)
         loaded = [part for name in plugins for part in PLUGINS[name]]
-        kept = KeptModules()
         options = ("-q", "-p", "kmini.pytest_plugin", "-p", "no:cacheprovider", *loaded)
-        result = pytester.runpytest_inprocess(*options, *arguments, plugins=[kept])
-        sys.modules.update(kept.modules)
+        result = pytester.runpytest_inprocess(*options, *arguments, plugins=[kept_modules])
+        sys.modules.update(kept_modules.modules)
         return result
 
     return run
