@@ -67,7 +67,7 @@ class RecordAppender:
         now_ms = self._clock.now_ms()
         validated = self._validate_if_cheap(records, config, now_ms)
         if validated is None:
-            check = partial(_validate, records, config, now_ms)
+            check = partial(validate, records, config, now_ms)
             is_compressed = records[ATTRIBUTES_AT] & CODEC_MASK != 0
             validated = await self.validate_in_thread(partition, check, requester, is_compressed=is_compressed)
             if check_again is not None:
@@ -116,10 +116,6 @@ class RecordAppender:
         if not appended.is_duplicate:
             self._metrics.produced(partition.topic_partition.topic, validated.header.record_count, size_bytes)
         return appended
-
-
-def _validate(records: memoryview, config: LogConfig, now_ms: int, limit: int) -> ValidatedRecords:
-    return validate(records, config, now_ms, max_decompressed_bytes=limit)
 
 
 async def until_replicated(
