@@ -58,7 +58,8 @@ class Dispatcher:
 
     Its slots have three lifetimes:
 
-    - the connection's: `_connection`, and what `use` sets: `_handlers`, `_hints`, `_purgatory`, `_recorder`, `_services`
+    - the connection's: `_connection`, and what `use` sets (`_handlers`, `_hints`, `_purgatory`, `_recorder`,
+      `_services`)
     - of what repeats: `_handler`, `_counted` and `_context` stay for the next request, because clients repeat API,
       version and client id. Another request replaces them, and an idle connection has none (`forget`)
     - a request's, from `dispatch` to its answer: `_frame`, `_started_s`, and where there is a journal or a request log
