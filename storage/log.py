@@ -76,8 +76,7 @@ class PartitionLog:
     leader-epoch-checkpoint follows with the next flush; recovery takes from the batches what the file lacks."""
 
     producers: ProducerStates
-    """Changes when an append has succeeded, so that its `end_offset` is the log end offset. Rolls and `close` write
-    snapshots."""
+    """Follow each append that succeeds: `end_offset` is the log end offset. Rolls and `close` write snapshots."""
 
     topic_id: bytes
     """As in partition.metadata; all zeros where that file is missing."""
@@ -193,9 +192,8 @@ class PartitionLog:
         """Write batches as the leader sent them, with their offsets and epochs; return None if none is left to write.
 
         Leaves out an incomplete batch at the end, and everything from the first batch on whose leader epoch is above
-        `leader_epoch`, the epoch that this replica knows. Raises CorruptMessage for a damaged batch, and
-        UnexpectedAppendOffset for batches that do not continue this log. Faults of a producer are only logged, because
-        the leader has accepted the batch.
+        `leader_epoch`, the epoch that this replica knows. Only logs faults of a producer: the leader has accepted them.
+        Raises CorruptMessage for a damaged batch, and UnexpectedAppendOffset for batches that do not continue this log.
         """
         batches = continuing_batches(records, self.log_end_offset, leader_epoch)
         if not batches:
