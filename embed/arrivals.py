@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from difflib import SequenceMatcher, get_close_matches
 from typing import TYPE_CHECKING
 
 from kmini.broker.purgatory import Operation
@@ -147,11 +146,15 @@ def _others(operations: SharedOperations, reading: Reading, found: list[Record])
 
 
 def _similarity(key: bytes, other: bytes | None) -> float:
+    from difflib import SequenceMatcher  # start-up time counts
+
     return SequenceMatcher(None, key, other or b"").ratio()
 
 
 def _similar_topic(operations: SharedOperations, topic: str) -> list[str]:
     """A phrase about the topic with the most similar name among those that hold records."""
+    from difflib import get_close_matches  # start-up time counts
+
     counts: dict[str, list[Record]] = {}
     names = [name for name in operations.topic_names() if name != topic and not is_internal(name)]
     for name in get_close_matches(topic, names, n=3):
