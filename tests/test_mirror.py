@@ -20,6 +20,7 @@ STANDS_FOR = {
     "embed/handle.py": "tests/embed/test_event_loops.py",
     "embed/host.py": "tests/embed/test_event_loops.py",
     "embed/operations.py": "tests/embed/test_embedded.py",
+    "embed/remote/remote_group.py": "tests/embed/remote/test_remote_broker.py",
     "embed/remote/remote_operations.py": "tests/embed/remote/test_remote_broker.py",
     "embed/remote/remote_records.py": "tests/embed/remote/test_remote_broker.py",
     "embed/remote/remote_topic.py": "tests/embed/remote/test_remote_broker.py",

@@ -55,14 +55,14 @@ class Tally:
         self._servers: dict[str, str] = {}
         """The server of each test, by its id."""
         self._skipped: dict[str, str] = {}
-        """What a skipped test needs, by its id: the first word of it."""
+        """What a skipped test needs, by its id: a handle, or a method of a topic or a group."""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         server = dict(report.user_properties).get(PROPERTY)
         if server is not None:
             self._servers[report.nodeid] = str(server)
         if report.skipped and isinstance(report.longrepr, tuple):
-            found = re.match(rf"(?:Skipped: )?{NEEDS}(\w+)", report.longrepr[2])
+            found = re.match(rf"(?:Skipped: )?{NEEDS}(?:topic\.|group\.)?(\w+)", report.longrepr[2])
             if found:
                 self._skipped[report.nodeid] = found[1]
 

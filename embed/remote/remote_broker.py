@@ -15,6 +15,7 @@ from kmini.handle import Awaiting, Blocking, method
 from kmini.loop_thread import LoopThread
 from kmini.protocol.errors import KafkaError
 from kmini.remote.needs_kmini import Refuse, Unavailable, refuse
+from kmini.remote.remote_group import AsyncRemoteGroup, RemoteGroup
 from kmini.remote.remote_operations import RemoteOperations
 from kmini.remote.remote_topic import AsyncRemoteTopic, RemoteTopic
 from kmini.remote.server_identity import server_identity
@@ -98,6 +99,10 @@ class RemoteBroker(RemoteMethods, Blocking[RemoteOperations]):
         """A handle of one topic, which need not exist yet."""
         return RemoteTopic(self, name)
 
+    def group(self, name: str) -> RemoteGroup:
+        """A handle of one consumer group, which need not exist yet."""
+        return RemoteGroup(self, name)
+
     def __getattr__(self, name: str) -> Unavailable:
         return _unavailable(self, name)
 
@@ -120,6 +125,10 @@ class AsyncRemoteBroker(RemoteMethods, Awaiting[RemoteOperations]):
     def topic(self, name: str) -> AsyncRemoteTopic:
         """A handle of one topic, which need not exist yet."""
         return AsyncRemoteTopic(self, name)
+
+    def group(self, name: str) -> AsyncRemoteGroup:
+        """A handle of one consumer group, which need not exist yet."""
+        return AsyncRemoteGroup(self, name)
 
     def __getattr__(self, name: str) -> Unavailable:
         return _unavailable(self, name)

@@ -7,6 +7,7 @@ once, even if the service or a broker dies.
 import json
 
 from confluent_kafka import Consumer, Producer, TopicPartition
+from places import Kafka
 
 TIMEOUT_S = 30
 
@@ -24,23 +25,24 @@ def charge(order: str, cents: int) -> None:
 class Billing:
     """Bills one order after another. `instance` names this instance of the service: a second one fences the first."""
 
-    def __init__(self, servers: str, instance: str = "billing-1"):
+    def __init__(self, kafka: Kafka, instance: str = "billing-1"):
+        self.kafka = kafka
         common = {
-            "bootstrap.servers": servers,
+            "bootstrap.servers": kafka.servers,
             "metadata.recovery.strategy": "none",  # else send_offsets may hang after a broker's death: librdkafka #5511
         }
-        self.producer = Producer({**common, "transactional.id": instance})
+        self.producer = Producer({**common, "transactional.id": kafka.name(instance)})
         self.producer.init_transactions(TIMEOUT_S)
         self.consumer = Consumer(
             {
                 **common,
-                "group.id": "billing",
+                "group.id": kafka.name("billing"),
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
             }
         )
-        self.consumer.subscribe(["orders"])
+        self.consumer.subscribe([kafka.name("orders")])
 
     def bill_next(self) -> str:
         """Bill the next order and return its number. An order whose charge is refused stays the next one."""
@@ -66,8 +68,9 @@ class Billing:
     def bill(self, order) -> None:
         """Write all that belongs to one order into the open transaction, and charge for it."""
         cents = json.loads(order.value())["cents"]
-        self.producer.produce("status", key=order.key(), value=b"billed")
-        self.producer.produce("invoices", key=order.key(), value=json.dumps({"cents": cents}).encode())
+        self.producer.produce(self.kafka.name("status"), key=order.key(), value=b"billed")
+        invoice = json.dumps({"cents": cents}).encode()
+        self.producer.produce(self.kafka.name("invoices"), key=order.key(), value=invoice)
         self.producer.flush(TIMEOUT_S)  # the invoice is written before the money moves
         charge(order.key().decode(), cents)
         done = position_of(order, behind=True)

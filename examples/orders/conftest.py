@@ -1,15 +1,15 @@
-"""Fixtures of the shop's tests. kmini's pytest plugin brings `kafka_broker`: each test has a broker of its own."""
+"""Fixtures of the shop's tests, on those of kmini's pytest plugin: each test has a broker as it was after its start."""
 
 import json
 from collections.abc import Callable, Iterator
 
 import pytest
 from billing import Billing
+from places import Kafka
 
-from kmini import Broker, Cluster
-
+WEEK_MS = 7 * 24 * 3_600_000
 TOPICS = {
-    "orders": {"retention.ms": 7 * 24 * 3_600_000},
+    "orders": {"retention.ms": WEEK_MS},
     "invoices": {},
     "parcels": {},
     "status": {"cleanup.policy": "compact", "delete.retention.ms": 24 * 3_600_000},
@@ -18,30 +18,35 @@ TOPICS = {
 
 
 @pytest.fixture
-def broker(kafka_broker: Broker) -> Broker:
-    """A broker with the topics of the shop."""
+def kafka(kafka_broker, kafka_prefix: str) -> Kafka:
+    """A Kafka with the topics of the shop: kmini, or the one that `--kafka-bootstrap` names."""
+    found = Kafka(kafka_broker.bootstrap_servers, kafka_prefix)
     for name, configs in TOPICS.items():
-        kafka_broker.create_topic(name, partitions=2, configs=configs)
-    return kafka_broker
+        kafka_broker.create_topic(found.name(name), partitions=2, configs=configs)
+    return found
 
 
 @pytest.fixture
-def cluster() -> Iterator[Cluster]:
+def topic(kafka_broker, kafka: Kafka) -> Callable:
+    """`topic("orders")`: the handle of a topic of the shop."""
+    return lambda name: kafka_broker.topic(kafka.name(name))
+
+
+@pytest.fixture
+def cluster(kafka_cluster) -> Kafka:
     """Three brokers with the topics of the shop, each partition on all of them."""
-    one_each = {"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1}
-    with Cluster(brokers=3, config=one_each) as running:
-        for name, configs in TOPICS.items():
-            running.create_topic(name, replication_factor=3, configs=configs)
-        yield running
+    for name, configs in TOPICS.items():
+        kafka_cluster.create_topic(name, replication_factor=3, configs=configs)
+    return Kafka(kafka_cluster.bootstrap_servers)
 
 
 @pytest.fixture
-def open_billing() -> Iterator[Callable[[str], Billing]]:
-    """`open_billing(servers)`: a billing service that is closed at the end of the test."""
+def open_billing() -> Iterator[Callable[[Kafka], Billing]]:
+    """`open_billing(kafka)`: a billing service that is closed at the end of the test."""
     opened = []
 
-    def open_one(servers: str) -> Billing:
-        opened.append(Billing(servers))
+    def open_one(kafka: Kafka) -> Billing:
+        opened.append(Billing(kafka))
         return opened[-1]
 
     yield open_one
@@ -50,10 +55,11 @@ def open_billing() -> Iterator[Callable[[str], Billing]]:
 
 
 @pytest.fixture
-def place(broker: Broker) -> Callable[[str, int], None]:
-    """`place(order, cents)` without the shop: where a test of billing begins."""
+def place(topic: Callable) -> Callable[[str, int], None]:
+    """`place(order, cents)` without the shop: where a test of billing begins. All orders are in one partition, so
+    they have an order."""
 
     def place_one(order: str, cents: int = 100) -> None:
-        broker.produce("orders", json.dumps({"cents": cents}).encode(), key=order.encode())
+        topic("orders").produce(json.dumps({"cents": cents}).encode(), key=order.encode(), partition=0)
 
     return place_one

@@ -5,22 +5,24 @@ the order's number says that it is the same.
 """
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from places import Kafka
 
 
 class Shipping:
-    """Ships one order after another; `settings` are the consumer's. `async with Shipping(servers) as shipping:`"""
+    """Ships one order after another; `settings` are the consumer's. `async with Shipping(kafka) as shipping:`"""
 
-    def __init__(self, servers: str, **settings):
+    def __init__(self, kafka: Kafka, **settings):
+        self.kafka = kafka
         self.consumer = AIOKafkaConsumer(
-            "invoices",
-            bootstrap_servers=servers,
-            group_id="shipping",
+            kafka.name("invoices"),
+            bootstrap_servers=kafka.servers,
+            group_id=kafka.name("shipping"),
             auto_offset_reset="earliest",
             enable_auto_commit=False,
             isolation_level="read_committed",
             **settings,
         )
-        self.producer = AIOKafkaProducer(bootstrap_servers=servers, enable_idempotence=True)
+        self.producer = AIOKafkaProducer(bootstrap_servers=kafka.servers, enable_idempotence=True)
 
     async def __aenter__(self):
         await self.producer.start()
@@ -39,5 +41,5 @@ class Shipping:
         return invoice.key.decode()
 
     async def ship(self, order: bytes) -> None:
-        await self.producer.send_and_wait("parcels", b"on its way", key=order)
-        await self.producer.send_and_wait("status", b"shipped", key=order)
+        await self.producer.send_and_wait(self.kafka.name("parcels"), b"on its way", key=order)
+        await self.producer.send_and_wait(self.kafka.name("status"), b"shipped", key=order)

@@ -1,14 +1,15 @@
 """The current status of each order: a read model of the compacted topic `status`, with confluent-kafka."""
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+from places import Kafka
 
 TIMEOUT_S = 30
 
 
-def statuses(servers: str) -> dict[str, str]:
+def statuses(kafka: Kafka) -> dict[str, str]:
     """The last status of each order, by its number."""
     found = {}
-    for message in read(servers, "status"):
+    for message in read(kafka, "status"):
         order = message.key().decode()
         if message.value() is None:  # a tombstone
             found.pop(order, None)
@@ -17,12 +18,13 @@ def statuses(servers: str) -> dict[str, str]:
     return found
 
 
-def read(servers: str, topic: str):
+def read(kafka: Kafka, name: str):
     """All messages of a topic, from its beginning to its end, in the order of each partition."""
+    topic = kafka.name(name)
     consumer = Consumer(
         {
-            "bootstrap.servers": servers,
-            "group.id": "unused",  # librdkafka requires one
+            "bootstrap.servers": kafka.servers,
+            "group.id": kafka.name("unused"),  # librdkafka requires one
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
             "fetch.wait.max.ms": 10,  # it does not wait for more records: it ends

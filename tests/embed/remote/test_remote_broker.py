@@ -1,6 +1,8 @@
 """A broker that runs elsewhere: the methods of `Broker` by Kafka's protocol. The one of these tests is kmini's own.
 
-It covers embed/remote/remote_operations.py, embed/remote/remote_records.py and embed/remote/remote_topic.py, too."""
+It covers embed/remote/remote_topic.py, embed/remote/remote_group.py, embed/remote/remote_operations.py and
+embed/remote/remote_records.py, too.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,11 @@ from collections.abc import Iterator
 import pytest
 
 from kmini import AsyncTopic, Broker, KafkaError, Topic
+from kmini.client import Client
+from kmini.group_handle import Group
 from kmini.remote.needs_kmini import NeedsKmini
 from kmini.remote.remote_broker import AsyncRemoteBroker, RemoteBroker
+from kmini.remote.remote_group import AsyncRemoteGroup, RemoteGroup
 from kmini.remote.remote_topic import AsyncRemoteTopic, RemoteTopic
 
 
@@ -39,6 +44,7 @@ OWN = {"prefix", "server", "start", "close", "aio", "bootstrap_servers"}
     ("name", "kinds"),
     [
         *((name, (Broker, RemoteBroker, AsyncRemoteBroker)) for name in sorted(public(RemoteBroker) - OWN)),
+        *((name, (Group, RemoteGroup, AsyncRemoteGroup)) for name in sorted(public(RemoteGroup))),
         *((name, (Topic, AsyncTopic, RemoteTopic, AsyncRemoteTopic)) for name in sorted(public(RemoteTopic))),
     ],
 )
@@ -58,6 +64,8 @@ def test_a_method_that_a_broker_has_and_the_protocol_has_not_is_refused_when_it_
         remote.clock.advance("7d")
     with pytest.raises(NeedsKmini, match='needs kmini: records with isolation="all"'):
         remote.records("orders", isolation="all")
+    with pytest.raises(NeedsKmini, match=r"^needs kmini: group\.rebalance$"):
+        remote.group("billing").rebalance()
     with pytest.raises(NeedsKmini, match=r"^needs kmini: topic\.compact$"):
         remote.topic("orders").compact()
     with pytest.raises(AttributeError, match="no attribute 'clocks'"):
@@ -140,6 +148,37 @@ async def test_a_topic_is_looked_into_asynchronously(remote: RemoteBroker) -> No
     assert [record.text() for record in records] == ["placed"]
 
 
+def test_a_group_is_looked_into_as_on_a_broker(remote: RemoteBroker, kmini: Broker) -> None:
+    from kafka import KafkaConsumer
+
+    ours, theirs = remote.group("run-billing"), kmini.group("run-billing")
+    topic = remote.topic("run-orders")
+    for _ in range(3):
+        topic.produce(b"placed")
+    with pytest.raises(KafkaError, match="run-billing"):
+        ours.describe()
+    assert ours.stable(members=0).members == ()
+    ours.commit({("run-orders", 0): 1})
+    assert ours.offsets() == theirs.offsets() == {("run-orders", 0): 1}
+    assert ours.lag() == theirs.lag() == {("run-orders", 0): 2}
+    with pytest.raises(KafkaError, match="2 records of run-orders left to commit; group run-billing is Empty"):
+        ours.caught_up("run-orders", timeout_ms=0)
+    with pytest.raises(KafkaError, match="expected: Stable, 1 member"):
+        ours.stable(members=1, timeout_ms=0)
+    consumer = KafkaConsumer("run-orders", bootstrap_servers=kmini.bootstrap_servers, group_id="run-billing")
+    try:
+        assert len(next(iter(consumer.poll(10_000).values()))) == 2
+        found, known = ours.stable(members=1), theirs.describe()
+        assert found._replace(generation=0) == known._replace(generation=0)
+        with pytest.raises(KafkaError, match="members commit themselves"):
+            ours.commit({("run-orders", 0): 1})
+        consumer.commit()
+        ours.caught_up("run-orders")
+    finally:
+        consumer.close()
+    ours.stable(members=0)
+
+
 def test_errors_say_what_is_there(remote: RemoteBroker) -> None:
     remote.create_topic("run-orders")
     for message, call in {
@@ -157,8 +196,6 @@ def test_errors_say_what_is_there(remote: RemoteBroker) -> None:
 
 
 def test_a_reset_deletes_what_is_the_runs_own_and_nothing_else(remote: RemoteBroker, kmini: Broker) -> None:
-    from kmini.client import Client
-
     async def commit(client: Client) -> None:
         for group in ("run-billing", "billing"):
             await client.commit_offsets(group, {("others", 0): 0})

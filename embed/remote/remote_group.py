@@ -1,0 +1,191 @@
+"""One consumer group of a broker that runs elsewhere: `broker.group("billing")`, with the methods that the protocol
+allows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kmini.argument_checks import ARGUMENTS
+from kmini.client import GroupDescription as Described
+from kmini.group_handle import Group, GroupDescription, GroupMember
+from kmini.handle import Awaiting, Blocking, Handle, method, waits_for_clients
+from kmini.protocol.errors import GroupIdNotFound, NonEmptyGroup, RequestTimedOut
+from kmini.protocol.topics import TopicPartition
+from kmini.remote.needs_kmini import Unavailable
+from kmini.remote.remote_operations import RemoteOperations
+from kmini.remote.remote_records import offsets_of, read
+
+STABLE = "Stable"
+
+
+class RemoteGroupOperations:
+    """The operations of one group. A method that names a group that does not exist raises GroupIdNotFound; `stable`,
+    `caught_up` and `commit` do not need it."""
+
+    def __init__(self, operations: RemoteOperations, group: str) -> None:
+        self._operations = operations
+        self._client = operations.client
+        self._name = group
+
+    async def describe(self) -> GroupDescription:
+        """The kind, state, protocol and members of the group; the generation and the topics that members subscribe to,
+        which no request tells, are -1 and the topics of their assignments. Raises GroupIdNotFound,
+        CoordinatorNotAvailable and CoordinatorLoadInProgress."""
+        described = await self._client.describe_group(self._name)
+        if described.state == "Dead":
+            raise GroupIdNotFound(f"there is no group {self._name}")
+        return _shown(described)
+
+    async def offsets(self) -> dict[TopicPartition, int]:
+        """The committed offsets, by topic and partition: `offsets()["orders", 0]` is the next offset to read. Raises
+        GroupIdNotFound, CoordinatorNotAvailable and CoordinatorLoadInProgress."""
+        await self.describe()
+        return await self._committed()
+
+    async def _committed(self) -> dict[TopicPartition, int]:
+        found = await self._client.committed_offsets(self._name)
+        return {place: committed.offset for place, committed in sorted(found.items())}
+
+    async def lag(self) -> dict[TopicPartition, int]:
+        """How far the committed offsets are behind the high watermark, by topic and partition, as Kafka's tools tell.
+
+        Transaction markers count. It has the partitions with a committed offset, and those that members have; of those
+        without a committed offset everything is behind. Raises GroupIdNotFound, CoordinatorNotAvailable and
+        CoordinatorLoadInProgress.
+        """
+        description = await self.describe()
+        committed = await self._committed()
+        places = sorted({*committed, *(place for member in description.members for place in member.assignment)})
+        found = await offsets_of(self._client, places)
+        return {
+            place: max(found[place].high_watermark - committed.get(place, found[place].log_start_offset), 0)
+            for place in places
+        }
+
+    @waits_for_clients
+    async def stable(self, members: int | None = None, *, timeout_ms: int = 10_000) -> GroupDescription:
+        """Wait until the group is Stable with this many members, or with any; return its description. With `members=0`
+        wait until it has none.
+
+        The group need not exist yet. Raises RequestTimedOut, which tells what was there.
+        """
+        found = GroupDescription(self._name, "classic", "Dead", 0, None, (), -1)
+
+        async def is_stable() -> bool:
+            nonlocal found
+            try:
+                found = await self.describe()
+            except GroupIdNotFound:
+                return members == 0
+            if members == 0:
+                return found.state == "Empty"
+            return found.state == STABLE and members in (None, len(found.members))
+
+        if await self._operations.until(is_stable, timeout_ms):
+            return found
+        expected = "any" if members is None else members
+        plural = "" if members in (None, 1) else "s"
+        raise RequestTimedOut(f"{found} (after {timeout_ms} ms; expected: Stable, {expected} member{plural})")
+
+    @waits_for_clients
+    async def caught_up(self, topic: str, *, timeout_ms: int = 10_000) -> None:
+        """Wait until the group has committed an offset behind every record of a topic that a consumer at
+        `read_committed` gets. Transaction markers, and records of aborted and open transactions, do not count.
+
+        Neither need exist yet; a topic without records is caught up with. Raises RequestTimedOut, which tells how far
+        the group is.
+        """
+        left: int | None = None
+
+        async def is_caught_up() -> bool:
+            nonlocal left
+            left = None
+            if not await self._operations.metadata([topic]):
+                return False
+            offsets = await offsets_of(self._client, await self._operations.partitions(topic))
+            left = len(await read(self._client, offsets, "committed", await self._committed()))
+            return left == 0
+
+        if not await self._operations.until(is_caught_up, timeout_ms):
+            if left is None:
+                raise RequestTimedOut(f"{await self._operations.no_such_topic(topic)} (after {timeout_ms} ms)")
+            described = _shown(await self._client.describe_group(self._name))
+            plural = "" if left == 1 else "s"
+            raise RequestTimedOut(
+                f"{left} record{plural} of {topic} left to commit; {described} (after {timeout_ms} ms)"
+            )
+
+    async def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Commit offsets by topic and partition, as an administrator does: `commit({("orders", 0): 7})`. A group that
+        does not exist is created.
+
+        Raises NonEmptyGroup if the group has members, whose own commits would count; UnknownTopicOrPartition;
+        CoordinatorNotAvailable and CoordinatorLoadInProgress.
+        """
+        try:
+            described = await self.describe()
+        except GroupIdNotFound:
+            described = None
+        if described is not None and described.members:
+            raise NonEmptyGroup(f"{described}: members commit themselves, so stop them before")
+        for topic, partition in offsets:
+            await self._operations.partitions(topic, partition)
+        for error in (await self._client.commit_offsets(self._name, offsets)).values():
+            if error is not None:
+                raise error
+
+
+def _shown(described: Described) -> GroupDescription:
+    members = tuple(
+        GroupMember(
+            member.member_id,
+            member.client_id,
+            member.client_host.removeprefix("/"),
+            member.group_instance_id,
+            tuple(sorted({place.topic for place in member.partitions})),
+            member.partitions,
+        )
+        for member in described.members
+    )
+    return GroupDescription(
+        described.group_id,
+        "classic",
+        described.state,
+        -1,
+        described.protocol or None,
+        members,
+        described.coordinator.node_id,
+    )
+
+
+class _RemoteGroupHandle(Handle[RemoteGroupOperations]):
+    """The methods of `RemoteGroup` and `AsyncRemoteGroup`."""
+
+    def __init__(self, host: Handle[RemoteOperations], name: str) -> None:
+        """Raises TypeError for a name that is no text."""
+        ARGUMENTS["group"]("name", name)
+        super().__init__(host._thread, lambda: RemoteGroupOperations(host._operations, name))
+        self._refuse = host._operations.refuse
+        self._called = f"group({name!r})."
+        self.name = name
+        """The id of the group."""
+
+    describe = method(RemoteGroupOperations.describe)
+    offsets = method(RemoteGroupOperations.offsets)
+    lag = method(RemoteGroupOperations.lag)
+    stable = method(RemoteGroupOperations.stable)
+    caught_up = method(RemoteGroupOperations.caught_up)
+    commit = method(RemoteGroupOperations.commit)
+
+    def __getattr__(self, name: str) -> Unavailable:
+        if name.startswith("_") or not hasattr(Group, name):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return Unavailable(f"group.{name}", self._refuse)
+
+
+class RemoteGroup(_RemoteGroupHandle, Blocking[RemoteGroupOperations]):
+    """One consumer group of a broker that runs elsewhere, which need not exist yet."""
+
+
+class AsyncRemoteGroup(_RemoteGroupHandle, Awaiting[RemoteGroupOperations]):
+    """One consumer group of a broker that runs elsewhere; see RemoteGroup."""
