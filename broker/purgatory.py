@@ -45,7 +45,7 @@ class Operation:
     @property
     def what(self) -> str:
         """What it waits for, to be told after the name of the API: "of orders-0, orders-1"."""
-        places = [str(key) for key in self.keys if isinstance(key, TopicPartition)]
+        places = [str(key) for key in sorted(key for key in self.keys if isinstance(key, TopicPartition))]
         rest = f" and {len(places) - SHOWN_PLACES} more" if len(places) > SHOWN_PLACES else ""
         return f"of {', '.join(places[:SHOWN_PLACES])}{rest}" if places else ""
 

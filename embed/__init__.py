@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kmini.shared_operations import BrokerNotRunning
     from kmini.topic_handle import AsyncTopic, Topic, TopicPartitionState
     from kmini.transaction_handle import AsyncTransactions, OpenTransaction, Transactions
+    from kmini.waiting import NotInTime
 
 _HOMES = {
     "AsyncBroker": "embedded",
@@ -61,6 +62,7 @@ _HOMES = {
     "KafkaError": "protocol.errors",
     "KafkaTestWarning": "pytest_plugin.leftovers",
     "Mark": "selection",
+    "NotInTime": "waiting",
     "OpenTransaction": "transaction_handle",
     "PartitionOffsets": "contents",
     "PortTaken": "broker.network.socket_server",
@@ -101,6 +103,7 @@ __all__ = [
     "KafkaError",
     "KafkaTestWarning",
     "Mark",
+    "NotInTime",
     "OpenTransaction",
     "PartitionOffsets",
     "PortTaken",

@@ -27,13 +27,12 @@ from kmini.protocol.errors import (
     GroupIdNotFound,
     MalformedMessage,
     NonEmptyGroup,
-    RequestTimedOut,
     UnknownMemberId,
 )
 from kmini.protocol.topics import CONSUMER_OFFSETS, TopicPartition
 from kmini.shared_operations import SharedOperations
 from kmini.storage.log import PartitionLog
-from kmini.waiting import until
+from kmini.waiting import NotInTime, until
 
 SHOWN = 10
 """Most members, or partitions, in an error message."""
@@ -144,13 +143,13 @@ class GroupOperations:
 
         A Stable group has an assignment. A consumer that begins at the end of a partition (`auto.offset.reset=latest`)
         still asks for that end afterwards: records that are written before are not for it. The group need not exist
-        yet. Raises RequestTimedOut, which tells what was there.
+        yet. Raises RequestTimedOut, which is an AssertionError as well and tells what was there.
         """
         if await until(self._operations, lambda: self._is_stable(members), self._keys, timeout_ms):
             return self._described(*self._find()) if members != 0 else self._described_or_missing()
         expected = "any" if members is None else members
         plural = "" if members in (None, 1) else "s"
-        raise RequestTimedOut(f"{self._status()} (after {timeout_ms} ms; expected: Stable, {expected} member{plural})")
+        raise NotInTime(f"{self._status()} (after {timeout_ms} ms; expected: Stable, {expected} member{plural})")
 
     def _is_stable(self, members: int | None) -> bool:
         try:
@@ -168,13 +167,13 @@ class GroupOperations:
         """Wait until the group has committed an offset behind every record of a topic that a consumer at
         `read_committed` gets. Transaction markers, and records of aborted and open transactions, do not count.
 
-        Neither need exist yet; a topic without records is caught up with. Raises RequestTimedOut, which tells how far
-        the group is.
+        Neither need exist yet; a topic without records is caught up with. Raises RequestTimedOut, which is
+        an AssertionError as well and tells how far the group is.
         """
         if not await until(
             self._operations, lambda: self._is_caught_up(topic), lambda: self._keys_with(topic), timeout_ms
         ):
-            raise RequestTimedOut(f"{self._progress(topic)} (after {timeout_ms} ms)")
+            raise NotInTime(f"{self._progress(topic)} (after {timeout_ms} ms)")
 
     def _is_caught_up(self, topic: str) -> bool:
         logs = self._operations.logs(topic)

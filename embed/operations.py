@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from typing import TYPE_CHECKING
 
@@ -32,8 +31,8 @@ class Operations(SharedOperations):
         super().__init__(core.clock)
         self.core = core
         self._start = start
-        self._comes_back: asyncio.Future[None] | None = None
-        """Done when the broker runs again; None while it runs."""
+        self._is_down = False
+        """Whether the broker has crashed, and does not run again yet."""
 
     @property
     def _controller(self) -> Controller:
@@ -46,11 +45,11 @@ class Operations(SharedOperations):
 
     @property
     def running(self) -> Collection[BrokerServer]:
-        return (self.core,) if self._comes_back is None else ()
+        return () if self._is_down else (self.core,)
 
     async def _crash(self, number: int | None) -> None:
         killed = self.one_broker(number)
-        self._comes_back = asyncio.get_running_loop().create_future()
+        self._is_down = True
         try:
             listeners = [Endpoint(one.name, one.host, one.port) for one in killed.server.listeners]
             await killed.kill()
@@ -61,15 +60,10 @@ class Operations(SharedOperations):
                 kept.give_back()
             self.core.server.advertised.update(killed.server.advertised)
         finally:
-            comes_back, self._comes_back = self._comes_back, None
-            comes_back.set_result(None)
-
-    async def _until_running(self, timeout_ms: int) -> None:
-        if self._comes_back is not None:
-            await asyncio.wait([self._comes_back], timeout=timeout_ms / 1000)
+            self._is_down = False
 
     def one_broker(self, number: int | None) -> BrokerServer:
-        if self._comes_back is not None:
+        if self._is_down:
             raise BrokerNotRunning("the broker has crashed, and does not run again yet")
         if number not in (None, self.core.node_id):
             raise BrokerNotRunning(f"there is no broker {number}; this one is {self.core.node_id}")

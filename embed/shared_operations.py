@@ -65,6 +65,8 @@ class SharedOperations(ClientOperations):
 
     def __init__(self, clock: MovableClock) -> None:
         self.clock = clock
+        self._comes_back: asyncio.Future[None] | None = None
+        """Done at the end of the `crash` in progress, if there is one."""
 
     @property
     @abstractmethod
@@ -366,7 +368,13 @@ class SharedOperations(ClientOperations):
         On a cluster it is the broker of this number, or every broker, whose leaderships move to others meanwhile.
         Raises BrokerNotRunning, and PortTaken and KafkaStorageError if the start fails.
         """
-        await self._crash(broker)
+        comes_back = self._comes_back = asyncio.get_running_loop().create_future()
+        try:
+            await self._crash(broker)
+        finally:
+            if self._comes_back is comes_back:
+                self._comes_back = None
+            comes_back.set_result(None)
 
     # --- time
 
@@ -385,7 +393,10 @@ class SharedOperations(ClientOperations):
         return self._until_any(operation, self.running, timeout_ms)
 
     async def _until_running(self, timeout_ms: int) -> None:
-        """Return once a broker runs again, or after `timeout_ms`. Raises RuntimeError if none is being started."""
+        """Return once what crashed runs again, or after `timeout_ms`. Raises RuntimeError if nothing does that."""
+        if self._comes_back is not None:
+            await asyncio.wait([self._comes_back], timeout=timeout_ms / 1000)
+            return
         raise RuntimeError("no broker of the cluster runs: restart one")
 
     async def _until_any(

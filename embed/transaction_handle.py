@@ -13,12 +13,11 @@ from kmini.handle import Awaiting, Blocking, Handle, method, waits_for_clients
 from kmini.near_names import there_is_no
 from kmini.protocol.errors import (
     InvalidTxnState,
-    RequestTimedOut,
     TransactionalIdNotFound,
 )
 from kmini.protocol.topics import TRANSACTION_STATE, TopicPartition
 from kmini.shared_operations import SharedOperations
-from kmini.waiting import until
+from kmini.waiting import NotInTime, until
 
 SHOWN = 10
 """Most transactions, or partitions, in an error message."""
@@ -64,10 +63,11 @@ class TransactionOperations:
         """Wait until no transaction is open, or none of a transactional id, and the markers of the last one are
         written: consumers at `read_committed` get its records from then on, or never.
 
-        Of an id that no producer has yet, it waits for one. Raises RequestTimedOut, which tells what is open.
+        Of an id that no producer has yet, it waits for one. Raises RequestTimedOut, which is an AssertionError as well
+        and tells what is open.
         """
         if not await until(self._operations, lambda: self._has_ended(transactional_id), _keys, timeout_ms):
-            raise RequestTimedOut(f"{self._status(transactional_id)} (after {timeout_ms} ms)")
+            raise NotInTime(f"{self._status(transactional_id)} (after {timeout_ms} ms)")
 
     async def abort(self, transactional_id: str) -> None:
         """Abort the open transaction of an id, as its time-out does: its producer is fenced, and learns that by
@@ -83,7 +83,7 @@ class TransactionOperations:
         await broker.transactions.abort(transactional_id)
         timeout_ms = broker.config.current.request_timeout_ms
         if not await until(self._operations, lambda: self._has_ended(transactional_id), _keys, timeout_ms):
-            raise RequestTimedOut(f"{self._status(transactional_id)} (after {timeout_ms} ms)")
+            raise NotInTime(f"{self._status(transactional_id)} (after {timeout_ms} ms)")
 
     # --- looking them up
 

@@ -6,9 +6,16 @@ from collections.abc import Callable, Collection, Hashable
 from typing import TYPE_CHECKING
 
 from kmini.broker.purgatory import Operation
+from kmini.protocol.errors import RequestTimedOut
 
 if TYPE_CHECKING:
     from kmini.shared_operations import SharedOperations
+
+
+class NotInTime(RequestTimedOut, AssertionError):
+    """What a test waited for did not happen in time. It is an assertion that failed, too."""
+
+    kafka_name = "REQUEST_TIMED_OUT"
 
 
 class Condition(Operation):
