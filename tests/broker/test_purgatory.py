@@ -6,6 +6,7 @@ import pytest
 
 from kmini.broker.clock import MovableClock
 from kmini.broker.purgatory import RELEASED_IN_PLACE, Operation, Purgatory, Wait
+from kmini.protocol.topics import TopicPartition
 
 
 class Switch(Operation):
@@ -237,3 +238,28 @@ async def test_deadlines_of_waits_that_have_ended_are_forgotten(purgatory: Purga
         purgatory.go_on()
     assert len(log) == 10_000
     assert len(purgatory._deadlines) < 1_000
+
+
+async def test_at_the_end_of_the_broker_waits_end_as_if_their_time_were_over(purgatory: Purgatory) -> None:
+    first, second = await begin(purgatory, Switch("a")), await begin(purgatory, Switch("b", "c"), 60_000)
+    purgatory.close()
+    assert [await first, await second] == [False, False]
+    assert len(purgatory) == 0
+
+
+class Places(Operation):
+    """Waits for partitions."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    @property
+    def keys(self) -> list[TopicPartition | str]:
+        return ["orders", *(TopicPartition("orders", number) for number in reversed(range(self._count)))]
+
+
+def test_a_wait_tells_its_partitions_and_of_many_the_first_ones() -> None:
+    assert Switch("orders").what == ""
+    assert Places(1).what == "of orders-0"
+    assert Places(3).what == "of orders-0, orders-1, orders-2"
+    assert Places(5).what == "of orders-0, orders-1, orders-2 and 2 more"

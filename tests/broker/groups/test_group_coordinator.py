@@ -17,6 +17,7 @@ from kmini.protocol.errors import (
     IllegalGeneration,
     InvalidRequest,
     KafkaError,
+    UnknownMemberId,
     error_name,
 )
 from support.broker.group_lab import NONE, SESSION_MS, Lab
@@ -131,3 +132,37 @@ async def test_a_commit_without_a_generation_creates_a_group_without_a_type(lab:
     group = lab.coordinator.group_for_commit("g", "", None, -1, 8)
     assert (group.state, group.protocol_type) == (EMPTY, None)
     assert lab.store.writes == 0
+
+
+async def test_a_rebalance_that_is_asked_for_keeps_the_members_and_goes_on_once(lab: Lab) -> None:
+    ids = await lab.form("a", "b")
+    lab.coordinator.rebalance("g", "a test asks")
+    timer = lab.group.join_timer
+    lab.coordinator.rebalance("g", "a test asks again")
+    assert (lab.state, lab.group.join_timer) == ("PreparingRebalance", timer)
+    assert lab.heartbeat(ids["a"]) == "REBALANCE_IN_PROGRESS"
+    for member_id in ids.values():
+        lab.join(member_id)
+    assert (lab.state, lab.group.generation_id, {*lab.group.members}) == ("CompletingRebalance", 2, {*ids.values()})
+
+
+async def test_a_group_without_members_has_no_rebalance(lab: Lab) -> None:
+    with pytest.raises(GroupIdNotFound):
+        lab.coordinator.rebalance("g", "a test asks")
+    ids = await lab.form("a")
+    lab.leave(ids["a"])
+    with pytest.raises(UnknownMemberId):
+        lab.coordinator.rebalance("g", "a test asks")
+
+
+async def test_each_change_of_state_is_told(lab: Lab) -> None:
+    told: list[str] = []
+
+    def changed(group_id: str) -> None:
+        told.append(lab.coordinator.groups[group_id].state.value if group_id in lab.coordinator.groups else "new")
+
+    lab.coordinator.changed = lab.coordinator._rebalancer._changed = changed
+    ids = await lab.form("a")
+    assert told == ["PreparingRebalance", "CompletingRebalance", "Stable"]
+    lab.leave(ids["a"])
+    assert told[3:] == ["PreparingRebalance", "Empty"]

@@ -22,6 +22,7 @@ from kmini.protocol.errors import (
     InvalidProducerEpoch,
     InvalidProducerIdMapping,
     InvalidRequest,
+    InvalidTxnState,
     KafkaError,
     NotCoordinator,
     ProducerFenced,
@@ -284,3 +285,27 @@ async def test_offsets_take_part_by_the_partition_that_keeps_the_group(bank: Ban
     await bank.coordinator.add_offsets("t", producer, "g")
     number = bank.broker.groups.store.partition_of("g")
     assert bank.transaction().entry.partitions == {TopicPartition(CONSUMER_OFFSETS, number)}
+
+
+async def test_an_abort_that_is_asked_for_fences_the_producer(bank: Bank) -> None:
+    producer = await bank.init()
+    await bank.begin(producer)
+    bank.write(producer, b"a")
+    await bank.coordinator.abort("t")
+    assert bank.state() is COMPLETE_ABORT
+    assert bank.markers() == [("abort", Producer(producer.producer_id, producer.epoch + 1), 0)]
+    with pytest.raises(ProducerFenced):
+        await bank.end(producer)
+    with pytest.raises(InvalidTxnState):
+        await bank.coordinator.abort("t")
+    with pytest.raises(TransactionalIdNotFound):
+        await bank.coordinator.abort("u")
+
+
+async def test_each_change_of_a_transaction_is_told(bank: Bank) -> None:
+    seen: list[TransactionState] = []
+    bank.coordinator._changed = lambda: seen.append(bank.state())
+    producer = await bank.init()
+    await bank.begin(producer)
+    await bank.end(producer)
+    assert seen == [EMPTY, ONGOING, PREPARE_COMMIT, COMPLETE_COMMIT]
