@@ -102,6 +102,7 @@ COMMON = [
     Step("group.offsets", (), {("orders", 0): 1}),
     Step("group.lag", (), {("orders", 0): 0}),
     Step("group.stable", ({"members": 0},), kmini.GroupDescription),
+    Step("group.stable", ({"members": 1, "timeout_ms": 1},), kmini.NotInTime),
     Step("group.caught_up", ("orders",), None),
     Step("group.rebalance", (), KafkaError),
     Step("group.expel", ("billing-1",), KafkaError),
@@ -245,7 +246,7 @@ def is_error(expected: Any) -> bool:
 
 
 def check_error(step: Step, error: Exception, *, inside_a_loop: bool) -> None:
-    if inside_a_loop and step.path in ("wait_for_records", "topic.wait_for", "requests.wait_for"):
+    if inside_a_loop and step.path in ("wait_for_records", "topic.wait_for", "requests.wait_for", "group.stable"):
         sentence = SENTENCE.replace("wait_for_records", step.path.rpartition(".")[2])
         is_right = type(error) is RuntimeError and str(error).startswith(sentence)
     else:
