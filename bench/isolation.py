@@ -62,7 +62,23 @@ def clock() -> None:
             measure(f"advance the clock of {name} by 30d, 100 partitions", 5, fill, lambda: host.clock.advance("30d"))  # noqa: B023
 
 
-CASES = {"reset": reset, "clock": clock}
+def snapshot() -> None:
+    """1 GiB of records of 64 KiB in ten topics, in segments of 64 MiB."""
+    config = {"log.segment.bytes": 64 << 20}
+    with Broker(topics=TEN_TOPICS, config=config) as broker:
+        value = b"v" * (64 << 10)
+        for number in range((1 << 30) // len(value)):
+            broker.produce(TEN_TOPICS[number % 10], value)
+        measure("snapshot of 1 GiB in ten topics", 5, lambda: broker.produce(TEN_TOPICS[0], b"v"), broker.snapshot)
+        measure("restore 1 GiB in ten topics", 10, lambda: broker.produce(TEN_TOPICS[0], b"v"), restore_of(broker))
+
+
+def restore_of(broker: Broker) -> Callable[[], object]:
+    taken = broker.snapshot("seed")
+    return lambda: broker.restore(taken)
+
+
+CASES = {"reset": reset, "snapshot": snapshot, "clock": clock}
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..storage import filenames
 from ..storage.filesystem import FileSystem, OsFileSystem
 from ..storage.log_config import LogConfig
 from ..storage.log_manager import LogManager
@@ -32,6 +31,7 @@ from .long_work import LongWork
 from .metrics import Metrics
 from .network.event_loop import descriptors_for_files
 from .network.socket_server import Server
+from .opening import open_controller, recover_logs
 from .purgatory import Purgatory
 from .replication.fetch_sessions import FetchSessions
 from .replication.reconciliation import reconcile
@@ -174,10 +174,10 @@ class BrokerServer:
         began = time.perf_counter()
         clock = clock or Clock()
         filesystem = filesystem or OsFileSystem(max_open_files=descriptors_for_files(), synced=not is_temporary)
-        metadata = controller or _open_controller(config, data_dir, filesystem, cluster_id)
+        metadata = controller or open_controller(config, data_dir, filesystem, cluster_id)
         try:
             in_force = stored_config(config, metadata)
-            logs = await _recover(in_force, data_dir, filesystem, metadata, clock)
+            logs = await recover_logs(in_force, data_dir, filesystem, metadata, clock)
             try:
                 broker = cls(
                     in_force,
@@ -281,16 +281,24 @@ class BrokerServer:
             await asyncio.wait(self._removals.values(), return_when=asyncio.FIRST_COMPLETED)
         keep = map(os.path.basename, self._removals)
         self.logs, gone = emptying.empty(self.logs, self._log_config_of, keep=keep)
-        removal = asyncio.ensure_future(in_thread(self.logs.filesystem.remove_tree, gone))
+        removal = asyncio.ensure_future(in_thread(emptying.remove, self.logs.filesystem, gone))
         self._removals[gone] = removal
         removal.add_done_callback(lambda _: self._removals.pop(gone))
 
     def _log_config_of(self, topic: str) -> LogConfig:
         return topics.log_config(self.controller.topic(topic), self._at_start.config.log_config)
 
-    async def begin_anew(self, controller: Controller) -> None:
-        """Have new parts over the empty logs, with the settings of the start. The server stays suspended."""
-        config = self._at_start.config
+    async def begin_anew(self, controller: Controller, logs_from: str | None = None) -> None:
+        """Have new parts over the empty logs, or over those of a snapshot, as after a start with the same settings. The
+        server stays suspended."""
+        config = stored_config(self._at_start.config, controller)
+        self.controller = controller
+        if logs_from is not None:
+            from ..storage import log_snapshots
+
+            log_snapshots.fill(self.logs, logs_from)
+            self.logs.load(config.num_recovery_threads_per_data_dir)
+            self.logs.environment.deletions.forget(self._removals)
         self._build(config, controller, self.logs, self.services.interceptors, self.services.journal)
         self.logs.set_producer_id_expiration_ms(config.producer_id_expiration_ms)
         await self._begin()
@@ -400,49 +408,3 @@ class BrokerServer:
         self.config.current = config
         self.logs.set_producer_id_expiration_ms(config.producer_id_expiration_ms)
         self.replica_manager.settings_changed()
-
-
-def _open_controller(config: BrokerConfig, data_dir: str, filesystem: FileSystem, cluster_id: str) -> Controller:
-    """The controller of a broker by itself. Raises what `Controller.open` does, and KafkaStorageError."""
-    controller = Controller.open(data_dir, node_ids=[config.node_id], cluster_id=cluster_id, filesystem=filesystem)
-    try:
-        controller.begin_leader_epochs(controller.node_ids)
-    except BaseException:
-        controller.close()
-        raise
-    return controller
-
-
-async def _recover(
-    config: BrokerConfig, data_dir: str, filesystem: FileSystem, controller: Controller, clock: Clock
-) -> LogManager:
-    """Open the logs: in a thread, except in a new directory, where nothing can be recovered. If this is cancelled
-    meanwhile, it closes them before it ends: a thread cannot be stopped."""
-    directory = os.path.join(data_dir, filenames.broker_directory(config.node_id))
-
-    def config_of(topic: str) -> LogConfig:
-        return topics.log_config(controller.topic(topic), config.log_config)
-
-    def open_logs() -> LogManager:
-        return LogManager.open(
-            filesystem,
-            directory,
-            node_id=config.node_id,
-            cluster_id=controller.cluster_id,
-            config_of=config_of,
-            now_ms=clock.now_ms,
-            recovery_threads=config.num_recovery_threads_per_data_dir,
-            producer_id_expiration_ms=config.producer_id_expiration_ms,
-        )
-
-    if not filesystem.is_directory(directory):
-        return open_logs()
-    opening = asyncio.ensure_future(in_thread(open_logs))
-    try:
-        await asyncio.wait([opening])
-    except asyncio.CancelledError:
-        await asyncio.wait([opening])
-        if opening.exception() is None:
-            await in_thread(partial(opening.result().close, clean=False))
-        raise
-    return opening.result()

@@ -103,7 +103,7 @@ class Clock:
         task.add_done_callback(self._running.discard)
         return task
 
-    def set_back(self) -> int:
+    def set_back(self, ahead_ms: int = 0) -> int:
         """Set the clock back to the wall clock, which this one shows anyway. See `MovableClock.set_back`."""
         return 0
 
@@ -172,21 +172,21 @@ class MovableClock(Clock):
         if liveness:
             await self._advance_liveness(self.liveness_ms() + duration_ms)
 
-    def set_back(self) -> int:
-        """Set both timelines back to the wall clock; return by how many milliseconds that of liveness. A timer that is
-        set keeps the time that it has left.
+    def set_back(self, ahead_ms: int = 0) -> int:
+        """Set both timelines back to the wall clock, or log time to `ahead_ms` ahead of it; return by how many
+        milliseconds that of liveness. A timer that is set keeps the time that it has left.
 
         Only for a caller that has stopped everything that remembers a time: the reset of a broker. An `advance` under
         way raises RuntimeError.
         """
         self._times_set_back += 1
-        for timers, ahead_ms in ((self._timers, self._ahead_ms), (self._liveness_timers, self._liveness_ahead_ms)):
-            for timer in timers:
-                timer.due_ms -= ahead_ms
         set_back_ms = self._liveness_ahead_ms
-        self._ahead_ms = self._liveness_ahead_ms = 0
+        for timers, by_ms in ((self._timers, self._ahead_ms - ahead_ms), (self._liveness_timers, set_back_ms)):
+            for timer in timers:
+                timer.due_ms -= by_ms
+        self._ahead_ms, self._liveness_ahead_ms = ahead_ms, 0
         self.moves.clear()
-        self.moves.append((0.0, 0))
+        self.moves.append((0.0, ahead_ms))
         self._prune()
         return set_back_ms
 

@@ -24,13 +24,14 @@ from .controller.controller import Controller
 from .controller.topics import is_unclean_election_allowed
 from .controller.topology import BrokerRegistration, PartitionState
 from .network.kept_ports import KeptPorts
-from .resetting import ResetReport, empty
+from .resetting import ResetReport, empty, successor_of
 from .scheduler import Periodic, in_thread
 from .security.inter_broker import inter_broker_connection
 from .settings.broker_config import BrokerConfig, ConfigError
 
 if TYPE_CHECKING:
     from .journal.request_journal import RequestJournal
+    from .snapshots import Saved
 
 
 class ReplicaOffsets(NamedTuple):
@@ -112,6 +113,12 @@ class LocalCluster:
         except BaseException:
             await self.stop()
             raise
+        self._start_preferring_first()
+
+    def _start_preferring_first(self) -> None:
+        """Have leaderships return to first replicas from time to time, as the settings say."""
+        if self._rebalance is not None:
+            self._rebalance.cancel()
         config = next(iter(self._configs.values()))
         if config.auto_leader_rebalance_enable:
             self._rebalance = Periodic(
@@ -141,32 +148,44 @@ class LocalCluster:
             await broker.stop(keeps_data=keeps_data)
         self.controller.close(clean=keeps_data)
 
-    async def reset(self, keep: Collection[str] = ()) -> ResetReport:
-        """Make the cluster as it was right after its start: `resetting.py` says how. Brokers that do not run are
-        started, those that are paused or cut off are reached again. Raises what the start of a broker does."""
+    async def reset(self, keep: Collection[str] = (), saved: Saved | None = None) -> ResetReport:
+        """Make the cluster as it was right after its start, or when it was `saved`: `resetting.py` says how. Brokers
+        that do not run are started, those that are paused or cut off are reached again. Raises what the start of a
+        broker does."""
         try:
             for node_id in list(self._fences):
                 self.reconnect(node_id)
             brokers = [*self.brokers.values()]
-            emptied = await empty(brokers, self.clock, keep)
-            self.controller = self.controller.emptied()
+            emptied = await empty(brokers, self.clock, keep, saved)
+            filesystem = OsFileSystem(synced=not self._is_temporary)
+            self.controller = successor_of(self.controller, filesystem, saved)
             for config in self._configs.values():
                 self.controller.register(BrokerRegistration(config.node_id, config.broker_rack))
             for broker in brokers:
-                await broker.begin_anew(self.controller)
+                await broker.begin_anew(self.controller, None if saved is None else saved.logs_of(broker.node_id))
             self._advertised.clear()
             for node_id in self._configs.keys() - self.brokers.keys():
-                remove = OsFileSystem(synced=False).remove_tree
-                await in_thread(remove, os.path.join(self.data_dir, broker_directory(node_id)))
-                await self.restart(node_id)
+                await self._restart_anew(node_id, saved)
             if self._before_open is not None:
                 self._before_open()
             for broker in brokers:
                 broker.serve_anew(set_back_ms=emptied.set_back_ms)
+            self._start_preferring_first()
         except BaseException:
             await self.stop(keeps_data=False)
             raise
         return ResetReport(emptied.closed)
+
+    async def _restart_anew(self, node_id: int, saved: Saved | None) -> None:
+        """Start a broker that was stopped or killed, without its data; from a snapshot it gets them later."""
+        directory = os.path.join(self.data_dir, broker_directory(node_id))
+        await in_thread(OsFileSystem(synced=False).remove_tree, directory)
+        broker = await self.restart(node_id)
+        if saved is not None:
+            await broker.server.suspend(lambda _: True)
+            await broker.empty()
+            await broker.begin_anew(self.controller, saved.logs_of(node_id))
+            broker.serve_anew(set_back_ms=0)
 
     # --- one of them
 

@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from .settings.log_levels import restore_levels
 
 if TYPE_CHECKING:
+    from ..storage.filesystem import FileSystem
     from .broker import BrokerServer
     from .clock import Clock
+    from .controller.controller import Controller
     from .network.connection import Connection
     from .network.socket_server import ClosedClient
+    from .snapshots import Saved
 
 
 class ResetReport(NamedTuple):
@@ -40,9 +43,14 @@ class Emptied(NamedTuple):
     """By how much the clock of liveness was set back."""
 
 
-async def empty(brokers: Sequence[BrokerServer], clock: Clock, keep: Collection[str]) -> Emptied:
-    """Stop the parts of all brokers and move their data away. A connection stays if an earlier reset spared it, or if
-    its client id matches one of the patterns `keep`. Raises OSError."""
+async def empty(
+    brokers: Sequence[BrokerServer], clock: Clock, keep: Collection[str], saved: Saved | None = None
+) -> Emptied:
+    """Stop the parts of all brokers and move their data away; set the clock to that of `saved`.
+
+    A connection stays if an earlier reset spared it, or if its client id matches one of the patterns `keep`. Raises
+    OSError.
+    """
     closed = []
     for broker in brokers:
         closed += await broker.server.suspend(lambda connection: _is_kept(connection, keep))
@@ -51,7 +59,12 @@ async def empty(brokers: Sequence[BrokerServer], clock: Clock, keep: Collection[
     for broker in brokers:
         closed += await broker.server.finish_requests()
     restore_levels()
-    return Emptied(closed, clock.set_back())
+    return Emptied(closed, clock.set_back(0 if saved is None else saved.clock_ahead_ms))
+
+
+def successor_of(controller: Controller, filesystem: FileSystem, saved: Saved | None) -> Controller:
+    """The controller that the brokers have from now on. Raises what `Controller.restored` does."""
+    return controller.emptied() if saved is None else controller.restored(filesystem, saved.database)
 
 
 def _is_kept(connection: Connection, keep: Collection[str]) -> bool:
@@ -59,12 +72,16 @@ def _is_kept(connection: Connection, keep: Collection[str]) -> bool:
     return client_id is not None and any(fnmatchcase(client_id, pattern) for pattern in keep)
 
 
-async def reset_broker(broker: BrokerServer, keep: Collection[str] = ()) -> ResetReport:
-    """Reset a broker that has a controller of its own. A reset that fails ends the broker as `kill` does. Raises
-    OSError and KafkaStorageError if the disk refuses."""
+async def reset_broker(broker: BrokerServer, keep: Collection[str] = (), saved: Saved | None = None) -> ResetReport:
+    """Reset a broker that has a controller of its own, or make it what it was when it was `saved`.
+
+    A reset that fails ends the broker as `kill` does. Raises OSError and KafkaStorageError if the disk refuses, and
+    ControllerError for a snapshot that is damaged.
+    """
     try:
-        emptied = await empty([broker], broker.clock, keep)
-        await broker.begin_anew(broker.controller.emptied())
+        emptied = await empty([broker], broker.clock, keep, saved)
+        controller = successor_of(broker.controller, broker.logs.filesystem, saved)
+        await broker.begin_anew(controller, None if saved is None else saved.logs_of(broker.node_id))
         broker.serve_anew(set_back_ms=emptied.set_back_ms)
     except BaseException:
         await broker.kill()

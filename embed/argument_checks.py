@@ -191,6 +191,17 @@ def patterns(argument: str, value: Any) -> tuple[str, ...]:
     return found
 
 
+def snapshot(argument: str, value: Any) -> Any:
+    """Check for a snapshot, its name or its path."""
+    expected = "a snapshot, its name, or the path of its directory"
+    given = getattr(value, "path", value)
+    if not isinstance(given, str | os.PathLike) or not isinstance(os.fspath(given), str):
+        raise wrong(argument, value, expected, kind=TypeError)
+    if not os.fspath(given):
+        raise wrong(argument, value, expected)
+    return value
+
+
 def flag(argument: str, value: Any) -> bool:
     """Check for True or False."""
     if not isinstance(value, bool):
@@ -297,6 +308,7 @@ ARGUMENTS: dict[str, Callable[[str, Any], Any]] = {
     "port": _integer("a port, 1 to 65535", 1, 65_535),
     "replication_factor": _integer("a number of replicas, 1 or more", 1, MAX_INT32),
     "since": since,
+    "snapshot": snapshot,
     "timeout_ms": _milliseconds,
     "timestamp_ms": _integer("milliseconds since the epoch, or -1 for none", -1, MAX_INT64),
     "to": _integer("the number of a broker", 0, MAX_INT32),

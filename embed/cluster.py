@@ -24,6 +24,7 @@ from kmini.broker.metrics_text import metrics_text
 from kmini.broker.purgatory import Operation
 from kmini.broker.resetting import ResetReport
 from kmini.broker.settings.broker_config import BrokerConfig
+from kmini.broker.snapshots import Saved
 from kmini.handle import method
 from kmini.host import AsyncHost, Host
 from kmini.parts import AsyncParts, Parts, new_journal
@@ -50,8 +51,12 @@ class ClusterOperations(SharedOperations):
     def _controller(self) -> Controller:
         return self.core.controller
 
-    async def _reset(self, keep: Collection[str]) -> ResetReport:
-        return await self.core.reset(keep)
+    @property
+    def _data_dir(self) -> str:
+        return self.core.data_dir
+
+    async def _reset(self, keep: Collection[str], saved: Saved | None = None) -> ResetReport:
+        return await self.core.reset(keep, saved)
 
     @property
     def running(self) -> Collection[BrokerServer]:

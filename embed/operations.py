@@ -20,6 +20,7 @@ from kmini.shared_operations import BrokerNotRunning, SharedOperations
 
 if TYPE_CHECKING:
     from kmini.broker.resetting import ResetReport
+    from kmini.broker.snapshots import Saved
 
 
 class Operations(SharedOperations):
@@ -38,10 +39,14 @@ class Operations(SharedOperations):
     def _controller(self) -> Controller:
         return self.core.controller
 
-    async def _reset(self, keep: Collection[str]) -> ResetReport:
+    @property
+    def _data_dir(self) -> str:
+        return self.core.data_dir
+
+    async def _reset(self, keep: Collection[str], saved: Saved | None = None) -> ResetReport:
         from kmini.broker.resetting import reset_broker  # start-up time counts
 
-        return await reset_broker(self.core, keep)
+        return await reset_broker(self.core, keep, saved)
 
     @property
     def running(self) -> Collection[BrokerServer]:

@@ -50,6 +50,8 @@ class SharedMethods:
     disconnect = method(SharedOperations.disconnect)
     advertise = method(SharedOperations.advertise)
     crash = method(SharedOperations.crash)
+    snapshot = method(SharedOperations.snapshot)
+    restore = method(SharedOperations.restore)
 
 
 class Parts(SharedMethods, Blocking[SharedOperations]):

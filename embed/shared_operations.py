@@ -28,6 +28,7 @@ from kmini.client_connections import ClientOperations
 from kmini.contents import Isolation, Record, shown
 from kmini.handle import takes_long, waits_for_clients
 from kmini.near_names import there_is_no
+from kmini.isolation import IsolationOperations
 from kmini.protocol.errors import (
     InvalidTopic,
     LeaderNotAvailable,
@@ -43,7 +44,6 @@ from kmini.record_arguments import Headers
 from kmini.storage.log import PartitionLog
 
 if TYPE_CHECKING:
-    from kmini.broker.resetting import ResetReport
     from kmini.storage.cleaner.stats import PassReport
 
 CHECK_RUNNING_MS = 500
@@ -60,7 +60,7 @@ class BrokerNotRunning(KeyError):
         return str(self.args[0])
 
 
-class SharedOperations(ClientOperations):
+class SharedOperations(ClientOperations, IsolationOperations):
     """The operations that a broker and a cluster share."""
 
     def __init__(self, clock: MovableClock) -> None:
@@ -72,10 +72,6 @@ class SharedOperations(ClientOperations):
     @abstractmethod
     def _controller(self) -> Controller:
         """The cluster's metadata; a reset makes a new one."""
-
-    @abstractmethod
-    async def _reset(self, keep: Collection[str]) -> ResetReport:
-        """Reset the broker or the cluster (`broker/resetting.py`)."""
 
     def any_broker(self) -> BrokerServer:
         """Any running broker. Raises RuntimeError if none runs."""
@@ -317,22 +313,6 @@ class SharedOperations(ClientOperations):
         from kmini.topic_handle import TopicOperations
 
         return await TopicOperations(self, topic).compact(partition)
-
-    # --- tests apart from each other
-
-    async def reset(self, *, keep: Collection[str] = ()) -> ResetReport:
-        """Make everything as it was right after the start, in milliseconds: topics, groups, producers, transactions,
-        access rules, users, quotas, features, settings, fault rules, the journal, the advertised address and the clock.
-
-        Topics that were given at the start are there again, empty and with new ids. The ports, the number of each
-        broker and the cluster id stay; ids of producers go on, because a connected producer must not share one.
-        Brokers of a cluster that do not run are started.
-
-        Connections made since the last reset are closed, and the report names their clients, except those whose client
-        id matches a pattern of `keep`, as "app-*"; these also outlive later resets. A call of another thread that waits
-        raises RuntimeError. Raises KafkaStorageError and OSError if the disk refuses: then the broker has stopped.
-        """
-        return await self._reset(keep)
 
     # --- groups and transactions
 

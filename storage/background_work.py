@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Protocol
 
 from .filesystem import FileSystem
@@ -52,6 +52,12 @@ class Deletions:
         with self._lock:
             for path in paths:
                 heapq.heappush(self.waiting, (due_ms, path))
+
+    def forget(self, paths: Collection[str]) -> None:
+        """Leave these paths to others."""
+        with self._lock:
+            self.waiting = [one for one in self.waiting if one[1] not in paths]
+            heapq.heapify(self.waiting)
 
     def delete_due(self, now_ms: int) -> int:
         """Remove the paths that are due; return how many. The next start removes those that fail here. Blocks."""

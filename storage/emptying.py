@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterable
 
@@ -9,11 +10,15 @@ from ..protocol.topics import TopicPartition
 from ..protocol.uuids import random_uuid
 from . import filenames
 from .background_work import Deletions
+from .filesystem import FileSystem
 from .log_config import LogConfig
 from .log_manager import LogManager
 
 _EMPTIED = TopicPartition("emptied", 0)
 """The files of before wait for their removal under the name of a deleted log, so that the next start removes them."""
+
+
+logger = logging.getLogger("kmini.storage")
 
 
 def empty(
@@ -37,3 +42,11 @@ def empty(
             filesystem.rename(os.path.join(directory, name), os.path.join(path, name))
     environment = manager.environment._replace(background=[], deletions=Deletions(filesystem))
     return LogManager(environment, directory, manager.lock, manager.meta, config_of), path
+
+
+def remove(filesystem: FileSystem, path: str) -> None:
+    """Remove the directory that `empty` has returned. Blocks. What cannot be removed is left to the next start."""
+    try:
+        filesystem.remove_tree(path)
+    except OSError as error:
+        logger.warning("could not remove %s: %s", path, error)

@@ -112,13 +112,13 @@ class LogManager:
             meta = _check_owner(filesystem, directory, node_id, cluster_id)
             environment = LogEnvironment(filesystem, [], Deletions(filesystem), now_ms, producer_id_expiration_ms)
             manager = cls(environment, directory, lock, meta, config_of)
-            manager._load(recovery_threads)
+            manager.load(recovery_threads)
         except BaseException:
             lock.release()
             raise
         return manager
 
-    def _load(self, threads: int) -> None:
+    def load(self, threads: int) -> None:
         """Load the logs, several at a time if they must be recovered, and queue the directories marked for deletion."""
         directories = dict(self._partition_directories())
         is_clean = take_clean_shutdown(self.filesystem, self.directory)

@@ -101,7 +101,21 @@ class Controller:
     def emptied(self) -> Controller:
         """A controller of the same cluster over the same file, as after its first start; this one may not be used any
         more. The ids of producers go on. Raises KafkaStorageError."""
-        successor = Controller(self._database, self._database.empty(), self.node_ids)
+        return self._succeeded(self._database.empty())
+
+    def save(self, filesystem: FileSystem, path: str) -> None:
+        """Write what the file has to another one. Blocks. OSError if the disk refuses."""
+        self._database.save(filesystem, path)
+
+    def restored(self, filesystem: FileSystem, path: str) -> Controller:
+        """A controller like `emptied`, with what `save` has written; leaders begin a new epoch. Blocks. Raises
+        ControllerError for a damaged file, KafkaStorageError, and OSError."""
+        successor = self._succeeded(self._database.restore(filesystem, path))
+        successor.begin_leader_epochs(successor.node_ids)
+        return successor
+
+    def _succeeded(self, stored: Stored) -> Controller:
+        successor = Controller(self._database, stored, self.node_ids)
         successor._next_in_block, successor._block_end = self._next_in_block, self._block_end
         return successor
 

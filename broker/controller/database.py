@@ -85,8 +85,24 @@ class ControllerDatabase:
     def empty(self) -> Stored:
         """Forget everything but the cluster id and which producer ids are reserved; return what is left. Raises
         KafkaStorageError."""
-        entries = self._journal.entries
-        kept = {**of.entries_of(_new(entries[of.CLUSTER_ID])), of.NEXT_PRODUCER_ID: entries[of.NEXT_PRODUCER_ID]}
+        return self._replace(of.entries_of(_new(self._journal.entries[of.CLUSTER_ID])))
+
+    def save(self, filesystem: FileSystem, path: str) -> None:
+        """Write a file with the present entries to `path`. Blocks. OSError if the disk refuses."""
+        Journal.create(filesystem, path, dict(self._journal.entries)).close()
+
+    def restore(self, filesystem: FileSystem, path: str) -> Stored:
+        """Take over the entries that `save` has written to `path`, but for the cluster id and the ids of producers that
+        are reserved. Blocks. Raises ControllerError for a damaged file, KafkaStorageError, and OSError."""
+        with _told_by_name(path):
+            entries = read_journal(filesystem.read(path)).entries
+            of.stored_of(entries)
+        return self._replace(entries)
+
+    def _replace(self, entries: dict[Key, Any]) -> Stored:
+        ours = self._journal.entries
+        next_producer_id = max(int(entries[of.NEXT_PRODUCER_ID]), int(ours[of.NEXT_PRODUCER_ID]))
+        kept = {**entries, of.CLUSTER_ID: ours[of.CLUSTER_ID], of.NEXT_PRODUCER_ID: next_producer_id}
         try:
             self._journal.replace(kept)
         except OSError as error:

@@ -103,7 +103,8 @@ class FileSystem(Protocol):
         """Rename a file or directory, atomically; a file that has the name `new` is replaced."""
 
     def link(self, old: str, new: str) -> None:
-        """Give the file a second name. Its bytes must not change any more. FileExistsError if the name is taken."""
+        """Give the file a second name. A later change by one of the names copies the bytes first, so those of the other
+        name stay. FileExistsError if the name is taken; another OSError where the volume has no links."""
 
     def remove(self, path: str) -> None:
         """Remove a file. FileNotFoundError if there is none."""

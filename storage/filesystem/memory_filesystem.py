@@ -167,6 +167,7 @@ class MemoryFileSystem:
             if name in directory.entries:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new)
             directory.change((name, node))
+            node.is_linked = True
             self.faults.after()
 
     def remove(self, path: str) -> None:
@@ -352,6 +353,7 @@ class MemoryFile:
         with self._filesystem._lock:
             if self._begin("truncate"):
                 self._filesystem.faults.lose_power()
+            self._separate()
             self._node.truncate(size)
             self._node.modified_ms = self._filesystem.now_ms
             self._filesystem.faults.after()
@@ -380,11 +382,20 @@ class MemoryFile:
 
     def _write(self, operation: str, position: int, data: Buffer) -> None:
         torn = self._begin(operation)
+        self._separate()
         self._node.write(position, memoryview(data)[: len(data) // 2] if torn else data)
         self._node.modified_ms = self._filesystem.now_ms
         if torn:
             self._filesystem.faults.lose_power()
         self._filesystem.faults.after()
+
+    def _separate(self) -> None:
+        """Give the file bytes of its own, if it may share them with another name."""
+        if self._node.is_linked:
+            self._node = self._node.after_kill()
+            self._node.is_linked = False
+            directory, name = self._filesystem._parent(self.path)
+            directory.change((name, self._node))
 
 
 class _MemoryLock:

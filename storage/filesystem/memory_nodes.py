@@ -14,7 +14,7 @@ _SECTOR_BYTES = 512
 class MemoryNode:
     """The bytes of a file: as the process sees them, and as they are on the disk."""
 
-    __slots__ = ("content", "dirty_from", "durable", "modified_ms")
+    __slots__ = ("content", "dirty_from", "durable", "is_linked", "modified_ms")
 
     def __init__(self, content: bytes = b"", modified_ms: int = 0) -> None:
         self.content = bytearray(content)
@@ -22,6 +22,8 @@ class MemoryNode:
         self.dirty_from = len(content)
         """Below it content and durable agree, unless `durable` is longer (truncated since)."""
         self.modified_ms = modified_ms
+        self.is_linked = False
+        """Whether it has, or had, another name: a change makes a copy."""
 
     def write(self, position: int, data: Buffer) -> None:
         self.dirty_from = min(self.dirty_from, position)
@@ -41,6 +43,7 @@ class MemoryNode:
     def after_kill(self) -> MemoryNode:
         """Return a copy, for a restart after a kill: the same bytes, the same part of them on the disk."""
         found = MemoryNode(b"", self.modified_ms)
+        found.is_linked = self.is_linked
         found.content, found.durable, found.dirty_from = self.content[:], self.durable[:], self.dirty_from
         return found
 

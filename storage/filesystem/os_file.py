@@ -21,6 +21,11 @@ _BUFFERS_PER_CALL = 1024
 """Buffers of one vectored write, at most: IOV_MAX of the usual systems."""
 
 
+_LINKED, _EXCESS = 1, 2
+"""What has to be done before the next change of a file: copy it, because it may have another name, too; cut bytes of a
+failed append, which may lie beyond its size."""
+
+
 class Descriptor:
     """An open descriptor that closes with its last reference.
 
@@ -158,6 +163,25 @@ class OpenFiles:
         self._holders[file] = None
         return descriptor
 
+    def separate(self, file: OsFile) -> None:
+        """Give the file bytes of its own, if it shares them with another name."""
+        with self.lock:
+            if file.is_removed or not file.users:
+                return  # the change that asks for this raises
+            found = os.stat(file.path)
+            if found.st_nlink < 2:
+                return
+            import shutil  # few files are linked
+
+            aside = file.path + ".tmp"
+            shutil.copyfile(file.path, aside)
+            os.utime(aside, ns=(found.st_atime_ns, found.st_mtime_ns))
+            if self.synced:
+                with open(aside, "rb+") as copied:
+                    os.fsync(copied.fileno())
+            self.take_descriptor(file)
+            os.replace(aside, file.path)
+
     def take_descriptor(self, file: OsFile) -> None:
         self._holders.pop(file, None)
         file.descriptor = None
@@ -199,7 +223,7 @@ class OpenFiles:
 class OsFile:
     """A file of an OsFileSystem. It keeps its size, so that an append is one system call."""
 
-    __slots__ = ("_has_excess_bytes", "_open_files", "descriptor", "is_recent", "is_removed", "path", "size", "users")
+    __slots__ = ("_open_files", "_unready", "descriptor", "is_recent", "is_removed", "path", "size", "users")
 
     def __init__(self, open_files: OpenFiles, path: str, create: bool, mode: int = 0o666) -> None:
         self._open_files = open_files
@@ -210,13 +234,13 @@ class OsFile:
         self.is_recent = False
         """Whether it was used since a descriptor was last taken from a file."""
         self.is_removed = False
-        self._has_excess_bytes = False
-        """Whether bytes of a failed append may lie beyond `size`."""
         if create:
-            descriptor = open_files.give_descriptor(self, OPEN_FLAGS | os.O_CREAT, mode)
-            self.size = os.fstat(descriptor.number).st_size
+            found = os.fstat(open_files.give_descriptor(self, OPEN_FLAGS | os.O_CREAT, mode).number)
         else:
-            self.size = os.stat(path).st_size
+            found = os.stat(path)
+        self.size = found.st_size
+        self._unready = _LINKED if found.st_nlink > 1 else 0
+        """What has to be done before the next change: bits of _LINKED and _EXCESS."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.path!r}, size={self.size})"
@@ -226,12 +250,13 @@ class OsFile:
         if descriptor is None:
             descriptor = self._open_files.reopen(self)
         self.is_recent = True
-        if self._has_excess_bytes:
-            self._cut(descriptor)
+        if self._unready:
+            del descriptor  # a system may replace no file that is open
+            descriptor = self._make_ready()
         try:
             self.size = self._write(descriptor.number, buffers, self.size)
         except BaseException:
-            self._has_excess_bytes = True
+            self._unready |= _EXCESS
             with contextlib.suppress(OSError):  # the first error is the caller's; the next write tries again
                 self._cut(descriptor)
             raise
@@ -241,6 +266,9 @@ class OsFile:
             raise ValueError(f"position {position} is outside 0..{self.size}")
         descriptor = self.descriptor or self._open_files.reopen(self)
         self.is_recent = True
+        if self._unready:
+            del descriptor  # a system may replace no file that is open
+            descriptor = self._make_ready()
         end = self._write(descriptor.number, (data,), position)
         self.size = max(self.size, end)
 
@@ -272,9 +300,11 @@ class OsFile:
 
     def truncate(self, size: int) -> None:
         descriptor = self.descriptor or self._open_files.reopen(self)
+        if self._unready:
+            del descriptor  # a system may replace no file that is open
+            descriptor = self._make_ready()
         os.ftruncate(descriptor.number, size)
         self.size = size
-        self._has_excess_bytes = False
 
     def sync(self) -> None:
         descriptor = self.descriptor or self._open_files.reopen(self)
@@ -284,9 +314,23 @@ class OsFile:
     def close(self) -> None:
         self._open_files.close(self)
 
+    def linked(self) -> None:
+        """Note that the file has another name, too: the next change copies it first."""
+        self._unready |= _LINKED
+
+    def _make_ready(self) -> Descriptor:
+        """Do what has to be done before a change; return the descriptor to make it by."""
+        if self._unready & _LINKED:
+            self._open_files.separate(self)
+            self._unready &= ~_LINKED
+        descriptor = self.descriptor or self._open_files.reopen(self)
+        if self._unready & _EXCESS:
+            self._cut(descriptor)
+        return descriptor
+
     def _cut(self, descriptor: Descriptor) -> None:
         os.ftruncate(descriptor.number, self.size)
-        self._has_excess_bytes = False
+        self._unready &= ~_EXCESS
 
     def _write(self, number: int, buffers: tuple[Buffer, ...], position: int) -> int:
         """Write everything; return the position after it. A full disk is a short write first, then an error."""

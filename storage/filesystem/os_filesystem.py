@@ -80,7 +80,11 @@ class OsFileSystem:
             files.moved(old, new)
 
     def link(self, old: str, new: str) -> None:
-        os.link(old, new)
+        with self._open_files.lock:
+            os.link(old, new)
+            file = self._open_files.get(old)
+            if file is not None:
+                file.linked()
 
     def remove(self, path: str) -> None:
         with self._open_files.removing(path):

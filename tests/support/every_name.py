@@ -142,8 +142,11 @@ RESET = [
     Step("reset", (), tuple),
     Step("topics", (), ["orders"]),
     Step("produce", ("orders", b"one"), 0),
+    Step("snapshot", ("seeded",), tuple),
     Step("reset", ({"keep": ["app-*"]},), tuple),
     Step("produce", ("orders", b"two"), 0),
+    Step("restore", ("seeded",), tuple),
+    Step("produce", ("orders", b"three"), 1),
 ]
 
 OF_A_BROKER = [

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kmini.storage.filesystem import FileSystem, LockHeld, OsFileSystem, write_atomically
+from kmini.storage.filesystem import File, FileSystem, LockHeld, OsFileSystem, write_atomically
 from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 
 
@@ -315,3 +315,29 @@ def test_many_buffers_are_one_append(filesystem: FileSystem, directory: str) -> 
     file.append(*buffers)
     assert filesystem.read(directory + "/a") == b"".join(buffers)
     assert os.path.basename(file.path) == "a"
+
+
+def test_a_change_by_one_name_leaves_the_bytes_of_the_other(filesystem: FileSystem, directory: str) -> None:
+    changes: dict[str, Callable[[File], None]] = {
+        "append": lambda file: file.append(b"more"),
+        "write_at": lambda file: file.write_at(0, b"more"),
+        "truncate": lambda file: file.truncate(2),
+    }
+    after = {"append": b"textmore", "write_at": b"more", "truncate": b"te"}
+    for name, change in changes.items():
+        original, linked = f"{directory}/{name}", f"{directory}/{name}-linked"
+        for opened, other in ((original, linked), (linked, original)):
+            make(filesystem, original, b"text")
+            before = filesystem.open(opened) if opened == original else None
+            filesystem.link(original, linked)
+            file = before or filesystem.open(opened)
+            with _refusing() if isinstance(filesystem, AsOnWindows) else contextlib.nullcontext():
+                change(file)
+            assert (filesystem.read(opened), filesystem.read(other)) == (after[name], b"text")
+            change(file)
+            file.sync()
+            file.close()
+            assert filesystem.read(other) == b"text"
+            filesystem.remove(original)
+            filesystem.remove(linked)
+    assert filesystem.list(directory) == []

@@ -1,0 +1,85 @@
+"""What keeps tests apart: a broker or a cluster as it was right after its start, or when a snapshot was taken."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from kmini.handle import takes_long
+
+if TYPE_CHECKING:
+    from kmini.broker.broker import BrokerServer
+    from kmini.broker.controller.controller import Controller
+    from kmini.broker.resetting import ResetReport
+    from kmini.broker.snapshots import Saved, Snapshot
+
+
+class IsolationOperations(ABC):
+    """The operations that make a broker or a cluster what it was."""
+
+    @property
+    @abstractmethod
+    def running(self) -> Collection[BrokerServer]:
+        """The running brokers."""
+
+    @property
+    @abstractmethod
+    def _controller(self) -> Controller:
+        """The cluster's metadata; a reset makes a new one."""
+
+    @property
+    @abstractmethod
+    def _data_dir(self) -> str:
+        """The data directory."""
+
+    @abstractmethod
+    async def _reset(self, keep: Collection[str], saved: Saved | None = None) -> ResetReport:
+        """Reset the broker or the cluster (`broker/resetting.py`)."""
+
+    async def reset(self, *, keep: Collection[str] = ()) -> ResetReport:
+        """Make everything as it was right after the start, in milliseconds: topics, groups, producers, transactions,
+        access rules, users, quotas, features, settings, fault rules, the journal, the advertised address and the clock.
+
+        Topics that were given at the start are there again, empty and with new ids. The ports, the number of each
+        broker and the cluster id stay; ids of producers go on, because a connected producer must not share one.
+        Brokers of a cluster that do not run are started.
+
+        Connections made since the last reset are closed, and the report names their clients, except those whose client
+        id matches a pattern of `keep`, as "app-*"; these also outlive later resets. A call of another thread that waits
+        raises RuntimeError. Raises KafkaStorageError and OSError if the disk refuses: then the broker has stopped.
+        """
+        return await self._reset(keep)
+
+    @takes_long
+    async def snapshot(self, name: str | None = None) -> Snapshot:
+        """Save everything: records, topics, groups, producers, transactions, access rules, users, settings, and how far
+        the clock is ahead. `restore` brings it back. Segments are linked, so this takes milliseconds, and hardly any
+        room; active segments are rolled for it.
+
+        The snapshot is in the directory `snapshots` of the data directory, and goes with a private one. It replaces one
+        of the same name; without a name it gets a number. Raises SnapshotError if a broker of the cluster does not run,
+        ValueError for a name that is none for a directory, KafkaStorageError and OSError.
+        """
+        from kmini.broker import snapshots  # start-up time counts
+
+        missing = self._controller.node_ids - {broker.node_id for broker in self.running}
+        if missing:
+            raise snapshots.SnapshotError(f"broker {min(missing)} does not run: restart it before a snapshot")
+        return await snapshots.take([*self.running], self._data_dir, name)
+
+    @takes_long
+    async def restore(self, snapshot: Snapshot | str | os.PathLike[str], *, keep: Collection[str] = ()) -> ResetReport:
+        """Make everything as it was when a snapshot was taken, in milliseconds. It is given as `snapshot` returned it,
+        by its name, or by the path of its directory, which may be of another broker.
+
+        The ports, the number of each broker and the cluster id stay, and ids of producers go on. Connections are closed
+        as by `reset`, and the report names their clients. Topics that were given at the start and are not in the
+        snapshot are there, empty. Raises SnapshotError for a snapshot that does not exist, has another format, or is of
+        other brokers, and what `reset` raises.
+        """
+        from kmini.broker import snapshots
+
+        saved = snapshots.find(self._data_dir, snapshot, [*self._controller.node_ids])
+        return await self._reset(keep, saved)
