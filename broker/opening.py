@@ -8,7 +8,6 @@ from functools import partial
 
 from ..storage import filenames
 from ..storage.filesystem import FileSystem
-from ..storage.log_config import LogConfig
 from ..storage.log_manager import LogManager
 from .clock import Clock
 from .controller import topics
@@ -35,16 +34,13 @@ async def recover_logs(
     meanwhile, it closes them before it ends: a thread cannot be stopped."""
     directory = os.path.join(data_dir, filenames.broker_directory(config.node_id))
 
-    def config_of(topic: str) -> LogConfig:
-        return topics.log_config(controller.topic(topic), config.log_config)
-
     def open_logs() -> LogManager:
         return LogManager.open(
             filesystem,
             directory,
             node_id=config.node_id,
             cluster_id=controller.cluster_id,
-            config_of=config_of,
+            config_of=lambda topic: topics.log_config(controller.topic(topic), config.log_config),
             now_ms=clock.now_ms,
             recovery_threads=config.num_recovery_threads_per_data_dir,
             producer_id_expiration_ms=config.producer_id_expiration_ms,

@@ -27,8 +27,8 @@ from kmini.broker.replication.partition import Partition
 from kmini.client_connections import ClientOperations
 from kmini.contents import Isolation, Record, shown
 from kmini.handle import takes_long, waits_for_clients
-from kmini.near_names import there_is_no
 from kmini.isolation import IsolationOperations
+from kmini.near_names import there_is_no
 from kmini.protocol.errors import (
     InvalidTopic,
     LeaderNotAvailable,
