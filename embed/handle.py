@@ -176,6 +176,7 @@ def checking(method: Callable[Concatenate[H, P], T]) -> Callable[Concatenate[H, 
     return call
 
 
+@functools.cache  # blocking and awaiting classes ask for the same ones
 def _signature_of_calls(method: Callable[..., object]) -> inspect.Signature:
     """The signature of a method of a table, without the table."""
     signature = inspect.signature(method)
