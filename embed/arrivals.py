@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from kmini.broker.purgatory import Operation
 from kmini.contents import Record, hidden, shown
-from kmini.protocol.errors import RequestTimedOut
 from kmini.protocol.topics import TopicPartition, is_internal
 from kmini.selection import Selection
 from kmini.storage.log import PartitionLog
+from kmini.waiting import NotInTime
 
 if TYPE_CHECKING:
     from kmini.shared_operations import SharedOperations
@@ -28,10 +27,8 @@ Enough = Callable[[list[Record]], bool]
 """Says whether the records that have arrived end a wait."""
 
 
-class RecordsMissing(RequestTimedOut, AssertionError):
+class RecordsMissing(NotInTime):
     """The records that a test waited for did not arrive in time. It is an assertion that failed, too."""
-
-    kafka_name = "REQUEST_TIMED_OUT"
 
 
 class Reading:
@@ -68,24 +65,13 @@ class Reading:
             found += records
         return found
 
+    def keys(self) -> list[TopicPartition | str]:
+        """The keys of purgatories whose change may bring records, or other partitions."""
+        return [self.topic, *(log.topic_partition for log in self.logs())]
+
     def is_reached(self) -> bool:
         """Whether enough records have arrived."""
         return self._enough(self.records())
-
-
-class Arrival(Operation):
-    """Complete when enough records have arrived, or the partitions of the topic have changed since the wait began."""
-
-    def __init__(self, reading: Reading) -> None:
-        self._reading = reading
-        self._logs = reading.logs()
-
-    @property
-    def keys(self) -> list[TopicPartition | str]:
-        return [self._reading.topic, *(log.topic_partition for log in self._logs)]
-
-    def is_complete(self) -> bool:
-        return self._reading.logs() != self._logs or self._reading.is_reached()
 
 
 # --- the sentence about what was there

@@ -112,7 +112,8 @@ class Broker(Host[Operations, "AsyncBroker"], BrokerMethods, Parts):
     async def _finish(self, running: Operations, *, keeps_data: bool) -> None:
         self._address = ""
         try:
-            await running.core.stop(keeps_data=keeps_data)
+            if not running.is_down:
+                await running.core.stop(keeps_data=keeps_data)
         finally:
             self._ahead_ms = running.clock.ahead_ms
 

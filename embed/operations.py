@@ -26,14 +26,16 @@ if TYPE_CHECKING:
 class Operations(SharedOperations):
     """The operations of a running broker. Every coroutine runs on the broker's loop and raises KafkaError."""
 
+    none_runs = "the broker has crashed and does not run again: stop and start it"
+
     def __init__(self, core: BrokerServer, start: Callable[[], Awaitable[BrokerServer]]) -> None:
         """`start` starts the broker again after its end."""
         assert isinstance(core.clock, MovableClock)
         super().__init__(core.clock)
         self.core = core
         self._start = start
-        self._is_down = False
-        """Whether the broker has crashed, and does not run again yet."""
+        self.is_down = False
+        """Whether the broker has crashed, and does not run again, or not yet."""
 
     @property
     def _controller(self) -> Controller:
@@ -50,26 +52,24 @@ class Operations(SharedOperations):
 
     @property
     def running(self) -> Collection[BrokerServer]:
-        return () if self._is_down else (self.core,)
+        return () if self.is_down else (self.core,)
 
     async def _crash(self, number: int | None) -> None:
         killed = self.one_broker(number)
-        self._is_down = True
+        listeners = [Endpoint(one.name, one.host, one.port) for one in killed.server.listeners]
+        self.is_down = True
+        await killed.kill()
+        kept = KeptPorts(listeners)
         try:
-            listeners = [Endpoint(one.name, one.host, one.port) for one in killed.server.listeners]
-            await killed.kill()
-            kept = KeptPorts(listeners)
-            try:
-                self.core = await self._start()
-            finally:
-                kept.give_back()
-            self.core.server.advertised.update(killed.server.advertised)
+            self.core = await self._start()
         finally:
-            self._is_down = False
+            kept.give_back()
+        self.core.server.advertised.update(killed.server.advertised)
+        self.is_down = False
 
     def one_broker(self, number: int | None) -> BrokerServer:
-        if self._is_down:
-            raise BrokerNotRunning("the broker has crashed, and does not run again yet")
+        if self.is_down:
+            raise BrokerNotRunning(self.none_runs)
         if number not in (None, self.core.node_id):
             raise BrokerNotRunning(f"there is no broker {number}; this one is {self.core.node_id}")
         return self.core

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kmini.argument_checks import Config, NewTopic
-from kmini.arrivals import Arrival, Reading
+from kmini.arrivals import Reading
 from kmini.broker.appending import until_replicated
 from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import Duration, MovableClock
@@ -42,6 +42,7 @@ from kmini.protocol.records.record import Record as NewRecord
 from kmini.protocol.topics import CONSUMER_OFFSETS, TopicPartition, is_internal
 from kmini.record_arguments import Headers
 from kmini.storage.log import PartitionLog
+from kmini.waiting import until
 
 if TYPE_CHECKING:
     from kmini.storage.cleaner.stats import PassReport
@@ -63,6 +64,9 @@ class BrokerNotRunning(KeyError):
 class SharedOperations(ClientOperations, IsolationOperations):
     """The operations that a broker and a cluster share."""
 
+    none_runs = "no broker of the cluster runs: restart one"
+    """Said where no broker runs."""
+
     def __init__(self, clock: MovableClock) -> None:
         self.clock = clock
         self._comes_back: asyncio.Future[None] | None = None
@@ -77,7 +81,7 @@ class SharedOperations(ClientOperations, IsolationOperations):
         """Any running broker. Raises RuntimeError if none runs."""
         for broker in self.running:
             return broker
-        raise RuntimeError("no broker of the cluster runs: restart one")
+        raise RuntimeError(self.none_runs)
 
     # --- topics
 
@@ -243,15 +247,7 @@ class SharedOperations(ClientOperations, IsolationOperations):
 
     async def _wait_until(self, reading: Reading, timeout_ms: int) -> bool:
         """Wait until enough records have arrived; return whether they have within `timeout_ms`."""
-        deadline_ms = self.clock.liveness_ms() + timeout_ms
-        while not reading.is_reached():
-            left_ms = deadline_ms - self.clock.liveness_ms()
-            if left_ms <= 0:
-                return False
-            if len(self._controller.node_ids) > 1:  # a broker that starts meanwhile has its own purgatory
-                left_ms = min(left_ms, CHECK_RUNNING_MS)
-            await self._until_any(lambda: Arrival(reading), self.running, left_ms)
-        return True
+        return await until(self, reading.is_reached, reading.keys, timeout_ms)
 
     def transactional_id_of(self, producer_id: int) -> str:
         """The transactional id of a producer, or a name made from its number."""
@@ -341,6 +337,7 @@ class SharedOperations(ClientOperations, IsolationOperations):
     async def _crash(self, number: int | None) -> None:
         """What `crash` does."""
 
+    @takes_long
     async def crash(self, broker: int | None = None) -> None:
         """End a broker as `kill -9` does, and start it again on its port: connections break, answers are lost, and what
         it had written to its files is there again; what only its memory held is not. Returns once clients can connect.
@@ -377,7 +374,7 @@ class SharedOperations(ClientOperations, IsolationOperations):
         if self._comes_back is not None:
             await asyncio.wait([self._comes_back], timeout=timeout_ms / 1000)
             return
-        raise RuntimeError("no broker of the cluster runs: restart one")
+        raise RuntimeError(self.none_runs)
 
     async def _until_any(
         self, operation: Callable[[], Operation], brokers: Collection[BrokerServer], timeout_ms: int

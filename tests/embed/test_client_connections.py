@@ -15,7 +15,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Producer
 
-from kmini import AsyncBroker, Broker, BrokerNotRunning, Cluster
+from kmini import AsyncBroker, Broker, BrokerNotRunning, Cluster, PortTaken
 from kmini.protocol.errors import ResourceNotFound
 from kmini.protocol.messages.describe_cluster import DescribeClusterRequest
 from kmini.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -343,3 +343,21 @@ def test_a_start_after_a_crash_finds_records_that_no_checkpoint_names(kafka_brok
     assert kafka_broker.offsets("orders").high_watermark == 100
     kafka_broker.stop()
     assert "orders 0 100" in checkpoint.read_text(), "a clean stop writes it"
+
+
+def test_a_broker_that_does_not_start_again_says_so_and_can_be_started_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Broker(topics=["orders"]) as broker:
+
+        async def fail() -> None:
+            raise PortTaken("cannot listen on PLAINTEXT://127.0.0.1:9092")
+
+        broker.produce("orders", b"one")
+        monkeypatch.setattr(broker._operations, "_start", fail)
+        with pytest.raises(PortTaken):
+            broker.crash()
+        for call in (broker.crash, lambda: broker.create_topic("more")):
+            with pytest.raises((BrokerNotRunning, RuntimeError), match="the broker has crashed and does not run again"):
+                call()
+        broker.stop()
+        broker.start()
+        assert [record.value for record in broker.records("orders")] == [b"one"]
