@@ -51,7 +51,11 @@ class ClientOperations(ABC):
         where there are several."""
 
     async def clients(self) -> list[ClientConnection]:
-        """The connections of clients, the oldest first."""
+        """The connections of clients, the oldest first.
+
+        >>> [client.client_id for client in broker.clients()]
+        []
+        """
         found = [_shown(broker, connection) for broker, connection in _connections(self.running)]
         return sorted(found, key=lambda client: (client.since_ms, client.address))
 
@@ -81,6 +85,9 @@ class ClientOperations(ABC):
 
         Without a port it is that of each listener; `host` None ends it, and so does a reset. `broker` is needed where
         there are several. `bootstrap_servers` stays, and so do connections. Raises ValueError and BrokerNotRunning.
+
+        >>> broker.advertise("127.0.0.1", 19092)
+        >>> broker.advertise(None)
         """
         server = self.one_broker(broker).server
         if host is None:

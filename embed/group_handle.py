@@ -105,7 +105,12 @@ class GroupOperations:
 
     async def describe(self) -> GroupDescription:
         """The kind, state, generation, protocol and members of the group. Raises GroupIdNotFound, which lists the
-        groups, CoordinatorNotAvailable and CoordinatorLoadInProgress."""
+        groups, CoordinatorNotAvailable and CoordinatorLoadInProgress.
+
+        >>> broker.group("billing").commit({("orders", 0): 7})
+        >>> str(broker.group("billing").describe())
+        'group billing is Empty; it never had a member'
+        """
         return self._described(*self._find())
 
     async def offsets(self) -> dict[TopicPartition, int]:
@@ -113,6 +118,10 @@ class GroupOperations:
 
         The offsets of open transactions do not count yet. Raises GroupIdNotFound, CoordinatorNotAvailable and
         CoordinatorLoadInProgress.
+
+        >>> broker.group("billing").commit({("orders", 0): 7})
+        >>> broker.group("billing").offsets()["orders", 0]
+        7
         """
         return _committed(self._find()[1])
 
@@ -123,6 +132,12 @@ class GroupOperations:
         It has the partitions with a committed offset, and all partitions of the topics that members subscribe to; of
         those without a committed offset everything is behind. Raises GroupIdNotFound, CoordinatorNotAvailable and
         CoordinatorLoadInProgress.
+
+        >>> for value in (b"one", b"two", b"three"):
+        ...     _ = orders.produce(value, partition=0)
+        >>> broker.group("billing").commit({("orders", 0): 1})
+        >>> broker.group("billing").lag()["orders", 0]
+        2
         """
         _, group = self._find()
         committed = _committed(group)
@@ -144,6 +159,9 @@ class GroupOperations:
         A Stable group has an assignment. A consumer that begins at the end of a partition (`auto.offset.reset=latest`)
         still asks for that end afterwards: records that are written before are not for it. The group need not exist
         yet. Raises RequestTimedOut, which is an AssertionError as well and tells what was there.
+
+        >>> broker.group("billing").stable(members=0).state
+        'Dead'
         """
         if await until(self._operations, lambda: self._is_stable(members), self._keys, timeout_ms):
             return self._described(*self._find()) if members != 0 else self._described_or_missing()
@@ -169,6 +187,10 @@ class GroupOperations:
 
         Neither need exist yet; a topic without records is caught up with. Raises RequestTimedOut, which is
         an AssertionError as well and tells how far the group is.
+
+        >>> _ = orders.produce(b"one", partition=0)
+        >>> broker.group("billing").commit({("orders", 0): 1})
+        >>> broker.group("billing").caught_up("orders")
         """
         if not await until(
             self._operations, lambda: self._is_caught_up(topic), lambda: self._keys_with(topic), timeout_ms
@@ -249,6 +271,10 @@ class GroupOperations:
 
         Raises NonEmptyGroup if the group has members, whose own commits would count; UnknownTopicOrPartition;
         CoordinatorNotAvailable and CoordinatorLoadInProgress.
+
+        >>> broker.group("billing").commit({("orders", 0): 7, ("orders", 2): 0})
+        >>> broker.groups()
+        ['billing']
         """
         some = self._operations.any_broker()
         node_id = some.groups.store.coordinator_of(self._name)  # which creates the topic of groups, as for a client

@@ -344,6 +344,11 @@ class SharedOperations(ClientOperations, IsolationOperations):
 
         On a cluster it is the broker of this number, or every broker, whose leaderships move to others meanwhile.
         Raises BrokerNotRunning, and PortTaken and KafkaStorageError if the start fails.
+
+        >>> _ = orders.produce(b"one", partition=0)
+        >>> broker.crash()
+        >>> [record.value for record in orders.records()]
+        [b'one']
         """
         comes_back = self._comes_back = asyncio.get_running_loop().create_future()
         try:

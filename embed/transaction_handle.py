@@ -55,7 +55,11 @@ class TransactionOperations:
         self._operations = operations
 
     async def open(self) -> list[OpenTransaction]:
-        """The transactions that have begun and not ended, the oldest first."""
+        """The transactions that have begun and not ended, the oldest first.
+
+        >>> broker.transactions.open()
+        []
+        """
         return self._open()
 
     @waits_for_clients
