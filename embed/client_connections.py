@@ -32,7 +32,7 @@ class ClientConnection(NamedTuple):
     """When it connected, in milliseconds since the epoch of the broker's clock."""
     waits_for: str
     """Its request that waits: "Fetch of orders-0" is a long poll, "JoinGroup of group billing" a join that waits for
-    other members. Empty if none waits."""
+    other members, "Produce held by a fault rule" one that a test holds. Empty if none waits."""
     broker: int
     """The number of the broker."""
 

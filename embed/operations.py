@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Operations(SharedOperations):
     """The operations of a running broker. Every coroutine runs on the broker's loop and raises KafkaError."""
 
-    none_runs = "the broker has crashed and does not run again: stop and start it"
+    none_runs = "the broker has crashed and does not run again: stop and start it, unless that is under way"
 
     def __init__(self, core: BrokerServer, start: Callable[[], Awaitable[BrokerServer]]) -> None:
         """`start` starts the broker again after its end."""

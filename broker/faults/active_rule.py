@@ -139,6 +139,7 @@ class HeldRequest(Operation):
     """A request that waits for its release."""
 
     __slots__ = ("_is_released", "_purgatory", "text")
+    what = "held by a fault rule"
 
     def __init__(self, exchange: Exchange) -> None:
         context = exchange.context
@@ -165,6 +166,7 @@ class Never(Operation):
 
     __slots__ = ()
     keys = ()
+    what = "kept back by a fault rule"
 
     def is_complete(self) -> bool:
         return False

@@ -20,7 +20,7 @@ from kmini.protocol.errors import ResourceNotFound
 from kmini.protocol.messages.describe_cluster import DescribeClusterRequest
 from kmini.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kmini.protocol.messages.join_group import JoinGroupRequest
-from kmini.protocol.messages.metadata import MetadataRequest
+from kmini.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kmini.testing import ConnectionClosed, Wire
 from support.transactional_clients import Confluent
 from support.until import until, until_async
@@ -96,6 +96,16 @@ def test_a_join_that_waits_for_others_is_told_with_its_group() -> None:
             wire.send(joining("billing"), 3)
             until(lambda: [client.waits_for for client in broker.clients()] == ["JoinGroup of group billing"])
         until(lambda: broker.clients() == [])
+
+
+def test_a_request_that_a_fault_rule_holds_is_told(host: Host) -> None:
+    with Wire(host.bootstrap_servers.split(",")[0], client_id="billing-1") as wire:
+        host.faults.on("Metadata").hold()
+        sent = wire.send(MetadataRequest(topics=[]), 12)
+        until(lambda: [client.waits_for for client in host.clients()] == ["Metadata held by a fault rule"])
+        host.faults.clear()
+        wire.receive(MetadataResponse, 12, sent)
+        assert [client.waits_for for client in host.clients()] == [""]
 
 
 # --- ending connections
