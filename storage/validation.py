@@ -25,6 +25,9 @@ uses meanwhile. It checks, in Kafka's order:
 It corrects four faults: a wrong max timestamp, attributes that only a broker may set, another codec than the topic's,
 and offset deltas other than 0, 1, 2, … in a batch that is, or will be, compressed. Apache Kafka stores a batch that
 stays uncompressed with the deltas it came with, so its consumers see an offset twice, or out of order.
+
+`validate_plain` comes first: one look tells of nearly every batch that it passes all of this as it is. `validate` gets
+the others.
 """
 
 from __future__ import annotations
