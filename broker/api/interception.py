@@ -74,6 +74,11 @@ Serve = Callable[[], Awaitable["Response | None"]]
 Interceptor = Callable[[Exchange, Serve], Coroutine[Any, Any, "Response | None"]]
 
 
+def every_request(request: Request, context: Context) -> bool:
+    """The look at a request where interceptors have to do with all of them."""
+    return True
+
+
 def intercepted(
     interceptors: Sequence[Interceptor], exchange: Exchange, handler: Handler
 ) -> Coroutine[Any, Any, Response | None]:

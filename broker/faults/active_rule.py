@@ -15,6 +15,7 @@ from .selection import Selection
 
 if TYPE_CHECKING:
     from ..api.interception import Exchange
+    from .screens import Screen
 
 FOR_EVER_MS = 1 << 40
 """Milliseconds of a wait that ends by itself only with its connection."""
@@ -26,6 +27,8 @@ class ActiveRule:
     def __init__(self, rule: Rule, *, seed: int, now_ms: Callable[[], int]) -> None:
         self.rule = rule
         self.matcher = Matcher(rule)
+        self.screens: list[Screen] = []
+        """The looks that let requests of its API pass, because it cannot mean them."""
         self.selection = Selection(rule, seed=seed, now_ms=now_ms())
         self.is_removed = False
         self.held: list[HeldRequest] = []
@@ -132,7 +135,8 @@ class ActiveRule:
         if self.seen:
             why = self.selection.why_never(self._now_ms())
             return f"it never acted: it means {_requests(self.seen)} that came, but {why}"
-        return f"it never acted: {self.matcher.nearest() or 'nothing that it is about came'}"
+        passed = sum(screen.passed for screen in self.screens)
+        return f"it never acted: {self.matcher.nearest(passed) or 'nothing that it is about came'}"
 
 
 class HeldRequest(Operation):

@@ -11,19 +11,22 @@ from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...protocol.messages import MODULES, message_name
+from ..api.interception import every_request
 from .active_rule import ActiveRule
 from .connections import gate_of
 from .disks import place_disk_faults
 from .faulted_request import FaultedRequest
 from .matching import Asked
-from .rule import EVERY_API, Rule
+from .rule import EVERY_API, Rule, When
 from .rule_checks import Possible, api_key_of
+from .screens import Screen
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from ...protocol.schema import Response
+    from ...protocol.schema import Request, Response
     from ..api.interception import Exchange, Serve
+    from ..api.request_context import Context
     from ..services import Services
 
 
@@ -48,10 +51,12 @@ class ActiveRules:
         """By name, in the order in which they were made."""
         self._by_api: dict[int, tuple[ActiveRule, ...]] = {}
         """The rules about each API, the newest first."""
+        self._screens: dict[int, Screen] = {}
+        """The look at the requests of each API, which lets pass what no rule is about."""
         self._enders: dict[int, list[ActiveRule]] = {}
         """By the API whose request ends them."""
-        self.came: Counter[int] = Counter()
-        """Requests that came while rules were set, by API key."""
+        self._answered_before: dict[tuple[int, int], int] = {}
+        """Requests that were answered before there was a rule, by broker and API key."""
 
     # --- brokers
 
@@ -86,6 +91,8 @@ class ActiveRules:
         for rule in rules:
             if rule.name in self._rules and not replaces:
                 raise ValueError(f"there is a fault rule {rule.name!r} already: give this one another name")
+        if not self._rules:
+            self._answered_before = self._answered()
         made = []
         for rule in rules:
             if rule.name in self._rules:
@@ -113,7 +120,6 @@ class ActiveRules:
         for active in self._rules.values():
             active.remove()
         self._rules.clear()
-        self.came.clear()
         self._install()
 
     def _install(self) -> None:
@@ -129,13 +135,28 @@ class ActiveRules:
             if active.selection.until is not None:
                 self._enders.setdefault(api_key_of(active.selection.until), []).append(active)
         self._by_api = {api_key: tuple(rules) for api_key, rules in by_api.items()}
+        self._set_screens()
         for broker in self._brokers:
             interceptors = broker.services.interceptors
             if self.intercept in interceptors:
                 interceptors.remove(self.intercept)
             if self._by_api or self._enders:
                 interceptors.append(self.intercept)
+                broker.services.is_intercepted = self.concern
+            else:
+                broker.services.is_intercepted = every_request
             self._install_gates(broker, newest_first)
+
+    def _set_screens(self) -> None:
+        self._screens = {}
+        for api_key in {*self._by_api, *self._enders}:
+            name = message_name(MODULES[api_key])
+            rules = self._by_api.get(api_key, ())
+            # What ends a rule is looked at, whatever it is.
+            about = [*(active.rule.when for active in rules), *([When((name,))] if api_key in self._enders else [])]
+            screen = self._screens[api_key] = Screen(name, about)
+            for active in rules:
+                active.screens.append(screen)
 
     def _install_gates(self, broker: FaultedBroker, newest_first: list[ActiveRule]) -> None:
         connecting = [active for active in newest_first if active.rule.when.target == "connect"]
@@ -143,16 +164,31 @@ class ActiveRules:
         place_disk_faults(broker, [active for active in newest_first if active.rule.when.target == "disk"])
 
     def nothing_came(self) -> str:
-        """What came, for a rule that met nothing: "2 Metadata and 1 ApiVersions requests came"."""
-        texts = [f"{count} {message_name(MODULES[api_key])}" for api_key, count in self.came.most_common(4)]
+        """What came, for a rule that met nothing: "2 Metadata, 1 ApiVersions came"."""
+        came: Counter[int] = Counter()
+        for (node_id, api_key), count in self._answered().items():
+            came[api_key] += count - self._answered_before.get((node_id, api_key), 0)
+        texts = [f"{count} {message_name(MODULES[api_key])}" for api_key, count in came.most_common(4) if count]
         return f"{', '.join(texts)} came" if texts else "no request came at all"
 
+    def _answered(self) -> dict[tuple[int, int], int]:
+        """Requests that the brokers have answered, by broker and API key."""
+        return {
+            (broker.services.node_id, api_key): counted.count
+            for broker in self._brokers
+            for api_key, counted in broker.services.metrics.requests.items()
+        }
+
     # --- requests
+
+    def concern(self, request: Request, context: Context) -> bool:
+        """Whether a rule may have to do with a request; else it goes its own way."""
+        screen = self._screens.get(request.api_key)
+        return screen is not None and screen.stops(request, context)
 
     def intercept(self, exchange: Exchange, serve: Serve) -> Coroutine[Any, Any, Response | None]:
         """The interceptor: serve a request as the rules about its API say."""
         api_key = exchange.header.api_key
-        self.came[api_key] += 1
         if api_key in self._enders:
             for active in self._enders.pop(api_key):
                 active.selection.end()

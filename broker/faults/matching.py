@@ -256,7 +256,7 @@ class Matcher:
             self._misses[len(unmet), f"{was}, the rule says {says}"] += 1
         return False
 
-    def nearest(self) -> str:
+    def nearest(self, passed: int = 0) -> str:
         """What came nearest to the rule: "14 Produce requests came; nearest, 13 of them: topic was 'order', ..."; empty
         if no request of its API came."""
         if not self.came:
@@ -264,8 +264,10 @@ class Matcher:
         (_, reason), count = min(self._misses.items(), key=lambda miss: (miss[0][0], -miss[1]))
         api = "/".join(self._rule.when.api)
         what = "connections" if self._rule.when.target == "connect" else f"{api} requests"
-        came = f"{self.came} {what if self.came > 1 else what[:-1]} came"
-        return f"{came}; nearest, {count} of them: {reason}" if self.came > 1 else f"{came}: {reason}"
+        total = self.came + passed
+        came = f"{total} {what if total > 1 else what[:-1]} came"
+        those = f"the first {self.came}" if passed else "them"
+        return f"{came}; nearest, {count} of {those}: {reason}" if total > 1 else f"{came}: {reason}"
 
     def _where_failed(self, error: Exception) -> None:
         if self.failure is None:

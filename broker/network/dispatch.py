@@ -154,7 +154,7 @@ class Dispatcher:
         purgatory.is_attended = True
         try:
             coroutine: Coroutine[Any, Any, Response | None]
-            if services.interceptors:
+            if services.interceptors and services.is_intercepted(request, context):
                 exchange = Exchange(frame.header, request, context, len(frame.body), self._recorder)
                 coroutine = intercepted(services.interceptors, exchange, handler)
             else:
