@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kmini.arrivals import listed
 from kmini.contents import Isolation, Record
-from kmini.handle import DEADLINE_S, Handle, check_can_await, running_library
+from kmini.handle import DEADLINE_S, Handle, brief, check_can_await, running_library
 from kmini.protocol.errors import RequestTimedOut
 from kmini.selection import Mark, Predicate, Selection
 
@@ -54,20 +54,19 @@ class Expectation:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        __tracebackhide__ = True  # pytest shows the line of the test
         if kind is not None:
             return
         library = running_library()
-        if library is None:
-            deadline_s = (self._timeout_ms + self._within_ms) / 1000 + DEADLINE_S
-            self._records += self._handle._thread.run(
-                self._arrived(self._timeout_ms, self._within_ms), deadline_s=deadline_s
-            )
-            return
+        timeout_ms, within_ms = (self._timeout_ms, self._within_ms) if library is None else (0, 0)
+        deadline_s = (timeout_ms + within_ms) / 1000 + DEADLINE_S
         try:
-            found = self._handle._thread.run(self._arrived(0, 0), deadline_s=DEADLINE_S)
-        except RequestTimedOut:
-            raise RuntimeError(self._would_stop_the_loop(library)) from None
-        if self._within_ms:
+            found = self._handle._thread.run(self._arrived(timeout_ms, within_ms), deadline_s=deadline_s)
+        except Exception as failure:
+            if library is not None and isinstance(failure, RequestTimedOut):
+                raise RuntimeError(self._would_stop_the_loop(library)) from None
+            raise brief(failure)  # noqa: B904  # it is the same error
+        if library is not None and self._within_ms:
             raise RuntimeError(self._would_stop_the_loop(library))
         self._records += found
 
@@ -78,8 +77,13 @@ class Expectation:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if kind is None:
+        __tracebackhide__ = True
+        if kind is not None:
+            return
+        try:
             self._records += await self._awaited(self._arrived(self._timeout_ms, self._within_ms))
+        except Exception as failure:
+            raise brief(failure)  # noqa: B904  # it is the same error
 
     async def _awaited(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         try:

@@ -8,12 +8,13 @@ import asyncio
 import functools
 import inspect
 import sys
+import traceback
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
 
 from kmini.argument_checks import checked
 from kmini.loop_thread import LoopThread
-from kmini.protocol.errors import RequestTimedOut
+from kmini.protocol.errors import KafkaError, RequestTimedOut
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -131,7 +132,8 @@ def blocking(
     deadline_s = LONG_DEADLINE_S if hasattr(method, _TAKES_LONG) else DEADLINE_S
 
     def call(self: Handle[Table], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        bound = checked(method.__name__, signature, args, kwargs)
+        __tracebackhide__ = True  # pytest shows the line of the test
+        bound = _checked(method.__name__, signature, args, kwargs)
         library = running_library() if hasattr(method, _WAITS) else None
         if library is not None:
             bound.arguments["timeout_ms"] = 0
@@ -140,10 +142,10 @@ def blocking(
         may_take_s = deadline_s + bound.arguments.get("timeout_ms", 0) / 1000
         try:
             return self._thread.run(method(self._operations, *bound.args, **bound.kwargs), deadline_s=may_take_s)
-        except RequestTimedOut:
-            if library is None:
-                raise
-            raise RuntimeError(_would_stop_the_loop(self, method.__name__, library)) from None
+        except Exception as error:
+            if library is not None and isinstance(error, RequestTimedOut):
+                raise RuntimeError(_would_stop_the_loop(self, method.__name__, library)) from None
+            raise brief(error)  # noqa: B904  # it is the same error
 
     functools.update_wrapper(call, method)
     return call
@@ -156,9 +158,13 @@ def awaitable(
     signature = _signature_of_calls(method)
 
     async def call(self: Handle[Table], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        __tracebackhide__ = True
         check_can_await()
-        bound = checked(method.__name__, signature, args, kwargs)
-        return await asyncio.wrap_future(self._thread.submit(method(self._operations, *bound.args, **bound.kwargs)))
+        bound = _checked(method.__name__, signature, args, kwargs)
+        try:
+            return await asyncio.wrap_future(self._thread.submit(method(self._operations, *bound.args, **bound.kwargs)))
+        except Exception as error:
+            raise brief(error)  # noqa: B904  # it is the same error
 
     functools.update_wrapper(call, method)
     return call
@@ -170,10 +176,33 @@ def checking(method: Callable[Concatenate[H, P], T]) -> Callable[Concatenate[H, 
 
     @functools.wraps(method)
     def call(self: H, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        bound = checked(method.__name__, signature, args, kwargs)
+        __tracebackhide__ = True
+        bound = _checked(method.__name__, signature, args, kwargs)
         return method(self, *bound.args, **bound.kwargs)
 
     return call
+
+
+def _checked(
+    name: str, signature: inspect.Signature, args: tuple[object, ...], kwargs: dict[str, Any]
+) -> inspect.BoundArguments:
+    __tracebackhide__ = True
+    try:
+        return checked(name, signature, args, kwargs)
+    except (TypeError, ValueError) as error:
+        raise error.with_traceback(None)  # noqa: B904  # it is the same error
+
+
+def brief(error: Exception) -> Exception:
+    """The error without the frames of our modules, if it is an answer: a KafkaError, or a failed assertion of ours.
+
+    The text says it all, and a failed test shows the line of the test. What a function of the caller's raised keeps its
+    frames, and so does what should not happen.
+    """
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    is_ours = not frames or str(frames[-1].f_globals.get("__name__")).partition(".")[0] == "kmini"
+    is_answer = isinstance(error, KafkaError) or (isinstance(error, AssertionError) and is_ours)
+    return error.with_traceback(None) if is_answer else error
 
 
 @functools.cache  # blocking and awaiting classes ask for the same ones

@@ -17,6 +17,9 @@ class NotInTime(RequestTimedOut, AssertionError):
 
     kafka_name = "REQUEST_TIMED_OUT"
 
+    def __str__(self) -> str:
+        return self.message
+
 
 class Condition(Operation):
     """Complete when a condition holds, or the keys have changed since the wait began."""

@@ -73,7 +73,7 @@ def test_a_record_that_does_not_come_is_told_with_those_that_are_there(orders: T
     ):
         orders.produce(b"other", key=b"44")
     assert str(caught.value) == (
-        "REQUEST_TIMED_OUT: orders holds 0 of 1 record with key b'43' since the mark after 1 ms: []; "
+        "orders holds 0 of 1 record with key b'43' since the mark after 1 ms: []; "
         "2 others: [b'42': b'earlier', b'44': b'other']"
     )
 
