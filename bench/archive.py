@@ -32,7 +32,8 @@ from peers import kmini_command
 
 from kmini import Broker
 from kmini.client import Client, record
-from kmini.pipeline.archives.archive import archive_log_dir, archive_topic, archived_parts, get_description
+from kmini.pipeline.archives.archive import archive_log_dir, archive_topic
+from kmini.pipeline.archives.archive_files import archived_parts, get_description
 from kmini.pipeline.archives.cluster_topics import Topics
 from kmini.pipeline.archives.partition_replay import Conversion, Plan, run_plan
 from kmini.pipeline.archives.replay import replay_topic

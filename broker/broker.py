@@ -280,12 +280,13 @@ class BrokerServer:
         while len(self._removals) >= MAX_REMOVALS:
             await asyncio.wait(self._removals.values(), return_when=asyncio.FIRST_COMPLETED)
         keep = map(os.path.basename, self._removals)
-        self.logs, gone = emptying.empty(self.logs, self._log_config_of, keep=keep)
+        self.logs, gone = emptying.empty(self.logs, self.log_config_of, keep=keep)
         removal = asyncio.ensure_future(in_thread(emptying.remove, self.logs.filesystem, gone))
         self._removals[gone] = removal
         removal.add_done_callback(lambda _: self._removals.pop(gone))
 
-    def _log_config_of(self, topic: str) -> LogConfig:
+    def log_config_of(self, topic: str) -> LogConfig:
+        """The settings of a topic, and the defaults for one that the cluster does not have."""
         return topics.log_config(self.controller.topic(topic), self._at_start.config.log_config)
 
     async def begin_anew(self, controller: Controller, logs_from: str | None = None) -> None:

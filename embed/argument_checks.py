@@ -191,6 +191,16 @@ def patterns(argument: str, value: Any) -> tuple[str, ...]:
     return found
 
 
+def path(argument: str, value: Any) -> str:
+    """Check for a path."""
+    expected = "a path as str or os.PathLike"
+    if not isinstance(value, str | os.PathLike) or not isinstance(found := os.fspath(value), str):
+        raise wrong(argument, value, expected, kind=TypeError)
+    if not found:
+        raise wrong(argument, value, expected)
+    return found
+
+
 def snapshot(argument: str, value: Any) -> Any:
     """Check for a snapshot, its name or its path."""
     expected = "a snapshot, its name, or the path of its directory"
@@ -303,6 +313,7 @@ ARGUMENTS: dict[str, Callable[[str, Any], Any]] = {
     "number": _integer("a number of requests, 1 or more", 1, MAX_INT64),
     "offset": _integer("an offset, or -1 for the high watermark", -1, MAX_INT64),
     "offsets": offsets,
+    "path": path,
     "partition": _integer("the number of a partition, 0 or more", 0, MAX_INT32),
     "partitions": _integer("a number of partitions, 1 or more", 1, MAX_INT32),
     "port": _integer("a port, 1 to 65535", 1, 65_535),

@@ -70,6 +70,27 @@ class IsolationOperations(ABC):
         return await snapshots.take([*self.running], self._data_dir, name)
 
     @takes_long
+    async def load(self, path: str | os.PathLike[str], *, topic: str | None = None) -> dict[str, int]:
+        """Fill topics from a file or a directory; return the number of records by topic.
+
+        A file has a JSON object on each line, as `kmini consume --format json` prints them: `topic`, `value`, and if
+        wanted `key`, `partition`, `timestamp` and `headers`; a key or value is a text, {"base64": ...}, null, or any
+        other JSON, which is stored as its text. With `topic` each line is a value, as for `kmini produce`. Missing
+        topics are created as for a client.
+
+        A directory is an archive of `kmini archive` (extra `audit`), whose topics are created with their settings, or
+        a copy of a log directory of Apache Kafka, or of kmini, whose topics keep their offsets, and which brings its
+        groups and transactions. It may not hold a topic that there is.
+
+        Raises SeedError, a ValueError, for anything else, FileNotFoundError, ArchiveError and KafkaError.
+        """
+        from kmini.seeds import load
+        from kmini.shared_operations import SharedOperations
+
+        assert isinstance(self, SharedOperations)
+        return await load(self, os.fspath(path), topic)
+
+    @takes_long
     async def restore(self, snapshot: Snapshot | str | os.PathLike[str], *, keep: Collection[str] = ()) -> ResetReport:
         """Make everything as it was when a snapshot was taken, in milliseconds. It is given as `snapshot` returned it,
         by its name, or by the path of its directory, which may be of another broker.

@@ -50,6 +50,7 @@ class SharedMethods:
     disconnect = method(SharedOperations.disconnect)
     advertise = method(SharedOperations.advertise)
     crash = method(SharedOperations.crash)
+    load = method(SharedOperations.load)
     snapshot = method(SharedOperations.snapshot)
     restore = method(SharedOperations.restore)
 

@@ -43,7 +43,7 @@ def save(manager: LogManager, target: str) -> None:
         _save_log(filesystem, log, os.path.join(target, os.path.basename(log.directory)))
     with contextlib.suppress(FileNotFoundError):
         name = filenames.CLEANER_CHECKPOINT
-        _copy(filesystem, os.path.join(manager.directory, name), os.path.join(target, name))
+        copy(filesystem, os.path.join(manager.directory, name), os.path.join(target, name))
     ends = {name: log.log_end_offset for name, log in manager.logs.items()}
     write_offsets(filesystem, os.path.join(target, filenames.RECOVERY_POINT_CHECKPOINT), ends)
     write_offsets(filesystem, os.path.join(target, filenames.HIGH_WATERMARK_CHECKPOINT), manager.high_watermarks())
@@ -59,9 +59,9 @@ def _save_log(filesystem: FileSystem, log: PartitionLog, target: str) -> None:
         path = os.path.join(log.directory, name)
         if found is None:
             if not name.endswith(filenames.TEMPORARY):
-                _copy(filesystem, path, os.path.join(target, name))
+                copy(filesystem, path, os.path.join(target, name))
         elif found.kind == PRODUCER_SNAPSHOT and not found.suffix:
-            _copy(filesystem, path, os.path.join(target, name))
+            copy(filesystem, path, os.path.join(target, name))
         elif not found.suffix and found.base_offset < active:
             _link(filesystem, path, os.path.join(target, name))
     filesystem.open(segment_path(target, active, LOG), create=True).close()
@@ -78,7 +78,7 @@ def fill(manager: LogManager, source: str) -> None:
             for file in filesystem.list(path):
                 _take(filesystem, os.path.join(path, file), os.path.join(target, file))
         else:
-            _copy(filesystem, path, target)
+            copy(filesystem, path, target)
 
 
 def _take(filesystem: FileSystem, source: str, target: str) -> None:
@@ -87,7 +87,7 @@ def _take(filesystem: FileSystem, source: str, target: str) -> None:
     if found is not None and found.kind in SEGMENT_KINDS and filesystem.size(source):
         _link(filesystem, source, target)
     else:
-        _copy(filesystem, source, target)
+        copy(filesystem, source, target)
 
 
 def _link(filesystem: FileSystem, source: str, target: str) -> None:
@@ -97,10 +97,11 @@ def _link(filesystem: FileSystem, source: str, target: str) -> None:
     except OSError:
         if filesystem.exists(target):
             raise
-        _copy(filesystem, source, target)
+        copy(filesystem, source, target)
 
 
-def _copy(filesystem: FileSystem, source: str, target: str) -> None:
+def copy(filesystem: FileSystem, source: str, target: str) -> None:
+    """Copy a file with the time of its last change."""
     with (
         contextlib.closing(filesystem.open(source)) as original,
         contextlib.closing(filesystem.open(target, create=True)) as copied,

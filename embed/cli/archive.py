@@ -174,8 +174,7 @@ def replay(
     kmini replay backup orders --topic orders-again --with-offsets
     """
     with _sentences():
-        from kmini.pipeline.archives.archive import get_description
-        from kmini.pipeline.archives.archive_files import archived_topics
+        from kmini.pipeline.archives.archive_files import archived_topics, get_description
         from kmini.pipeline.archives.cluster_topics import Topics
         from kmini.pipeline.archives.replay import replay_topic
 

@@ -31,15 +31,13 @@ from .archive_files import (
     SCHEMA_DDL,
     ArchiveError,
     Description,
-    FilePart,
-    NotAnArchive,
-    archived_topics,
+    archived_parts,
     check_free,
     checkpoint_folder,
     count_rows,
     counted_files,
     for_spark,
-    parts_in_order,
+    get_description,
     read_description,
     remove_files,
     topic_folder,
@@ -66,7 +64,6 @@ _SELECTED = (
     "headers",
     "partition",
 )
-_PARTITION = re.compile(r"/partition=(\d+)/[^/]+$")
 
 
 class Archived(NamedTuple):
@@ -317,25 +314,3 @@ def read_archive(spark: SparkSession, archive: str, topic: str) -> DataFrame:
 def _no_pattern(path: str) -> str:
     """Escape a path where Hadoop takes a pattern."""
     return re.sub(r"([\\*?\[\]{}])", r"\\\1", path)
-
-
-def get_description(archive: str, topic: str) -> Description:
-    """The description of an archived topic. Raises NotAnArchive if it was not archived, ArchiveError if its first run
-    did not finish."""
-    description = read_description(archive, topic)
-    if description is None:
-        topics = ", ".join(archived_topics(archive))
-        raise NotAnArchive(f"{archive} has no archive of {topic}, only of {topics}")
-    if not description.is_complete:
-        raise ArchiveError(f"{topic}: its first archiving did not come to its end: run it again")
-    return description
-
-
-def archived_parts(archive: str, description: Description) -> dict[int, list[FilePart]]:
-    """The files of each partition that has any, in the order of offsets."""
-    by_partition: dict[int, list[str]] = {}
-    for uri in counted_files(archive, description.topic):
-        if (match := _PARTITION.search(uri)) is None or int(match[1]) >= description.partitions:
-            raise ArchiveError(f"{uri} is in no folder of a partition of {description.topic}: this is no archive of it")
-        by_partition.setdefault(int(match[1]), []).append(uri)
-    return {partition: parts_in_order(uris) for partition, uris in sorted(by_partition.items())}

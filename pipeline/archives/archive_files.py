@@ -42,6 +42,25 @@ TARGET_BATCH_BYTES = 4 << 20
 BUFFER_BYTES = 1 << 20
 
 
+_PARTITION = re.compile(r"/partition=(\d+)/[^/]+$")
+_ENDLESS = str(2**63 - 1)
+
+HELD = {
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    "message.timestamp.type": "CreateTime",
+    "message.timestamp.before.max.ms": _ENDLESS,
+    "message.timestamp.after.max.ms": _ENDLESS,
+    "max.message.bytes": str(2**31 - 1),
+}
+"""Settings of a topic while it is filled: no record is refused, removed, or given another timestamp. A later run
+recognizes an unfinished replay by these settings."""
+
+BROKER_SETTINGS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+"""Settings that name brokers of the archived cluster."""
+
+
 class ArchiveError(Exception):
     """An archive or a replay cannot continue; the message gives the reason on one line."""
 
@@ -327,3 +346,25 @@ def _headers(column: pa.ListArray) -> list[list[tuple[str, bytes | None]] | None
         lists.append(pairs[at : at + length] if length else None)
         at += length or 0
     return lists
+
+
+def get_description(archive: str, topic: str) -> Description:
+    """The description of an archived topic. Raises NotAnArchive if it was not archived, ArchiveError if its first run
+    did not finish."""
+    description = read_description(archive, topic)
+    if description is None:
+        topics = ", ".join(archived_topics(archive))
+        raise NotAnArchive(f"{archive} has no archive of {topic}, only of {topics}")
+    if not description.is_complete:
+        raise ArchiveError(f"{topic}: its first archiving did not come to its end: run it again")
+    return description
+
+
+def archived_parts(archive: str, description: Description) -> dict[int, list[FilePart]]:
+    """The files of each partition that has any, in the order of offsets."""
+    by_partition: dict[int, list[str]] = {}
+    for uri in counted_files(archive, description.topic):
+        if (match := _PARTITION.search(uri)) is None or int(match[1]) >= description.partitions:
+            raise ArchiveError(f"{uri} is in no folder of a partition of {description.topic}: this is no archive of it")
+        by_partition.setdefault(int(match[1]), []).append(uri)
+    return {partition: parts_in_order(uris) for partition, uris in sorted(by_partition.items())}

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...storage.config_key import OWN_PREFIX
 from ..clients import Kafka
-from .archive import archived_parts, get_description
-from .archive_files import Description
+from .archive_files import BROKER_SETTINGS, HELD, Description, archived_parts, get_description
 from .cluster_topics import Topic, Topics
 from .java_writer import JavaWriter
 from .partition_replay import Conversion, KafkaPartition, Outcome, Plan, ReplayError, replay_partition, run_plan
@@ -29,25 +28,9 @@ from .partition_replay import Conversion, KafkaPartition, Outcome, Plan, ReplayE
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_ENDLESS = str(2**63 - 1)
-
-HELD = {
-    "cleanup.policy": "delete",
-    "retention.ms": "-1",
-    "retention.bytes": "-1",
-    "message.timestamp.type": "CreateTime",
-    "message.timestamp.before.max.ms": _ENDLESS,
-    "message.timestamp.after.max.ms": _ENDLESS,
-    "max.message.bytes": str(2**31 - 1),
-}
-"""Settings of a topic while it is filled: no record is refused, removed, or given another timestamp. A later run
-recognizes an unfinished replay by these settings."""
 
 NULL_REFUSE = "kmini.tombstone.null.refuse"
 FLAG = "kmini.tombstone.flag.enable"
-
-BROKER_SETTINGS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
-"""Settings that name brokers of the archived cluster."""
 
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 MAX_BATCH_BYTES = 1_000_000
