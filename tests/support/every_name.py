@@ -142,6 +142,7 @@ RESET = [
     Step("reset", (), tuple),
     Step("topics", (), ["orders"]),
     Step("produce", ("orders", b"one"), 0),
+    Step("load", ("no such file",), FileNotFoundError),
     Step("snapshot", ("seeded",), tuple),
     Step("reset", ({"keep": ["app-*"]},), tuple),
     Step("produce", ("orders", b"two"), 0),
