@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import tracemalloc
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -168,3 +170,27 @@ async def test_a_rolled_segment_is_deleted_by_retention(broker: BrokerServer) ->
     await broker.clock.advance(1_001)
     assert broker.replica_manager.retain(led)
     assert (led.log.log_start_offset, led.log.log_end_offset) == (2, 2)
+
+
+async def test_a_partition_takes_less_than_4_kib_of_memory_after_a_start(tmp_path: Path) -> None:
+    """With one record, and without what the system keeps for its file: 2.9 KiB on Python 3.11."""
+    counts, taken = (1, 201), []
+    for count in counts:
+        broker = await start_alone(str(tmp_path / str(count)))
+        topic = broker.controller.new_topic("many", [(1,)] * count, {})
+        broker.controller.create_topics([topic])
+        for number in range(count):
+            broker.replica_manager.partition_changed(topic, number)
+            append(broker, broker.replica_manager.partitions[TopicPartition("many", number)])
+        await broker.stop()
+    tracemalloc.start()
+    try:
+        for count in counts:
+            before, _ = tracemalloc.get_traced_memory()
+            broker = await start_alone(str(tmp_path / str(count)))
+            gc.collect()
+            taken.append(tracemalloc.get_traced_memory()[0] - before)
+            await broker.stop()
+    finally:
+        tracemalloc.stop()
+    assert (taken[1] - taken[0]) / (counts[1] - counts[0]) < 4096
