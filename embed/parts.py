@@ -72,6 +72,13 @@ class Parts(SharedMethods, Blocking[SharedOperations]):
 
         return Requests(self)
 
+    def report(self) -> str:
+        """What the broker knows for a test that has failed, in at most 40 lines: the likely reason, topics and their last
+        records, groups, open transactions, fault rules, and the last requests by client. pytest shows it by itself."""
+        from kmini.report_handle import Report
+
+        return Report(self).text()
+
     @property
     def faults(self) -> Faults:
         """The faults that a test asks for: rules about requests, connections and the disk."""
@@ -115,6 +122,13 @@ class AsyncParts(SharedMethods, Awaiting[SharedOperations]):
         from kmini.journal_handle import AsyncRequests
 
         return AsyncRequests(self)
+
+    async def report(self) -> str:
+        """What the broker knows for a test that has failed, in at most 40 lines: the likely reason, topics and their last
+        records, groups, open transactions, fault rules, and the last requests by client. pytest shows it by itself."""
+        from kmini.report_handle import AsyncReport
+
+        return await AsyncReport(self).text()
 
     @property
     def faults(self) -> AsyncFaults:

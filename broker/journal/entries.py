@@ -74,7 +74,7 @@ class JournalEntry(NamedTuple):
 
     def _asked(self) -> str:
         """What was asked, by which client."""
-        names = [*_shown_partitions(self.partitions)]
+        names = [*_shown_partitions(self.partitions, _TIMESTAMPS if self.api == "ListOffsets" else {})]
         names += [f"group={one}" for one in self.groups]
         names += [f"transactional_id={one}" for one in self.transactional_ids]
         client = "-" if self.client_id is None else self.client_id
@@ -94,10 +94,14 @@ MOST_SHOWN = 5
 """Partitions of a request that a line shows; it gives the number of the others."""
 
 
-def _shown_partitions(partitions: tuple[KeyPartition, ...]) -> Iterator[str]:
+_TIMESTAMPS = {-1: "latest", -2: "earliest"}
+"""What ListOffsets asks for by timestamps that are none."""
+
+
+def _shown_partitions(partitions: tuple[KeyPartition, ...], words: dict[int, str]) -> Iterator[str]:
     for one in partitions[:MOST_SHOWN]:
         number = "" if one.partition is None else f"-{one.partition}"
-        offset = "" if one.offset is None else f"@{one.offset}"
+        offset = "" if one.offset is None else f"@{words.get(one.offset, one.offset)}"
         records = "" if one.records is None else f":{one.records}"
         yield f"{one.topic}{number}{offset}{records}"
     if len(partitions) > MOST_SHOWN:

@@ -12,11 +12,11 @@ _BURST = 20
 """Lines a second; further lines are suppressed, and their number is logged before the next line."""
 
 
-def printable(text: object) -> str:
-    """`text` without control or non-ASCII characters, cut to 200."""
-    escaped = str(text)[: _MAX_CHARACTERS + 1].encode("ascii", "backslashreplace").decode("ascii")
+def printable(text: object, *, limit: int = _MAX_CHARACTERS) -> str:
+    """`text` without control or non-ASCII characters, cut to `limit`, which is 200 by default."""
+    escaped = str(text)[: limit + 1].encode("ascii", "backslashreplace").decode("ascii")
     escaped = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in escaped)
-    return escaped if len(escaped) <= _MAX_CHARACTERS else escaped[: _MAX_CHARACTERS - 3] + "..."
+    return escaped if len(escaped) <= limit else escaped[: limit - 3] + "..."
 
 
 class PeerLog:

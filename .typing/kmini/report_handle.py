@@ -1,0 +1,1 @@
+../../embed/report_handle.py

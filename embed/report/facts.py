@@ -1,0 +1,181 @@
+"""What the failure report says is gathered here, at one moment, from a broker or the brokers of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from kmini.broker.journal.entries import JournalEntry, JournalReader
+from kmini.client_connections import ClientConnection
+from kmini.contents import Record, shown
+from kmini.fault_handle import FaultOperations
+from kmini.group_handle import GroupDescription, GroupOperations
+from kmini.protocol.errors import KafkaError
+from kmini.protocol.topics import TopicPartition, is_internal
+from kmini.shared_operations import SharedOperations
+from kmini.storage.log import PartitionLog
+from kmini.transaction_handle import OpenTransaction, TransactionOperations
+
+if TYPE_CHECKING:
+    from kmini.broker.faults.active_rules import ActiveRules
+
+MOST_READ = 1_000
+"""Most records of a partition that are read, to count them by what became of them."""
+MOST_REQUESTS = 3_000
+"""The last requests that are looked at."""
+
+
+class PartitionFacts(NamedTuple):
+    """A partition, from its leader's log."""
+
+    number: int
+    log_start_offset: int
+    last_stable_offset: int
+    high_watermark: int
+    committed: int
+    """Records that a consumer at read_committed gets."""
+    hidden: int
+    """Records of open and aborted transactions."""
+    last: Record | None
+    """The last record that is committed."""
+
+
+class TopicFacts(NamedTuple):
+    """A topic that is not internal."""
+
+    name: str
+    partition_count: int
+    partitions: tuple[PartitionFacts, ...]
+    """Those that have a leader."""
+
+    @property
+    def committed(self) -> int:
+        return sum(one.committed for one in self.partitions)
+
+    @property
+    def hidden(self) -> int:
+        return sum(one.hidden for one in self.partitions)
+
+    @property
+    def was_written(self) -> bool:
+        """Whether a record ever was in it."""
+        return any(one.high_watermark for one in self.partitions)
+
+
+class GroupFacts(NamedTuple):
+    """A consumer group."""
+
+    description: GroupDescription
+    offsets: dict[TopicPartition, int]
+    """The committed offsets."""
+
+
+class FaultFacts(NamedTuple):
+    """A fault rule."""
+
+    name: str
+    hits: int
+    why_not: str
+    """Why it never acted, with its nearest miss; empty if it did."""
+
+
+class Facts(NamedTuple):
+    """What is known of a broker or a cluster."""
+
+    began_s: float
+    """When the first request of `requests` came, in seconds since the epoch; 0 without one."""
+    addresses: tuple[str, ...]
+    """Where the brokers listen."""
+    told: tuple[str, ...]
+    """The addresses that clients are told instead, where a setting or `advertise` says so."""
+    requests: tuple[JournalEntry, ...]
+    """The last requests of clients; none without a journal."""
+    has_journal: bool
+    lost: int
+    """Older requests that the journal has dropped."""
+    topics: tuple[TopicFacts, ...]
+    groups: tuple[GroupFacts, ...]
+    transactions: tuple[OpenTransaction, ...]
+    clients: tuple[ClientConnection, ...]
+    faults: tuple[FaultFacts, ...]
+    ahead_ms: int
+    """How far the clock was moved."""
+
+    def topic(self, name: str) -> TopicFacts | None:
+        return next((topic for topic in self.topics if topic.name == name), None)
+
+    def asked(self, *apis: str) -> list[JournalEntry]:
+        """The requests of these APIs."""
+        return [entry for entry in self.requests if entry.api in apis]
+
+    def after_s(self, entry: JournalEntry) -> float:
+        """Seconds from the first request to this one."""
+        return entry.time_ms / 1_000 - self.began_s
+
+
+async def gather(operations: SharedOperations, rules: ActiveRules | None = None) -> Facts:
+    """The facts of a running broker or cluster, and of its fault rules, if a test has made any."""
+    brokers = [*operations.running]
+    journal = brokers[0].services.journal if brokers else None
+    requests: list[JournalEntry] = []
+    if journal is not None:
+        reader = JournalReader(journal, operations.clock.moves)
+        requests = [reader.decoded(entry) for entry in [*journal.entries][-MOST_REQUESTS:]]
+    listeners = [(broker.server, listener) for broker in brokers for listener in broker.server.listeners]
+    told = [found for server, listener in listeners if (found := server.advertised_at(listener)) is not None]
+    return Facts(
+        began_s=requests[0].time_ms / 1_000 if requests else 0.0,
+        addresses=tuple(broker.address for broker in brokers),
+        told=tuple(f"{host}:{port}" for host, port in told),
+        requests=tuple(requests),
+        has_journal=journal is not None,
+        lost=0 if journal is None else journal.lost,
+        topics=tuple(_topic(operations, name) for name in sorted(operations.topic_names()) if not is_internal(name)),
+        groups=tuple([one async for one in _groups(operations)]),
+        transactions=tuple(await TransactionOperations(operations).open()),
+        clients=tuple(await operations.clients()),
+        faults=() if rules is None else tuple(await _faults(FaultOperations(operations, rules))),
+        ahead_ms=operations.clock.ahead_ms,
+    )
+
+
+def _topic(operations: SharedOperations, name: str) -> TopicFacts:
+    count = len(operations.known_topic(name).partitions)
+    return TopicFacts(name, count, tuple(map(_partition, operations.logs(name))))
+
+
+def _partition(log: PartitionLog) -> PartitionFacts:
+    since = max(log.log_start_offset, log.high_watermark - MOST_READ)
+    records = [*islice(shown(log, "uncommitted", since=since), MOST_READ)]
+    committed = [record for record in records if record.state == "committed"]
+    return PartitionFacts(
+        log.topic_partition.partition,
+        log.log_start_offset,
+        log.last_stable_offset,
+        log.high_watermark,
+        len(committed),
+        len(records) - len(committed),
+        committed[-1] if committed else None,
+    )
+
+
+async def _groups(operations: SharedOperations) -> AsyncIterator[GroupFacts]:
+    for name in operations.group_names():
+        group = GroupOperations(operations, name)
+        try:
+            yield GroupFacts(await group.describe(), await group.offsets())
+        except KafkaError:  # it is being loaded, or goes at this moment
+            continue
+
+
+async def _faults(rules: FaultOperations) -> list[FaultFacts]:
+    never = await rules.unhit()
+    return [
+        FaultFacts(
+            active.rule.name,
+            active.hits,
+            next((text for text in never if text.startswith(f"fault rule {active.rule.name!r} ")), ""),
+        )
+        for active in await rules.all_rules()
+    ]

@@ -1,0 +1,160 @@
+"""The failure report as text: the likely reason, then what is there, in at most 40 lines."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator
+
+from kmini.broker.journal.entries import JournalEntry
+from kmini.broker.network.peer_log import printable
+from kmini.report.diagnoses import counted, duration, likely
+from kmini.report.facts import Facts, GroupFacts, TopicFacts
+
+MOST_LINES = 40
+MOST_WIDTH = 160
+"""Characters of a line; a longer one is cut."""
+WIDTH = 120
+"""Characters at which a sentence goes on in the next line."""
+MOST_REASONS = 4
+MOST_OF_REASON = 400
+"""Characters of a sentence."""
+MOST_TOPICS = MOST_GROUPS = MOST_OF_CLIENT = 6
+"""Lines about topics, about groups, and about the last requests of one client."""
+MOST_CLIENTS = 4
+_LABEL = 8
+"""Characters of the first column."""
+_DULL = {"ApiVersions", "FindCoordinator", "Heartbeat"}
+"""APIs whose requests say nothing unless they fail."""
+
+
+def failure_report(facts: Facts) -> str:
+    """The report. What a client has sent is escaped; records are shortened."""
+    reasons = [*likely(facts)][:MOST_REASONS]
+    lines = [
+        *_wrapped("LIKELY", reasons[:1]),
+        *_wrapped("or", reasons[1:]),
+        *_labelled("topics", _limited(map(_topic_line, facts.topics), MOST_TOPICS)),
+        *_labelled("groups", _limited(_group_lines(facts.groups), MOST_GROUPS)),
+        *_labelled("txns", _limited(map(str, facts.transactions), MOST_GROUPS)),
+        *_labelled("faults", _limited(_fault_lines(facts), MOST_GROUPS)),
+    ]
+    end = [*_labelled("clock", [_clock(facts)])]
+    room = MOST_LINES - len(lines) - len(end)
+    return "\n".join(_cut(line) for line in [*lines, *_request_lines(facts, room), *end])
+
+
+def _labelled(label: str, texts: Iterable[str]) -> Iterator[str]:
+    """The texts, with the label before the first one."""
+    for number, text in enumerate(texts):
+        yield f"{label if number == 0 else '':{_LABEL}}{printable(text, limit=MOST_WIDTH)}"
+
+
+def _wrapped(label: str, reasons: Iterable[str]) -> Iterator[str]:
+    """Sentences, each in as many lines as it needs, with the label before the first one of each."""
+    for reason in reasons:
+        escaped = printable(reason, limit=MOST_OF_REASON)
+        yield from _labelled(label, textwrap.wrap(escaped, WIDTH - _LABEL, break_on_hyphens=False))
+
+
+def _limited(texts: Iterable[str], most: int) -> list[str]:
+    every = [*texts]
+    return every if len(every) <= most else [*every[: most - 1], f"and {len(every) - most + 1} more"]
+
+
+def _cut(line: str) -> str:
+    line = line.rstrip()
+    return line if len(line) <= MOST_WIDTH else f"{line[: MOST_WIDTH - 3]}..."
+
+
+def _topic_line(topic: TopicFacts) -> str:
+    count = topic.partition_count
+    parts = [f"{topic.name}: {counted(count, 'partition')}, {counted(topic.committed, 'record')}"]
+    if topic.hidden:
+        parts.append(f"{topic.hidden} of open or aborted transactions")
+    leaderless = count - len(topic.partitions)
+    if leaderless:
+        parts.append(f"{leaderless} without a leader")
+    for one in topic.partitions:
+        if one.high_watermark:
+            stable = f", last stable {one.last_stable_offset}" if one.last_stable_offset != one.high_watermark else ""
+            parts.append(f"p{one.number} {one.log_start_offset}..{one.high_watermark}{stable}")
+    last = max((one.last for one in topic.partitions if one.last is not None), key=_when, default=None)
+    if last is not None:
+        parts.append(f"last p{last.partition}@{last.offset} key={_bytes(last.key)} value={_bytes(last.value)}")
+    return ", ".join(parts)
+
+
+def _when(record: object) -> int:
+    return int(getattr(record, "timestamp", -1))
+
+
+def _bytes(value: bytes | None) -> str:
+    if value is None:
+        return "null"
+    return repr(value) if len(value) <= 24 else f"{value[:24]!r}... {len(value)} B"
+
+
+def _group_lines(groups: Iterable[GroupFacts]) -> Iterator[str]:
+    for group in groups:
+        described = group.description
+        offsets = ", ".join(f"{place}: {offset}" for place, offset in [*group.offsets.items()][:4])
+        protocol = f", {described.protocol}" if described.protocol else ""
+        committed = f"committed {offsets}" if offsets else "nothing committed"
+        yield f"{described.group}: {described.state}, generation {described.generation}{protocol}, {committed}"
+        for member in described.members[:3]:
+            has = " ".join(map(str, member.assignment[:4])) or "nothing"
+            yield f"  {member.client_id} wants {' '.join(member.topics[:4]) or '?'}, has {has}"
+
+
+def _fault_lines(facts: Facts) -> Iterator[str]:
+    for one in facts.faults:
+        yield f"{one.name}: acted {counted(one.hits, 'time')}" if one.hits else f"{one.name}: never acted"
+
+
+def _clock(facts: Facts) -> str:
+    moved = f"moved ahead by {duration(facts.ahead_ms)}" if facts.ahead_ms else "not moved"
+    if not facts.has_journal:
+        return f"{moved}; no requests were written down: start the broker with journal=True"
+    return f"{moved}; requests: {len(facts.requests)}, older ones dropped: {facts.lost}"
+
+
+# --- requests
+
+
+def _request_lines(facts: Facts, room: int) -> Iterator[str]:
+    """The last requests of each client, the clients that were last active first."""
+    clients = [*dict.fromkeys(entry.client_id for entry in reversed(facts.requests))]
+    for client in clients[:MOST_CLIENTS]:
+        if room < 2:
+            return
+        lines = _last_of([entry for entry in facts.requests if entry.client_id == client], facts)
+        shown = lines[-min(MOST_OF_CLIENT, room - 1) :]
+        name = "clients without an id" if client is None else client
+        yield from _labelled("last", [f"of {name}:"])
+        for line in shown:
+            yield f"{'':{_LABEL}}{printable(line, limit=MOST_WIDTH)}"
+        room -= 1 + len(shown)
+
+
+def _last_of(entries: list[JournalEntry], facts: Facts) -> list[str]:
+    """A line for each request; equal ones that follow each other are one line."""
+    runs: list[tuple[JournalEntry, str, int]] = []
+    for entry in entries:
+        if entry.api in _DULL and not entry.errors and entry.closed is None:
+            continue
+        text = _what(entry)
+        if runs and runs[-1][1] == text:
+            runs[-1] = (runs[-1][0], text, runs[-1][2] + 1)
+        else:
+            runs.append((entry, text, 1))
+    return [f"+{facts.after_s(entry):.3f} {text}" + (f"  x{count}" if count > 1 else "") for entry, text, count in runs]
+
+
+def _what(entry: JournalEntry) -> str:
+    """A request without its times."""
+    text = str(entry)
+    return text.rpartition(f" {entry.ms:.1f} ms")[0] + text.rpartition(" ms")[2] if _has_time(entry) else text
+
+
+def _has_time(entry: JournalEntry) -> bool:
+    return entry.ms is not None and entry.closed is None

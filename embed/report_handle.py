@@ -1,0 +1,43 @@
+"""The failure report of a broker or a cluster: `broker.report()`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kmini.handle import Awaiting, Blocking, Handle, method
+from kmini.report.facts import gather
+from kmini.report.failure_report import failure_report
+from kmini.shared_operations import SharedOperations
+
+if TYPE_CHECKING:
+    from kmini.broker.faults.active_rules import ActiveRules
+
+
+class ReportOperations:
+    """The reports of a running broker or cluster."""
+
+    def __init__(self, operations: SharedOperations, rules: ActiveRules | None) -> None:
+        self._operations = operations
+        self._rules = rules
+
+    async def text(self) -> str:
+        """The failure report."""
+        return failure_report(await gather(self._operations, self._rules))
+
+
+class _Report(Handle[ReportOperations]):
+    """The methods of `Report` and `AsyncReport`."""
+
+    def __init__(self, host: Handle[SharedOperations]) -> None:
+        owner = getattr(host, "_host", host)
+        super().__init__(host._thread, lambda: ReportOperations(host._operations, getattr(owner, "_faults", None)))
+
+    text = method(ReportOperations.text)
+
+
+class Report(_Report, Blocking[ReportOperations]):
+    """The reports of a broker or a cluster."""
+
+
+class AsyncReport(_Report, Awaiting[ReportOperations]):
+    """The reports of a broker or a cluster; see Report."""

@@ -1,0 +1,193 @@
+"""Twelve tests of the kind that people write by mistake, each with the report that they get.
+
+The reports are the files in `golden/`, with times, ports and ids made equal. KMINI_GOLDEN=1 writes them anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kmini import Broker
+from kmini.report.failure_report import MOST_LINES
+from support.small_client import SmallClient
+from support.until import until
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker(
+        journal=True, config={"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1}
+    ) as b:
+        yield b
+
+
+Client = Callable[[str], SmallClient]
+
+
+@pytest.fixture
+def client(broker: Broker) -> Iterator[Client]:
+    """Connects clients by their ids."""
+    connected: list[SmallClient] = []
+
+    def connect(client_id: str) -> SmallClient:
+        connected.append(SmallClient(broker.bootstrap_servers, client_id))
+        return connected[-1]
+
+    yield connect
+    for one in connected:
+        one.close()
+
+
+def normalized(report: str) -> str:
+    """The report without what differs from run to run."""
+    report = re.sub(r"127\.0\.0\.1:\d+", "HOST:PORT", report)
+    report = re.sub(r"\+\d+\.\d+", "+T", report)
+    report = re.sub(r"\b\d+\.\d s\b", "T s", report)
+    report = re.sub(r"for \d+ of (\d+) ms", r"for T of \1 ms", report)
+    report = re.sub(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "-ID", report)
+    # How often a client has to ask until a coordinator is there differs.
+    report = re.sub(
+        r".* (COORDINATOR_LOAD_IN_PROGRESS|COORDINATOR_NOT_AVAILABLE|NOT_COORDINATOR|CONCURRENT_TRANS.*)\b.*\n",
+        "",
+        report,
+    )
+    return re.sub(r"requests: \d+", "requests: N", report) + "\n"
+
+
+def check(name: str, broker: Broker, *cause: str) -> None:
+    """The first line names the cause, and the whole report is the golden one."""
+    report = broker.report()
+    assert len(report.splitlines()) <= MOST_LINES
+    likely = re.match(r"LIKELY  (.*(?:\n {8}.*)*)", report)
+    assert likely is not None, report
+    sentence = re.sub(r"\n +", " ", likely[1])
+    for part in cause:
+        assert part in sentence, report
+    path = GOLDEN / f"{name}.txt"
+    if os.environ.get("KMINI_GOLDEN"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(normalized(report), encoding="utf-8")
+    assert normalized(report) == path.read_text(encoding="utf-8")
+
+
+def test_a_service_that_writes_to_a_topic_of_a_similar_name(broker: Broker, client: Client) -> None:
+    broker.create_topic("orders", 3)
+    service = client("order-service")
+    service.metadata("order")
+    assert service.produce("order") == 0
+    with pytest.raises(Exception, match="orders"):
+        broker.wait_for_records("orders", 1, timeout_ms=1)
+    check("wrong_topic", broker, "'order' has 1", "client 'order-service'", "nothing was ever written to 'orders'")
+
+
+def test_a_consumer_of_a_topic_that_does_not_exist(broker: Broker, client: Client) -> None:
+    broker.create_topic("orders-v1")
+    billing = client("billing-2")
+    for _ in range(5):
+        billing.metadata("orders.v1", creates=False)
+    billing.join("billing", "orders.v1")
+    billing.sync("billing", {billing.member_id: []})
+    check("missing_topic", broker, "'billing-2'", "'orders.v1', which does not exist; nearest: 'orders-v1'")
+
+
+def test_a_consumer_that_begins_at_the_end_behind_the_record(broker: Broker, client: Client) -> None:
+    broker.create_topic("orders")
+    assert client("order-service").produce("orders") == 0
+    billing = client("billing-1")
+    billing.subscribe("billing", "orders")
+    assert billing.committed("billing", "orders") == -1
+    assert billing.fetch("orders", billing.end_of("orders")) == b""
+    check("assigned_after_produce", broker, "'billing-1'", "orders-0", "auto.offset.reset=latest")
+
+
+def test_a_group_whose_offset_is_at_the_end(broker: Broker, client: Client) -> None:
+    broker.create_topic("orders")
+    assert client("order-service").produce("orders") == 0
+    first = client("earlier-test")
+    first.subscribe("billing", "orders")
+    first.commit("billing", "orders", 1)
+    first.leave("billing")
+    second = client("billing-1")
+    second.subscribe("billing", "orders")
+    assert second.fetch("orders", second.committed("billing", "orders")) == b""
+    check("group_at_the_end", broker, "group billing had committed the end of orders", "'billing-1'")
+
+
+def test_a_transaction_that_nobody_ends(broker: Broker, client: Client) -> None:
+    broker.create_topic("orders")
+    service = client("order-service")
+    service.begin("order-tx", "orders")
+    assert service.produce("orders") == 0
+    assert client("billing-1").fetch("orders", 0, isolation_level=1) == b""
+    check("open_transaction", broker, "'order-tx' is open", "orders-0", "orders has 1")
+
+
+def test_a_producer_whose_transaction_another_one_took_over(broker: Broker, client: Client) -> None:
+    broker.create_topic("orders")
+    service, other = client("order-service-1"), client("order-service-2")
+    service.begin("order-tx", "orders")
+    assert service.produce("orders") == 0
+    other.begin("order-tx", "orders")
+    assert service.end() != 0
+    other.end(commits=False)
+    until(lambda: not broker.transactions.open())
+    check("fenced", broker, "'order-tx' was aborted", "client 'order-service-2' took 'order-tx' over", "orders has 1")
+
+
+def test_a_consumer_of_an_earlier_test_that_still_has_the_group(broker: Broker, client: Client) -> None:
+    broker.create_topic("orders")
+    client("rdkafka-7").subscribe("billing", "orders")
+    client("billing-1").join("billing", "orders", waits=False)
+    broker.requests.wait_for("JoinGroup", client_id="billing-1", where=lambda entry: entry.is_in_service)
+    check("leftover_member", broker, "group billing waits for 'rdkafka-7'", "'billing-1' gets no partition")
+
+
+def test_two_consumers_of_one_partition(broker: Broker, client: Client) -> None:
+    broker.create_topic("orders")
+    one, two = client("billing-1"), client("billing-2")
+    one.join("billing", "orders")
+    two.join("billing", "orders", waits=False)
+    broker.requests.wait_for("JoinGroup", client_id="billing-2", where=lambda entry: entry.is_in_service)
+    one.join("billing", "orders")
+    two.receive_join(1)
+    one.sync("billing", {one.member_id: [("orders", 0)], two.member_id: []})
+    two.sync("billing", {})
+    check("more_members_than_partitions", broker, "has 2 members and orders has 1 partition: 'billing-2' has none")
+
+
+def test_a_record_that_is_older_than_retention(broker: Broker, client: Client) -> None:
+    broker.create_topic("orders", configs={"retention.ms": "3600000"})
+    assert client("order-service").produce("orders") == 0
+    broker.clock.advance("30d")
+    broker.apply_retention()
+    check("retention", broker, "retention deleted what was written to 'orders'", "moved ahead by 30d")
+
+
+def test_a_fault_rule_for_another_topic(broker: Broker, client: Client) -> None:
+    broker.create_topic("orders")
+    broker.faults.on("Produce", name="lost leader", topic="ordres").error("NOT_LEADER_OR_FOLLOWER")
+    assert client("order-service").produce("orders") == 0
+    check("rule_never_hit", broker, "fault rule 'lost leader' never acted", "'ordres'")
+
+
+def test_an_address_that_clients_cannot_reach(broker: Broker, client: Client) -> None:
+    broker.create_topic("orders")
+    broker.advertise("kafka", 29092)
+    client("order-service").metadata("orders")
+    check("advertised_address", broker, "never came to the advertised address kafka:29092")
+
+
+def test_a_service_that_was_given_another_broker(broker: Broker) -> None:
+    broker.create_topic("orders")
+    check("no_client", broker, "no client sent a request", "check bootstrap.servers")
+
+
+def test_there_are_twelve_of_them() -> None:
+    assert len([*GOLDEN.glob("*.txt")]) == 12
