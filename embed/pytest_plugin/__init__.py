@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kmini.pytest_plugin import marker, options
+from kmini.pytest_plugin import marker, options, report_section
 
 if TYPE_CHECKING:
     from kmini import AsyncBroker, Broker, Clock, Cluster
@@ -27,6 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(trylast=True)  # a conftest may set or drop KAFKA_BOOTSTRAP_SERVERS first
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", marker.DESCRIPTION)
+    config.pluginmanager.register(report_section, "kafka-report")
     settings = config.stash[options.SETTINGS] = options.settings(config)
     if settings.bootstrap_servers and not hasattr(config, "workerinput"):
         from kmini.pytest_plugin.elsewhere import Tally

@@ -10,6 +10,7 @@ import pytest
 
 from kmini import Broker, Cluster
 from kmini.argument_checks import topics as checked_topics
+from kmini.pytest_plugin import report_section
 from kmini.pytest_plugin.elsewhere import PROPERTY, remote_broker
 from kmini.pytest_plugin.leftovers import Leftovers, warn
 from kmini.pytest_plugin.marker import Wanted, wanted
@@ -160,6 +161,7 @@ def own(spec: Spec, seed: Seed) -> Iterator[Host]:
 
 
 def _watched(item: pytest.Item, host: Host) -> Iterator[Host]:
+    report_section.remember(item, host)
     leftovers = Leftovers(item, host)
     try:
         yield host

@@ -299,7 +299,6 @@ def rule_never_hit(facts: Facts) -> str | None:
 
 
 DIAGNOSES: tuple[Diagnosis, ...] = (
-    no_client_came,
     advertised_address_never_reached,
     version_or_codec_refused,
     topic_does_not_exist,
@@ -314,6 +313,7 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
     assigned_after_produce,
     more_members_than_partitions,
     group_at_the_end,
+    no_client_came,
 )
 """All of them, the likeliest first."""
 

@@ -54,6 +54,7 @@ COMPACTED = {"cleanup.policy": "compact"}
 
 COMMON = [
     Step("start"),
+    Step("report", (), str),
     Step("requests.mark", (), 1),
     Step("requests.lost", (), 0),
     Step("requests.all", ("Produce",), []),

@@ -1,0 +1,61 @@
+"""The failure report of each broker that a failed test has by a fixture, as a section of pytest's own report.
+
+It is made before fixtures end, so that the broker still runs and clients are still connected. As a section it also
+reaches the controller of pytest-xdist, JUnit files and editors.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from kmini import Broker, Cluster
+
+_LENT = pytest.StashKey[list[Any]]()
+"""The brokers that fixtures of kmini have lent to a test, in the stash of its item. Those that a fixture of the test's
+own has as a value are found without it."""
+
+
+def remember(item: pytest.Item, host: Broker | Cluster) -> None:
+    """Count a broker among those of a test, whose fixtures may still fail."""
+    item.stash.setdefault(_LENT, []).append(host)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
+    """Add a section for each running broker to the report of a test that failed, in its setup or itself."""
+    outcome = yield
+    report: pytest.TestReport = outcome.get_result()
+    if report.failed and call.when != "teardown":
+        for host in hosts_of(item):
+            report.sections.append((f"kmini: {_address(host)}", text_of(host)))
+
+
+def hosts_of(item: pytest.Item) -> Iterator[Any]:
+    """The running brokers and clusters that were lent to a test or are values of its fixtures, each once."""
+    if "kmini.host" not in sys.modules:  # no broker was made
+        return
+    from kmini.host import AsyncHost, Host
+
+    seen: list[object] = []
+    for value in (*item.stash.get(_LENT, ()), *getattr(item, "funcargs", {}).values()):
+        host: Any = value._host if isinstance(value, AsyncHost) else value
+        if isinstance(host, Host) and host._running is not None and host not in seen:
+            seen.append(host)
+            yield host
+
+
+def text_of(host: Broker | Cluster) -> str:
+    """The report; or why there is none, for the failure of the test is not to be hidden by another one."""
+    try:
+        return host.report()
+    except Exception as error:
+        return f"the failure report failed, too: {error!r}"
+
+
+def _address(host: Broker | Cluster) -> str:
+    return f"{host._what} {host.bootstrap_servers}"

@@ -1,0 +1,229 @@
+"""Each diagnosis is made where its fault is, and is not made beside it; the reports of whole tests are in
+`test_failing_tests.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kmini import Broker
+from kmini.broker.api.key_fields import KeyPartition
+from kmini.broker.journal.entries import JournalEntry
+from kmini.group_handle import GroupDescription, GroupMember
+from kmini.protocol.topics import TopicPartition
+from kmini.report import diagnoses
+from kmini.report.diagnoses import DIAGNOSES, Diagnosis, duration, likely
+from kmini.report.facts import Facts, FaultFacts, GroupFacts, PartitionFacts, TopicFacts
+from support.small_client import SmallClient
+
+
+def facts(**given: Any) -> Facts:
+    """Facts in which nothing is wrong, but for what is given."""
+    given = {"topics": (topic("orders", 1),), "requests": (request("Produce", "orders"),), **given}
+    numbered = [entry._replace(number=number) for number, entry in enumerate(given.pop("requests"), 1)]
+    known = {
+        "began_s": 1.0,
+        "addresses": ("127.0.0.1:9092",),
+        "told": (),
+        "requests": tuple(numbered),
+        "has_journal": True,
+        "lost": 0,
+        "groups": (),
+        "transactions": (),
+        "clients": (),
+        "faults": (),
+        "ahead_ms": 0,
+    }
+    return Facts(**{**known, **given})
+
+
+def topic(name: str, records: int, *, start: int = 0, hidden: int = 0) -> TopicFacts:
+    end = start + records + hidden
+    return TopicFacts(name, 1, (PartitionFacts(0, start, end, end, records, hidden, None),))
+
+
+def request(api: str, topic: str | None = None, *errors: str, **given: Any) -> JournalEntry:
+    partitions = () if topic is None else (KeyPartition(topic, 0),)
+    source = (1, 1, api, 9, "app", "127.0.0.1:50000", "User:ANONYMOUS", 1)
+    entry = JournalEntry(*source, 1_000, 1_000, 0.5, partitions, (), (), (), (), 10, 10, errors, None, ())
+    return entry._replace(**given)
+
+
+def group(state: str, *members: tuple[str, tuple[str, ...], int], **offsets: int) -> GroupFacts:
+    """A group of members: client id, subscribed topics, and the number of partitions that it has."""
+    described = tuple(
+        GroupMember(
+            f"{client}-1", client, "127.0.0.1", None, topics, tuple(TopicPartition(topics[0], n) for n in range(has))
+        )
+        for client, topics, has in members
+    )
+    committed = {TopicPartition(name, 0): offset for name, offset in offsets.items()}
+    return GroupFacts(GroupDescription("billing", "classic", state, 1, "range", described, 1), committed)
+
+
+READER = ("billing-1", ("orders",), 1)
+JOINING = request("JoinGroup", None, client_id="new", groups=("billing",), ms=None)
+BEGINS_LATEST = (
+    request("Produce", "orders"),
+    request("ListOffsets", partitions=(KeyPartition("orders", 0, -1),)),
+    request("Fetch", "orders"),
+)
+
+SHOWN: list[tuple[Diagnosis, dict[str, Any], str]] = [
+    (diagnoses.no_client_came, {"requests": ()}, "no client sent a request to 127.0.0.1:9092"),
+    (
+        diagnoses.advertised_address_never_reached,
+        {"told": ("kafka:9092",), "requests": (request("Metadata"),)},
+        "never came to the advertised address kafka:9092",
+    ),
+    (
+        diagnoses.version_or_codec_refused,
+        {"requests": (request("Produce", "orders", "UNSUPPORTED_COMPRESSION_TYPE"),)},
+        "client 'app' was refused Produce v9: UNSUPPORTED_COMPRESSION_TYPE",
+    ),
+    (
+        diagnoses.version_or_codec_refused,
+        {"requests": (request("Fetch", closed="served in versions 4 to 18", version=2),)},
+        "client 'app' asked for Fetch v2, which is served in versions 4 to 18",
+    ),
+    (
+        diagnoses.topic_does_not_exist,
+        {"groups": (group("Stable", ("billing-1", ("ordres",), 0)),)},
+        "consumer 'billing-1' of group billing subscribed to 'ordres', which does not exist; nearest: 'orders'",
+    ),
+    (
+        diagnoses.topic_does_not_exist,
+        {"requests": (request("Metadata", "ordres", "UNKNOWN_TOPIC_OR_PARTITION"),) * 3},
+        "client 'app' asked 3 times for topic 'ordres', which does not exist; nearest: 'orders'",
+    ),
+    (
+        diagnoses.leftover_member,
+        {"groups": (group("PreparingRebalance", READER),), "requests": (JOINING,)},
+        "group billing waits for 'billing-1', which is still a member",
+    ),
+    (
+        diagnoses.rule_never_hit,
+        {"faults": (FaultFacts("lost", 0, "fault rule 'lost' never acted: no request came"),)},
+        "fault rule 'lost' never acted",
+    ),
+    (
+        diagnoses.aborted_or_fenced,
+        {"requests": (request("EndTxn", None, "INVALID_PRODUCER_EPOCH", transactional_ids=("tx-1",)),)},
+        "transaction 'tx-1' was aborted: EndTxn of client 'app' was answered INVALID_PRODUCER_EPOCH, because its",
+    ),
+    (
+        diagnoses.last_produce_failed,
+        {"requests": (request("Produce", "orders", "MESSAGE_TOO_LARGE"),) * 2},
+        "the last Produce of client 'app' to orders failed 2 times: MESSAGE_TOO_LARGE",
+    ),
+    (
+        diagnoses.last_produce_failed,
+        {"requests": (request("Produce", "orders", "NOT_LEADER_OR_FOLLOWER", faults=("moved",)),)},
+        "failed once: NOT_LEADER_OR_FOLLOWER (fault rule 'moved' acted)",
+    ),
+    (
+        diagnoses.wrong_topic,
+        {"topics": (topic("order", 2), topic("orders", 0))},
+        "'order' has 2; nothing was ever written to 'orders'",
+    ),
+    (
+        diagnoses.older_than_retention,
+        {"topics": (topic("orders", 0, start=7),), "ahead_ms": 90_061_000},
+        "log start offset and high watermark are both 7 in partition 0; the clock was moved ahead by 1d1h",
+    ),
+    (
+        diagnoses.never_assigned,
+        {"groups": (group("CompletingRebalance", ("billing-1", ("orders",), 0)),)},
+        "group billing is CompletingRebalance: 'billing-1' never got a partition",
+    ),
+    (diagnoses.assigned_after_produce, {"requests": BEGINS_LATEST}, "began at the end of orders-0 at +0.00 s"),
+    (
+        diagnoses.more_members_than_partitions,
+        {"groups": (group("Stable", READER, ("billing-2", ("orders",), 0)),)},
+        "group billing has 2 members and orders has 1 partition: 'billing-2' has none",
+    ),
+    (
+        diagnoses.group_at_the_end,
+        {"groups": (group("Stable", READER, orders=1),), "requests": (request("OffsetFetch", groups=("billing",)),)},
+        "group billing had committed the end of orders before client 'app' asked where to begin",
+    ),
+]
+
+
+@pytest.mark.parametrize(("diagnosis", "given", "sentence"), SHOWN, ids=lambda one: getattr(one, "__name__", ""))
+def test_a_fault_is_named_and_is_the_likeliest_reason(
+    diagnosis: Diagnosis, given: dict[str, Any], sentence: str
+) -> None:
+    found = diagnosis(facts(**given))
+    assert found is not None
+    assert sentence in found
+    assert next(likely(facts(**given))) == found
+
+
+NOT_SHOWN: list[tuple[Diagnosis, dict[str, Any]]] = [
+    (diagnoses.no_client_came, {"requests": (), "has_journal": False}),
+    (diagnoses.no_client_came, {"requests": (), "lost": 3}),
+    (diagnoses.advertised_address_never_reached, {"told": ("kafka:9092",)}),
+    (diagnoses.leftover_member, {"groups": (group("Stable", READER),), "requests": (JOINING,)}),
+    (diagnoses.last_produce_failed, {"requests": (request("Produce", "orders", "X"), request("Produce", "orders"))}),
+    (diagnoses.wrong_topic, {"topics": (topic("invoices", 2), topic("orders", 0))}),
+    (
+        diagnoses.older_than_retention,
+        {"topics": (topic("orders", 0, start=7),), "requests": (request("DeleteRecords"),)},
+    ),
+    (diagnoses.never_assigned, {"groups": (group("Stable", READER),)}),
+    (diagnoses.assigned_after_produce, {"requests": BEGINS_LATEST[1:]}),
+    (diagnoses.assigned_after_produce, {"requests": BEGINS_LATEST, "groups": (group("Stable", READER, orders=0),)}),
+    (diagnoses.more_members_than_partitions, {"groups": (group("Stable", READER),)}),
+    (
+        diagnoses.group_at_the_end,
+        {
+            "groups": (group("Stable", READER, orders=1),),
+            "requests": (request("OffsetFetch", groups=("billing",)), request("OffsetCommit", groups=("billing",))),
+        },
+    ),
+    (
+        diagnoses.group_at_the_end,
+        {"groups": (group("Stable", READER, orders=0),), "requests": (request("OffsetFetch", groups=("billing",)),)},
+    ),
+]
+
+
+@pytest.mark.parametrize(("diagnosis", "given"), NOT_SHOWN, ids=lambda one: getattr(one, "__name__", ""))
+def test_what_is_like_a_fault_is_not_named(diagnosis: Diagnosis, given: dict[str, Any]) -> None:
+    assert diagnosis(facts(**given)) is None
+
+
+@pytest.mark.parametrize("diagnosis", DIAGNOSES)
+def test_where_nothing_is_wrong_nothing_is_named(diagnosis: Diagnosis) -> None:
+    assert diagnosis(facts()) is None
+
+
+def test_every_diagnosis_has_a_case() -> None:
+    """`transaction_left_open` is shown by `test_failing_tests.py`."""
+    assert {case[0] for case in SHOWN} | {diagnoses.transaction_left_open} == {*DIAGNOSES}
+
+
+@pytest.mark.parametrize(("ms", "text"), [(0, "0ms"), (250, "250ms"), (90_000, "1m30s"), (2_591_999_990, "30d")])
+def test_a_duration_is_in_its_two_largest_units(ms: int, text: str) -> None:
+    assert duration(ms) == text
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker(journal=True, topics=["orders"]) as running:
+        yield running
+
+
+def test_a_transaction_that_timed_out_is_told_as_aborted(broker: Broker) -> None:
+    with SmallClient(broker.bootstrap_servers, "order-service") as service:
+        service.begin("order-tx", "orders", timeout_ms=1_000)
+        assert service.produce("orders") == 0
+        broker.clock.advance("1m", liveness=True)
+        broker.transactions.wait_ended("order-tx")
+        assert service.end() != 0
+        assert broker.report().startswith(
+            "LIKELY  transaction 'order-tx' was aborted: EndTxn of client 'order-service'"
+        )

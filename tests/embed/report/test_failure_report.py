@@ -1,0 +1,88 @@
+"""The failure report is bounded, escaped, without secrets, and there for clusters and without a journal."""
+
+from __future__ import annotations
+
+import pytest
+
+from kmini import Broker, Cluster
+from kmini.protocol import messages as m
+from kmini.report.failure_report import MOST_LINES, MOST_WIDTH
+from support.small_client import SmallClient
+
+SECRET = "hush-hush"
+
+
+def test_a_report_of_much_is_short() -> None:
+    topics = {f"topic-{'x' * 100}-{number}": 50 for number in range(30)}
+    with Broker(journal=True, topics=topics) as broker:
+        for number in range(20):
+            broker.produce(f"topic-{'x' * 100}-{number}", bytes(5_000))
+        for number in range(12):
+            with SmallClient(broker.bootstrap_servers, f"client-{number}" * 10) as client:
+                for name in range(20):
+                    client.metadata(f"no-such-topic-{name}", creates=False)
+        report = broker.report()
+    lines = report.splitlines()
+    assert 25 < len(lines) <= MOST_LINES
+    assert max(map(len, lines)) <= MOST_WIDTH
+    assert "and 25 more" in report
+    assert lines[-1] == "clock   not moved; requests: 240, older ones dropped: 0"
+
+
+def test_what_a_client_sends_is_escaped() -> None:
+    with Broker(journal=True) as broker, SmallClient(broker.bootstrap_servers, "evil\n\x1b[31mclient") as client:
+        client.metadata("topic\r\nLIKELY", creates=False)
+        report = broker.report()
+    assert "\x1b" not in report
+    assert "\r" not in report
+    assert r"evil\x0a\x1b[31mclient" in report
+    assert report.count("\nLIKELY") == 0
+
+
+def test_equal_requests_that_follow_each_other_are_one_line() -> None:
+    with Broker(journal=True, topics=["orders"]) as broker, SmallClient(broker.bootstrap_servers, "app") as client:
+        for _ in range(7):
+            client.metadata("orders")
+        assert client.produce("orders") == 0
+        told = [line.split(maxsplit=1)[1] for line in broker.report().splitlines() if line.startswith("        +")]
+    assert told == ["Metadata v9 app orders ok  x7", "Produce v9 app orders-0:1 ok"]
+
+
+def test_no_secret_is_in_a_report() -> None:
+    Resource = m.IncrementalAlterConfigsRequest.Resource
+    changed = Resource.Config(name="ssl.key.password", config_operation=0, value=SECRET)
+    request = m.IncrementalAlterConfigsRequest(
+        resources=[Resource(resource_type=4, resource_name="1", configs=[changed])]
+    )
+    with Broker(journal=True) as broker, SmallClient(broker.bootstrap_servers, "admin") as client:
+        client.ask(request)
+        client.ask(m.SaslHandshakeRequest(mechanism=SECRET))
+        report = broker.report()
+    assert "IncrementalAlterConfigs" in report
+    assert SECRET not in report
+
+
+def test_a_cluster_has_a_report_with_what_has_no_leader() -> None:
+    replicated = {"orders": {"partitions": 2, "replication_factor": 1}}
+    with Cluster(brokers=2, topics=replicated, journal=True) as cluster:
+        cluster.kill(cluster.leader("orders", 1))
+        assert "orders: 2 partitions, 0 records, 1 without a leader" in cluster.report()
+
+
+def test_without_a_journal_a_report_says_how_to_have_one() -> None:
+    with Broker(topics=["orders"]) as broker:
+        broker.produce("orders", b"placed", key=b"42")
+        assert broker.report().splitlines() == [
+            "topics  orders: 1 partition, 1 record, p0 0..1, last p0@0 key=b'42' value=b'placed'",
+            "clock   not moved; no requests were written down: start the broker with journal=True",
+        ]
+
+
+async def test_a_report_can_be_awaited() -> None:
+    async with Broker(journal=True) as broker:
+        assert (await broker.report()).startswith("LIKELY  no client sent a request to 127.0.0.1:")
+
+
+def test_a_broker_that_does_not_run_has_none() -> None:
+    with pytest.raises(RuntimeError, match="the broker does not run"):
+        Broker().report()
