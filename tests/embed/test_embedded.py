@@ -276,3 +276,12 @@ def test_a_paused_broker_can_be_stopped_and_runs_when_it_is_started_again() -> N
         broker.start()
         with Wire(broker.bootstrap_servers) as wire:
             wire.ask(MetadataRequest())
+
+
+def test_a_reset_ends_a_pause() -> None:
+    with Broker() as broker:
+        broker.pause()
+        broker.reset()
+        with Wire(broker.bootstrap_servers) as wire:
+            wire.ask(MetadataRequest())
+        broker.pause()
