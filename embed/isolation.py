@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Collection
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
 class IsolationOperations(ABC):
     """The operations that make a broker or a cluster what it was."""
+
+    def __init__(self) -> None:
+        self._one_at_a_time = asyncio.Lock()
+        """Held by a reset, and by what may not run beside one."""
 
     @property
     @abstractmethod
@@ -50,7 +55,8 @@ class IsolationOperations(ABC):
         id matches a pattern of `keep`, as "app-*"; these also outlive later resets. A call of another thread that waits
         raises RuntimeError. Raises KafkaStorageError and OSError if the disk refuses: then the broker has stopped.
         """
-        return await self._reset(keep)
+        async with self._one_at_a_time:
+            return await self._reset(keep)
 
     @takes_long
     async def snapshot(self, name: str | None = None) -> Snapshot:
@@ -67,7 +73,8 @@ class IsolationOperations(ABC):
         missing = self._controller.node_ids - {broker.node_id for broker in self.running}
         if missing:
             raise snapshots.SnapshotError(f"broker {min(missing)} does not run: restart it before a snapshot")
-        return await snapshots.take([*self.running], self._data_dir, name)
+        async with self._one_at_a_time:
+            return await snapshots.take([*self.running], self._data_dir, name)
 
     @takes_long
     async def load(self, path: str | os.PathLike[str], *, topic: str | None = None) -> dict[str, int]:
@@ -103,4 +110,5 @@ class IsolationOperations(ABC):
         from kmini.broker import snapshots
 
         saved = snapshots.find(self._data_dir, snapshot, [*self._controller.node_ids])
-        return await self._reset(keep, saved)
+        async with self._one_at_a_time:
+            return await self._reset(keep, saved)

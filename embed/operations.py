@@ -48,7 +48,10 @@ class Operations(SharedOperations):
     async def _reset(self, keep: Collection[str], saved: Saved | None = None) -> ResetReport:
         from kmini.broker.resetting import reset_broker  # start-up time counts
 
-        return await reset_broker(self.core, keep, saved)
+        try:
+            return await reset_broker(self.one_broker(None), keep, saved)
+        finally:
+            self.is_down = self.core.server.is_closed  # after a reset that failed
 
     @property
     def running(self) -> Collection[BrokerServer]:

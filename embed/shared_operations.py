@@ -68,6 +68,7 @@ class SharedOperations(ClientOperations, IsolationOperations):
     """Said where no broker runs."""
 
     def __init__(self, clock: MovableClock) -> None:
+        super().__init__()
         self.clock = clock
         self._comes_back: asyncio.Future[None] | None = None
         """Done at the end of the `crash` in progress, if there is one."""

@@ -73,6 +73,26 @@ async def test_a_seed_is_restored_for_each_test_of_an_event_loop() -> None:
 
 
 @pytest.mark.parametrize("host", [Broker, Cluster])
+async def test_resets_snapshots_and_restores_at_the_same_time_follow_each_other(
+    host: type[Broker] | type[Cluster],
+) -> None:
+    async with host(topics=["orders"]) as running:
+        await running.produce("orders", b"seed")
+        seed = await running.snapshot("seed")
+        work = [
+            running.reset(),
+            running.restore(seed),
+            running.snapshot("other"),
+            running.reset(),
+            running.restore(seed),
+        ]
+        await asyncio.gather(*work)
+        assert [record.value for record in await running.records("orders")] in ([], [b"seed"])
+        await running.restore("other")
+        await running.produce("orders", b"more")
+
+
+@pytest.mark.parametrize("host", [Broker, Cluster])
 def test_time_is_real_again(host: type[Broker] | type[Cluster]) -> None:
     with host(topics=["orders"]) as running:
         running.clock.advance("400d")
