@@ -106,11 +106,12 @@ def main() -> None:
     for kind, result in found.items():
         first, last = result["counts"]
         left = {what: last[what] - first[what] for what in first}
-        over = result["median_ms"] - base
+        median, processor = result["median_ms"], result["processor_ms"]
         limit = f" (limit {LIMITS_MS[kind]:.0f})" if kind in LIMITS_MS else ""
         print(
-            f"{kind:7} {result['median_ms']:7.2f} ms a test (processor {result['processor_ms']:.2f}), beyond an empty one "
-            f"{over:.2f} ms{limit}; since test {tests // 10}: threads {left['threads']:+d}, tasks {left['tasks']:+d}, "
+            f"{kind:7} {median:6.2f} ms a test (processor {processor:.2f}), "
+            f"{median - base:.2f} beyond an empty one{limit}; "
+            f"since test {tests // 10}: threads {left['threads']:+d}, tasks {left['tasks']:+d}, "
             f"descriptors {left['descriptors']:+d}, memory {left['bytes'] / 2**20:+.2f} MiB"
         )
 

@@ -18,6 +18,7 @@ from kmini.pytest_plugin.options import SETTINGS
 from kmini.pytest_plugin.starting import Kind, Spec, topics_by_name
 
 if TYPE_CHECKING:
+    from kmini.broker.snapshots import Snapshot
     from kmini.remote.remote_broker import RemoteBroker
 
 Host = Broker | Cluster
@@ -32,9 +33,11 @@ CHANGE_THE_BROKER = {"kafka_clock", "kafka_faults"}
 class _Shared:
     """A running broker that tests share."""
 
-    def __init__(self, spec: Spec, host: Host) -> None:
+    def __init__(self, spec: Spec, host: Host, seeded: Snapshot | None) -> None:
         self.spec = spec
         self.host = host
+        self.seeded = seeded
+        """What every test starts from, if there is a seed."""
         self.left: dict[str, str] = {}
         """The clients that the last test left connected, by their ids, and that test's id."""
 
@@ -44,6 +47,8 @@ class SharedBrokers:
 
     def __init__(self) -> None:
         self._running: list[_Shared] = []
+        self._seeds: list[tuple[Spec, Host, Snapshot]] = []
+        """Snapshots of the seed for brokers that tests do not share, and the stopped brokers that hold them."""
         self._elsewhere: RemoteBroker | None = None
 
     @contextmanager
@@ -54,29 +59,32 @@ class SharedBrokers:
             create_topics(shared.host, topics)
             yield shared.host
         finally:
-            self._make_ready(shared, seed, request)
+            self._make_ready(shared, request)
 
     def shared(self, spec: Spec, seed: Seed) -> _Shared:
         """The broker of this spec."""
         for shared in self._running:
             if shared.spec == spec:
                 return shared
-        shared = _Shared(spec, spec.make_of_options().start())
+        host = spec.make_of_options().start()
+        try:
+            shared = _Shared(spec, host, _planted(host, seed))
+        except BaseException:
+            host.close()
+            raise
         self._running.append(shared)
-        if seed is not None:
-            seed(shared.host)
         return shared
 
-    def _make_ready(self, shared: _Shared, seed: Seed, request: pytest.FixtureRequest) -> None:
+    def _make_ready(self, shared: _Shared, request: pytest.FixtureRequest) -> None:
         """Reset a broker for the next test. One that its test has stopped is closed: the next test gets another."""
         self._running.remove(shared)
         if shared.host._running is None:
             shared.host.close()
             return
+        keep = request.config.stash[SETTINGS].keep
         try:
-            report = shared.host.reset(keep=request.config.stash[SETTINGS].keep)
-            if seed is not None:
-                seed(shared.host)
+            seeded = shared.seeded
+            report = shared.host.reset(keep=keep) if seeded is None else shared.host.restore(seeded, keep=keep)
         except BaseException:
             shared.host.close()
             raise
@@ -85,10 +93,26 @@ class SharedBrokers:
         returned = {name: test for name, test in shared.left.items() if name in left}
         shared.left = {name: shared.left.get(name, request.node.nodeid) for name in left}
         for name, test in returned.items():
-            warn(
-                request.node,
-                f"a client {name!r} is connected at the end, as one was at the end of {test}: close it there",
-            )
+            text = f"a client {name!r} is connected at the end, as one was at the end of {test}: close it there"
+            warn(request.node, text)
+
+    def seed_of(self, spec: Spec, seed: Seed) -> Snapshot | None:
+        """A snapshot of the seed, for a broker of this spec that is a test's own."""
+        if seed is None:
+            return None
+        for known, _, seeded in self._seeds:
+            if known == spec:
+                return seeded
+        host = spec.make_of_options().start()
+        try:
+            planted = _planted(host, seed)
+            assert planted is not None
+            host.stop()  # the snapshot stays
+        except BaseException:
+            host.close()
+            raise
+        self._seeds.append((spec, host, planted))
+        return planted
 
     def elsewhere(self, config: pytest.Config) -> RemoteBroker:
         """The handle of the broker that the run's settings name."""
@@ -97,9 +121,10 @@ class SharedBrokers:
         return self._elsewhere
 
     def close(self) -> None:
-        for shared in self._running:
-            shared.host.close()
+        for host in (*(shared.host for shared in self._running), *(host for _, host, _ in self._seeds)):
+            host.close()
         self._running.clear()
+        self._seeds.clear()
         if self._elsewhere is not None:
             self._elsewhere.close()
 
@@ -126,7 +151,12 @@ def lend(request: pytest.FixtureRequest, kind: Kind, options: Mapping[str, Any],
         return
     scope = asks.scope or ("function" if asks.needs_own_settings or settings.is_shared else settings.scope)
     if scope == "function":
-        with own(Spec.of(kind, asks, settings.config, options), seed) as host:
+        brokers: SharedBrokers = request.getfixturevalue("_kafka_session_brokers")
+        unmarked = Spec.of(kind, Wanted(brokers=asks.brokers), settings.config, options)
+        seeded = brokers.seed_of(unmarked, seed)
+        with Spec.of(kind, asks, settings.config, options).make_of_options() as host:
+            if seeded is not None:
+                host.restore(seeded.path)
             yield from _watched(request.node, host)
     else:
         shared: SharedBrokers = request.getfixturevalue(f"_kafka_{scope}_brokers")
@@ -151,13 +181,12 @@ def needs_own(request: pytest.FixtureRequest, kind: Kind, asks: Wanted) -> bool:
     return kind == "cluster" or is_marked or not CHANGE_THE_BROKER.isdisjoint(request.fixturenames)
 
 
-@contextmanager
-def own(spec: Spec, seed: Seed) -> Iterator[Host]:
-    """A broker for one test."""
-    with spec.make_of_options() as host:
-        if seed is not None:
-            seed(host)
-        yield host
+def _planted(host: Host, seed: Seed) -> Snapshot | None:
+    """Run the seed on a broker that has just started; return a snapshot of the result."""
+    if seed is None:
+        return None
+    seed(host)
+    return host.snapshot("seed")
 
 
 def _watched(item: pytest.Item, host: Host) -> Iterator[Host]:

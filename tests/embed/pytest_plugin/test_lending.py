@@ -55,26 +55,53 @@ def test_the_topics_of_kafka_options_are_there_in_each_test_and_empty(run_pytest
 
 
 @SCOPES
-def test_every_test_starts_from_the_seed(run_pytest, scope: str):
+def test_every_test_starts_from_the_seed_which_is_run_once(run_pytest, scope: str):
     conftest = """
     import pytest
+
+    runs = []
 
     @pytest.fixture(scope="session")
     def kafka_seed():
         def seed(broker):
+            runs.append(broker)
             broker.create_topic("prices")
-            broker.produce("prices", b"100", key=b"apple")
-        return seed
+            broker.topic("prices").produce(b"100", key=b"apple")
+            broker.group("shops").commit({("prices", 0): 1})
+        yield seed
+        assert len(runs) == 1
     """
     text = """
     import pytest
 
     @pytest.mark.parametrize("number", range(3))
     def test_prices(kafka_broker, number):
+        prices, shops = kafka_broker.topic("prices"), kafka_broker.group("shops")
+        assert [record.value for record in prices.records()] == [b"100"]
+        assert shops.offsets() == {("prices", 0): 1}
+        prices.produce(b"200", key=b"apple")
+        shops.commit({("prices", 0): 2})
+
+    @pytest.mark.kafka(topics=["orders"])
+    def test_topics_of_the_marker_are_there_as_well(kafka_broker):
+        assert {"orders", "prices"} <= {*kafka_broker.topics()}
         assert [record.value for record in kafka_broker.records("prices")] == [b"100"]
-        kafka_broker.produce("prices", b"200", key=b"apple")
     """
-    run_pytest(text, "--kafka-scope", scope, conftest=conftest).assert_outcomes(passed=3)
+    run_pytest(text, "--kafka-scope", scope, conftest=conftest).assert_outcomes(passed=4)
+
+
+def test_a_seed_that_fails_fails_the_test_and_leaves_no_broker(run_pytest, leaves_nothing: None):
+    conftest = """
+    import pytest
+
+    @pytest.fixture(scope="session")
+    def kafka_seed():
+        return lambda broker: broker.records("prices")
+    """
+    for scope in ("session", "function"):
+        result = run_pytest("def test_it(kafka_broker): pass", "--kafka-scope", scope, conftest=conftest)
+        result.assert_outcomes(errors=1)
+        result.stdout.fnmatch_lines(["*there is no topic prices; there are none"])
 
 
 def test_the_scope_says_which_tests_have_one_broker(run_pytest):
