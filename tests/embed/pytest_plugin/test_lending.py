@@ -242,7 +242,10 @@ def test_a_run_without_a_broker_imports_none(pytester: pytest.Pytester):
 
         def test_nothing_is_imported():
             assert {name for name in sys.modules if name.startswith("kmini.")} == {
-                "kmini.pytest_plugin", "kmini.pytest_plugin.options", "kmini.pytest_plugin.marker"
+                "kmini.pytest_plugin",
+                "kmini.pytest_plugin.marker",
+                "kmini.pytest_plugin.options",
+                "kmini.pytest_plugin.report_section",
             }
         """
     )
