@@ -1,14 +1,14 @@
-"""The one place before and the one place after each request, for what does not belong to its handler: a journal, a
-quota, a fault that a test asks for.
+"""The one place before and the one place after each request, for what does not belong to its handler: a quota, a fault
+that a test asks for. The journal (`journal/`) is written around all of it, and has what interceptors note there.
 
 An interceptor is a coroutine function around the rest of the way: the interceptors behind it, the guard with the
 permissions (`security/guarding.py`), and the handler.
 
-    async def slow_journal(exchange: Exchange, serve: Serve) -> Response | None:
+    async def slow(exchange: Exchange, serve: Serve) -> Response | None:
         await exchange.context.wait(Never(), timeout_ms=200)      # before the request: a delay
         response = await serve()
-        journal.append((exchange.header, exchange.request, response))
-        return response                                           # after it
+        exchange.note_fault("slow")                               # after it
+        return response
 
 What it does is what becomes of the request:
 
