@@ -19,7 +19,7 @@ from .faulted_request import FaultedRequest
 from .matching import Asked
 from .rule import EVERY_API, Rule, When
 from .rule_checks import Possible, api_key_of
-from .screens import Screen
+from .screens import Look, Screen
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -136,13 +136,14 @@ class ActiveRules:
                 self._enders.setdefault(api_key_of(active.selection.until), []).append(active)
         self._by_api = {api_key: tuple(rules) for api_key, rules in by_api.items()}
         self._set_screens()
+        concern = self._concern()
         for broker in self._brokers:
             interceptors = broker.services.interceptors
             if self.intercept in interceptors:
                 interceptors.remove(self.intercept)
             if self._by_api or self._enders:
                 interceptors.append(self.intercept)
-                broker.services.is_intercepted = self.concern
+                broker.services.is_intercepted = concern
             else:
                 broker.services.is_intercepted = every_request
             self._install_gates(broker, newest_first)
@@ -181,10 +182,15 @@ class ActiveRules:
 
     # --- requests
 
-    def concern(self, request: Request, context: Context) -> bool:
-        """Whether a rule may have to do with a request; else it goes its own way."""
-        screen = self._screens.get(request.api_key)
-        return screen is not None and screen.stops(request, context)
+    def _concern(self) -> Look:
+        """The function that says whether a rule may have to do with a request; else that goes its own way."""
+        look_of = {api_key: screen.look() for api_key, screen in self._screens.items()}.get
+
+        def concern(request: Request, context: Context) -> bool:
+            look = look_of(request.api_key)
+            return look is not None and look(request, context)
+
+        return concern
 
     def intercept(self, exchange: Exchange, serve: Serve) -> Coroutine[Any, Any, Response | None]:
         """The interceptor: serve a request as the rules about its API say."""

@@ -8,7 +8,7 @@ them (`Matcher.nearest`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .matching import pattern
 
@@ -23,6 +23,9 @@ _CLIENTS = 1_000
 """Names of clients that a screen remembers at most."""
 _TOPICS = {"Produce": ("topic_data", "name"), "Fetch": ("topics", "topic")}
 """Where the requests that come most often have the names of their topics."""
+
+Look = Callable[[Any, "Context"], bool]
+"""Whether a rule may mean a request."""
 
 EVERYTHING = frozenset({"*"})
 """In place of the names of topics: all requests of a client are looked at. No topic has this name."""
@@ -62,6 +65,32 @@ class Screen:
                     return True
         self.passed += 1
         return False
+
+    def look(self) -> Look:
+        """The function that does what `stops` does: quicker for the requests that come most often."""
+        by_client, stops = self._by_client, self.stops
+
+        def stops_produce(request: Any, context: Context) -> bool:
+            wanted = by_client.get(context.client_id, EVERYTHING)
+            if wanted is EVERYTHING:  # or the client is not known yet
+                return stops(request, context)
+            for topic in request.topic_data:
+                if topic.name in wanted or (wanted and not topic.name):
+                    return True
+            self.passed += 1
+            return False
+
+        def stops_fetch(request: Any, context: Context) -> bool:
+            wanted = by_client.get(context.client_id, EVERYTHING)
+            if wanted is EVERYTHING or request.session_epoch > 0:
+                return stops(request, context)
+            for topic in request.topics:
+                if topic.topic in wanted or (wanted and not topic.topic):
+                    return True
+            self.passed += 1
+            return False
+
+        return {"topic_data": stops_produce, "topics": stops_fetch}.get(self._array, stops)
 
     def _remember(self, client_id: str | None) -> frozenset[str]:
         topics = [topic for fits, topic in self._rules if fits(client_id or "")]
