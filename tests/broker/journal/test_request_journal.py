@@ -188,7 +188,7 @@ def test_the_clock_of_an_entry_is_the_one_that_tests_move(broker: Broker, wire: 
     wire.ask(m.ListGroupsRequest(), 4)
     before, after = broker.requests.all()
     moved_ms = (after.log_time_ms - after.time_ms) - (before.log_time_ms - before.time_ms)
-    assert abs(moved_ms - 7_200_000) <= 5
+    assert 0 <= 7_200_000 - moved_ms < 60_000  # the time that the move itself takes is part of the two hours
 
 
 # --- what bounds it
