@@ -42,7 +42,7 @@ def producer(broker: Broker, **config: Any) -> Any:
             "reconnect.backoff.ms": 5,
             "reconnect.backoff.max.ms": 10,
             "socket.timeout.ms": 5_000,
-            **{name if name == "throttle_cb" else name.replace("_", "."): value for name, value in config.items()},
+            **{name if name.endswith("_cb") else name.replace("_", "."): value for name, value in config.items()},
         }
     )
 
@@ -260,3 +260,26 @@ def test_throttled_producers_wait(broker: Broker) -> None:
     client.poll(0)
     rule.assert_hit(times=1)
     assert [event.throttle_time for event in told] == [0.02]
+
+
+def test_a_login_that_the_broker_refuses_is_told() -> None:
+    users = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="wonderland";'
+    config = {
+        "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": users,
+        "connection.failed.authentication.delay.ms": "10",
+    }
+    told: list[str] = []
+    with Broker(topics=["orders"], config=config) as broker:
+        rule = broker.faults.on("SaslAuthenticate").once().error("SASL_AUTHENTICATION_FAILED")
+        login = {
+            "security_protocol": "SASL_PLAINTEXT",
+            "sasl_mechanism": "PLAIN",
+            "sasl_username": "alice",
+            "sasl_password": "wonderland",
+        }
+        client = producer(broker, error_cb=lambda error: told.append(error.name()), **login)
+        assert deliver(client) is None
+        rule.assert_hit(times=1)
+        assert "_AUTHENTICATION" in told
