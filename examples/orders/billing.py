@@ -78,6 +78,7 @@ class Billing:
 
     def close(self) -> None:
         self.consumer.close()
+        self.producer = None  # librdkafka's producer disconnects when the last reference goes
 
 
 def position_of(message, behind: bool = False) -> TopicPartition:

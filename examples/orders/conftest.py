@@ -50,8 +50,8 @@ def open_billing() -> Iterator[Callable[[Kafka], Billing]]:
         return opened[-1]
 
     yield open_one
-    for billing in opened:
-        billing.close()
+    while opened:
+        opened.pop().close()
 
 
 @pytest.fixture
