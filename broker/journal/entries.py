@@ -84,7 +84,7 @@ class JournalEntry(NamedTuple):
         if self.closed is not None:
             return f"closed: {printable(self.closed)}"
         if self.ms is None:
-            return "in service"
+            return "not answered yet"
         outcome = " ".join(self.errors) if self.errors else "ok"
         acted = f" fault={','.join(self.faults)}" if self.faults else ""
         return f"{outcome} {self.ms:.1f} ms{acted}"

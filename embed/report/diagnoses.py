@@ -166,10 +166,10 @@ def aborted_or_fenced(facts: Facts) -> str | None:
             for one in facts.asked("InitProducerId")
             if name in one.transactional_ids and one.client_id != entry.client_id and one.number < entry.number
         ]
-        why = f"{_client(others[-1])} took {name!r} over" if others else "its time-out passed first"
+        why = f"{_client(others[-1])} took the id over by InitProducerId" if others else "its time-out passed"
         return (
-            f"transaction {name!r} was aborted: {entry.api} of {_client(entry)} was answered {fenced[0]}, because {why}"
-            f"{_hidden(facts)}"
+            f"transaction {name!r} of {_client(entry)} was aborted, because {why}; its {entry.api} came after that and "
+            f"was answered {fenced[0]}{_hidden(facts)}"
         )
     return None
 
@@ -182,13 +182,13 @@ def transaction_left_open(facts: Facts) -> str | None:
     places = ", ".join(map(str, one.partitions[:3])) or "no partition yet"
     return (
         f"transaction {one.transactional_id!r} is open since {one.age_ms / 1_000:.1f} s in {places}: consumers at "
-        f"read_committed get nothing behind its first record until it ends{_hidden(facts)}"
+        f"read_committed get nothing from its first record on until it commits or aborts{_hidden(facts)}"
     )
 
 
 def _hidden(facts: Facts) -> str:
-    hidden = [f"{topic.name} has {topic.hidden}" for topic in facts.topics if topic.hidden]
-    return f" (records that they do not get: {', '.join(hidden)})" if hidden else ""
+    hidden = [f"{topic.hidden} of {topic.name}" for topic in facts.topics if topic.hidden]
+    return f" (records hidden from consumers at read_committed: {', '.join(hidden)})" if hidden else ""
 
 
 # --- groups
@@ -208,7 +208,8 @@ def leftover_member(facts: Facts) -> str | None:
         if others:
             return (
                 f"group {described.group} waits for {others[0].client_id!r}, which is still a member and does not join "
-                f"again (a consumer of an earlier test?); {_client(joining[-1])} gets no partition before that"
+                f"again (a consumer of an earlier test?); {_client(joining[-1])} gets no partition until it "
+                "joins, leaves or times out"
             )
     return None
 

@@ -70,14 +70,14 @@ def _topic_line(topic: TopicFacts) -> str:
     count = topic.partition_count
     parts = [f"{topic.name}: {counted(count, 'partition')}, {counted(topic.committed, 'record')}"]
     if topic.hidden:
-        parts.append(f"{topic.hidden} of open or aborted transactions")
+        parts.append(f"{topic.hidden} hidden by open or aborted transactions")
     leaderless = count - len(topic.partitions)
     if leaderless:
         parts.append(f"{leaderless} without a leader")
     for one in topic.partitions:
         if one.high_watermark:
             stable = f", last stable {one.last_stable_offset}" if one.last_stable_offset != one.high_watermark else ""
-            parts.append(f"p{one.number} {one.log_start_offset}..{one.high_watermark}{stable}")
+            parts.append(f"p{one.number} start {one.log_start_offset}, end {one.high_watermark}{stable}")
     last = max((one.last for one in topic.partitions if one.last is not None), key=_when, default=None)
     if last is not None:
         parts.append(f"last p{last.partition}@{last.offset} key={_bytes(last.key)} value={_bytes(last.value)}")
@@ -115,7 +115,8 @@ def _clock(facts: Facts) -> str:
     moved = f"moved ahead by {duration(facts.ahead_ms)}" if facts.ahead_ms else "not moved"
     if not facts.has_journal:
         return f"{moved}; no requests were written down: start the broker with journal=True"
-    return f"{moved}; requests: {len(facts.requests)}, older ones dropped: {facts.lost}"
+    lost = f"{facts.lost} older ones lost" if facts.lost else "all kept"
+    return f"{moved}; requests: {len(facts.requests)}, {lost}"
 
 
 # --- requests

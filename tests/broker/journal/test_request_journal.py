@@ -140,7 +140,7 @@ def test_a_request_without_an_answer_and_one_in_service_are_entries(broker: Brok
         other.send(fetch(7, max_wait_ms=30_000), 4)
         (waiting,) = broker.requests.wait_for("Fetch", partition=7)
         assert waiting.is_in_service
-        assert str(waiting).endswith("in service")
+        assert str(waiting).endswith("not answered yet")
         (unanswered,) = broker.requests.wait_for("Produce", where=lambda entry: not entry.is_in_service)
         assert unanswered.closed == "no answer is due"
         assert unanswered.errors == ()

@@ -126,7 +126,7 @@ def test_a_transaction_that_nobody_ends(broker: Broker, client: Client) -> None:
     service.begin("order-tx", "orders")
     assert service.produce("orders") == 0
     assert client("billing-1").fetch("orders", 0, isolation_level=1) == b""
-    check("open_transaction", broker, "'order-tx' is open", "orders-0", "orders has 1")
+    check("open_transaction", broker, "'order-tx' is open", "orders-0", "1 of orders")
 
 
 def test_a_producer_whose_transaction_another_one_took_over(broker: Broker, client: Client) -> None:
@@ -138,7 +138,13 @@ def test_a_producer_whose_transaction_another_one_took_over(broker: Broker, clie
     assert service.end() != 0
     other.end(commits=False)
     until(lambda: not broker.transactions.open())
-    check("fenced", broker, "'order-tx' was aborted", "client 'order-service-2' took 'order-tx' over", "orders has 1")
+    check(
+        "fenced",
+        broker,
+        "'order-tx' of client 'order-service-1' was aborted",
+        "client 'order-service-2' took the id over",
+        "1 of orders",
+    )
 
 
 def test_a_consumer_of_an_earlier_test_that_still_has_the_group(broker: Broker, client: Client) -> None:
