@@ -18,7 +18,8 @@ from kmini.protocol import errors
 
 _API = """# The Python API
 
-The names that `from kmini import ...` gives. [testing.md](testing.md) and [cluster.md](cluster.md) show how it is used.
+The names that `from kmini import ...` gives. [testing](testing/README.md) and [cluster.md](cluster.md) show how
+they are used.
 `kmini.records` has `tombstone` and `is_tombstone`, for [explicit tombstones](tombstones.md).
 
 Every method of `Broker`, `Cluster` and their handles blocks until it is done, in any thread, with or without an event
@@ -51,6 +52,14 @@ _FIXTURES = """
 _HANDLES = ("Broker", "Cluster", *(name for name in public.__all__ if f"Async{name}" in public.__all__))
 """The classes whose methods call a broker; each has a twin whose methods are awaited."""
 
+_STEPS = [
+    name
+    for name in public.__all__
+    if not (name in _HANDLES or name.startswith("Async") or hasattr(getattr(public, name), "_fields"))
+    and not issubclass(getattr(public, name), Exception)
+]
+"""The classes of objects that methods return to be used further: a rule in the making, an expectation."""
+
 _RESULTS = [name for name in public.__all__ if hasattr(getattr(public, name), "_fields")]
 """The named tuples that methods return."""
 
@@ -58,6 +67,7 @@ _RESULTS = [name for name in public.__all__ if hasattr(getattr(public, name), "_
 def api() -> str:
     """Every public name, with what the docstrings say, and the errors that they name."""
     handles = [_handle(getattr(public, name)) for name in dict.fromkeys(_HANDLES)]
+    steps = [_handle(getattr(public, name)) for name in _STEPS]
     results = [_fields(getattr(public, name)) for name in _RESULTS]
     errors_raised = [
         (f"`{name}`", f"`{error.__bases__[0].__name__}`", error.__doc__ or "")
@@ -70,13 +80,13 @@ def api() -> str:
         if name.startswith(("kafka_", "async_kafka_"))
     ]
     return (
-        f"{NOTE}{_API}{''.join(handles)}{''.join(results)}\n## Errors\n\n"
+        f"{NOTE}{_API}{''.join(handles)}{''.join(steps)}{''.join(results)}\n## Errors\n\n"
         f"{table(('error', 'is a', 'meaning'), errors_raised)}{_FIXTURES}{''.join(fixtures)}"
     )
 
 
 def _handle(cls: type) -> str:
-    """A class whose methods call a broker."""
+    """A class with methods, and its twin whose methods are awaited, if it has one."""
     name = cls.__name__
     rows = []
     for member in sorted(one for one in dir(cls) if not one.startswith("_")):
@@ -85,10 +95,9 @@ def _handle(cls: type) -> str:
         call = member if isinstance(value, property) else member + _call(value)
         rows.append((f"`{call}`", one_line(text), ", ".join(f"`{one}`" for one in _errors_in(text))))
     made = f"`{name}{_call(cls.__init__)}`\n\n" if name in ("Broker", "Cluster") else ""  # type: ignore[misc]
-    return (
-        f"\n## {name}, Async{name}\n\n{made}{one_line(_without_examples(cls.__doc__))}\n\n"
-        f"{table(('', 'what it does', 'raises'), rows)}"
-    )
+    title = f"{name}, Async{name}" if name in _HANDLES else name
+    methods = table(("", "what it does", "raises"), rows) if rows else ""
+    return f"\n## {title}\n\n{made}{one_line(_without_examples(cls.__doc__))}\n" + (methods and f"\n{methods}")
 
 
 def _fields(cls: type) -> str:

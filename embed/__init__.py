@@ -19,17 +19,22 @@ if TYPE_CHECKING:
     from kmini.broker.controller.controller import ControllerError
     from kmini.broker.journal.entries import JournalEntry
     from kmini.broker.network.socket_server import PortTaken
+    from kmini.broker.resetting import ResetReport
     from kmini.broker.settings.broker_config import ConfigError
+    from kmini.broker.snapshots import Snapshot, SnapshotError
     from kmini.client_connections import ClientConnection
     from kmini.clock_handle import AsyncClock, Clock
     from kmini.cluster import AsyncCluster, Cluster, ReplicaOffsets
     from kmini.contents import PartitionOffsets, Record
     from kmini.embedded import AsyncBroker, Broker
+    from kmini.expectation import Expectation
+    from kmini.fault_draft import FaultDraft
     from kmini.fault_handle import AsyncFault, AsyncFaults, Fault, Faults
     from kmini.group_handle import AsyncGroup, Group, GroupDescription, GroupMember
     from kmini.journal_handle import AsyncRequests, Requests, RequestsLost
     from kmini.protocol.errors import KafkaError
     from kmini.pytest_plugin.leftovers import KafkaTestWarning
+    from kmini.seeds import SeedError
     from kmini.selection import Mark
     from kmini.shared_operations import BrokerNotRunning
     from kmini.topic_handle import AsyncTopic, Topic, TopicPartitionState
@@ -53,7 +58,9 @@ _HOMES = {
     "Cluster": "cluster",
     "ConfigError": "broker.settings.broker_config",
     "ControllerError": "broker.controller.controller",
+    "Expectation": "expectation",
     "Fault": "fault_handle",
+    "FaultDraft": "fault_draft",
     "Faults": "fault_handle",
     "Group": "group_handle",
     "GroupDescription": "group_handle",
@@ -71,6 +78,10 @@ _HOMES = {
     "ReplicaOffsets": "cluster",
     "Requests": "journal_handle",
     "RequestsLost": "journal_handle",
+    "ResetReport": "broker.resetting",
+    "SeedError": "seeds",
+    "Snapshot": "broker.snapshots",
+    "SnapshotError": "broker.snapshots",
     "Topic": "topic_handle",
     "TopicPartitionState": "topic_handle",
     "Transactions": "transaction_handle",
@@ -94,7 +105,9 @@ __all__ = [
     "Cluster",
     "ConfigError",
     "ControllerError",
+    "Expectation",
     "Fault",
+    "FaultDraft",
     "Faults",
     "Group",
     "GroupDescription",
@@ -112,6 +125,10 @@ __all__ = [
     "ReplicaOffsets",
     "Requests",
     "RequestsLost",
+    "ResetReport",
+    "SeedError",
+    "Snapshot",
+    "SnapshotError",
     "Topic",
     "TopicPartitionState",
     "Transactions",

@@ -33,9 +33,10 @@ CHANGE_THE_BROKER = {"kafka_clock", "kafka_faults"}
 class _Shared:
     """A running broker that tests share."""
 
-    def __init__(self, spec: Spec, host: Host, seeded: Snapshot | None) -> None:
+    def __init__(self, spec: Spec, host: Host, seed: Seed, seeded: Snapshot | None) -> None:
         self.spec = spec
         self.host = host
+        self.seed = seed
         self.seeded = seeded
         """What every test starts from, if there is a seed."""
         self.left: dict[str, str] = {}
@@ -47,7 +48,7 @@ class SharedBrokers:
 
     def __init__(self) -> None:
         self._running: list[_Shared] = []
-        self._seeds: list[tuple[Spec, Host, Snapshot]] = []
+        self._seeds: list[tuple[Spec, Seed, Host, Snapshot]] = []
         """Snapshots of the seed for brokers that tests do not share, and the stopped brokers that hold them."""
         self._elsewhere: RemoteBroker | None = None
 
@@ -62,13 +63,13 @@ class SharedBrokers:
             self._make_ready(shared, request)
 
     def shared(self, spec: Spec, seed: Seed) -> _Shared:
-        """The broker of this spec."""
+        """The broker of this spec and this seed: modules may have seeds of their own."""
         for shared in self._running:
-            if shared.spec == spec:
+            if shared.spec == spec and shared.seed is seed:
                 return shared
         host = spec.make_of_options().start()
         try:
-            shared = _Shared(spec, host, _planted(host, seed))
+            shared = _Shared(spec, host, seed, _planted(host, seed))
         except BaseException:
             host.close()
             raise
@@ -100,8 +101,8 @@ class SharedBrokers:
         """A snapshot of the seed, for a broker of this spec that is a test's own."""
         if seed is None:
             return None
-        for known, _, seeded in self._seeds:
-            if known == spec:
+        for known, planted_by, _, seeded in self._seeds:
+            if known == spec and planted_by is seed:
                 return seeded
         host = spec.make_of_options().start()
         try:
@@ -111,7 +112,7 @@ class SharedBrokers:
         except BaseException:
             host.close()
             raise
-        self._seeds.append((spec, host, planted))
+        self._seeds.append((spec, seed, host, planted))
         return planted
 
     def elsewhere(self, config: pytest.Config) -> RemoteBroker:
@@ -121,7 +122,7 @@ class SharedBrokers:
         return self._elsewhere
 
     def close(self) -> None:
-        for host in (*(shared.host for shared in self._running), *(host for _, host, _ in self._seeds)):
+        for host in (*(shared.host for shared in self._running), *(host for _, _, host, _ in self._seeds)):
             host.close()
         self._running.clear()
         self._seeds.clear()

@@ -24,6 +24,8 @@ ADDRESS = "localhost:9092"
 """Stands on the pages for a broker."""
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
+NAMED = re.compile(r"# ([\w/]+\.(?:py|ini))\n")
+"""The first line of a block that says in which file it stands."""
 LINK = re.compile(r"\]\((?!https?://)([^)#]*)(#[^)]*)?\)")
 
 
@@ -79,15 +81,25 @@ def check(program: Program, command: list[str], directory: Path, **environment: 
 
 @pytest.mark.parametrize("page", programs("python"), ids=by_name)
 def test_the_python_programs_of_a_page_run(page: Path, broker: Broker, tmp_path: Path) -> None:
-    """One after the other, against one broker; what is a test is run as one."""
-    for program in programs("python")[page]:
+    """Programs run one after the other, against one broker; then the tests, those of a directory as one suite."""
+    suites: dict[Path, list[str]] = {}
+    ini_files = [program for program in programs("ini").get(page, []) if NAMED.match(program.text)]
+    for program in [*ini_files, *programs("python")[page]]:
         for client in re.findall("^from (kafka|aiokafka|confluent_kafka)", program.text, re.MULTILINE):
             pytest.importorskip(client)
-        file = tmp_path / f"test_{program.number}.py"
+        named = NAMED.match(program.text)
+        file = tmp_path / (named[1] if named else f"test_{program.number}.py")
+        file.parent.mkdir(exist_ok=True)
         file.write_text(program.text.replace(ADDRESS, broker.bootstrap_servers))
-        is_test = "def test_" in program.text
-        options = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly"] if is_test else []
-        check(program, [sys.executable, *options, str(file)], tmp_path)
+        if "def test_" in program.text:
+            suites.setdefault(file.parent, []).append(file.name)
+        elif program.language == "python":
+            check(program, [sys.executable, str(file)], tmp_path)
+    options = ["-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-W", "error::kmini.KafkaTestWarning"]
+    for directory, names in suites.items():
+        assert len({*names}) == len(names), f"{page} has two tests of the same name"
+        suite = Program(page, 0, "python", "", None)
+        check(suite, [sys.executable, "-m", "pytest", *options, *names], directory)
 
 
 @pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed")

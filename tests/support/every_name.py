@@ -27,12 +27,12 @@ from kmini import (
     Cluster,
     ConfigError,
     ControllerError,
+    Expectation,
+    FaultDraft,
     KafkaError,
     PortTaken,
     RequestsLost,
 )
-from kmini.expectation import Expectation
-from kmini.fault_draft import FaultDraft
 
 SENTENCE = "wait_for_records would stop the event loop that your client runs on: await"
 NOTHING: Any = object()
@@ -140,14 +140,16 @@ COMMON = [
 ]
 
 RESET = [
-    Step("reset", (), tuple),
+    Step("reset", (), kmini.ResetReport),
     Step("topics", (), ["orders"]),
     Step("produce", ("orders", b"one"), 0),
     Step("load", ("no such file",), FileNotFoundError),
-    Step("snapshot", ("seeded",), tuple),
-    Step("reset", ({"keep": ["app-*"]},), tuple),
+    Step("load", (os.path.dirname(__file__),), kmini.SeedError),
+    Step("snapshot", ("seeded",), kmini.Snapshot),
+    Step("reset", ({"keep": ["app-*"]},), kmini.ResetReport),
     Step("produce", ("orders", b"two"), 0),
-    Step("restore", ("seeded",), tuple),
+    Step("restore", ("sowed",), kmini.SnapshotError),
+    Step("restore", ("seeded",), kmini.ResetReport),
     Step("produce", ("orders", b"three"), 1),
 ]
 

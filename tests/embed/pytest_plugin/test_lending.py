@@ -90,6 +90,22 @@ def test_every_test_starts_from_the_seed_which_is_run_once(run_pytest, scope: st
     run_pytest(text, "--kafka-scope", scope, conftest=conftest).assert_outcomes(passed=4)
 
 
+@SCOPES
+def test_modules_may_have_seeds_of_their_own(run_pytest, pytester: pytest.Pytester, scope: str):
+    text = """
+    import pytest
+
+    @pytest.fixture(scope="session")
+    def kafka_seed():
+        return lambda broker: broker.create_topic(__name__)
+
+    def test_the_seed_is_that_of_the_module(kafka_broker):
+        assert kafka_broker.topics() == [__name__]
+    """
+    pytester.makepyfile(test_other=text)
+    run_pytest(text, "--kafka-scope", scope, ".").assert_outcomes(passed=2)
+
+
 def test_a_seed_that_fails_fails_the_test_and_leaves_no_broker(run_pytest, leaves_nothing: None):
     conftest = """
     import pytest
