@@ -64,6 +64,8 @@ class ActiveRule:
         if not self.selection.takes(self._now_ms()):
             return False
         self.selection.acted()
+        for watcher in self._watchers[:1]:  # all have the loop of the broker
+            watcher.get_loop().call_soon_threadsafe(self.changed)
         return True
 
     def acted(self) -> None:
@@ -121,6 +123,8 @@ class ActiveRule:
         while not holds():
             watcher = asyncio.get_running_loop().create_future()
             self._watchers.append(watcher)
+            if holds():  # a thread has counted an operation on a file meanwhile
+                return
             left_s = deadline_s - asyncio.get_running_loop().time()
             done, _ = await asyncio.wait([watcher], timeout=max(left_s, 0))
             if not done and not holds():

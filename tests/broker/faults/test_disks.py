@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from typing import Any
 
 import pytest
@@ -35,6 +36,15 @@ def test_only_the_first_operations_fail_if_the_rule_says_so(broker: Broker, wire
     broker.faults.on("disk", topic="orders").times(1).full()
     assert codes_of(wire.ask(produce("orders"), 9)) == {"orders": STORAGE_ERROR}
     assert codes_of(wire.ask(produce("orders"), 9)) == {"orders": 0}
+
+
+def test_a_wait_for_a_rule_ends_with_the_operation_that_fails(broker: Broker, wire: Wire) -> None:
+    rule = broker.faults.on("disk", topic="orders").full()
+    waiting = threading.Thread(target=rule.wait_hit, kwargs={"timeout_ms": 60_000})
+    waiting.start()
+    assert codes_of(wire.ask(produce("orders"), 9)) == {"orders": STORAGE_ERROR}
+    waiting.join(30)
+    assert not waiting.is_alive()
 
 
 def test_a_sync_that_fails_is_told_by_a_flush(tmp_path: Any) -> None:
