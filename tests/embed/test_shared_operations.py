@@ -23,7 +23,9 @@ from kmini.protocol.errors import (
 from support.method_cases import TAKING, Case, arguments, callers, check_documented, check_sentence
 
 TOPIC_METHODS = [
-    case for case in TAKING if any(one.name == "topic" for one in case.parameters) and case.path != "produce"
+    case
+    for case in TAKING
+    if any(one.name == "topic" for one in case.parameters) and case.path not in ("produce", "load")
 ]
 
 

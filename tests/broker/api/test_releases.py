@@ -100,7 +100,7 @@ async def test_features_with_a_level_0_are_told_from_version_4_on_and_finalized_
 
 
 async def tell(broker: BrokerServer, version: int = 4) -> ApiVersionsResponse:
-    context: Any = SimpleNamespace(services=broker.services, version=version)
+    context: Any = SimpleNamespace(services=broker.services, connection=SimpleNamespace(), version=version)
     return await api_versions(CLIENT, context)
 
 

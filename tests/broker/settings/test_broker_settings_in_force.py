@@ -137,9 +137,9 @@ async def retention_is_looked_at_so_often(start: Start, ask: Ask) -> None:
 @broker_claim("num.recovery.threads.per.data.dir")
 async def so_many_threads_recover_logs(start: Start, ask: Ask) -> None:
     opened = []
-    load = LogManager._load
+    load = LogManager.load
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LogManager, "_load", lambda self, threads: (opened.append(threads), load(self, threads)))
+        patch.setattr(LogManager, "load", lambda self, threads: (opened.append(threads), load(self, threads)))
         await start(num_recovery_threads_per_data_dir=5)
     assert opened == [5]
 
