@@ -5,7 +5,7 @@ An operation leaves exactly once: complete, expired, or with the connection that
 its requests, so it registers as a listener instead: it is called once, at the next change of a key.
 
 A request that waits needs no task: its `Wait` has the function that goes on with it. The request whose change released
-it calls that function before its own answer (`go_on`), so that both answers leave in the same turn of the loop.
+it calls that function before its own answer (`run_released`), so that both answers leave in the same turn of the loop.
 Where no request attends, or a request releases more than RELEASED_IN_PLACE, the loop's next passes go on with them.
 """
 
@@ -74,12 +74,12 @@ _NO_WAITER = Unattended()
 class Wait(asyncio.Future[bool]):
     """One operation that waits: True once it is complete, False if time ran out; cancelled if its client left.
 
-    A task awaits it like any future. Without a task `go_on` is called, once, after it is settled.
+    A task awaits it like any future. Without a task `resume_request` is called, once, after it is settled.
     """
 
-    __slots__ = ("go_on", "keys", "operation", "purgatory", "waiter")
+    __slots__ = ("keys", "operation", "purgatory", "resume_request", "waiter")
 
-    go_on: Callable[[], None] | None
+    resume_request: Callable[[], None] | None
     keys: Collection[Hashable]
     operation: Operation
     purgatory: "Purgatory"
@@ -153,11 +153,11 @@ class Purgatory:
         self._order = count()
         self._timer: Timer | None = None
         """Set for the first of the deadlines, or sooner."""
-        self._going_on: deque[Wait] = deque()
+        self._released: deque[Wait] = deque()
         """Waits that have ended, and whose requests go on next."""
         self.is_attended = False
         """Whether a caller on the stack goes on with what is released. It sets this, unless it is set, and calls
-        `go_on`."""
+        `run_released`."""
 
     def __len__(self) -> int:
         """The number of waiting operations."""
@@ -176,7 +176,7 @@ class Purgatory:
         if loop is None:
             loop = self._loop = asyncio.get_running_loop()  # once: it takes a system call
         wait = Wait(loop=loop)
-        wait.purgatory, wait.operation, wait.waiter, wait.go_on = self, operation, waiter, None
+        wait.purgatory, wait.operation, wait.waiter, wait.resume_request = self, operation, waiter, None
         wait.keys = keys = operation.keys
         watchers = self._watchers
         for key in keys:
@@ -209,35 +209,35 @@ class Purgatory:
 
     # --- going on with what was released
 
-    def go_on(self) -> None:
+    def run_released(self) -> None:
         """Go on with the requests that were released since `is_attended` was set: at once if there are at most
         RELEASED_IN_PLACE of them, else with all of them in the loop's next passes."""
         self.is_attended = False
-        if self._going_on:
-            if len(self._going_on) <= RELEASED_IN_PLACE:
-                self._go_on()
+        if self._released:
+            if len(self._released) <= RELEASED_IN_PLACE:
+                self._run_until_turn_ends()
             else:
-                self._go_on_soon()
+                self._run_released_soon()
 
-    def _go_on(self) -> None:
+    def _run_until_turn_ends(self) -> None:
         """Go on with requests until none is left, or the turn is over. What they release goes on in its turn."""
         turn_ends_s = end_of_turn_s()
         self.is_attended = True
         try:
-            while self._going_on:
-                go_on = self._going_on.popleft().go_on
-                assert go_on is not None
-                go_on()
+            while self._released:
+                resume_request = self._released.popleft().resume_request
+                assert resume_request is not None
+                resume_request()
                 if perf_counter() >= turn_ends_s:
                     break
         finally:
             self.is_attended = False
-            if self._going_on:
-                self._go_on_soon()
+            if self._released:
+                self._run_released_soon()
 
-    def _go_on_soon(self) -> None:
+    def _run_released_soon(self) -> None:
         assert self._loop is not None
-        self._loop.call_soon(self._go_on)
+        self._loop.call_soon(self._run_until_turn_ends)
 
     def _settled(self, wait: Wait) -> None:
         """Forget a wait that has ended, and go on with its request."""
@@ -251,10 +251,10 @@ class Purgatory:
                 if not watched:
                     del watchers[key]
         wait.operation, wait.keys, wait.waiter = _NO_OPERATION, (), _NO_WAITER  # its deadline may keep it for long
-        if wait.go_on is not None:
-            self._going_on.append(wait)
-            if not self.is_attended and len(self._going_on) == 1:
-                self._go_on_soon()
+        if wait.resume_request is not None:
+            self._released.append(wait)
+            if not self.is_attended and len(self._released) == 1:
+                self._run_released_soon()
 
     # --- expiry
 

@@ -83,11 +83,11 @@ class Services:
         """Appends records of clients to partitions that this broker leads."""
         self.metrics: Metrics = replica_manager.metrics
         self.interceptors = interceptors
+        """What stands before and after each request, besides its handler (`api/interception.py`). It outlives a
+        reset."""
         self.is_intercepted: Callable[[Request, Context], bool] = every_request
         """Whether interceptors have to do with a request, where there are any: a cheap look that spares it the way
         through them. Fault rules put theirs here: there is no other interceptor beside them."""
-        """What stands before and after each request, besides its handler (`api/interception.py`). It outlives a
-        reset."""
         self.journal = journal
         """Has the last requests; None where no test asked for it."""
         self._coordination = coordination

@@ -4,6 +4,9 @@ On the wire every message is a frame: its size as an int32, and that many bytes.
 readers. This module is a part of `framing.py`, with which it is compiled: its classes are imported from there, and an
 edit here takes effect with the next installation.
 
+What serves requests needs to know only that a frame is a view of a buffer, good until its release. The kinds of buffers
+matter to memory alone.
+
 Theory of operation
 -------------------
 Frames are read in place. The input of a connection that is not consumed yet is in one buffer, in the order of arrival:

@@ -14,6 +14,9 @@ bytes; this module parses and builds frames:
 
 `frame_reader.py` says where the bytes are meanwhile, and what memory they take.
 
+The words of `cython` may be read over: they give C types, or say what other modules see, and do nothing in interpreted
+code. Both arms of an `if cython.compiled` have the same result. The declarations in a class are its fields.
+
 The module is compiled where there was a C compiler (`extension_modules.py`), and `frame_reader.py` is a part of its
 extension: an edit of either takes effect with the next installation, or with KMINI_PURE=1.
 """

@@ -162,8 +162,8 @@ class PartitionLog:
         max_timestamp, size = header.max_timestamp, len(records)
         segment = self.segments.active
         if segment.must_roll(size, last_offset, max_timestamp, self.config, now_ms) or self._disk.progress.error:
-            segment = self._next_segment(first_offset, size, now_ms)
-        producers, entry, update = self.producers, None, None
+            segment = self._roll_or_refuse(first_offset, size, now_ms)
+        producers, entry, update = self.producers, None, None  # entry: plainly its producer's next batch; else update
         if header.producer_id >= 0:
             is_of_client = origin is Origin.CLIENT
             if is_of_client:
@@ -206,7 +206,7 @@ class PartitionLog:
         max_timestamp = max(header.max_timestamp for _, header in batches) if position else last.max_timestamp
         segment = self.segments.active
         if segment.must_roll(size, last_offset, max_timestamp, self.config, now_ms) or self._disk.progress.error:
-            segment = self._next_segment(first_offset, size, now_ms)
+            segment = self._roll_or_refuse(first_offset, size, now_ms)
         update = None
         for position, header in batches:
             if header.producer_id >= 0:
@@ -231,8 +231,8 @@ class PartitionLog:
         """Let a new leader's epoch begin at the log end offset, before its first append."""
         self.leader_epochs.assign(epoch, self.log_end_offset)
 
-    def _next_segment(self, first_offset: int, size: int, now_ms: int) -> Segment:
-        """Roll for `size` bytes, and return the new segment. Raises if they fit none, or if the disk has failed."""
+    def _roll_or_refuse(self, first_offset: int, size: int, now_ms: int) -> Segment:
+        """Roll, and return the new segment. Raises for bytes that fit none (they must roll) and a failed disk."""
         if size > self.config.segment_bytes:
             raise RecordListTooLarge(f"{size} bytes are more than segment.bytes={self.config.segment_bytes}")
         if self._disk.progress.error is not None:

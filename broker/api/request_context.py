@@ -67,7 +67,7 @@ class Context:
         """The name that the client gives itself, or None; a client may give any name."""
         self.kept: Any = None
         """What the handler keeps for the next request, which has the same context if it is of the same API, version and
-        client id. The connection forgets it when it is idle."""
+        client id: that of Fetch keeps a `KeptFetch`, others keep nothing. The connection forgets it when it is idle."""
 
     def advertised(self) -> dict[int, tuple[str, int]]:
         """Host and port of each live broker that this client can reach, by node id."""

@@ -17,7 +17,9 @@ so that they need not name, or not resolve, what they ask for:
   is closed or pushed out (`fetch_sessions.py`).
 - A request that repeats the last one of its connection with another offset has nothing to resolve (`_fetch_kept`).
   Nearly all requests of consumers of one partition do. The connection keeps the partition until it is idle or sends
-  another kind of request, and only as long as the partition is served here (`KeptFetch`).
+  another kind of request, and only as long as the partition is served here (`KeptFetch`). The first such request is
+  answered in this way too, once it is resolved. The answer is that of `_fetch_named`: on a first reading, skip
+  `_fetch_kept` and `KeptFetch`.
 
 From version 13 on the request gives topics by id (KIP-516). Versions 0 to 3 return messages instead of batches
 (`old_versions/old_fetch.py`).
@@ -148,7 +150,7 @@ async def _continue_session(request: FetchRequest, reader: Reader, context: Cont
     """Answer a fetch of the partitions of a session that may have changed."""
     sessions = context.services.fetch_sessions
     try:
-        session = sessions.go_on(request, reader)
+        session = sessions.accept(request, reader)
         if session is None:
             return FetchResponse()
         wanted = session.to_read()
@@ -224,7 +226,7 @@ class KeptFetch(Operation):
         topic = topics[0]
         asked = topic.partitions[0]
         return (
-            request.session_epoch == FINAL_EPOCH  # a session that it began would keep the partition, too
+            request.session_epoch == FINAL_EPOCH  # it wants no session, which would keep the partition, too
             and request.session_id == NO_SESSION  # there is none to close
             and request.replica_id < 0  # a follower's offset has to be noted
             and request.replica_state is None
@@ -234,7 +236,7 @@ class KeptFetch(Operation):
             and asked.last_fetched_epoch < 0  # and looks for no divergence
             and topic.topic == known.topic
             and topic.topic_id == known.topic_id
-            and known.take_up(asked)  # the same partition, which is served yet
+            and known.ask_again(asked)  # the same partition, which is served yet
         )
 
     @property

@@ -4,8 +4,10 @@ Each partition of a request takes two steps, and has its own outcome:
 
 1. Check what the request claims, in Apache Kafka's order, and find the partition (`_append`). Nearly every batch is
    plain: one look validates it here (`validate_plain`), and answers what `_check_batch` asks of all others.
-2. Append (`RecordAppender`), which validates a batch that is not plain. Most appends need no wait and are made at once,
-   in `_append`; those that may have to wait, for a transaction, for a thread or for the disk, in `_append_later`.
+2. Append (`RecordAppender`). A plain batch is validated by then, and one that is cheap to validate is validated on the
+   way: both are appended at once, in `_append`. What may have to wait goes to `_append_later`: a batch with a
+   transaction to check, one that takes long to validate, one after which a flush may be due, and old messages. There
+   the replicas in sync are checked again, because the check of the transaction comes before it and may wait.
 
 With acks=1 the answer comes after the append, with acks=-1 when the high watermark has passed it (`DelayedProduce`),
 and with acks=0 never: an error closes the connection, because the client reads no answer. Versions 0 to 2 bring
@@ -155,7 +157,7 @@ async def produce(request: ProduceRequest, context: Context) -> ProduceResponse 
         delayed = DelayedProduce(outcomes)
         if not delayed.is_complete():
             await context.wait_for_change(delayed, request.timeout_ms)
-            delayed.time_out()
+            delayed.time_out()  # fails what is pending yet: nothing, unless the time ran out
     return _response(request, outcomes)
 
 
@@ -188,7 +190,7 @@ def _append(
     services, version = context.services, context.version
     replica_manager, now_ms = services.replica_manager, services.clock.now_ms()
     records: memoryview | None = data.records  # type: ignore[assignment]  # decoded, they are a view
-    partition = validated = None
+    partition = validated = None  # Kafka tells the log start offset with errors from when `partition` is set on
     try:
         name = replica_manager.topic_name(topic.topic_id) if version >= TOPIC_IDS_SINCE else topic.name
         leader = replica_manager.partitions.get((name, data.index))  # type: ignore[call-overload]  # equal, and cheaper

@@ -62,8 +62,8 @@ class Dispatcher:
       `_services`)
     - of what repeats: `_handler`, `_counted` and `_context` stay for the next request, because clients repeat API,
       version and client id. Another request replaces them, and an idle connection has none (`forget`)
-    - a request's, from `dispatch` to its answer: `_frame`, `_started_s`, and where there is a journal or a request log
-      `_entry` and `_logged`; `_coroutine` only while its handler waits
+    - a request's, from `dispatch` to its answer: `_frame`, `_started_s`, and where there is a request log `_logged`;
+      `_coroutine` only while its handler waits
     """
 
     __slots__ = (
@@ -159,25 +159,25 @@ class Dispatcher:
                 coroutine = intercepted(services.interceptors, exchange, handler)
             else:
                 coroutine = handler.function(request, context)  # type: ignore[assignment]
-            awaited = coroutine.send(None)
+            awaited = coroutine.send(None)  # what the handler awaits, most often a `Wait`; or it has ended
         except StopIteration as done:
             # Before the answer, whose price the consumers of its records would wait for otherwise.
             if attends:
-                purgatory.go_on()
+                purgatory.run_released()
             self._finish(done.value)
         except Exception as error:
             if attends:
-                purgatory.go_on()
+                purgatory.run_released()
             self._fail(error)
         except BaseException:
             if attends:
-                purgatory.go_on()
+                purgatory.run_released()
             raise
         else:
             self._wait(coroutine, awaited)
             # After `_wait`: what goes on now may release this very request, which must be ready to go on by then.
             if attends:
-                purgatory.go_on()
+                purgatory.run_released()
 
     def _wait(self, coroutine: Coroutine[Any, Any, Response | None], awaited: Any) -> None:
         """Go on with a handler when it has what it waits for: in place after a wait in the purgatory, else as a
@@ -187,12 +187,12 @@ class Dispatcher:
         if not self._handler.request.holds_views:
             self._frame.forget_body()  # so that others may use the shared buffer while it waits
         if type(awaited) is Wait:
-            awaited.go_on = self._go_on
+            awaited.resume_request = self._resume_handler
             self._connection.in_service = awaited
         else:
             self._connection.in_service = asyncio.get_running_loop().create_task(self._await(awaited))
 
-    def _go_on(self) -> None:
+    def _resume_handler(self) -> None:
         """Go on with a handler whose wait in the purgatory has ended."""
         try:
             awaited = self._coroutine.send(None)

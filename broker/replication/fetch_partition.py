@@ -1,8 +1,8 @@
 """One partition of a fetch: what is asked for, the partition that this resolves to, and what it has for the reader.
 
-A `FetchPartition` serves each step of a fetch (`handlers/fetch.py`): it is resolved (`resolve`, or `take_up` where the
-partition was kept); the wait asks what it has (`instead_of_records`, `must_tell_follower`, `bytes_to_read`); then it is
-read (`read`).
+A `FetchPartition` serves each step of a fetch (`handlers/fetch.py`): it is resolved (`resolve`, or `ask_again` where
+the partition was kept); the wait asks what it has (`instead_of_records`, `must_tell_follower`, `bytes_to_read`); then
+it is read (`read`).
 
 The first batch of an answer is sent whole, whatever the limits (KIP-74). A batch that begins below the asked offset, or
 below the log start offset, is too: clients skip what they did not ask for.
@@ -179,7 +179,7 @@ class FetchPartition:
             error = NotLeaderOrFollower if self.asked.current_leader_epoch < 0 else UnknownLeaderEpoch
             raise error("the replica id belongs to no replica of this partition")
 
-    def take_up(self, asked: FetchRequest.Topic.Partition) -> bool:
+    def ask_again(self, asked: FetchRequest.Topic.Partition) -> bool:
         """Want this of the same partition from now on, for the same reader. Return False, with nothing changed, if the
         partition has to be resolved. One that this broker follows always has to be: its leader may have deleted records
         that it does not know of yet (`Followed.knows_log_start`)."""

@@ -111,7 +111,7 @@ class FetchSession:
                 wanted = self._wanted.get((topic.topic, topic.topic_id, asked.partition))
                 if wanted is None:
                     self._add(FetchPartition(self._replica_manager, topic, asked, reader))
-                elif wanted not in self.pending or not wanted.take_up(asked):  # what it takes up stays pending
+                elif wanted not in self.pending or not wanted.ask_again(asked):  # what it asks again stays pending
                     self._stop_listening(wanted)
                     wanted.ask(asked, reader)
                     self._mark_pending(wanted)
@@ -248,7 +248,7 @@ class FetchSessions:
         session = self._sessions.get(session_id)
         return () if session is None else session.keys()
 
-    def go_on(self, request: FetchRequest, reader: Reader) -> FetchSession | None:
+    def accept(self, request: FetchRequest, reader: Reader) -> FetchSession | None:
         """Accept a follow-up; None if it gives up the last partition, and the session with it.
 
         Raises FetchSessionIdNotFound, InvalidFetchSessionEpoch, FetchSessionTopicIdError.

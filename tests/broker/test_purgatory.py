@@ -143,7 +143,7 @@ async def without_a_task(purgatory: Purgatory, operation: Operation, log: list[s
         except asyncio.CancelledError:
             log.append(f"{name} left")
 
-    waiting.go_on = go_on
+    waiting.resume_request = go_on
     return waiting
 
 
@@ -154,7 +154,7 @@ async def test_a_wait_without_a_task_goes_on_before_the_caller_who_attends(purga
     operation.is_on = True
     purgatory.check("a")
     assert not log
-    purgatory.go_on()
+    purgatory.run_released()
     assert log == ["reader True"]
     assert len(purgatory) == 0
 
@@ -176,7 +176,7 @@ async def test_more_than_a_few_go_on_after_the_caller(purgatory: Purgatory) -> N
         operation.is_on = True
     purgatory.is_attended = True
     purgatory.check("a")
-    purgatory.go_on()
+    purgatory.run_released()
     assert not log
     await asyncio.sleep(0)
     assert log == ["reader True"] * len(operations)
@@ -186,7 +186,7 @@ async def test_what_goes_on_may_release_others(purgatory: Purgatory) -> None:
     first, second, log = Switch("a"), Switch("b"), []
     wait = await without_a_task(purgatory, first, log, "first")
     await without_a_task(purgatory, second, log, "second")
-    go_on = wait.go_on
+    go_on = wait.resume_request
     assert go_on is not None
 
     def go_on_and_release() -> None:
@@ -194,11 +194,11 @@ async def test_what_goes_on_may_release_others(purgatory: Purgatory) -> None:
         second.is_on = True
         purgatory.check("b")
 
-    wait.go_on = go_on_and_release
+    wait.resume_request = go_on_and_release
     first.is_on = True
     purgatory.is_attended = True
     purgatory.check("a")
-    purgatory.go_on()
+    purgatory.run_released()
     assert log == ["first True", "second True"]
 
 
@@ -235,7 +235,7 @@ async def test_deadlines_of_waits_that_have_ended_are_forgotten(purgatory: Purga
         operation.is_on = True
         purgatory.is_attended = True
         purgatory.check("a")
-        purgatory.go_on()
+        purgatory.run_released()
     assert len(log) == 10_000
     assert len(purgatory._deadlines) < 1_000
 

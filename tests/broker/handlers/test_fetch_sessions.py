@@ -258,7 +258,7 @@ class Cache:
         assert session is not None
         follow_up = FetchRequest(max_wait_ms=0, min_bytes=1, session_id=session, session_epoch=-7, topics=[])
         with pytest.raises((FetchSessionIdNotFound, InvalidFetchSessionEpoch)) as raised:
-            self.sessions.go_on(follow_up, Reader(False, False, -1))
+            self.sessions.accept(follow_up, Reader(False, False, -1))
         return raised.type is InvalidFetchSessionEpoch
 
 
