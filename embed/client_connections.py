@@ -1,4 +1,4 @@
-"""The connections of clients: who is there, and what for; ending them; and the address that clients are told."""
+"""The connections of clients: which exist, what they wait for, how they end; and the address that clients are told."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class ClientOperations(ABC):
         """End all connections of a client as they are: a request that waits is never answered. Return how many there
         were. The client may connect again.
 
-        `client_id` may have `*` for any text. Raises ResourceNotFound, which lists those who are connected.
+        `client_id` may have `*` for any text. Raises ResourceNotFound, which lists the connected ones.
         """
         named = [
             connection

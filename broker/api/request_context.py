@@ -88,7 +88,7 @@ class Context:
 
     async def answer(self, future: asyncio.Future[T], what: str = "") -> T:
         """Wait for an answer that another client's request completes. The wait ends with the connection: `future` is
-        cancelled then. `what` is told to those who ask what the client waits for: "of group billing"."""
+        cancelled then. `what` completes the answer to what the client waits for: "of group billing"."""
         if future.done():
             return future.result()
         if self.connection.is_closing:

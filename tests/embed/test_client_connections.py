@@ -37,7 +37,7 @@ def host(request: pytest.FixtureRequest) -> Iterator[Host]:
         yield running
 
 
-# --- who is connected
+# --- connected clients
 
 
 def test_a_client_is_told_with_its_software_address_and_listener(host: Host) -> None:
