@@ -1,4 +1,4 @@
-"""The sentence about a name that does not exist: it lists those that do, the similar ones first."""
+"""The sentences about what does not exist: they list what does, similar names first."""
 
 from collections.abc import Iterable
 
@@ -16,3 +16,9 @@ def there_is_no(what: str, name: str, names: Iterable[str]) -> str:
         others = [other for other in known if other not in similar]
         known = [*similar, *others[: SHOWN - len(similar)], f"and {len(known) - SHOWN} more"]
     return f"there is no {what} {name}; " + (f"there are: {', '.join(known)}" if known else "there are none")
+
+
+def there_is_no_partition(topic: str, partition: int, count: int) -> str:
+    """Say that a topic has no partition of this number, and which of its `count` it has."""
+    has = "it has 0 only" if count == 1 else f"it has 0 to {count - 1}"
+    return f"there is no partition {partition} of {topic}; {has}"

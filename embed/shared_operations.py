@@ -28,7 +28,7 @@ from kmini.client_connections import ClientOperations
 from kmini.contents import Isolation, Record, shown
 from kmini.handle import takes_long, waits_for_clients
 from kmini.isolation import IsolationOperations
-from kmini.near_names import there_is_no
+from kmini.near_names import there_is_no, there_is_no_partition
 from kmini.protocol.errors import (
     InvalidTopic,
     LeaderNotAvailable,
@@ -121,8 +121,7 @@ class SharedOperations(ClientOperations, IsolationOperations):
         """The partition. Raises UnknownTopicOrPartition, which says which exist."""
         count = len(self.known_topic(topic).partitions)
         if partition >= count:
-            has = "it has 0 only" if count == 1 else f"it has 0 to {count - 1}"
-            raise UnknownTopicOrPartition(f"there is no partition {partition} of {topic}; {has}")
+            raise UnknownTopicOrPartition(there_is_no_partition(topic, partition, count))
         return TopicPartition(topic, partition)
 
     def topic_id(self, name: str) -> bytes | None:

@@ -7,7 +7,6 @@ them. Every coroutine runs on the loop of the client and raises KafkaError.
 from __future__ import annotations
 
 import asyncio
-import difflib
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable
 
@@ -18,6 +17,7 @@ from kmini.client import NewTopic as CreatedTopic
 from kmini.client.produce import record as new_record
 from kmini.contents import Isolation, PartitionOffsets, Record
 from kmini.handle import waits_for_clients
+from kmini.near_names import there_is_no, there_is_no_partition
 from kmini.protocol.errors import RequestTimedOut, UnknownTopicOrPartition
 from kmini.protocol.messages.metadata import MetadataResponse
 from kmini.protocol.records.record import Header
@@ -30,7 +30,7 @@ POLL_MS = 20
 """Milliseconds between two looks at what a wait is for: the protocol announces nothing."""
 
 SHOWN = 10
-"""Most records, or names of topics, in an error message."""
+"""Most records in an error message."""
 
 
 class RemoteOperations:
@@ -118,16 +118,13 @@ class RemoteOperations:
             raise UnknownTopicOrPartition(await self.no_such_topic(topic))
         count = len(found[0].partitions)
         if partition is not None and partition >= count:
-            has = "it has 0 only" if count == 1 else f"it has 0 to {count - 1}"
-            raise UnknownTopicOrPartition(f"there is no partition {partition} of {topic}; {has}")
+            raise UnknownTopicOrPartition(there_is_no_partition(topic, partition, count))
         return [TopicPartition(topic, number) for number in (range(count) if partition is None else [partition])]
 
     async def no_such_topic(self, name: str) -> str:
-        """Say that a topic is missing, and name those with the most similar names."""
-        names = sorted(topic.name for topic in await self.metadata(None) if topic.name and not topic.is_internal)
-        similar = difflib.get_close_matches(name, names, n=SHOWN) or names[:SHOWN]
-        more = f", and {len(names) - len(similar)} more" if len(names) > len(similar) else ""
-        return f"there is no topic {name}; " + (f"there are: {', '.join(similar)}{more}" if names else "there are none")
+        """Say that a topic is missing, and which there are."""
+        known = await self.metadata(None)
+        return there_is_no("topic", name, (topic.name for topic in known if topic.name and not topic.is_internal))
 
     # --- records
 
