@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kmini.argument_checks import ARGUMENTS
 from kmini.client import GroupDescription as Described
 from kmini.group_handle import Group, GroupDescription, GroupMember
-from kmini.handle import Awaiting, Blocking, Handle, method, waits_for_clients
+from kmini.handle import Awaiting, Blocking, method, waits_for_clients
 from kmini.protocol.errors import GroupIdNotFound, NonEmptyGroup, RequestTimedOut
 from kmini.protocol.topics import TopicPartition
-from kmini.remote.needs_kmini import Unavailable
+from kmini.remote.remote_handle import RemoteHandle
 from kmini.remote.remote_operations import RemoteOperations
 from kmini.remote.remote_records import offsets_of, read
 
@@ -158,17 +157,12 @@ def _shown(described: Described) -> GroupDescription:
     )
 
 
-class _RemoteGroupHandle(Handle[RemoteGroupOperations]):
+class _RemoteGroupHandle(RemoteHandle[RemoteGroupOperations]):
     """The methods of `RemoteGroup` and `AsyncRemoteGroup`."""
 
-    def __init__(self, host: Handle[RemoteOperations], name: str) -> None:
-        """Raises TypeError for a name that is no text."""
-        ARGUMENTS["group"]("name", name)
-        super().__init__(host._thread, lambda: RemoteGroupOperations(host._operations, name))
-        self._refuse = host._operations.refuse
-        self._called = f"group({name!r})."
-        self.name = name
-        """The id of the group."""
+    _kind = "group"
+    _local = Group
+    _operations_of = RemoteGroupOperations
 
     describe = method(RemoteGroupOperations.describe)
     offsets = method(RemoteGroupOperations.offsets)
@@ -176,11 +170,6 @@ class _RemoteGroupHandle(Handle[RemoteGroupOperations]):
     stable = method(RemoteGroupOperations.stable)
     caught_up = method(RemoteGroupOperations.caught_up)
     commit = method(RemoteGroupOperations.commit)
-
-    def __getattr__(self, name: str) -> Unavailable:
-        if name.startswith("_") or not hasattr(Group, name):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return Unavailable(f"group.{name}", self._refuse)
 
 
 class RemoteGroup(_RemoteGroupHandle, Blocking[RemoteGroupOperations]):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from kmini.argument_checks import ARGUMENTS
 from kmini.arrivals import RecordsMissing, listed
 from kmini.client.partitioner import partition_for_key
 from kmini.contents import Isolation, PartitionOffsets, Record
 from kmini.expectation import Expectation
-from kmini.handle import Awaiting, Blocking, Handle, checking, method, waits_for_clients
+from kmini.handle import Awaiting, Blocking, checking, method, waits_for_clients
 from kmini.protocol.topics import TopicPartition
 from kmini.record_arguments import Headers
-from kmini.remote.needs_kmini import Unavailable
+from kmini.remote.remote_handle import RemoteHandle
 from kmini.remote.remote_operations import RemoteOperations
 from kmini.remote.remote_records import offsets_of, read
 from kmini.selection import Mark, Predicate, Selection
@@ -173,17 +172,12 @@ def _start(selection: Selection, place: TopicPartition, topic_id: bytes) -> int:
     return marked.last_stable_offset if selection.isolation == "committed" else marked.high_watermark
 
 
-class _RemoteTopicHandle(Handle[RemoteTopicOperations]):
+class _RemoteTopicHandle(RemoteHandle[RemoteTopicOperations]):
     """The methods of `RemoteTopic` and `AsyncRemoteTopic`."""
 
-    def __init__(self, host: Handle[RemoteOperations], name: str) -> None:
-        """Raises TypeError for a name that is no text."""
-        ARGUMENTS["topic"]("name", name)
-        super().__init__(host._thread, lambda: RemoteTopicOperations(host._operations, name))
-        self._refuse = host._operations.refuse
-        self._called = f"topic({name!r})."
-        self.name = name
-        """The name of the topic."""
+    _kind = "topic"
+    _local = Topic
+    _operations_of = RemoteTopicOperations
 
     partitions = method(RemoteTopicOperations.partitions)
     offsets = method(RemoteTopicOperations.offsets)
@@ -217,11 +211,6 @@ class _RemoteTopicHandle(Handle[RemoteTopicOperations]):
             within_ms=within_ms,
             isolation=isolation,
         )
-
-    def __getattr__(self, name: str) -> Unavailable:
-        if name.startswith("_") or not hasattr(Topic, name):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return Unavailable(f"topic.{name}", self._refuse)
 
 
 class RemoteTopic(_RemoteTopicHandle, Blocking[RemoteTopicOperations]):
