@@ -28,8 +28,6 @@ class RequestConnection(Protocol):
     listener: Listener
     peer: tuple[str, int]
     """Host and port of the client."""
-    arrived_at: tuple[str, int]
-    """Host and port of the broker, as the client reached it."""
     principal: Principal
     sasl: SaslSession | None
     """Its authentication; None at a listener without."""
@@ -42,6 +40,10 @@ class RequestConnection(Protocol):
 
     @property
     def is_closing(self) -> bool: ...
+
+    @property
+    def arrived_at(self) -> tuple[str, int]:
+        """Host and port of the broker, as the client reached it."""
 
     def advertised(self) -> dict[int, tuple[str, int]]: ...
 

@@ -58,8 +58,10 @@ class HintedConnection(Protocol):
 
     listener: Listener
     peer: tuple[str, int]
-    arrived_at: tuple[str, int]
     redirect_watch: RedirectWatch | None
+
+    @property
+    def arrived_at(self) -> tuple[str, int]: ...
 
 
 class ClientHints:

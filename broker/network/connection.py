@@ -14,6 +14,7 @@ import asyncio
 import logging
 import socket
 import struct
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
@@ -74,8 +75,6 @@ class Connection(asyncio.BufferedProtocol):
         self.listener = listener
         self.waiting: asyncio.Future[bool] | None = None
         self.peer: tuple[str, int] = ("", 0)
-        self.arrived_at: tuple[str, int] = ("", 0)
-        """Host and port of the broker, as this client reached it."""
         self.was_active = True
         """Whether the client sent or read anything since the server last looked."""
         self.idle_since_ms = 0
@@ -88,7 +87,7 @@ class Connection(asyncio.BufferedProtocol):
         """Name and version of the client's software, as ApiVersions tells them (KIP-511); empty if it does not."""
         self.waiting_what = ""
         """What its request waits for, where the wait is none in the purgatory: "of group billing"."""
-        self._when_lost: list[Callable[[], None]] = []
+        self._when_lost: tuple[Callable[[], None], ...] = ()
         self.connected_at_ms = 0
         """When it was accepted, in log time."""
         self.redirect_watch: RedirectWatch | None = None
@@ -133,7 +132,6 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self.peer = address_of(transport.get_extra_info("peername"))
-        self.arrived_at = address_of(transport.get_extra_info("sockname"))
         refusal = self.server.register(self)
         if refusal is not None:
             say = peer_log.info if self.server.is_closed else peer_log.warning  # that the broker stops is no fault
@@ -178,9 +176,15 @@ class Connection(asyncio.BufferedProtocol):
 
     # --- what handlers call
 
+    @property
+    def arrived_at(self) -> tuple[str, int]:
+        """Host and port of the broker, as this client reached it. The transport keeps them: most connections never need
+        them again."""
+        return address_of(self._transport.get_extra_info("sockname"))
+
     def when_lost(self, callback: Callable[[], None]) -> None:
         """Call `callback` when the connection has ended, unless the broker stops."""
-        self._when_lost.append(callback)
+        self._when_lost += (callback,)
 
     def advertised(self) -> dict[int, tuple[str, int]]:
         """Host and port of each live broker that this client can reach, by node id."""
@@ -362,10 +366,11 @@ class Connection(asyncio.BufferedProtocol):
 
 
 def address_of(name: Any) -> tuple[str, int]:
-    """Host and port of a socket name; an IPv4 address that came through an IPv6 socket is given as IPv4."""
+    """Host and port of a socket name; an IPv4 address that came through an IPv6 socket is given as IPv4. Connections
+    from one host share its name."""
     if not isinstance(name, tuple):
         return ("", 0)
-    return name[0].removeprefix("::ffff:"), name[1]
+    return sys.intern(name[0].removeprefix("::ffff:")), name[1]
 
 
 def slices(buffers: list[Buffer]) -> Iterator[list[Buffer]]:

@@ -53,7 +53,9 @@ class ArrivedConnection(Protocol):
 
     listener: Listener
     peer: tuple[str, int]
-    arrived_at: tuple[str, int]
+
+    @property
+    def arrived_at(self) -> tuple[str, int]: ...
 
 
 class Server:

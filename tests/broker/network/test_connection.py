@@ -15,7 +15,7 @@ import pytest
 from kmini import Broker
 from kmini.broker import scheduler
 from kmini.broker.broker import BrokerServer
-from kmini.broker.network.connection import SLICE_BYTES, Connection, slices
+from kmini.broker.network.connection import SLICE_BYTES, Connection, address_of, slices
 from kmini.protocol.framing import ReceiveBuffer
 from kmini.protocol.messages.api_versions import ApiVersionsRequest
 from kmini.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -287,3 +287,9 @@ async def test_other_connections_are_answered_while_a_bulk_request_is_served(
         assert passes >= PARTITIONS, request.name
         answer = b"".join(content for name, content in written if name == "bulk")
         assert int.from_bytes(answer[:4], "big") == len(answer) - 4
+
+
+def test_connections_from_one_host_share_its_name() -> None:
+    hosts = [address_of((f"{prefix}192.0.2.{7}", port))[0] for prefix, port in (("", 1), ("::ffff:", 2))]
+    assert hosts[0] == "192.0.2.7"
+    assert hosts[0] is hosts[1]
