@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from kmini.broker.clock import Duration
@@ -75,11 +75,13 @@ class FaultDraft(Generic[Armed]):
 
     # --- what it does: answers
 
-    def error(self, code: str) -> Armed:
+    def error(self, code: str, *, message: str | None = None, record_errors: Mapping[int, str] | None = None) -> Armed:
         """Answer this error ("NOT_LEADER_OR_FOLLOWER"), and apply nothing. A rule with a topic or a partition fails
-        only those entries of a request, and the rest is served. Raises ValueError for an error that the API cannot
-        answer; it names those that it can."""
-        return self._arm(make_act("error", code))
+        only those entries of a request, and the rest is served. `message` is what the answer says beside the code, and
+        `record_errors` tells a producer which records of its batch are at fault: the reasons by the index, from 0.
+        Raises ValueError for an error that the API cannot answer, naming those that it can, and for a message or
+        record errors where it has no field for them."""
+        return self._arm(make_act("error", code, message=message, record_errors=record_errors or {}))
 
     def apply_then_error(self, code: str) -> Armed:
         """Serve the request, then answer this error in place of what was done. Raises ValueError as `error` does."""

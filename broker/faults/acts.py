@@ -41,6 +41,16 @@ class Error(Act):
     kind = "error"
     code: str
     applied: bool = False
+    message: str | None = None
+    """What the answer says beside the code."""
+    record_errors: tuple[tuple[int, str], ...] = ()
+    """The records of a produce that are at fault: the index in the batch, and what is wrong (KIP-467)."""
+
+    def to_json(self) -> dict[str, Any]:
+        shown = super().to_json()
+        if self.record_errors:
+            shown["record_errors"] = {str(index): reason for index, reason in self.record_errors}
+        return shown
 
 
 @dataclass(frozen=True)

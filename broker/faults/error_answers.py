@@ -7,15 +7,21 @@ replaces the handler's answer. Requests that only read are served whole, and the
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import cache
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ...protocol.schema import REQUIRED, Field, Request, Response, Struct
+from .acts import Error
 from .documented_errors import documented
 
 TOPIC_NAMES = ("name", "topic", "topic_name")
 PARTITION_NAMES = ("partition_index", "index", "partition", "partition_id")
+MESSAGE = "error_message"
+"""The field of an answer that says why, for people."""
+RECORD_ERRORS = "record_errors"
+"""The field of a produce's answer that names the records at fault."""
 _ALIASES = (TOPIC_NAMES, PARTITION_NAMES)
 _IDENTITIES = frozenset(
     {
@@ -91,6 +97,15 @@ class Level(NamedTuple):
     """The arrays that lead there."""
     field: Field
 
+    def struct_of(self, response: type[Response]) -> type[Struct]:
+        """The struct that has the error code."""
+        element = self.path[-1].type.element if self.path else None
+        return response if element is None or element.struct is None else element.struct
+
+    def has(self, name: str, response: type[Response], version: int) -> bool:
+        """Whether the error has this field, too."""
+        return any(field.name == name and field.exists_in(version) for field in self.struct_of(response).__fields__)
+
     def exists_in(self, version: int) -> bool:
         return self.field.exists_in(version) and all(field.exists_in(version) for field in self.path)
 
@@ -139,6 +154,27 @@ class EntryError(NamedTuple):
     """The entries that fail; None for all."""
     is_applied: bool
     """Whether the request is served first."""
+    details: Mapping[str, Any] = MappingProxyType({})
+    """What the error says beside its code, by the field that has it."""
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The fields of an answer, or of an entry, that have the error."""
+        return {self.level.field.name: self.code, **self.details}
+
+
+def details_of(act: Error, level: Level, response: type[Response]) -> dict[str, Any]:
+    """What an error says beside its code, as far as the answer has fields for it at this level."""
+    fields = {field.name: field for field in level.struct_of(response).__fields__}
+    details: dict[str, Any] = {}
+    if act.message is not None and MESSAGE in fields:
+        details[MESSAGE] = act.message
+    if act.record_errors and RECORD_ERRORS in fields:
+        element = fields[RECORD_ERRORS].type.element
+        assert element is not None
+        assert element.struct is not None
+        details[RECORD_ERRORS] = [element.struct(index, reason) for index, reason in act.record_errors]
+    return details
 
 
 class FailedEntries:
@@ -156,7 +192,7 @@ class FailedEntries:
         """
         request, level = self._request, error.level
         if not level.path and not error.is_applied:
-            return _blank(request.response, error_code=error.code)
+            return _blank(request.response, **error.values)
         taken: list[tuple[str, list[Any]]] = []
         if not error.is_applied:
             taken = self._take_out(error)
@@ -168,7 +204,7 @@ class FailedEntries:
         if answer is None:
             return None
         if not level.path:
-            return _failed(answer, level.field.name, error.code)
+            return _failed(answer, error)
         self._replace(answer, level.path, error, None)
         return self._with(answer, taken)
 
@@ -207,7 +243,7 @@ class FailedEntries:
             name = topic or self._topic(element)
             if len(asked) == 1:
                 if error.means is None or error.means(name, _partition(element)):
-                    failed.append(_entry(struct, element, **{error.level.field.name: error.code}))
+                    failed.append(_entry(struct, element, **error.values))
                 else:
                     kept.append(element)
                 continue
@@ -234,7 +270,7 @@ class FailedEntries:
             if len(path) > 1:
                 self._replace(element, path[1:], error, name)
             elif error.means is None or error.means(name, _partition(element)):
-                array[index] = _failed(element, error.level.field.name, error.code)
+                array[index] = _failed(element, error)
 
     def _topic(self, element: Any) -> str | None:
         """The topic that an element is about, if it names one."""
@@ -312,18 +348,18 @@ def _entry(struct: type[Any], element: Any, **values: Any) -> Any:
     return _blank(struct, **values)
 
 
-def _failed(element: Any, error_field: str, code: int) -> Any:
+def _failed(element: Any, error: EntryError) -> Any:
     """The element of an answer as an error: about the same, with nothing else to say."""
-    values = {error_field: code}
+    values = error.values
     for field in type(element).__fields__:
-        if field.name == error_field:
+        if field.name in values:
             continue
         if field.name == "leader_id":
             values[field.name] = -1
         elif field.default is REQUIRED or field.name in _IDENTITIES:
             values[field.name] = getattr(element, field.name)
         elif field.name == "records":
-            values[field.name] = b""  # type: ignore[assignment]
+            values[field.name] = b""
     return type(element)(**values)
 
 

@@ -10,7 +10,7 @@ from ..api.request_context import CloseConnection
 from .active_rule import FOR_EVER_MS, ActiveRule, Never, pause, wait_at
 from .acts import OF_FETCH, Act, Corrupt, Disconnect, Drop, Error, NoRecords, Respond, Throttle, Trickle, Truncate
 from .answer_bytes import damage_frame, damage_records, empty_records, frame_of
-from .error_answers import EntryError, FailedEntries, add_missing_fetches, level_of
+from .error_answers import EntryError, FailedEntries, add_missing_fetches, details_of, level_of
 from .matching import means_entry
 
 if TYPE_CHECKING:
@@ -73,7 +73,9 @@ class FaultedRequest:
         level = level_of(type(self._request), self._version, act.code, of_partition=when.partition is not None)
         if level is None:
             raise CloseConnection(f"fault rule {active.rule.name!r}: this version has no error code")
-        return EntryError(error_named(act.code).code, level, means_entry(when) if level.path else None, act.applied)
+        details = details_of(act, level, self._request.response)
+        means = means_entry(when) if level.path else None
+        return EntryError(error_named(act.code).code, level, means, act.applied, details)
 
     # --- the way of the request
 

@@ -17,7 +17,7 @@ from ..api.key_fields import kinds_of
 from ..clock import milliseconds
 from .acts import ACTS, OF_FETCH, Act, Corrupt, Damage, Delay, Disk, DiskFault, Error, NoRecords, Place, Slow, Throttle
 from .documented_errors import GENERAL, possible
-from .error_answers import level_of
+from .error_answers import MESSAGE, RECORD_ERRORS, level_of
 from .matching import version_range
 from .rule import CONNECT, DISK, EVERY_API, Rule, When, Which
 
@@ -223,8 +223,15 @@ def _check_error(act: Error, when: When, can: Possible) -> None:
             raise ValueError(f"{api} cannot answer {act.code}{choices(act.code, codes, 'It can answer')}")
         request = REQUESTS[_KEYS[api]]
         versions = _matching_versions(api, when, can)
-        if all(level_of(request, version, act.code) is None for version in versions):
+        levels = [level_of(request, version, act.code) for version in versions]
+        if all(level is None for level in levels):
             raise ValueError(f"{api} has no error code in version {versions[0]} to {versions[-1]}")
+        for name, is_given in ((MESSAGE, act.message is not None), (RECORD_ERRORS, bool(act.record_errors))):
+            if is_given and not any(
+                level is not None and level.has(name, request.response, version)
+                for level, version in zip(levels, versions, strict=True)
+            ):
+                raise ValueError(f"the errors of {api} have no {name} in version {versions[0]} to {versions[-1]}")
 
 
 def _check_throttle(when: When, can: Possible) -> None:
@@ -359,6 +366,22 @@ def _error_name(name: str, value: object) -> str:
     return error_named(value).kafka_name
 
 
+def _text(name: str, value: object) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{name}={value!r}: must be a str")
+    return value
+
+
+def _record_errors(name: str, value: object) -> tuple[tuple[int, str], ...]:
+    """The reasons by index, in the order of the batch; JSON has the indexes as text."""
+    if not isinstance(value, Mapping) or not all(isinstance(reason, str) for reason in value.values()):
+        raise TypeError(
+            f"{name}={value!r}: must be an object of reasons by the index of a record, as {{0: 'no total'}}"
+        )
+    indexes = [int(key) if isinstance(key, str) and key.isdecimal() else key for key in value]
+    return tuple(sorted(zip((_integer(name, index, 0) for index in indexes), value.values(), strict=True)))
+
+
 def _function(name: str, value: object) -> Callable[..., Any]:
     if not callable(value):
         raise TypeError(f"{name}={value!r}: must be a function of the request and the broker's answer")
@@ -386,7 +409,7 @@ def _one_of(kind: Any) -> Callable[[str, object], Any]:
 
 
 _CHECKS: dict[type[Act], dict[str, Callable[[str, Any], Any]]] = {
-    Error: {"code": _error_name},
+    Error: {"code": _error_name, "message": _text, "record_errors": _record_errors},
     ACTS["respond"]: {"function": _function},
     Delay: {"ms": _duration, "jitter": _duration, "when": _one_of(Place)},
     ACTS["hold"]: {"when": _one_of(Place)},

@@ -62,6 +62,7 @@ RETRIED = [
     "UNKNOWN_TOPIC_OR_PARTITION",
     "KAFKA_STORAGE_ERROR",
     "REQUEST_TIMED_OUT",
+    "CORRUPT_MESSAGE",
 ]
 
 
@@ -96,7 +97,6 @@ def test_confluent_reports_an_error_that_no_retry_mends(broker: Broker, code: st
 
 
 KAFKA_CODES = {
-    "CORRUPT_MESSAGE": 2,
     "MESSAGE_TOO_LARGE": 10,
     "RECORD_LIST_TOO_LARGE": 18,
     "INVALID_REQUIRED_ACKS": 21,
@@ -207,6 +207,54 @@ def test_kafka_python_sends_again_after_a_retriable_error_and_reports_a_fatal_on
     finally:
         client.close()
     broker.faults.assert_all_hit()
+
+
+def errors_of_one_batch(broker: Broker, topic: str, *keys: bytes | None) -> list[Any]:
+    """Send a batch of one record for each key with kafka-python; return the error of each record."""
+    kafka = pytest.importorskip("kafka")
+    client = kafka.KafkaProducer(
+        bootstrap_servers=broker.bootstrap_servers, linger_ms=60_000, enable_idempotence=False, retries=0
+    )
+    try:
+        sent = [client.send(topic, b"placed", key=key, partition=0) for key in keys]
+        client.flush(TIMEOUT_S)
+        return [one.exception for one in sent]
+    finally:
+        client.close()
+
+
+INNOCENT = "Failed to append record because it was part of a batch which had one more more invalid records"
+"""What kafka-python, as the Java client, tells of the other records of a batch that is refused."""
+
+
+def test_kafka_python_is_told_which_records_of_its_batch_the_log_refuses(broker: Broker) -> None:
+    broker.create_topic("users", 1, {"cleanup.policy": "compact"})
+    first, second, third, fourth = errors_of_one_batch(broker, "users", b"1", None, b"2", None)
+    broker.delete_topic("users")
+    for refused in (second, fourth):
+        assert type(refused).__name__ == "InvalidRecordError"
+        assert "without a key" in str(refused)
+    assert INNOCENT in str(first)
+    assert INNOCENT in str(third)
+
+
+def test_kafka_python_is_told_what_a_rule_says_of_single_records(broker: Broker) -> None:
+    draft = broker.faults.on("Produce", topic="orders").once()
+    rule = draft.error("INVALID_RECORD", message="not by the schema", record_errors={1: "no total"})
+    first, second = errors_of_one_batch(broker, "orders", b"1", b"2")
+    rule.assert_hit(times=1)
+    assert type(second).__name__ == "InvalidRecordError"
+    assert "no total" in str(second)
+    assert INNOCENT in str(first)
+    assert broker.records("orders") == []
+
+
+def test_kafka_python_is_told_why_a_whole_batch_is_refused(broker: Broker) -> None:
+    broker.faults.on("Produce", topic="orders").once().error("INVALID_RECORD", message="not by the schema")
+    assert ["not by the schema" in str(error) for error in errors_of_one_batch(broker, "orders", b"1", b"2")] == [
+        True,
+        True,
+    ]
 
 
 async def test_aiokafka_sends_again_after_a_retriable_error_and_reports_a_fatal_one(broker: Broker) -> None:

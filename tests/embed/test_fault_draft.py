@@ -41,6 +41,11 @@ def test_words_that_select_are_kept_until_the_act(choose: Callable[[Any], Any], 
 
 ARMING: list[tuple[Callable[[Any], Any], dict[str, Any]]] = [
     (lambda one: one.error("REQUEST_TIMED_OUT"), {"error": "REQUEST_TIMED_OUT"}),
+    (lambda one: one.error("INVALID_RECORD", message="bad"), {"error": "INVALID_RECORD", "message": "bad"}),
+    (
+        lambda one: one.error("INVALID_RECORD", record_errors={1: "no total"}),
+        {"error": "INVALID_RECORD", "record_errors": {"1": "no total"}},
+    ),
     (lambda one: one.apply_then_error("REQUEST_TIMED_OUT"), {"error": "REQUEST_TIMED_OUT", "applied": True}),
     (lambda one: one.throttle("1s"), {"throttle": 1_000}),
     (lambda one: one.no_records(), {"no_records": True}),

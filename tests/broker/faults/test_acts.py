@@ -11,6 +11,7 @@ from kmini.broker.faults.rule_checks import act_from_json
 
 DOCUMENTS: list[dict[str, Any]] = [
     {"error": "REQUEST_TIMED_OUT", "applied": True},
+    {"error": "INVALID_RECORD", "message": "no totals", "record_errors": {"0": "no total", "10": "no sign"}},
     {"delay": 200, "jitter": 50, "when": "after"},
     {"hold": "after"},
     {"throttle": 500},
