@@ -8,6 +8,7 @@ import pytest
 
 from support import client_adapters
 from support.client_adapters import PYTHON_CLIENTS, Client, Java, Kcat
+from support.java_clients import JavaClients
 from support.java_peer import JavaPeer
 
 
@@ -29,3 +30,9 @@ def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         return Kcat() if name == Kcat.name else PYTHON_CLIENTS[name]()
 
     return get
+
+
+@pytest.fixture
+def java_clients(java: JavaPeer) -> JavaClients:
+    """A maker of Kafka's own producers and consumers."""
+    return JavaClients(java)

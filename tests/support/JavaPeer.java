@@ -11,6 +11,8 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.*;
 import java.time.Duration;
 import java.util.*;
+import java.util.concurrent.ConcurrentHashMap;
+import javax.tools.ToolProvider;
 import org.apache.kafka.clients.admin.*;
 import org.apache.kafka.clients.consumer.*;
 import org.apache.kafka.clients.producer.*;
@@ -33,6 +35,7 @@ import org.apache.kafka.common.utils.Exit;
  * Each line on stdin is a request {"id", "main", "arguments", "stdin"}, answered in any order by a line {"id", "exit", "stdout", "stderr"}.
  * A "main" with a dot is a class of Kafka's whose main is run; "produce", "consume" and "administer" are ours. Each request has a thread, its own System.in,
  * System.out and System.err (threads started by it inherit them), and its own copy of the tool's classes, because tools keep state in statics.
+ * A "main" that ends with .java is a source of ours, which is compiled with its first request: its statics stay.
  */
 public class JavaPeer {
     static final ObjectMapper JSON = new ObjectMapper();
@@ -138,6 +141,8 @@ public class JavaPeer {
                 consume(arguments);
             else if (main.equals("administer"))
                 administer(arguments);
+            else if (main.endsWith(".java"))
+                COMPILED.computeIfAbsent(main, JavaPeer::compile).invoke(null, (Object) arguments.toArray(new String[0]));
             else
                 runTool(main, arguments.toArray(new String[0]));
         } catch (Exited exited) {
@@ -156,6 +161,22 @@ public class JavaPeer {
         answer.put("stdout", run.out.toString(StandardCharsets.UTF_8));
         answer.put("stderr", run.err.toString(StandardCharsets.UTF_8));
         return answer;
+    }
+
+    static final Map<String, Method> COMPILED = new ConcurrentHashMap<>();
+
+    /** Compiles a source to the folder of the system property compiled.classes; returns the main of its class. */
+    static Method compile(String source) {
+        String classes = System.getProperty("compiled.classes");
+        String[] options = {"-cp", System.getProperty("java.class.path"), "-proc:none", "-d", classes, source};
+        if (ToolProvider.getSystemJavaCompiler().run(null, null, null, options) != 0)
+            throw new IllegalArgumentException(source + " is not compiled");
+        try {
+            var loader = new URLClassLoader(new URL[] {new File(classes).toURI().toURL()}); // open as long as the classes are used
+            return loader.loadClass(new File(source).getName().replace(".java", "")).getMethod("main", String[].class);
+        } catch (IOException | ReflectiveOperationException failure) {
+            throw new IllegalStateException(failure);
+        }
     }
 
     static void runTool(String name, String[] arguments) throws Throwable {

@@ -41,7 +41,8 @@ class JavaPeer:
 
     def __init__(self, log: Path) -> None:
         source = Path(apache_kafka.__file__).with_name("JavaPeer.java")
-        command = [*apache_kafka.java_command("-Xmx512m", "-XX:TieredStopAtLevel=1"), str(source)]
+        options = ["-Xmx512m", "-XX:TieredStopAtLevel=1", f"-Dcompiled.classes={log.parent}"]
+        command = [*apache_kafka.java_command(*options), str(source)]
         with log.open("ab") as stderr:
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr)
         self._log = log
@@ -52,7 +53,8 @@ class JavaPeer:
         self._reader.start()
 
     def submit(self, main: str, *arguments: object, stdin: str = "") -> Future[Finished]:
-        """Start a tool (a bare name of Kafka's, or "produce", "consume" or "administer") and return at once."""
+        """Start a tool (a bare name of Kafka's, or "produce", "consume" or "administer"), or the main of a Java source
+        of ours, named by its path, and return at once."""
         number = next(self._ids)
         texts = [str(argument) for argument in arguments]
         request = {"id": number, "main": _class_name(main), "arguments": texts, "stdin": stdin}
