@@ -123,7 +123,7 @@ class JavaClients:
 
     @contextmanager
     def consumer(self, servers: str, **settings: object) -> Iterator[JavaConsumer]:
-        """A consumer that reads from the earliest offset on and commits when a test says so; settings as a producer's."""
+        """A consumer that reads from the earliest offset on and commits by calls only; settings as a producer's."""
         defaults = {
             "auto_offset_reset": "earliest",
             "enable_auto_commit": "false",
