@@ -55,7 +55,7 @@ class Reading:
         for log in self.logs():
             seen = self._read.get(log.topic_partition)
             if seen is None or seen[0] is not log:  # another leader's log, or a topic made anew
-                seen = (log, self.selection.start(log, topic_id), [])
+                seen = (log, self.selection.start(log.topic_partition.partition, topic_id), [])
             _, since, records = seen
             limit = self.selection.limit(log)
             if limit > since:
@@ -85,13 +85,30 @@ def missing_records(operations: SharedOperations, reading: Reading, wanted: str,
         return "; ".join([told, *_similar_topic(operations, topic)])
     found = reading.records()
     logs = reading.logs()
-    parts = [f"{topic} holds {len(found)} of {wanted}{selection} after {timeout_ms} ms: {listed(found)}"]
-    if not selection.is_everything:
-        parts += _others(operations, reading, found)
+    visible = (record for log in operations.logs(topic) for record in shown(log, selection.isolation))
+    parts = present_records(topic, selection, found, visible, wanted, timeout_ms)
     parts += hidden(logs, selection.isolation, operations.transactional_id_of, selection.takes)
     if len(parts) == 1 and not found:
         parts += _similar_topic(operations, topic)
     return "; ".join(parts)
+
+
+def present_records(
+    topic: str, selection: Selection, found: list[Record], visible: Iterable[Record], wanted: str, timeout_ms: int
+) -> list[str]:
+    """Say how many of the `wanted` records a topic holds, and, of the `visible` records, which ones were not selected:
+    those with the most similar keys first. Returns the phrases."""
+    told = f"{topic} holds {len(found)} of {wanted}{selection} after {timeout_ms} ms: {listed(found)}"
+    if selection.is_everything:
+        return [told]
+    taken = {(record.partition, record.offset) for record in found}
+    others = [record for record in visible if (record.partition, record.offset) not in taken]
+    if not others:
+        return [told]
+    key = selection.key
+    if key is not None:
+        others.sort(key=lambda record: -_similarity(key, record.key))
+    return [told, f"{len(others)} other{'s' * (len(others) > 1)}: {listed(others)}"]
 
 
 def listed(records: Iterable[Record]) -> str:
@@ -115,20 +132,6 @@ def _shortened(data: bytes | None) -> str:
     if data is None or len(text) <= SHOWN_CHARACTERS:
         return text
     return f"{text[: SHOWN_CHARACTERS - 10]}...' ({len(data)} bytes)"
-
-
-def _others(operations: SharedOperations, reading: Reading, found: list[Record]) -> list[str]:
-    """A phrase about the visible records that were not selected, those with the most similar keys first."""
-    taken = {(record.partition, record.offset) for record in found}
-    isolation = reading.selection.isolation
-    visible = (record for log in operations.logs(reading.topic) for record in shown(log, isolation))
-    others = [record for record in visible if (record.partition, record.offset) not in taken]
-    if not others:
-        return []
-    key = reading.selection.key
-    if key is not None:
-        others.sort(key=lambda record: -_similarity(key, record.key))
-    return [f"{len(others)} other{'s' * (len(others) > 1)}: {listed(others)}"]
 
 
 def _similarity(key: bytes, other: bytes | None) -> float:

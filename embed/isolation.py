@@ -91,11 +91,11 @@ class IsolationOperations(ABC):
 
         Raises SeedError, a ValueError, for anything else, FileNotFoundError, ArchiveError and KafkaError.
         """
-        from kmini.seeds import load
+        from kmini.seeds import Here, load
         from kmini.shared_operations import SharedOperations
 
         assert isinstance(self, SharedOperations)
-        return await load(self, os.fspath(path), topic)
+        return await load(Here(self), os.fspath(path), topic)
 
     @takes_long
     async def restore(self, snapshot: Snapshot | str | os.PathLike[str], *, keep: Collection[str] = ()) -> ResetReport:

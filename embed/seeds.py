@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 from base64 import b64decode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from itertools import count, islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kmini.broker.appending import until_replicated
 from kmini.broker.controller import topics
@@ -16,6 +16,8 @@ from kmini.broker.controller.config_changes import set_topic_configs
 from kmini.broker.purgatory import Unattended
 from kmini.broker.replication.reconciliation import reconcile
 from kmini.broker.scheduler import in_thread
+from kmini.near_names import there_is_no_partition
+from kmini.protocol.errors import UnknownTopicOrPartition
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
@@ -40,16 +42,41 @@ class _Row(NamedTuple):
     record: Record
 
 
-async def load(operations: SharedOperations, path: str, topic: str | None) -> dict[str, int]:
+class Target(Protocol):
+    """The broker or cluster whose topics are filled. Its methods raise KafkaError."""
+
+    def now_ms(self) -> int:
+        """The time of records without a timestamp."""
+
+    async def partitions_of(self, topic: str) -> int:
+        """The number of partitions of a topic, which is created as for a client if it is missing."""
+
+    async def append(self, place: TopicPartition, records: list[Record]) -> None:
+        """Append records as one batch, as a producer with acks=all does."""
+
+    async def topics_among(self, names: Collection[str]) -> list[str]:
+        """Those of these topics that exist, sorted."""
+
+    async def create(self, topic: str, partitions: int, configs: Mapping[str, str]) -> None:
+        """Create a topic."""
+
+    async def configure(self, topic: str, configs: Mapping[str, str]) -> None:
+        """Replace the settings of a topic, but for a `min.insync.replicas` above its replication factor."""
+
+    async def take_in_logs(self, path: str) -> dict[str, int]:
+        """Take in the partitions of a log directory; return the number of records by topic."""
+
+
+async def load(target: Target, path: str, topic: str | None) -> dict[str, int]:
     """Load what is at `path`; return the number of records by topic."""
     names = await in_thread(_names_in, path)
     if names is None:
-        return await _load_lines(operations, path, topic)
+        return await _load_lines(target, path, topic)
     if topic is not None:
         raise SeedError(f"topic={topic!r} is for the lines of a file, and {path} is a directory")
     if any(name.startswith("topic=") for name in names):
-        return await _load_archive(operations, path)
-    return await _load_logs(operations, path)
+        return await _load_archive(target, path)
+    return await target.take_in_logs(path)
 
 
 def _names_in(path: str) -> list[str] | None:
@@ -60,13 +87,13 @@ def _names_in(path: str) -> list[str] | None:
 # --- lines
 
 
-async def _load_lines(operations: SharedOperations, path: str, topic: str | None) -> dict[str, int]:
-    filler = _Filler(operations)
+async def _load_lines(target: Target, path: str, topic: str | None) -> dict[str, int]:
+    filler = _Filler(target)
     file = await in_thread(open, path, "rb")
     with file:
         lines = enumerate(file, start=1)
         while chunk := await in_thread(_some, lines):
-            now_ms = operations.clock.now_ms()
+            now_ms = target.now_ms()
             for number, line in chunk:
                 if topic is not None:
                     await filler.add(_Row(topic, None, Record(0, now_ms, None, line.rstrip(b"\n"))))
@@ -87,7 +114,7 @@ def _row_of(line: bytes, where: str, now_ms: int) -> _Row:
             "prints it; for lines that are values, name the topic: load(path, topic=...)"
         )
     partition, timestamp = entry.get("partition"), entry.get("timestamp", now_ms)
-    if not (partition is None or _is_number(partition)) or not _is_number(timestamp):
+    if not (partition is None or _is_number(partition, 0)) or not _is_number(timestamp, -1):
         raise SeedError(f"{where}: partition and timestamp are whole numbers")
     headers = entry.get("headers") or []
     pairs = headers.items() if isinstance(headers, Mapping) else headers
@@ -100,8 +127,8 @@ def _row_of(line: bytes, where: str, now_ms: int) -> _Row:
     )
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= -1
+def _is_number(value: object, smallest: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= smallest
 
 
 def _bytes_of(value: Any) -> bytes | None:
@@ -118,42 +145,41 @@ def _bytes_of(value: Any) -> bytes | None:
 class _Filler:
     """Appends records in batches, as a producer with acks=all does."""
 
-    def __init__(self, operations: SharedOperations) -> None:
-        self._operations = operations
+    def __init__(self, target: Target) -> None:
+        self._target = target
         self._turns = count()
+        self._partitions: dict[str, int] = {}
+        """The number of partitions of each topic that has been filled."""
         self._waiting: dict[TopicPartition, list[Record]] = {}
         self._bytes: dict[TopicPartition, int] = {}
         self._loaded: dict[str, int] = {}
 
     async def add(self, row: _Row) -> None:
         """Take a record; append the batch of its partition if it is full. Raises KafkaError."""
-        operations, record = self._operations, row.record
-        if not operations.has_topic(row.topic):
-            topics.create_missing(operations.any_broker(), row.topic)
-        place = operations.check_partition(row.topic, self._partition_of(row))
+        record, partitions = row.record, self._partitions.get(row.topic)
+        if partitions is None:
+            partitions = self._partitions[row.topic] = await self._target.partitions_of(row.topic)
+        if row.partition is not None and row.partition >= partitions:
+            raise UnknownTopicOrPartition(there_is_no_partition(row.topic, row.partition, partitions))
+        place = TopicPartition(row.topic, self._partition_of(row, partitions))
         batch = self._waiting.setdefault(place, [])
         batch.append(record._replace(offset=len(batch)))
         self._bytes[place] = self._bytes.get(place, 0) + len(record.key or b"") + len(record.value or b"")
         if len(batch) >= _BATCH_RECORDS or self._bytes[place] >= _BATCH_BYTES:
             await self._append(place)
 
-    def _partition_of(self, row: _Row) -> int:
+    def _partition_of(self, row: _Row, partitions: int) -> int:
         if row.partition is not None:
             return row.partition
         from kmini.client.partitioner import partition_for_key
 
-        partitions = len(self._operations.known_topic(row.topic).partitions)
         key = row.record.key
         return next(self._turns) % partitions if key is None else partition_for_key(key, partitions)
 
     async def _append(self, place: TopicPartition) -> None:
         records = self._waiting.pop(place)
         self._bytes.pop(place)
-        broker, led = self._operations.leader_of(*place)
-        batch = build_batch(records)
-        appended = await broker.services.appender.validate_and_append(led, memoryview(batch), Unattended())
-        timeout_ms = broker.config.current.request_timeout_ms
-        await until_replicated(broker.replica_manager, led, appended.last_offset, timeout_ms)
+        await self._target.append(place, records)
         self._loaded[place.topic] = self._loaded.get(place.topic, 0) + len(records)
 
     async def finish(self) -> dict[str, int]:
@@ -166,18 +192,16 @@ class _Filler:
 # --- archives
 
 
-async def _load_archive(operations: SharedOperations, path: str) -> dict[str, int]:
+async def _load_archive(target: Target, path: str) -> dict[str, int]:
     """Load every topic of an archive that `kmini archive` has written, with its partitions and settings."""
     from kmini.pipeline.archives import archive_files
 
     loaded = {}
     for name in archive_files.archived_topics(path):
         description = archive_files.get_description(path, name)
-        _check_absent(operations, [name])
-        topic = topics.create(
-            operations.any_broker(), name, partitions=description.partitions, configs={**archive_files.HELD}
-        )
-        filler = _Filler(operations)
+        await check_absent(target, [name])
+        await target.create(name, description.partitions, archive_files.HELD)
+        filler = _Filler(target)
         for partition, parts in archive_files.archived_parts(path, description).items():
             rows: Iterator[archive_files.Row] = archive_files.read_rows(parts)
             while chunk := await in_thread(_some, rows):
@@ -186,12 +210,9 @@ async def _load_archive(operations: SharedOperations, path: str) -> dict[str, in
                     await filler.add(_Row(name, partition, Record(0, row.timestamp_ms, row.key, row.value, headers)))
         loaded[name] = (await filler.finish()).get(name, 0)
         configs = {
-            key: value
-            for key, value in (description.configs or {}).items()
-            if key not in archive_files.BROKER_SETTINGS
-            and not (key == "min.insync.replicas" and int(value) > topic.replication_factor)
+            key: value for key, value in (description.configs or {}).items() if key not in archive_files.BROKER_SETTINGS
         }
-        set_topic_configs(operations._controller, operations.known_topic(name), configs)
+        await target.configure(name, configs)
     return loaded
 
 
@@ -200,34 +221,73 @@ def _some(rows: Iterator[Any]) -> list[Any]:
     return [*islice(rows, _BATCH_RECORDS)]
 
 
-def _check_absent(operations: SharedOperations, names: Iterable[str]) -> None:
-    present = sorted(name for name in names if operations.has_topic(name))
-    if present:
+async def check_absent(target: Target, names: Collection[str]) -> None:
+    """Raise SeedError if there is one of these topics."""
+    if present := await target.topics_among(names):
         raise SeedError(f"there is a topic {present[0]} already: delete it, or reset, before it is loaded")
 
 
-# --- log directories
+# --- a broker or a cluster of kmini
 
 
-async def _load_logs(operations: SharedOperations, path: str) -> dict[str, int]:
-    """Take in the partitions of a log directory: topics, groups and transactions, with the offsets they have."""
-    from kmini.storage import adoption
+class Here:
+    """Fills the topics of a broker or a cluster in this process."""
 
-    broker = min(operations.running, key=lambda one: one.node_id)
-    filesystem = broker.logs.filesystem
-    partitions = adoption.partitions_in(filesystem, path)
-    if not partitions:
-        raise SeedError(
-            f"{path} holds no records: it is no file of lines, no archive (topic=NAME), and no log directory, which "
-            "has folders like orders-0"
-        )
-    names = {place.topic for place in partitions}
-    _check_absent(operations, names)
-    logs = await in_thread(partial(adoption.take_in, broker.logs, path, partitions, broker.log_config_of))
-    broker.logs.logs.update(logs)
-    reconcile(broker.replica_manager)
-    await broker.coordination.loading.idle()
+    def __init__(self, operations: SharedOperations) -> None:
+        self._operations = operations
+
+    def now_ms(self) -> int:
+        return self._operations.clock.now_ms()
+
+    async def partitions_of(self, topic: str) -> int:
+        if not self._operations.has_topic(topic):
+            topics.create_missing(self._operations.any_broker(), topic)
+        return len(self._operations.known_topic(topic).partitions)
+
+    async def append(self, place: TopicPartition, records: list[Record]) -> None:
+        broker, led = self._operations.leader_of(*place)
+        batch = build_batch(records)
+        appended = await broker.services.appender.validate_and_append(led, memoryview(batch), Unattended())
+        timeout_ms = broker.config.current.request_timeout_ms
+        await until_replicated(broker.replica_manager, led, appended.last_offset, timeout_ms)
+
+    async def topics_among(self, names: Collection[str]) -> list[str]:
+        return sorted(filter(self._operations.has_topic, names))
+
+    async def create(self, topic: str, partitions: int, configs: Mapping[str, str]) -> None:
+        topics.create(self._operations.any_broker(), topic, partitions=partitions, configs={**configs})
+
+    async def configure(self, topic: str, configs: Mapping[str, str]) -> None:
+        known = self._operations.known_topic(topic)
+        fitting = fitting_configs(configs, known.replication_factor)
+        set_topic_configs(self._operations._controller, known, fitting)
+
+    async def take_in_logs(self, path: str) -> dict[str, int]:
+        from kmini.storage import adoption
+
+        broker = min(self._operations.running, key=lambda one: one.node_id)
+        partitions = adoption.partitions_in(broker.logs.filesystem, path)
+        if not partitions:
+            raise SeedError(
+                f"{path} holds no records: it is no file of lines, no archive (topic=NAME), and no log directory, "
+                "which has folders like orders-0"
+            )
+        names = {place.topic for place in partitions}
+        await check_absent(self, names)
+        logs = await in_thread(partial(adoption.take_in, broker.logs, path, partitions, broker.log_config_of))
+        broker.logs.logs.update(logs)
+        reconcile(broker.replica_manager)
+        await broker.coordination.loading.idle()
+        return {
+            name: sum(log.log_end_offset - log.log_start_offset for place, log in logs.items() if place.topic == name)
+            for name in sorted(names)
+        }
+
+
+def fitting_configs(configs: Mapping[str, str], replication_factor: int) -> dict[str, str]:
+    """The settings of an archived topic that a topic with this replication factor can have."""
     return {
-        name: sum(log.log_end_offset - log.log_start_offset for place, log in logs.items() if place.topic == name)
-        for name in sorted(names)
+        key: value
+        for key, value in configs.items()
+        if not (key == "min.insync.replicas" and int(value) > replication_factor)
     }

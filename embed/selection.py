@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from kmini.contents import Isolation, PartitionOffsets, Record
@@ -51,11 +51,29 @@ class Selection(NamedTuple):
             return False
         return self.where is None or bool(self.where(record))
 
-    def start(self, log: PartitionLog, topic_id: bytes | None) -> int:
+    @classmethod
+    def of(
+        cls,
+        topic: str,
+        partition: int | None,
+        key: bytes | None,
+        where: Iterable[Predicate | None],
+        since: int | Mark | None,
+        isolation: Isolation,
+    ) -> Selection:
+        """The selection that a call about `topic` asks for: records that every predicate of `where` takes. Raises
+        ValueError for the mark of another topic."""
+        if isinstance(since, Mark) and since.topic != topic:
+            raise ValueError(f"since is a mark of {since.topic}, and this is {topic}")
+        predicates = [one for one in where if one is not None]
+        both = (lambda record: all(one(record) for one in predicates)) if len(predicates) > 1 else None
+        return cls(partition, key, both or next(iter(predicates), None), since, isolation)
+
+    def start(self, partition: int, topic_id: bytes | None) -> int:
         """The first offset of a partition that is meant."""
         if self.since is None or isinstance(self.since, int):
             return self.since or 0
-        marked = self.since.offsets.get(log.topic_partition.partition)
+        marked = self.since.offsets.get(partition)
         if marked is None or self.since.topic_id != topic_id:
             return 0
         return marked.last_stable_offset if self.isolation == "committed" else marked.high_watermark

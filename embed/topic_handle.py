@@ -78,12 +78,12 @@ class TopicOperations:
         >>> [record.text() for record in orders.records(key=b"42")]
         ['placed']
         """
-        selection = self._selection(partition, key, where, since, isolation)
+        selection = self._selection(partition, key, [where], since, isolation)
         topic_id = self._operations.known_topic(self.name).id
         return [
             record
             for _, led in self._partitions(partition)
-            for record in shown(led.log, isolation, since=selection.start(led.log, topic_id))
+            for record in shown(led.log, isolation, since=selection.start(led.topic_partition.partition, topic_id))
             if selection.takes(record)
         ]
 
@@ -124,7 +124,7 @@ class TopicOperations:
         0
         """
         count, predicate = (1, wanted) if callable(wanted) else (wanted, None)
-        selection = self._selection(partition, key, _both(predicate, where), since, isolation)
+        selection = self._selection(partition, key, [predicate, where], since, isolation)
         reading = Reading(self._operations, self.name, selection, lambda records: len(records) >= count)
         if not await self._operations._wait_until(reading, timeout_ms):
             noun = f"{count} record{'s' * (count != 1)}"
@@ -135,15 +135,14 @@ class TopicOperations:
         self,
         partition: int | None,
         key: bytes | None,
-        where: Predicate | None,
+        where: list[Predicate | None],
         since: int | Mark | None,
         isolation: Isolation,
     ) -> Selection:
-        if isinstance(since, Mark) and since.topic != self.name:
-            raise ValueError(f"since is a mark of {since.topic}, and this is {self.name}")
+        selection = Selection.of(self.name, partition, key, where, since, isolation)
         if partition is not None and self._operations.topic_id(self.name) is not None:
             self._operations.check_partition(self.name, partition)
-        return Selection(partition, key, where, since, isolation)
+        return selection
 
     # --- writing
 
@@ -232,12 +231,6 @@ class TopicOperations:
 
     def _partitions(self, partition: int | None) -> list[tuple[BrokerServer, Partition]]:
         return self._operations.leaders_of(self.name, partition)
-
-
-def _both(one: Predicate | None, other: Predicate | None) -> Predicate | None:
-    if one is None or other is None:
-        return one or other
-    return lambda record: bool(one(record)) and bool(other(record))
 
 
 class _TopicHandle(Handle[TopicOperations]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from kmini.broker.broker import BrokerServer
@@ -21,6 +21,9 @@ from kmini.waiting import NotInTime, until
 
 SHOWN = 10
 """Most transactions, or partitions, in an error message."""
+
+OPEN = (ONGOING, *COMPLETED)
+"""The states of a transaction that has begun and not ended."""
 
 
 class OpenTransaction(NamedTuple):
@@ -46,6 +49,12 @@ class OpenTransaction(NamedTuple):
             f"{self.transactional_id} is {self.state} for {self.age_ms} of {self.timeout_ms} ms, "
             f"producer {self.producer_id} epoch {self.producer_epoch}, in {places}{more}"
         )
+
+
+def listed(found: Collection[OpenTransaction]) -> str:
+    """Open transactions in an error message."""
+    more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    return "; ".join(map(str, [*found][:SHOWN])) + more
 
 
 class TransactionOperations:
@@ -125,8 +134,7 @@ class TransactionOperations:
     def _status(self, transactional_id: str | None) -> str:
         found = [one for one in self._open() if transactional_id in (None, one.transactional_id)]
         if found:
-            more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-            return "; ".join(map(str, found[:SHOWN])) + more
+            return listed(found)
         for _, transaction in self._all():
             if transaction.transactional_id == transactional_id:
                 return f"the last transaction of {transactional_id} is {transaction.entry.state.wire_name}"
@@ -140,8 +148,7 @@ def _keys() -> list[object]:
 
 
 def _is_at_rest(transaction: Transaction) -> bool:
-    states = (transaction.entry.state, transaction.pending)
-    return ONGOING not in states and states[0] not in COMPLETED
+    return transaction.pending is not ONGOING and transaction.entry.state not in OPEN
 
 
 def _opened(transaction: Transaction, now_ms: int) -> OpenTransaction:

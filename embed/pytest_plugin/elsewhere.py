@@ -18,6 +18,10 @@ NEEDS = "needs kmini: "
 PROPERTY = "kafka"
 """The user property of a test's report that names the server."""
 
+UNMET = "kafka settings"
+"""The user property of a test's report that says which settings of `kafka_options` and of the ini file the server has
+otherwise."""
+
 
 def remote_broker(config: pytest.Config, settings: Settings) -> Any:
     """Connect to the broker that the settings name. Raises pytest.UsageError for an address that is none, and
@@ -54,13 +58,17 @@ class Tally:
     def __init__(self) -> None:
         self._servers: dict[str, str] = {}
         """The server of each test, by its id."""
+        self._unmet: dict[str, set[str]] = {}
+        """By server, what its settings are and should not be."""
         self._skipped: dict[str, str] = {}
         """What a skipped test needs, by its id: a handle, or a method of a topic or a group."""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        server = dict(report.user_properties).get(PROPERTY)
-        if server is not None:
-            self._servers[report.nodeid] = str(server)
+        properties = dict(report.user_properties)
+        if PROPERTY in properties:
+            server = self._servers[report.nodeid] = str(properties[PROPERTY])
+            if UNMET in properties:
+                self._unmet.setdefault(server, set()).add(str(properties[UNMET]))
         if report.skipped and isinstance(report.longrepr, tuple):
             found = re.match(rf"(?:Skipped: )?{NEEDS}(?:topic\.|group\.)?(\w+)", report.longrepr[2])
             if found:
@@ -74,3 +82,5 @@ class Tally:
                 listed = ", ".join(f"{what} {count}" for what, count in sorted(Counter(missing).items()))
                 line += f", {len(missing)} skipped ({listed})"
             terminalreporter.write_line(line)
+            for unmet in sorted(self._unmet.get(server, ())):
+                terminalreporter.write_line(f"kafka: settings of every broker are not in force on {server}: {unmet}")

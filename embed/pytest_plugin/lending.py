@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kmini import Broker, Cluster
+from kmini.argument_checks import config as checked_config
 from kmini.argument_checks import topics as checked_topics
 from kmini.pytest_plugin import report_section
-from kmini.pytest_plugin.elsewhere import PROPERTY, remote_broker
+from kmini.pytest_plugin.elsewhere import PROPERTY, UNMET, remote_broker
 from kmini.pytest_plugin.leftovers import Leftovers, warn
 from kmini.pytest_plugin.marker import Wanted, wanted
 from kmini.pytest_plugin.options import SETTINGS
@@ -199,20 +200,31 @@ def _watched(item: pytest.Item, host: Host) -> Iterator[Host]:
         leftovers.tell()
 
 
+def _differences(broker: RemoteBroker, config: Mapping[str, Any]) -> list[str]:
+    """The settings that a broker elsewhere does not have as these are."""
+    found: list[str] = broker._thread.run(broker._operations.differences(checked_config("config", config)))
+    return found
+
+
 def _lend_elsewhere(
     request: pytest.FixtureRequest, kind: Kind, asks: Wanted, options: Mapping[str, Any], seed: Seed
 ) -> Iterator[RemoteBroker]:
     """Yield a handle of the broker that runs elsewhere, with the topics and the seed that the test begins with.
     Afterwards the topics and groups of the test are deleted."""
+    settings = request.config.stash[SETTINGS]
     brokers: SharedBrokers = request.getfixturevalue("_kafka_session_brokers")
     broker = brokers.elsewhere(request.config)
     request.node.user_properties.append((PROPERTY, broker.server))
     refuse = broker._operations.refuse
     if kind == "cluster":
         refuse("cluster of the test's own")
-    for name in ("config", "as_version"):
-        if getattr(asks, name):
-            refuse(f"{name} of the marker")
+    if different := _differences(broker, asks.config):
+        refuse(f"config of the marker: {', '.join(different)}")
+    if asks.as_version not in (None, broker.server.rpartition(" ")[2]):
+        refuse(f"as_version of the marker: {asks.as_version}")
+    of_every_broker = {**settings.config, **(options.get("config") or {})}
+    if unmet := _differences(broker, {key: of_every_broker[key] for key in of_every_broker if key not in asks.config}):
+        request.node.user_properties.append((UNMET, ", ".join(unmet)))
     try:
         create_topics(broker, {**topics_by_name(options.get("topics")), **asks.topics})
         if seed is not None:

@@ -18,6 +18,7 @@ from kmini.remote.needs_kmini import Refuse, Unavailable, refuse
 from kmini.remote.remote_group import AsyncRemoteGroup, RemoteGroup
 from kmini.remote.remote_operations import RemoteOperations
 from kmini.remote.remote_topic import AsyncRemoteTopic, RemoteTopic
+from kmini.remote.remote_transactions import AsyncRemoteTransactions, RemoteTransactions
 from kmini.remote.server_identity import server_identity
 
 TIMEOUT_MS = 30_000
@@ -37,6 +38,8 @@ class RemoteMethods:
     wait_for_records = method(RemoteOperations.wait_for_records)
     offsets = method(RemoteOperations.offsets)
     delete_records = method(RemoteOperations.delete_records)
+    load = method(RemoteOperations.load)
+    groups = method(RemoteOperations.groups)
     reset = method(RemoteOperations.reset)
 
 
@@ -103,6 +106,11 @@ class RemoteBroker(RemoteMethods, Blocking[RemoteOperations]):
         """A handle of one consumer group, which need not exist yet."""
         return RemoteGroup(self, name)
 
+    @property
+    def transactions(self) -> RemoteTransactions:
+        """The transactions of this run."""
+        return RemoteTransactions(self)
+
     def __getattr__(self, name: str) -> Unavailable:
         return _unavailable(self, name)
 
@@ -129,6 +137,11 @@ class AsyncRemoteBroker(RemoteMethods, Awaiting[RemoteOperations]):
     def group(self, name: str) -> AsyncRemoteGroup:
         """A handle of one consumer group, which need not exist yet."""
         return AsyncRemoteGroup(self, name)
+
+    @property
+    def transactions(self) -> AsyncRemoteTransactions:
+        """The transactions of this run."""
+        return AsyncRemoteTransactions(self)
 
     def __getattr__(self, name: str) -> Unavailable:
         return _unavailable(self, name)

@@ -3,18 +3,24 @@ allows."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 
 from kmini.client import GroupDescription as Described
 from kmini.group_handle import Group, GroupDescription, GroupMember
 from kmini.handle import Awaiting, Blocking, method, waits_for_clients
-from kmini.protocol.errors import GroupIdNotFound, NonEmptyGroup, RequestTimedOut
+from kmini.near_names import there_is_no
+from kmini.protocol.errors import GroupIdNotFound, InconsistentGroupProtocol, NonEmptyGroup
 from kmini.protocol.topics import TopicPartition
 from kmini.remote.remote_handle import RemoteHandle
 from kmini.remote.remote_operations import RemoteOperations
 from kmini.remote.remote_records import offsets_of, read
+from kmini.waiting import NotInTime
 
 STABLE = "Stable"
+
+CLASSIC = "classic"
+"""The kind of the groups that DescribeGroups describes; it does not find those of other kinds."""
 
 
 class RemoteGroupOperations:
@@ -28,17 +34,27 @@ class RemoteGroupOperations:
 
     async def describe(self) -> GroupDescription:
         """The kind, state, protocol and members of the group; the generation and the topics that members subscribe to,
-        which no request tells, are -1 and the topics of their assignments. Raises GroupIdNotFound,
+        which no request tells, are -1 and the topics of their assignments. Raises GroupIdNotFound, which lists the
+        groups, InconsistentGroupProtocol for a group whose members do not speak the classic protocol,
         CoordinatorNotAvailable and CoordinatorLoadInProgress."""
-        described = await self._client.describe_group(self._name)
-        if described.state == "Dead":
-            raise GroupIdNotFound(f"there is no group {self._name}")
-        return _shown(described)
+        try:
+            return _shown(await self._client.describe_group(self._name))
+        except GroupIdNotFound:
+            pass
+        listed = await self._client.list_groups()
+        for group in listed:
+            if group.group_id == self._name and group.type not in (CLASSIC, ""):
+                raise InconsistentGroupProtocol(
+                    f"group {self._name} is {group.state} and of the kind {group.type}: only members of a {CLASSIC} "
+                    "group are told"
+                )
+        raise GroupIdNotFound(there_is_no("group", self._name, (group.group_id for group in listed)))
 
     async def offsets(self) -> dict[TopicPartition, int]:
         """The committed offsets, by topic and partition: `offsets()["orders", 0]` is the next offset to read. Raises
         GroupIdNotFound, CoordinatorNotAvailable and CoordinatorLoadInProgress."""
-        await self.describe()
+        with contextlib.suppress(InconsistentGroupProtocol):
+            await self.describe()
         return await self._committed()
 
     async def _committed(self) -> dict[TopicPartition, int]:
@@ -66,16 +82,20 @@ class RemoteGroupOperations:
         """Wait until the group is Stable with this many members, or with any; return its description. With `members=0`
         wait until it has none.
 
-        The group need not exist yet. Raises RequestTimedOut, which tells what was there.
+        The group need not exist yet. Raises RequestTimedOut, which is an AssertionError as well and tells what was
+        there.
         """
-        found = GroupDescription(self._name, "classic", "Dead", 0, None, (), -1)
+        found = GroupDescription(self._name, CLASSIC, "Dead", 0, None, (), -1)
+        told = ""
 
         async def is_stable() -> bool:
-            nonlocal found
+            nonlocal found, told
             try:
                 found = await self.describe()
-            except GroupIdNotFound:
+            except GroupIdNotFound as missing:
+                told = missing.message
                 return members == 0
+            told = str(found)
             if members == 0:
                 return found.state == "Empty"
             return found.state == STABLE and members in (None, len(found.members))
@@ -84,15 +104,15 @@ class RemoteGroupOperations:
             return found
         expected = "any" if members is None else members
         plural = "" if members in (None, 1) else "s"
-        raise RequestTimedOut(f"{found} (after {timeout_ms} ms; expected: Stable, {expected} member{plural})")
+        raise NotInTime(f"{told} (after {timeout_ms} ms; expected: Stable, {expected} member{plural})")
 
     @waits_for_clients
     async def caught_up(self, topic: str, *, timeout_ms: int = 10_000) -> None:
         """Wait until the group has committed an offset behind every record of a topic that a consumer at
         `read_committed` gets. Transaction markers, and records of aborted and open transactions, do not count.
 
-        Neither need exist yet; a topic without records is caught up with. Raises RequestTimedOut, which tells how far
-        the group is.
+        Neither need exist yet; a topic without records is caught up with. Raises RequestTimedOut, which is an
+        AssertionError as well and tells how far the group is.
         """
         left: int | None = None
 
@@ -107,12 +127,17 @@ class RemoteGroupOperations:
 
         if not await self._operations.until(is_caught_up, timeout_ms):
             if left is None:
-                raise RequestTimedOut(f"{await self._operations.no_such_topic(topic)} (after {timeout_ms} ms)")
-            described = _shown(await self._client.describe_group(self._name))
+                raise NotInTime(f"{await self._operations.no_such_topic(topic)} (after {timeout_ms} ms)")
             plural = "" if left == 1 else "s"
-            raise RequestTimedOut(
-                f"{left} record{plural} of {topic} left to commit; {described} (after {timeout_ms} ms)"
+            raise NotInTime(
+                f"{left} record{plural} of {topic} left to commit; {await self._status()} (after {timeout_ms} ms)"
             )
+
+    async def _status(self) -> str:
+        try:
+            return str(await self.describe())
+        except (GroupIdNotFound, InconsistentGroupProtocol) as error:
+            return error.message
 
     async def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
         """Commit offsets by topic and partition, as an administrator does: `commit({("orders", 0): 7})`. A group that
@@ -123,8 +148,8 @@ class RemoteGroupOperations:
         """
         try:
             described = await self.describe()
-        except GroupIdNotFound:
-            described = None
+        except (GroupIdNotFound, InconsistentGroupProtocol):
+            described = None  # the broker refuses if members of another protocol are there
         if described is not None and described.members:
             raise NonEmptyGroup(f"{described}: members commit themselves, so stop them before")
         for topic, partition in offsets:
@@ -148,7 +173,7 @@ def _shown(described: Described) -> GroupDescription:
     )
     return GroupDescription(
         described.group_id,
-        "classic",
+        CLASSIC,
         described.state,
         -1,
         described.protocol or None,

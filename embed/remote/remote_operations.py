@@ -7,13 +7,15 @@ them. Every coroutine runs on the loop of the client and raises KafkaError.
 from __future__ import annotations
 
 import asyncio
+import os
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
 from kmini.argument_checks import Config, NewTopic
 from kmini.broker.resetting import ResetReport
 from kmini.client import Client
 from kmini.client import NewTopic as CreatedTopic
+from kmini.client.groups import DEAD
 from kmini.client.produce import record as new_record
 from kmini.contents import Isolation, PartitionOffsets, Record
 from kmini.handle import waits_for_clients
@@ -24,13 +26,11 @@ from kmini.protocol.records.record import Header
 from kmini.protocol.topics import TopicPartition
 from kmini.record_arguments import Headers
 from kmini.remote.needs_kmini import Refuse
+from kmini.remote.remote_configs import differences
 from kmini.remote.remote_records import offsets_of, read
 
 POLL_MS = 20
 """Milliseconds between two looks at what a wait is for: the protocol announces nothing."""
-
-SHOWN = 10
-"""Most records in an error message."""
 
 
 class RemoteOperations:
@@ -57,16 +57,17 @@ class RemoteOperations:
         Raises TopicAlreadyExists, InvalidTopic, InvalidConfig, InvalidPartitions, InvalidReplicationFactor.
         """
         texts: dict[str, str] = dict(configs or {})  # type: ignore[arg-type]  # argument_checks made them so
-        await self._create(NewTopic(name, partitions, replication_factor, texts))
+        await self.create(NewTopic(name, partitions, replication_factor, texts))
 
     async def create_missing(self, new_topics: Collection[NewTopic]) -> None:
         """Create the missing ones of these topics."""
         present = {topic.name for topic in await self.metadata([one.name for one in new_topics])}
         for topic in new_topics:
             if topic.name not in present:
-                await self._create(topic)
+                await self.create(topic)
 
-    async def _create(self, topic: NewTopic) -> None:
+    async def create(self, topic: NewTopic) -> None:
+        """Create a topic. Its partitions have leaders when this returns."""
         wanted = CreatedTopic(topic.partitions, topic.replication_factor, topic.configs)
         for error in (await self.client.create_topics({topic.name: wanted})).values():
             if error is not None:
@@ -102,10 +103,15 @@ class RemoteOperations:
 
     async def topics(self) -> list[str]:
         """The names of all topics of this run, sorted: those that it has created, and those with its prefix."""
-        return sorted(topic.name for topic in await self.metadata(None) if topic.name and self._is_own(topic.name))
+        return sorted(topic.name for topic in await self.metadata(None) if topic.name and self.is_own_topic(topic.name))
 
-    def _is_own(self, name: str) -> bool:
-        return name in self._created or (self._prefix != "" and name.startswith(self._prefix))
+    def is_own_topic(self, name: str) -> bool:
+        """Whether a topic is of this run: one that it has created, or one with its prefix."""
+        return name in self._created or (self._prefix != "" and self.has_prefix(name))
+
+    def has_prefix(self, name: str) -> bool:
+        """Whether a group or a transactional id may be of this run: with an empty prefix any may."""
+        return name.startswith(self._prefix)
 
     async def metadata(self, names: Iterable[str] | None) -> list[MetadataResponse.Topic]:
         """The topics that exist, of these or of all."""
@@ -199,21 +205,10 @@ class RemoteOperations:
         running event loop, where a client could not write meanwhile, it does not wait and raises RuntimeError if there
         are fewer.
         """
-        found: list[Record] | None = None
+        from kmini.remote.remote_topic import RemoteTopicOperations
 
-        async def arrived() -> bool:
-            nonlocal found
-            found = None
-            if await self.metadata([topic]):
-                found = await self.records(topic, isolation=isolation)
-            return len(found or ()) >= count
-
-        if await self.until(arrived, timeout_ms):
-            return found or []
-        if found is None:
-            raise RequestTimedOut(f"{await self.no_such_topic(topic)} (after {timeout_ms} ms)")
-        values = ", ".join(repr(record.value) for record in found[:SHOWN]) + (", ..." if len(found) > SHOWN else "")
-        raise RequestTimedOut(f"{topic} holds {len(found)} of {count} records after {timeout_ms} ms: [{values}]")
+        await RemoteTopicOperations(self, topic).wait_for(count, timeout_ms=timeout_ms, isolation=isolation)
+        return await self.records(topic, isolation=isolation) if await self.metadata([topic]) else []
 
     async def offsets(self, topic: str, partition: int = 0) -> PartitionOffsets:
         """The offsets of a partition; the log end offset is given as the high watermark. Raises
@@ -234,7 +229,35 @@ class RemoteOperations:
             raise result.error
         return result.low_watermark
 
+    async def load(self, path: str | os.PathLike[str], *, topic: str | None = None) -> dict[str, int]:
+        """Fill topics from a file or an archive, as a client does; return the number of records by topic.
+
+        A file has a JSON object on each line, as `kmini consume --format json` prints them; with `topic` each line is a
+        value. Missing topics are created as for a client. An archive is a directory that `kmini archive` has written
+        (extra `audit`), whose topics are created with their settings. A copy of a log directory needs kmini.
+
+        Raises SeedError, a ValueError, for anything else, FileNotFoundError, ArchiveError and KafkaError.
+        """
+        from kmini.remote.remote_seeds import Elsewhere
+        from kmini.seeds import load
+
+        return await load(Elsewhere(self), os.fspath(path), topic)
+
+    # --- groups
+
+    async def groups(self) -> list[str]:
+        """The names of all groups of this run, sorted: those with its prefix; with an empty prefix, all groups."""
+        return sorted(filter(self.has_prefix, await self.group_names()))
+
+    async def group_names(self) -> list[str]:
+        """The names of all groups of the broker, sorted."""
+        return [group.group_id for group in await self.client.list_groups() if group.state != DEAD]
+
     # --- the run
+
+    async def differences(self, configs: Mapping[str, str]) -> list[str]:
+        """The settings of the broker that are not as `configs` says, a phrase for each."""
+        return await differences(self.client, configs)
 
     async def reset(self, *, keep: Collection[str] = ()) -> ResetReport:
         """Delete the topics of this run, and the groups with its prefix that have no members any more.
@@ -243,8 +266,7 @@ class RemoteOperations:
         if names := await self.topics():
             await self._delete(names)
         if self._prefix:
-            listed = [group.group_id for group in await self.client.list_groups()]
-            await self.client.delete_groups([group for group in listed if group.startswith(self._prefix)])
+            await self.client.delete_groups(await self.groups())
         return ResetReport([])
 
     async def until(self, holds: Callable[[], Awaitable[bool]], timeout_ms: int) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from kmini.arrivals import RecordsMissing, listed
+from collections import Counter
+
+from kmini.arrivals import RecordsMissing, present_records
 from kmini.client.partitioner import partition_for_key
 from kmini.contents import Isolation, PartitionOffsets, Record
 from kmini.expectation import Expectation
 from kmini.handle import Awaiting, Blocking, checking, method, waits_for_clients
-from kmini.protocol.topics import TopicPartition
 from kmini.record_arguments import Headers
 from kmini.remote.remote_handle import RemoteHandle
 from kmini.remote.remote_operations import RemoteOperations
@@ -54,13 +55,15 @@ class RemoteTopicOperations:
         aborted transactions, too; "all" needs kmini. Raises UnknownTopicOrPartition, LeaderNotAvailable, and ValueError
         for the mark of another topic.
         """
-        selection = self._selection(partition, key, where, since, isolation)
-        places = await self._operations.partitions(self.name, partition)
-        topic_id = self._operations.client.cluster.topic_id(self.name)
-        starts = {place: _start(selection, place, topic_id) for place in places}
-        found = await read(
-            self._operations.client, await offsets_of(self._operations.client, places), isolation, starts
-        )
+        return await self._read(self._selection(partition, key, [where], since, isolation))
+
+    async def _read(self, selection: Selection) -> list[Record]:
+        """The selected records. Raises UnknownTopicOrPartition, LeaderNotAvailable."""
+        client = self._operations.client
+        places = await self._operations.partitions(self.name, selection.partition)
+        topic_id = client.cluster.topic_id(self.name)
+        starts = {place: selection.start(place.partition, topic_id) for place in places}
+        found = await read(client, await offsets_of(client, places), selection.isolation, starts)
         return [record for record in found if selection.takes(record)]
 
     async def mark(self) -> Mark:
@@ -90,41 +93,43 @@ class RemoteTopicOperations:
         and raises RuntimeError if the records are not there.
         """
         count, predicate = (1, wanted) if callable(wanted) else (wanted, None)
+        selection = self._selection(partition, key, [predicate, where], since, isolation)
         found: list[Record] | None = None
 
         async def arrived() -> bool:
             nonlocal found
             found = None
             if await self._operations.metadata([self.name]):
-                found = await self.records(partition, key=key, where=where, since=since, isolation=isolation)
-                found = [record for record in found if predicate is None or predicate(record)]
+                found = await self._read(selection)
             return len(found or ()) >= count
 
         if await self._operations.until(arrived, timeout_ms):
             return found or []
         if found is None:
             raise RecordsMissing(f"{await self._operations.no_such_topic(self.name)} (after {timeout_ms} ms)")
-        chosen = self._selection(partition, key, predicate or where, since, isolation)
-        nouns = f"{count} record{'s' * (count != 1)}{chosen}"
-        text = f"{self.name} holds {len(found)} of {nouns} after {timeout_ms} ms: {listed(found)}"
-        taken = {(record.partition, record.offset) for record in found}
-        others = [one for one in await self.records() if (one.partition, one.offset) not in taken]
-        raise RecordsMissing(
-            text + (f"; {len(others)} other{'s' * (len(others) > 1)}: {listed(others)}" if others else "")
-        )
+        noun = f"{count} record{'s' * (count != 1)}"
+        visible = [] if selection.is_everything else await self._read(Selection(isolation=isolation))
+        parts = present_records(self.name, selection, found, visible, noun, timeout_ms)
+        raise RecordsMissing("; ".join([*parts, *await self._hidden(selection)]))
+
+    async def _hidden(self, selection: Selection) -> list[str]:
+        """Describe the selected records that `read_committed` leaves out: "1 more in an open transaction"."""
+        if selection.isolation != "committed":
+            return []
+        everything = await self._read(selection._replace(isolation="uncommitted"))
+        counts = Counter(record.state for record in everything if record.state != "committed")
+        return [f"{count} more in an {state} transaction" for state, count in sorted(counts.items())]
 
     def _selection(
         self,
         partition: int | None,
         key: bytes | None,
-        where: Predicate | None,
+        where: list[Predicate | None],
         since: int | Mark | None,
         isolation: Isolation,
     ) -> Selection:
         self._operations.check_isolation(isolation)
-        if isinstance(since, Mark) and since.topic != self.name:
-            raise ValueError(f"since is a mark of {since.topic}, and this is {self.name}")
-        return Selection(partition, key, where, since, isolation)
+        return Selection.of(self.name, partition, key, where, since, isolation)
 
     async def produce(
         self,
@@ -159,17 +164,6 @@ class RemoteTopicOperations:
         places = await self._operations.partitions(self.name, partition)
         delete = self._operations.delete_records
         return {place.partition: await delete(self.name, offset, partition=place.partition) for place in places}
-
-
-def _start(selection: Selection, place: TopicPartition, topic_id: bytes) -> int:
-    """The first offset of a partition that is meant."""
-    since = selection.since
-    if since is None or isinstance(since, int):
-        return since or 0
-    marked = since.offsets.get(place.partition)
-    if marked is None or since.topic_id != topic_id:
-        return 0
-    return marked.last_stable_offset if selection.isolation == "committed" else marked.high_watermark
 
 
 class _RemoteTopicHandle(RemoteHandle[RemoteTopicOperations]):

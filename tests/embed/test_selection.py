@@ -36,13 +36,12 @@ def test_a_record_is_taken_by_its_key_and_by_what_the_predicate_returns() -> Non
 
 def test_a_mark_begins_where_readers_at_that_isolation_had_come() -> None:
     with Broker(topics=["orders"]) as broker:
-        (log,) = broker._operations.logs("orders")
         topic_id = broker._operations.topic_id("orders")
         mark = Mark("orders", topic_id, {0: PartitionOffsets(0, 9, 10, 7)})
-        assert Selection(since=mark).start(log, topic_id) == 7
-        assert Selection(since=mark, isolation="uncommitted").start(log, topic_id) == 9
-        assert Selection(since=mark, isolation="all").start(log, topic_id) == 9
-        assert Selection(since=mark).start(log, b"another topic of this name") == 0
-        assert Selection(since=mark._replace(offsets={})).start(log, topic_id) == 0
-        assert Selection(since=3).start(log, topic_id) == 3
-        assert Selection().start(log, topic_id) == 0
+        assert Selection(since=mark).start(0, topic_id) == 7
+        assert Selection(since=mark, isolation="uncommitted").start(0, topic_id) == 9
+        assert Selection(since=mark, isolation="all").start(0, topic_id) == 9
+        assert Selection(since=mark).start(0, b"another topic of this name") == 0
+        assert Selection(since=mark._replace(offsets={})).start(0, topic_id) == 0
+        assert Selection(since=3).start(0, topic_id) == 3
+        assert Selection().start(0, topic_id) == 0

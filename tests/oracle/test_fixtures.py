@@ -7,9 +7,17 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from kmini import KafkaError, NotInTime
+from kmini.pipeline.archives.archive_files import Row
+from kmini.protocol.errors import InconsistentGroupProtocol, InvalidTxnState, TransactionalIdNotFound
 from kmini.remote.remote_broker import RemoteBroker
+from support.archives import write_archive
 from support.server_process import ServerProcess
 
 EXAMPLE = Path(__file__).resolve().parent.parent.parent / "examples" / "orders"
@@ -51,3 +59,106 @@ def test_the_suite_of_the_example_runs_on_apache_kafka_and_skips_what_needs_kmin
     assert line + "(clock 1, cluster 2, compact 1, faults 3, records 1, stop 1)" in finished.stdout
     with RemoteBroker(address, prefix="kmini-") as remote:
         assert remote.topics() == [], "the run has deleted its topics"
+
+
+@pytest.fixture
+def remote(apache_kafka_server: ServerProcess, topic_names: Callable[[str], str]) -> Iterator[RemoteBroker]:
+    with RemoteBroker(apache_kafka_server.bootstrap_servers, prefix=topic_names("fixtures") + "-") as broker:
+        yield broker
+
+
+def test_transactions_of_apache_kafka_are_seen_waited_for_and_aborted(remote: RemoteBroker) -> None:
+    orders, billing = remote.prefix + "orders", remote.prefix + "billing"
+    remote.create_topic(orders)
+    producer = Producer({"bootstrap.servers": remote.bootstrap_servers, "transactional.id": billing})
+    with pytest.raises(TransactionalIdNotFound, match=f"there is no transactional id {billing}"):
+        remote.transactions.abort(billing)
+    producer.init_transactions(60)
+    with pytest.raises(InvalidTxnState, match=r"the last transaction of .* is Empty: there is nothing to abort"):
+        remote.transactions.abort(billing)
+    for end in (producer.commit_transaction, None):
+        producer.begin_transaction()
+        producer.produce(orders, b"placed")
+        producer.flush(60)
+        (found,) = remote.transactions.open()
+        assert (found.transactional_id, found.state, found.partitions) == (billing, "Ongoing", ((orders, 0),))
+        assert 0 <= found.age_ms < found.timeout_ms == 60_000
+        with pytest.raises(NotInTime, match=f"{billing} is Ongoing"):
+            remote.transactions.wait_ended(timeout_ms=0)
+        if end is not None:
+            end(60)
+        else:
+            remote.transactions.abort(billing)
+        remote.transactions.wait_ended(billing)
+        assert remote.transactions.open() == []
+    states = [record.state for record in remote.records(orders, isolation="uncommitted")]
+    assert states == ["committed", "aborted"]
+    with pytest.raises(Exception, match=r"fenced|newer"):
+        producer.commit_transaction(60)
+
+
+def test_groups_of_apache_kafka_are_told_by_name_and_of_other_kinds_nothing_wrong(remote: RemoteBroker) -> None:
+    orders, billing, new = (remote.prefix + name for name in ("orders", "billing", "new"))
+    remote.create_topic(orders)
+    remote.produce(orders, b"placed")
+    remote.group(billing).commit({(orders, 0): 0})
+    consumer = Consumer(
+        {
+            "bootstrap.servers": remote.bootstrap_servers,
+            "group.id": new,
+            "group.protocol": "consumer",
+            "auto.offset.reset": "earliest",
+        }
+    )
+    try:
+        consumer.subscribe([orders])
+        message = consumer.poll(60)
+        assert message is not None
+        assert message.value() == b"placed"
+        consumer.commit(asynchronous=False)
+        assert remote.groups() == [billing, new]
+        assert (remote.group(billing).describe().kind, remote.group(billing).describe().generation) == ("classic", -1)
+        for call in (remote.group(new).describe, remote.group(new).stable):
+            with pytest.raises(InconsistentGroupProtocol, match=f"group {new} is Stable and of the kind consumer"):
+                call()
+        assert remote.group(new).offsets() == {(orders, 0): 1}
+        remote.group(new).caught_up(orders)
+        with pytest.raises(KafkaError):
+            remote.group(new).commit({(orders, 0): 0})
+        with pytest.raises(NotInTime, match=f"1 record of {orders} left to commit; group {billing} is Empty"):
+            remote.group(billing).caught_up(orders, timeout_ms=0)
+    finally:
+        consumer.close()
+
+
+def test_lines_and_archives_are_loaded_into_apache_kafka(remote: RemoteBroker, tmp_path: Path) -> None:
+    orders, kept = remote.prefix + "orders", remote.prefix + "kept"
+    lines = tmp_path / "seed.jsonl"
+    lines.write_text(
+        f'{{"topic": "{orders}", "key": "42", "value": {{"state": "placed"}}, "timestamp": 1700000000000}}'
+    )
+    rows = [[Row(number, 1_000 + number, 0, b"k", b"v%d" % number, [("h", None)]) for number in range(50)], []]
+    write_archive(tmp_path / "backup", kept, rows, {"retention.ms": "-1", "min.insync.replicas": "2"})
+    remote.create_topic(orders, partitions=2)
+    assert remote.load(lines) == {orders: 1}
+    assert remote.load(tmp_path / "backup") == {kept: 50}
+    (record,) = remote.records(orders)
+    assert (record.key, record.value, record.timestamp) == (b"42", b'{"state":"placed"}', 1_700_000_000_000)
+    found = remote.records(kept)
+    assert [(one.value, one.timestamp, one.headers) for one in found] == [
+        (b"v%d" % number, 1_000 + number, (("h", None),)) for number in range(50)
+    ]
+
+
+def test_settings_are_compared_with_those_of_apache_kafka(remote: RemoteBroker) -> None:
+    def differences(**settings: str) -> list[str]:
+        named = {name.replace("_", "."): text for name, text in settings.items()}
+        found: list[str] = remote._thread.run(remote._operations.differences(named))
+        return found
+
+    assert differences(log_retention_hours="168", auto_create_topics_enable="TRUE", log_roll_hours="168") == []
+    assert differences(log_retention_hours="24", kmini_tombstone_flag_enable="true", log_retention_ms="5") == [
+        "kmini.tombstone.flag.enable is unknown, not true",
+        "log.retention.hours is 168, not 24",
+        "log.retention.ms is unset, not 5",
+    ]

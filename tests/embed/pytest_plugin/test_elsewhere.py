@@ -54,6 +54,18 @@ def test_cluster(kafka_cluster):
 def test_config(kafka_broker):
     raise AssertionError
 
+@pytest.mark.kafka(config={"num.partitions": 1, "log.retention.hours": "168", "auto.create.topics.enable": True})
+def test_config_that_is_in_force_there(kafka_broker):
+    pass
+
+@pytest.mark.kafka(as_version="3.9")
+def test_release(kafka_broker):
+    raise AssertionError
+
+@pytest.mark.kafka(as_version="4.3")
+def test_release_that_is_there(kafka_broker):
+    pass
+
 def test_without_kafka():
     pass
 """
@@ -63,14 +75,48 @@ def test_what_needs_kmini_is_skipped_in_a_sentence_and_counted_at_the_end(run_py
     address = elsewhere.bootstrap_servers
     arguments = ("--kafka-bootstrap", address, "-rs", "-o", "asyncio_mode=auto")
     result = run_pytest(SUITE, *arguments, plugins=("asyncio",))
-    result.assert_outcomes(passed=3, skipped=5)
+    result.assert_outcomes(passed=5, skipped=6)
     reasons = [line for line in result.outlines if line.startswith("SKIPPED")]
-    assert len(reasons) == 5
-    for what in ("config of the marker", "cluster of the test's own", "clock", "clock.advance"):
+    assert len(reasons) == 6
+    for what in (
+        "config of the marker: num.partitions is 1, not 2",
+        "as_version of the marker: 3.9",
+        "cluster of the test's own",
+        "clock",
+        "clock.advance",
+    ):
         assert any(f"needs kmini: {what} ({address} is kmini as Kafka 4.3)" in line for line in reasons), what
     assert all("test_what_needs" in line for line in reasons), "a skip is located in its test"
-    assert "kafka: 7 tests on kmini as Kafka 4.3, 5 skipped (clock 3, cluster 1, config 1)" in result.outlines
+    told = "kafka: 10 tests on kmini as Kafka 4.3, 6 skipped (as_version 1, clock 3, cluster 1, config 1)"
+    assert told in result.outlines
     assert own_topics(elsewhere) == []
+
+
+def test_settings_of_every_broker_that_are_not_in_force_there_are_told_at_the_end(
+    run_pytest, elsewhere: Broker
+) -> None:
+    conftest = """
+    import pytest
+
+    @pytest.fixture(scope="session")
+    def kafka_options():
+        return {"config": {"log.retention.hours": 24, "num.partitions": 1, "no.such.setting": "x"}}
+    """
+    text = """
+    import pytest
+
+    @pytest.mark.parametrize("number", range(2))
+    def test_it(kafka_broker, number): pass
+    """
+    arguments = ("--kafka-bootstrap", elsewhere.bootstrap_servers, "-o", "kafka_config=num.io.threads=3")
+    result = run_pytest(text, *arguments, conftest=conftest)
+    result.assert_outcomes(passed=2)
+    told = [line for line in result.outlines if line.startswith("kafka:")]
+    assert told == [
+        "kafka: 2 tests on kmini as Kafka 4.3",
+        "kafka: settings of every broker are not in force on kmini as Kafka 4.3: log.retention.hours is 168, not 24, "
+        "no.such.setting is unknown, not x, num.io.threads is 8, not 3",
+    ]
 
 
 def test_the_workers_of_a_run_have_names_of_their_own(run_pytest, elsewhere: Broker) -> None:

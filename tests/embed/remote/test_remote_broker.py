@@ -1,23 +1,31 @@
 """A broker that runs elsewhere: the methods of `Broker` by Kafka's protocol. The one of these tests is kmini's own.
 
-It covers embed/remote/remote_topic.py, embed/remote/remote_group.py, embed/remote/remote_operations.py and
-embed/remote/remote_records.py, too.
+It covers embed/remote/remote_topic.py, embed/remote/remote_group.py, embed/remote/remote_operations.py,
+embed/remote/remote_records.py and embed/remote/remote_transactions.py, too.
 """
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from kmini import AsyncTopic, Broker, KafkaError, Topic
-from kmini.client import Client
+from kmini import AsyncTopic, AsyncTransactions, Broker, KafkaError, NotInTime, SeedError, Topic, Transactions
+from kmini.client import Client, ConfigResource, GroupListing
 from kmini.group_handle import Group
+from kmini.pipeline.archives.archive_files import Row
+from kmini.protocol.errors import InconsistentGroupProtocol
 from kmini.remote.needs_kmini import NeedsKmini
 from kmini.remote.remote_broker import AsyncRemoteBroker, RemoteBroker
 from kmini.remote.remote_group import AsyncRemoteGroup, RemoteGroup
+from kmini.remote.remote_operations import RemoteOperations
 from kmini.remote.remote_topic import AsyncRemoteTopic, RemoteTopic
+from kmini.remote.remote_transactions import AsyncRemoteTransactions, RemoteTransactions
+from support.archives import write_archive
 
 
 @pytest.fixture(scope="module")
@@ -39,13 +47,19 @@ def public(cls: type) -> set[str]:
 OWN = {"prefix", "server", "start", "close", "aio", "bootstrap_servers"}
 """What a remote broker has for its own life."""
 
+HANDLES = {"transactions"}
+"""The properties of a remote broker that are handles."""
+
+TRANSACTIONS = (Transactions, AsyncTransactions, RemoteTransactions, AsyncRemoteTransactions)
+
 
 @pytest.mark.parametrize(
     ("name", "kinds"),
     [
-        *((name, (Broker, RemoteBroker, AsyncRemoteBroker)) for name in sorted(public(RemoteBroker) - OWN)),
+        *((name, (Broker, RemoteBroker, AsyncRemoteBroker)) for name in sorted(public(RemoteBroker) - OWN - HANDLES)),
         *((name, (Group, RemoteGroup, AsyncRemoteGroup)) for name in sorted(public(RemoteGroup))),
         *((name, (Topic, AsyncTopic, RemoteTopic, AsyncRemoteTopic)) for name in sorted(public(RemoteTopic))),
+        *((name, TRANSACTIONS) for name in sorted(public(Transactions) | public(RemoteTransactions))),
     ],
 )
 def test_a_method_is_called_as_that_of_a_broker(name: str, kinds: tuple[type, ...]) -> None:
@@ -179,13 +193,169 @@ def test_a_group_is_looked_into_as_on_a_broker(remote: RemoteBroker, kmini: Brok
     ours.stable(members=0)
 
 
+@pytest.fixture
+def producer(kmini: Broker) -> Iterator[Callable[[str], Any]]:
+    """A maker of transactional producers."""
+    from confluent_kafka import Producer
+
+    def make(transactional_id: str) -> Any:
+        made = Producer({"bootstrap.servers": kmini.bootstrap_servers, "transactional.id": transactional_id})
+        made.init_transactions(30)
+        return made
+
+    yield make
+    kmini.reset()
+
+
+def test_transactions_are_looked_into_as_on_a_broker(
+    remote: RemoteBroker, kmini: Broker, producer: Callable[[str], Any]
+) -> None:
+    for topic in ("run-orders", "others"):
+        kmini.create_topic(topic)
+    assert remote.transactions.open() == []
+    producers = {name: producer(name) for name in ("run-billing", "billing", "other")}
+    topics = {"run-billing": "others", "billing": "run-orders", "other": "others"}
+    for name, one in producers.items():
+        one.begin_transaction()
+        one.produce(topics[name], b"placed")
+        one.flush(30)
+    found = remote.transactions.open()
+    assert {one.transactional_id for one in found} == {"run-billing", "billing"}, "by its id, and by what it writes to"
+    theirs = {one.transactional_id: one for one in kmini.transactions.open()}
+    for one in found:
+        assert one._replace(age_ms=0) == theirs[one.transactional_id]._replace(age_ms=0)
+        assert 0 <= one.age_ms < 60_000
+    with pytest.raises(
+        NotInTime, match=r"run-billing is Ongoing for \d+ of \d+ ms, producer .* in others-0 \(after 0 ms"
+    ):
+        remote.transactions.wait_ended("run-billing", timeout_ms=0)
+    with pytest.raises(AssertionError, match=r"billing is Ongoing.*; .*billing is Ongoing"):
+        remote.transactions.wait_ended(timeout_ms=0)
+    with pytest.raises(NotInTime, match="there is no transactional id bill; there are: billing, other, run-billing"):
+        remote.transactions.wait_ended("bill", timeout_ms=0)
+    producers["billing"].commit_transaction(30)
+    remote.transactions.wait_ended("billing")
+    assert [record.value for record in remote.records("run-orders")] == [b"placed"]
+    remote.transactions.abort("run-billing")
+    remote.transactions.wait_ended()
+    assert [record.state for record in remote.records("others", isolation="uncommitted")] == ["aborted", "open"]
+    with pytest.raises(
+        KafkaError, match="the last transaction of billing is CompleteCommit: there is nothing to abort"
+    ):
+        remote.transactions.abort("billing")
+    with pytest.raises(KafkaError, match="there is no transactional id bill; there are: billing, other, run-billing"):
+        remote.transactions.abort("bill")
+    with pytest.raises(Exception, match=r"fenced|newer"):
+        producers["run-billing"].commit_transaction(30)
+
+
+async def test_transactions_are_looked_into_asynchronously(remote: RemoteBroker) -> None:
+    await remote.aio.transactions.wait_ended()
+    assert await remote.aio.transactions.open() == []
+
+
+def test_groups_are_those_with_the_prefix_or_all_without_one(remote: RemoteBroker, kmini: Broker) -> None:
+    kmini.create_topic("others")
+    try:
+        for group in ("run-billing", "billing"):
+            kmini.group(group).commit({("others", 0): 0})
+        assert remote.groups() == ["run-billing"]
+        with RemoteBroker(kmini.bootstrap_servers) as of_all:
+            assert of_all.groups() == kmini.groups() == ["billing", "run-billing"]
+        with pytest.raises(KafkaError, match="there is no group run-bill; there are: billing, run-billing"):
+            remote.group("run-bill").describe()
+        with pytest.raises(
+            NotInTime, match=r"there is no group run-bill; there are: .* \(after 0 ms; expected: Stable"
+        ):
+            remote.group("run-bill").stable(timeout_ms=0)
+    finally:
+        kmini.reset()
+
+
+def test_a_group_of_another_kind_is_no_group_without_members(
+    remote: RemoteBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """kmini has only classic groups: DescribeGroups does not find others, and ListGroups has them."""
+
+    async def listed(client: Client) -> list[GroupListing]:
+        return [GroupListing("run-new", "consumer", "Stable", "consumer")]
+
+    monkeypatch.setattr(Client, "list_groups", listed)
+    monkeypatch.setattr(RemoteOperations, "reset", lambda operations: asyncio.sleep(0))
+    for call in (remote.group("run-new").describe, remote.group("run-new").stable, remote.group("run-new").lag):
+        with pytest.raises(InconsistentGroupProtocol, match="run-new is Stable and of the kind consumer"):
+            call()
+    assert remote.group("run-new").offsets() == {}
+    remote.create_topic("run-orders")
+    remote.produce("run-orders", b"placed")
+    with pytest.raises(
+        NotInTime, match="1 record of run-orders left to commit; group run-new is Stable and of the kind"
+    ):
+        remote.group("run-new").caught_up("run-orders", timeout_ms=0)
+    remote.delete_topic("run-orders")
+
+
+def test_a_missing_record_is_told_with_what_hides_it(remote: RemoteBroker, producer: Callable[[str], Any]) -> None:
+    one = producer("run-billing")
+    one.begin_transaction()
+    remote.create_topic("run-orders")
+    one.produce("run-orders", b"placed", key=b"42")
+    one.flush(30)
+    remote.produce("run-orders", b"late", key=b"43")
+    with pytest.raises(
+        AssertionError, match=r"holds 0 of 1 record with key b'42' after 0 ms: \[\]; 1 more in an open tr"
+    ):
+        remote.topic("run-orders").wait_for(1, key=b"42", timeout_ms=0)
+    with pytest.raises(AssertionError, match=r"run-orders holds 0 of 1 record after 0 ms: \[\]; 2 more in an open"):
+        remote.wait_for_records("run-orders", 1, timeout_ms=0)
+    one.abort_transaction(30)
+
+
+def test_lines_and_archives_are_loaded_as_on_a_broker(remote: RemoteBroker, kmini: Broker, tmp_path: Path) -> None:
+    lines = tmp_path / "seed.jsonl"
+    lines.write_text(
+        '{"topic": "run-orders", "key": "42", "value": {"state": "placed"}, "timestamp": 1700000000000, '
+        '"headers": {"by": "me"}}\n{"topic": "run-made", "value": null, "partition": 0}'
+    )
+    rows = [[Row(number, 1_000 + number, 0, b"k", b"v%d" % number, [("h", None)]) for number in range(50)], []]
+    write_archive(tmp_path / "backup", "run-kept", rows, {"retention.ms": "-1", "min.insync.replicas": "2"})
+    remote.create_topic("run-orders", partitions=3)
+    assert remote.load(lines) == {"run-orders": 1, "run-made": 1}
+    assert remote.load(tmp_path / "backup") == {"run-kept": 50}
+    assert remote.load(lines, topic="run-made") == {"run-made": 2}
+    found = {topic: remote.records(topic) for topic in ("run-orders", "run-made", "run-kept")}
+    remote.reset()
+    kmini.create_topic("run-orders", partitions=3)
+    kmini.load(lines)
+    kmini.load(tmp_path / "backup")
+    kmini.load(lines, topic="run-made")
+    assert found["run-orders"] == kmini.records("run-orders")
+    assert found["run-kept"] == kmini.records("run-kept")
+    values = [record.value for record in found["run-made"]]
+    assert values == [record.value for record in kmini.records("run-made")]
+    with pytest.raises(SeedError, match="there is a topic run-kept already"):
+        remote.load(tmp_path / "backup")
+    lines.write_text('{"topic": "run-orders", "value": "x", "partition": 7}')
+    with pytest.raises(KafkaError, match="there is no partition 7 of run-orders; it has 0 to 2"):
+        remote.load(lines)
+    with pytest.raises(NeedsKmini, match="load of a log directory"):
+        remote.load(Path(kmini.data_dir))
+
+
+def test_an_archived_topic_has_its_settings_and_no_others(remote: RemoteBroker, tmp_path: Path) -> None:
+    write_archive(tmp_path / "backup", "run-kept", [[]], {"retention.ms": "1000", "min.insync.replicas": "2"})
+    remote.load(tmp_path / "backup")
+    entries = remote._thread.run(remote._client.describe_configs(ConfigResource.topic("run-kept")))
+    assert {one.name: one.value for one in entries if one.source == "dynamic-topic"} == {"retention.ms": "1000"}
+
+
 def test_errors_say_what_is_there(remote: RemoteBroker) -> None:
     remote.create_topic("run-orders")
     for message, call in {
         "there is no topic run-ordres; there are: run-orders": lambda: remote.records("run-ordres"),
         "there is no topic run-order; there are: run-orders": lambda: remote.delete_topic("run-order"),
         "there is no partition 3 of run-orders; it has 0 only": lambda: remote.records("run-orders", 3),
-        "run-orders holds 0 of 1 records after 0 ms": lambda: remote.wait_for_records("run-orders", 1, timeout_ms=0),
+        "run-orders holds 0 of 1 record after 0 ms": lambda: remote.wait_for_records("run-orders", 1, timeout_ms=0),
         r"there is no topic run-x; .* \(after 0 ms\)": lambda: remote.wait_for_records("run-x", 1, timeout_ms=0),
         "run-orders": lambda: remote.create_topic("run-orders"),
     }.items():
