@@ -18,6 +18,7 @@ from ...protocol.errors import KafkaError, KafkaStorageError
 from ...protocol.records.load_kernel import IS_COMPILED
 from ...protocol.topics import TopicPartition
 from ...storage.cleaner.cleaning_states import State
+from ...storage.filenames import CLEANER_CHECKPOINT
 from ...storage.log import PartitionLog
 from ...storage.log_manager import LogManager
 from ..clock import Clock
@@ -54,6 +55,7 @@ class LogCleaner:
         self._executor: ThreadPoolExecutor | None = None
         """Has `_threads` threads."""
         self._look = Deferred(clock, "compaction", self.look)
+        self._write_soon = Deferred(clock, "the cleaner checkpoint", self._write_checkpoint)
         self._will_look = False
         """Whether a look is at most a back-off away. (One that waits for a delete horizon may be a week away.)"""
         self._is_stopping = False
@@ -112,6 +114,9 @@ class LogCleaner:
         self._look.cancel()
         async with self._ended:
             await self._ended.wait_for(lambda: not self._under_way)
+        if self._write_soon.is_asked_for:
+            await self._write_checkpoint()
+        self._write_soon.cancel()
         if self._executor is not None:
             self._executor.shutdown()
 
@@ -214,6 +219,17 @@ class LogCleaner:
                 return reports
 
     # What others do to logs
+
+    def forget(self, partition: TopicPartition) -> None:
+        """The log is going: a pass over it ends, and a later log of its name is dirty from its start."""
+        self.abort(partition)
+        if self._was_anything_cleaned() and self.schedule.forget(partition):
+            self._write_soon.ask(0)
+
+    def _was_anything_cleaned(self) -> bool:
+        """Whether a log may have an entry in the checkpoint. Without a schedule, the file tells."""
+        path = os.path.join(self._logs.directory, CLEANER_CHECKPOINT)
+        return "schedule" in vars(self) or self._logs.filesystem.exists(path)
 
     def abort(self, partition: TopicPartition) -> None:
         """The log is going, or is not to be compacted any more: a pass over it ends before it reads or swaps more."""

@@ -207,7 +207,7 @@ class ReplicaManager:
         self._stop_leading(topic_partition)
         self.fetcher_manager.unfollow(topic_partition)
         if self.logs.get(topic_partition) is not None:
-            self._cleaner.abort(topic_partition)
+            self._cleaner.forget(topic_partition)
             self.logs.delete(topic_partition)
             self._maintenance.ask_for_deletion()
         else:

@@ -30,8 +30,8 @@ class CleanerCheckpoint:
         self._one_write_at_a_time = Lock()
         self._offsets: dict[TopicPartition, int] = {}
         self.is_corrected = False
-        """Whether `correct` has replaced an offset since the last `snapshot`; then the file is to be written at
-        once."""
+        """Whether `correct` or `remove` has changed something since the last `snapshot`; then the file is to be written
+        at once."""
         try:
             self._offsets = read_offsets(filesystem, self._path)
         except (CorruptCheckpoint, OSError) as error:
@@ -56,7 +56,9 @@ class CleanerCheckpoint:
         return True
 
     def remove(self, partition: TopicPartition) -> None:
-        self._offsets.pop(partition, None)
+        """Take away the offset of a log that is gone: a later log of its name is dirty from its start."""
+        if self._offsets.pop(partition, None) is not None:
+            self.is_corrected = True
 
     def snapshot(self, known: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the entries to write, without those of partitions that are not `known` any more."""

@@ -212,13 +212,19 @@ class Schedule:
         """Note that the log was truncated; return whether the checkpoint moved and is to be written."""
         return self.checkpoint.lower(partition, log.segments.active.base_offset)
 
+    def forget(self, partition: TopicPartition) -> bool:
+        """Forget a log that is going: a new log of its name begins anew. Return whether the checkpoint is to be
+        written."""
+        self._memories.pop(partition, None)
+        self.checkpoint.remove(partition)
+        return self.checkpoint.is_corrected
+
     def forget_all_but(self, partitions: Iterable[TopicPartition]) -> None:
-        """Forget all partitions but these: a new log of an old name begins anew."""
+        """Forget all partitions but these."""
         known = set(partitions)
         self.states.forget_all_but(known)
         for partition in self._memories.keys() - known:
-            del self._memories[partition]
-            self.checkpoint.remove(partition)
+            self.forget(partition)
 
     # Metrics and time
 

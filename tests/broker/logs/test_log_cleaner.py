@@ -327,6 +327,21 @@ async def test_a_damaged_segment_costs_its_partition_and_says_where(
     put(broker, ("b", "1"))
 
 
+async def test_a_topic_that_is_made_anew_is_cleaned_from_its_start(start: Any) -> None:
+    broker = await start()
+    checkpoint = Path(broker.logs.directory) / "cleaner-offset-checkpoint"
+    put(broker, ("a", "1"), ("a", "2"))
+    await broker.cleaner.compact(P)
+    assert "profiles 0 2" in checkpoint.read_text()
+    broker.replica_manager.drop(P)
+    broker.replica_manager.host(P, bytes(range(1, 17)), COMPACTED, LED_BY_1)
+    await broker.clock.advance(1)
+    assert "profiles" not in checkpoint.read_text()
+    put(broker, ("b", "1"), ("b", "2"), ("b", "3"))
+    await broker.cleaner.compact(P)
+    assert keys(broker) == ["b"]
+
+
 async def test_what_is_damaged_so_that_its_age_cannot_be_told_costs_its_partition_only(start: Any) -> None:
     broker = await start(max_compaction_lag_ms=3_600_000)
     put(broker, ("a", "1"))

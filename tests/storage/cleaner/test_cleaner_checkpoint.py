@@ -35,6 +35,13 @@ class TestTheCheckpoint:
         logs.schedule.forget_all_but([])
         assert logs.schedule.checkpoint.get(x) is None
 
+    def test_the_entry_of_a_log_that_is_going_is_taken_out_of_the_file(self, logs: Logs) -> None:
+        x = logs.add("x", clean=3)
+        assert logs.schedule.checkpoint.get(x) == 3
+        assert logs.schedule.forget(x)
+        assert logs.schedule.checkpoint.snapshot([x]) == {}
+        assert not logs.schedule.forget(x)
+
     def test_truncation_lowers_it(self, logs: Logs) -> None:
         x = logs.add("x", clean=3)
         log = logs.logs[x]

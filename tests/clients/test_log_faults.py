@@ -1,0 +1,183 @@
+"""What consumers of real client libraries make of logs that hold less than they ask for: compacted, cut off, hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kmini import Broker, Cluster
+from support.readers import READERS, reading
+from support.transactional_clients import Confluent
+
+confluent = pytest.importorskip("confluent_kafka")
+
+TIMEOUT_S = 30.0
+CLIENTS = [*READERS]
+COMPACTED = {"cleanup.policy": "compact", "delete.retention.ms": "86400000"}
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Broker]:
+    with Broker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def broker(running: Broker) -> Iterator[Broker]:
+    """A broker with an empty topic `orders` and no rule."""
+    running.create_topic("orders", 1)
+    yield running
+    running.faults.clear()
+    for topic in running.topics():
+        running.delete_topic(topic)
+
+
+def produce_batch(broker: Broker, *values: bytes) -> None:
+    """Write these records to `orders` as one batch, with a real producer."""
+    client = confluent.Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 60_000, "log_level": 0})
+    for value in values:
+        client.produce("orders", value, partition=0)
+    assert client.flush(TIMEOUT_S) == 0
+
+
+def fetched(broker: Broker) -> list[Any]:
+    """The answers to fetches from now on, as their client gets them."""
+    answers: list[Any] = []
+
+    def note(request: Any, answer: Any) -> Any:
+        answers.append(answer)
+        return answer
+
+    broker.faults.on("Fetch", name="note answers").respond(note)
+    return answers
+
+
+def partitions_in(answers: list[Any]) -> list[Any]:
+    return [partition for answer in answers for topic in answer.responses for partition in topic.partitions]
+
+
+# --- what is left of a log
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_reader_goes_over_the_gaps_that_compaction_has_left(broker: Broker, name: str) -> None:
+    broker.create_topic("users", 1, COMPACTED)
+    users = broker.topic("users")
+    for key in (b"1", b"2", b"1", b"3", b"1"):
+        users.produce(b"name", key=key)
+    users.compact()
+    users.produce(b"name", key=b"4")
+    with reading(name, broker.bootstrap_servers, "users") as reader:
+        assert [found.offset for found in reader.read(4)] == [1, 3, 4, 5]
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_reader_gets_a_tombstone_until_it_is_compacted_away(broker: Broker, name: str) -> None:
+    broker.create_topic("users", 1, COMPACTED)
+    users = broker.topic("users")
+    users.produce(b"Alice", key=b"1")
+    users.produce(None, key=b"1")
+    users.compact()
+    users.produce(b"Bob", key=b"2")
+    with reading(name, broker.bootstrap_servers, "users") as reader:
+        assert [(found.offset, found.value) for found in reader.read(2)] == [(1, None), (2, b"Bob")]
+    broker.clock.advance("2d")
+    users.compact()
+    with reading(name, broker.bootstrap_servers, "users") as reader:
+        assert [(found.offset, found.value) for found in reader.read(1)] == [(2, b"Bob")]
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_reader_that_begins_inside_a_batch_leaves_out_what_comes_before(broker: Broker, name: str) -> None:
+    produce_batch(broker, b"first", b"second", b"third")
+    answers = fetched(broker)
+    with reading(name, broker.bootstrap_servers, offset=1) as reader:
+        assert [found.value for found in reader.read(2)] == [b"second", b"third"]
+    records = next(bytes(one.records) for one in partitions_in(answers) if one.records)
+    assert b"first" in records
+
+
+# --- transactions
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_reader_goes_over_control_batches(broker: Broker, name: str) -> None:
+    producer = Confluent(broker.bootstrap_servers, "billing")
+    for value, end in ((b"one", producer.commit), (b"two", producer.abort), (b"three", producer.commit)):
+        producer.begin()
+        producer.produce("orders", value)
+        end()
+    producer.close()
+    for isolation, expected in (("read_uncommitted", [0, 2, 4]), ("read_committed", [0, 4])):
+        with reading(name, broker.bootstrap_servers, isolation=isolation) as reader:
+            assert [found.offset for found in reader.read(len(expected))] == expected
+    with reading(name, broker.bootstrap_servers, offset=5) as reader:
+        broker.produce("orders", b"behind the last marker")
+        assert [found.offset for found in reader.read(1)] == [6]
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_reader_leaves_out_aborted_records_whatever_the_order_of_the_list_is(broker: Broker, name: str) -> None:
+    producers = [Confluent(broker.bootstrap_servers, f"billing-{number}") for number in range(2)]
+    for number, producer in enumerate(producers):
+        producer.begin()
+        producer.produce("orders", b"aborted %d" % number)
+    for producer in producers[::-1]:  # the last to begin is the first to end: the list follows the ends
+        producer.abort()
+        producer.begin()
+        producer.produce("orders", b"committed")
+        producer.commit()
+        producer.close()
+    answers = fetched(broker)
+    with reading(name, broker.bootstrap_servers) as reader:
+        assert [found.value for found in reader.read(2)] == [b"committed", b"committed"]
+    listed = [[one.first_offset for one in part.aborted_transactions or ()] for part in partitions_in(answers)]
+    assert [1, 0] in listed
+
+
+# --- what the broker says beside the records
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_reader_reads_on_where_the_broker_keeps_no_fetch_sessions(name: str) -> None:
+    config = {"max.incremental.fetch.session.cache.slots": 0}
+    with Broker(topics=["orders"], config=config) as broker:
+        answers = fetched(broker)
+        with reading(name, broker.bootstrap_servers) as reader:
+            for count in range(1, 4):
+                broker.produce("orders", b"placed")
+                assert len(reader.read(count)) == count
+        assert {answer.session_id for answer in answers} == {0}
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_question_for_a_time_without_records_has_no_offset(broker: Broker, name: str) -> None:
+    for timestamp in (1_000, 2_000):
+        broker.topic("orders").produce(b"placed", timestamp_ms=timestamp)
+    with reading(name, broker.bootstrap_servers) as reader:
+        assert [reader.end_of_time(timestamp) for timestamp in (0, 1_500, 2_001)] == [0, 1, None]
+
+
+def produce_unreplicated(cluster: Cluster, value: bytes) -> None:
+    """Write a record that the leader acknowledges and its followers do not have."""
+    client = confluent.Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": 1, "log_level": 0})
+    client.produce("orders", value, partition=0)
+    assert client.flush(TIMEOUT_S) == 0
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_reader_waits_for_a_high_watermark_that_lags(name: str) -> None:
+    with Cluster(brokers=2, topics={"orders": {"replication_factor": 2}}) as cluster:
+        leader, follower = cluster.replicas("orders")
+        cluster.wait_until_in_sync("orders")
+        with reading(name, cluster.bootstrap_servers) as reader:
+            cluster.hold(follower)
+            produce_unreplicated(cluster, b"placed")
+            fetches = cluster.faults.on("Fetch", topic="orders", client_id="*").delay(0)
+            reader.poll_until(lambda: fetches.hits > 2)
+            assert reader.records == []
+            assert cluster.offsets("orders")[leader].log_end_offset == 1
+            cluster.release(follower)
+            assert [found.value for found in reader.read(1)] == [b"placed"]
