@@ -438,7 +438,7 @@ class PartitionLog:
             if self.log_end_offset:
                 self.segments.active.seal()
                 with self.disk_errors():
-                    snapshot = self.producers.take_snapshot()
+                    snapshot = self.producers.take_snapshot(at_log_end=True)
                 work = self.flush_work(snapshot, is_closing=True)
                 work.run()
                 work.finish()

@@ -152,12 +152,14 @@ class LogManager:
         threads load fewer in a second than one does, because they wait for each other.)"""
         large: list[LogLoader] = []
         for topic_partition in names:
-            with self._offline_after_error(topic_partition):
+            try:
                 opened = loader(topic_partition)
                 if threads > 1 and opened.bytes_to_recover >= _BYTES_FOR_A_THREAD:
                     large.append(opened)
                 else:
                     self.logs[topic_partition] = opened.finish()
+            except OSError as error:
+                self._take_offline(topic_partition, error)
         if large:
             from concurrent.futures import ThreadPoolExecutor  # imported here, because most starts do without
 
@@ -165,17 +167,14 @@ class LogManager:
                 list(executor.map(self._finish, large))
 
     def _finish(self, loader: LogLoader) -> None:
-        with self._offline_after_error(loader.topic_partition):
-            self.logs[loader.topic_partition] = loader.finish()
-
-    @contextlib.contextmanager
-    def _offline_after_error(self, topic_partition: TopicPartition) -> Iterator[None]:
-        """Take a partition whose log the body cannot load for offline."""
         try:
-            yield
+            self.logs[loader.topic_partition] = loader.finish()
         except OSError as error:
-            logger.error("%s cannot be loaded and stays offline: %s", topic_partition, error)
-            self.offline[topic_partition] = error
+            self._take_offline(loader.topic_partition, error)
+
+    def _take_offline(self, topic_partition: TopicPartition, error: OSError) -> None:
+        logger.error("%s cannot be loaded and stays offline: %s", topic_partition, error)
+        self.offline[topic_partition] = error
 
     def _partition_directories(self) -> Iterator[tuple[TopicPartition, str]]:
         for name in self.filesystem.list_directories(self.directory):

@@ -285,12 +285,12 @@ class LogLoader:
                 break
             if number + 1 < len(row):
                 segment.seal()
-        self._take_snapshot(taken)
+        self._take_snapshot(taken, at_log_end=True)
         beyond = [offset for offset in self.snapshots[believed:] if offset not in taken]
         remove_snapshots(self.filesystem, self.directory, beyond)
 
-    def _take_snapshot(self, taken: set[int]) -> None:
-        if take_snapshot(self.producers) is not None:
+    def _take_snapshot(self, taken: set[int], *, at_log_end: bool = False) -> None:
+        if take_snapshot(self.producers, at_log_end=at_log_end) is not None:
             taken.add(self.producers.end_offset)
 
     def _visit(self, segment: Segment, header: BatchHeader, batch: memoryview) -> None:

@@ -56,11 +56,11 @@ def replay_batch(producers: ProducerStates, header: BatchHeader, batch: Buffer) 
     return update.commit()
 
 
-def take_snapshot(producers: ProducerStates) -> str | None:
+def take_snapshot(producers: ProducerStates, *, at_log_end: bool = False) -> str | None:
     """Write a snapshot; return its path, to be synced. None if none is needed, or if the disk has no room for it: the
     next start then replays more batches."""
     try:
-        return producers.take_snapshot()
+        return producers.take_snapshot(at_log_end=at_log_end)
     except OSError as error:
         logger.warning("%s: no producer snapshot at %d: %s", producers.directory, producers.end_offset, error)
         return None

@@ -105,6 +105,8 @@ class ProducerStates:
         and `clear` set it. The name of the next snapshot."""
         self.last_snapshot_offset = 0
         """The offset of the newest snapshot that is not known to be damaged; the log start offset if there is none."""
+        self._has_snapshot = False
+        """Whether the directory has a snapshot, as far as this process has written or loaded one."""
         self._entries = _NO_PRODUCERS
         self.ongoing = _NO_TRANSACTIONS
         """Open transactions: first offset -> producer id, ascending (they begin in the order of the log)."""
@@ -230,14 +232,23 @@ class ProducerStates:
                     self._filesystem.remove(path)
                 else:
                     self._set((entry for entry in entries if not self._is_expired(entry, now_ms)), offset)
+                    self._has_snapshot = True
 
-    def take_snapshot(self) -> str | None:
+    def take_snapshot(self, *, at_log_end: bool = False) -> str | None:
         """Write the state at `end_offset` unless the last snapshot is as new; return the path to sync if one was
-        written."""
+        written.
+
+        `at_log_end` says that no segment begins here: the log is closed, or was recovered. If it has neither producers
+        nor an older snapshot, none is written: it is loaded as a log without producers, and a start with thousands of
+        partitions reads no empty snapshots.
+        """
         if self.end_offset <= self.last_snapshot_offset:
+            return None
+        if at_log_end and not self._entries and not self._has_snapshot:
             return None
         path = write_snapshot(self._filesystem, self.directory, self.end_offset, self._entries.values())
         self.last_snapshot_offset = self.end_offset
+        self._has_snapshot = True
         return path
 
     def clear(self, offset: int) -> None:

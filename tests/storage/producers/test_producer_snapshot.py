@@ -180,6 +180,25 @@ def test_a_snapshot_is_written_only_when_the_last_one_is_older(partition: Partit
     assert partition.states.take_snapshot() is None
 
 
+def test_the_end_of_a_log_gets_a_snapshot_only_with_producers_or_after_an_older_one(
+    filesystem: MemoryFileSystem, partition: Partition
+) -> None:
+    partition.states.end_offset = 3
+    assert partition.states.take_snapshot(at_log_end=True) is None
+    assert partition.states.take_snapshot() is not None  # a segment begins here
+    partition.states.end_offset = 5
+    assert partition.states.take_snapshot(at_log_end=True) is not None
+    started = loaded(filesystem, 0, 5)
+    started.end_offset = 8
+    assert started.take_snapshot(at_log_end=True) is not None
+    assert list_snapshots(filesystem, "d") == [3, 5, 8]
+
+
+def test_the_end_of_a_log_with_a_producer_gets_a_snapshot(partition: Partition) -> None:
+    partition.append(0)
+    assert partition.states.take_snapshot(at_log_end=True) is not None
+
+
 def test_loading_removes_snapshots_outside_the_log(filesystem: MemoryFileSystem, partition: Partition) -> None:
     for offset in (3, 5, 8, 12):
         write_snapshot(filesystem, "d", offset, [])
