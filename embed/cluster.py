@@ -28,9 +28,9 @@ from kmini.broker.snapshots import Saved
 from kmini.handle import method
 from kmini.host import AsyncHost, Host
 from kmini.parts import AsyncParts, Parts, new_journal
-from kmini.protocol.errors import RequestTimedOut
 from kmini.protocol.topics import TopicPartition
 from kmini.shared_operations import BrokerNotRunning, SharedOperations
+from kmini.waiting import NotInTime
 
 __all__ = ["AsyncCluster", "BrokerNotRunning", "Cluster", "ReplicaOffsets"]
 
@@ -128,8 +128,8 @@ class ClusterOperations(SharedOperations):
         return self.core.replica_offsets(self.check_partition(topic, partition))
 
     async def wait_until_in_sync(self, topic: str, partition: int = 0, *, timeout_ms: int = 30_000) -> None:
-        """Return once a partition has a leader and all its replicas are in sync. Raises RequestTimedOut, which names
-        the ISR, and UnknownTopicOrPartition.
+        """Return once a partition has a leader and all its replicas are in sync. Raises RequestTimedOut, which is an
+        AssertionError as well and names the ISR, and UnknownTopicOrPartition.
 
         >>> cluster.create_topic("users", replication_factor=2)
         >>> cluster.kill(2)
@@ -146,7 +146,7 @@ class ClusterOperations(SharedOperations):
             if left_ms <= 0 or not holders:
                 led = f"broker {state.leader} leads" if state.leader >= 0 else "no broker leads"
                 status = f"of the replicas {[*state.replicas]} of {place} {[*state.isr]} are in sync, and {led}"
-                raise RequestTimedOut(status)
+                raise NotInTime(status)
             await self._until_any(partial(_Change, self.core, place, state), holders, left_ms)
 
     async def coordinator(self, group: str) -> int:

@@ -6,10 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from kmini.broker.clock import Duration
-from kmini.broker.faults.rule_checks import make_act
+from kmini.broker.faults import rule_checks
+from kmini.handle import brief
 
 if TYPE_CHECKING:
     from kmini.broker.faults.acts import Act
+
+__tracebackhide__ = True  # of a refused rule pytest shows the line of the test
 
 Armed = TypeVar("Armed")
 D = TypeVar("D", bound="FaultDraft[Any]")
@@ -25,15 +28,25 @@ class FaultDraft(Generic[Armed]):
         name: str | None,
         conditions: dict[str, Any],
         selection: dict[str, Any],
+        unfinished: set[FaultDraft[Any]],
     ) -> None:
         self._put_in_force = arm
         self.api = api
         self.name = name
         self.conditions = conditions
         self.selection = selection
+        self._unfinished = unfinished
+        """The drafts without an act, which are in force no more than this one."""
+        unfinished.add(self)
+
+    def __repr__(self) -> str:
+        given = [repr(self.api), *(f"{name}={value!r}" for name, value in self.conditions.items())]
+        return f"on({', '.join(given)})"
 
     def _with(self: D, **selection: Any) -> D:
-        return type(self)(self._put_in_force, self.api, self.name, self.conditions, {**self.selection, **selection})
+        self._unfinished.discard(self)
+        selection = {**self.selection, **selection}
+        return type(self)(self._put_in_force, self.api, self.name, self.conditions, selection, self._unfinished)
 
     # --- which of the requests
 
@@ -171,4 +184,16 @@ class FaultDraft(Generic[Armed]):
         return self._arm(make_act("disk", "fail_fsync"))
 
     def _arm(self, act: Act) -> Armed:
-        return self._put_in_force(self, act)
+        self._unfinished.discard(self)
+        try:
+            return self._put_in_force(self, act)
+        except Exception as error:
+            raise brief(error)  # noqa: B904  # it is the same error
+
+
+def make_act(kind: str, *values: Any, **options: Any) -> Act:
+    """An act by its name. Raises ValueError and TypeError, without the frames of the checks."""
+    try:
+        return rule_checks.make_act(kind, *values, **options)
+    except (TypeError, ValueError) as error:
+        raise brief(error)  # noqa: B904  # it is the same error

@@ -9,7 +9,7 @@ rule in force as a whole. `broker/faults/` has the rules themselves.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -18,8 +18,10 @@ from kmini.broker.faults import recipes
 from kmini.broker.faults.active_rules import ActiveRules
 from kmini.broker.faults.rule_checks import make_rule, make_when, make_which, rules_from_json
 from kmini.fault_draft import FaultDraft
-from kmini.handle import Awaiting, Blocking, Handle, check_can_await, method, waits_for_clients
+from kmini.handle import Awaiting, Blocking, Handle, brief, check_can_await, method, waits_for_clients
+from kmini.protocol.errors import RequestTimedOut
 from kmini.shared_operations import SharedOperations
+from kmini.waiting import NotInTime
 
 if TYPE_CHECKING:
     from kmini.broker.faults.active_rule import ActiveRule
@@ -66,11 +68,15 @@ class FaultOperations:
         self._rules.clear()
 
     async def unhit(self) -> list[str]:
-        """The rules that never acted, each with its nearest miss."""
-        return [
+        """The rules that never acted, each with its nearest miss, and those that were begun and have no act."""
+        never = [
             f"fault rule {active.rule.name!r} never acted: {_why(active, self._rules)}"
             for active in self._rules.rules
             if not active.hits
+        ]
+        return never + [
+            f"faults.{draft} is not in force: it does not say what it does, as .error(...) or .disconnect() at its end"
+            for draft in self._rules.unfinished
         ]
 
     async def held(self) -> list[str]:
@@ -91,6 +97,10 @@ def _why(active: ActiveRule, rules: ActiveRules) -> str:
     return why if active.seen or active.matcher.came else f"no request that it is about came; {rules.nothing_came()}"
 
 
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
 class RuleOperations:
     """The operations of one rule in force."""
 
@@ -99,19 +109,26 @@ class RuleOperations:
 
     @waits_for_clients
     async def wait_hit(self, count: int = 1, *, timeout_ms: int = 10_000) -> None:
-        """Wait until the rule has acted `count` times. Raises RequestTimedOut, which tells the nearest miss."""
-        active = self._active
-        await active.until(lambda: active.hits >= count, timeout_ms, f"did not act {count} times")
+        """Wait until the rule has acted `count` times. Raises RequestTimedOut, which is an AssertionError as well and
+        tells the nearest miss."""
+        await self._until(lambda: self._active.hits >= count, timeout_ms, f"did not act {_times(count)}")
 
     @waits_for_clients
     async def arrived(self, count: int = 1, *, timeout_ms: int = 10_000) -> None:
-        """Wait until the rule has held `count` requests. Raises RequestTimedOut, which tells the nearest miss."""
-        active = self._active
-        await active.until(lambda: active.arrived >= count, timeout_ms, f"did not hold {count} requests")
+        """Wait until the rule has held `count` requests. Raises RequestTimedOut, which is an AssertionError as well and
+        tells the nearest miss."""
+        requests = f"{count} request{'' if count == 1 else 's'}"
+        await self._until(lambda: self._active.arrived >= count, timeout_ms, f"did not hold {requests}")
 
     async def release(self, count: int | None = None) -> int:
         """Let the first `count` requests that the rule holds go on, or all of them; return how many did."""
         return self._active.release(count)
+
+    async def _until(self, holds: Callable[[], bool], timeout_ms: int, what: str) -> None:
+        try:
+            await self._active.until(holds, timeout_ms, what)
+        except RequestTimedOut as late:
+            raise NotInTime(late.message) from None
 
 
 class _Fault(Handle[RuleOperations]):
@@ -148,12 +165,12 @@ class _Fault(Handle[RuleOperations]):
 
     def assert_hit(self, times: int | None = None) -> None:
         """Raise AssertionError unless the rule has acted, exactly `times` times if that is given; it tells the nearest
-        miss."""
+        miss. It asks at once, and is not awaited."""
+        __tracebackhide__ = True  # pytest shows the line of the test
         if self.hits == 0 and times != 0:
             raise AssertionError(f"fault rule {self.name!r} never acted: {_why(self._active, self._faults._rules)}")
         if times is not None and self.hits != times:
-            wanted = "once" if times == 1 else f"{times} times"
-            raise AssertionError(f"fault rule {self.name!r} was to act {wanted}: {self._active.summary()}")
+            raise AssertionError(f"fault rule {self.name!r} was to act {_times(times)}: {self._active.summary()}")
 
     def to_json(self) -> dict[str, Any]:
         """The rule as a JSON object, which `faults.load` takes. Raises ValueError for a rule with a Python function."""
@@ -161,6 +178,15 @@ class _Fault(Handle[RuleOperations]):
 
     def __repr__(self) -> str:
         return f"<fault rule {self._active.rule}; hits {self.hits}, seen {self.seen}>"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            __tracebackhide__ = True  # pytest shows the line of the test
+            refused = f"{type(self).__name__!r} object has no attribute {name!r}"
+            if hasattr(FaultDraft, name):
+                refused += f": the rule is in force already; .{name}(...) comes before what it does"
+            raise AttributeError(refused)
 
 
 class Fault(_Fault, Blocking[RuleOperations]):
@@ -197,6 +223,27 @@ class AsyncFault(_Fault, Awaiting[RuleOperations]):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.remove()
+
+
+class PendingFault(Awaitable[AsyncFault]):
+    """A fault rule on its way into force: `await` returns it, and `async with` takes it back at the end as well."""
+
+    def __init__(self, coming: Coroutine[Any, Any, AsyncFault]) -> None:
+        self._coming = coming
+        self._fault: AsyncFault | None = None
+
+    def __await__(self) -> Generator[Any, Any, AsyncFault]:
+        return self._coming.__await__()
+
+    async def __aenter__(self) -> AsyncFault:
+        self._fault = await self
+        return self._fault
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._fault is not None:
+            await self._fault.remove()
 
 
 class _Faults(Handle[FaultOperations], Generic[Armed]):
@@ -259,7 +306,7 @@ class _Faults(Handle[FaultOperations], Generic[Armed]):
             "where": where,
         }
         conditions = {key: value for key, value in given.items() if value is not None}
-        return FaultDraft(self._arm, api, name, conditions, {})
+        return FaultDraft(self._arm, api, name, conditions, {}, self._rules.unfinished)
 
     # --- stories
 
@@ -344,8 +391,8 @@ class Faults(_Faults[Fault], Blocking[FaultOperations]):
         return self._thread.run(coroutine)
 
 
-class AsyncFaults(_Faults[Coroutine[Any, Any, AsyncFault]], Awaiting[FaultOperations]):
-    """The fault rules of a broker or a cluster; see Faults. The act of a rule is awaited."""
+class AsyncFaults(_Faults[PendingFault], Awaiting[FaultOperations]):
+    """The fault rules of a broker or a cluster; see Faults. An act is awaited, or entered by `async with`."""
 
     async def load(self, rules: Iterable[dict[str, Any]]) -> list[AsyncFault]:
         """Put rules in force that are given as JSON objects, all at once; one whose name is taken replaces the other.
@@ -356,10 +403,20 @@ class AsyncFaults(_Faults[Coroutine[Any, Any, AsyncFault]], Awaiting[FaultOperat
         """The rules in force, in the order in which they were made."""
         return [AsyncFault(self, active) for active in await self._run(self._operations.all_rules())]
 
-    async def _arm(self, draft: FaultDraft[Any], act: Act) -> AsyncFault:
-        return AsyncFault(self, await self._run(self._operations.arm(draft, act)))
+    def _arm(self, draft: FaultDraft[Any], act: Act) -> PendingFault:
+        return PendingFault(self._armed(draft, act))
 
-    async def _story(self, document: dict[str, Any]) -> AsyncFault:
+    async def _armed(self, draft: FaultDraft[Any], act: Act) -> AsyncFault:
+        __tracebackhide__ = True  # pytest shows the line of the test
+        try:
+            return AsyncFault(self, await self._run(self._operations.arm(draft, act)))
+        except Exception as error:
+            raise brief(error)  # noqa: B904  # it is the same error
+
+    def _story(self, document: dict[str, Any]) -> PendingFault:
+        return PendingFault(self._told(document))
+
+    async def _told(self, document: dict[str, Any]) -> AsyncFault:
         return (await self.load([document]))[0]
 
     async def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:

@@ -93,6 +93,13 @@ class GroupDescription(NamedTuple):
         )
 
 
+class GroupOffsets(dict[TopicPartition, int]):
+    """Offsets, or how far they are behind, by topic and partition: `offsets["orders", 0]`."""
+
+    def __getitem__(self, place: tuple[str, int]) -> int:
+        return super().__getitem__(TopicPartition(*place))
+
+
 class GroupOperations:
     """The operations of one group. A method that names a group that does not exist raises GroupIdNotFound, which lists
     the groups; `stable`, `caught_up` and `commit` do not need it."""
@@ -113,7 +120,7 @@ class GroupOperations:
         """
         return self._described(*self._find())
 
-    async def offsets(self) -> dict[TopicPartition, int]:
+    async def offsets(self) -> GroupOffsets:
         """The committed offsets, by topic and partition: `offsets()["orders", 0]` is the next offset to read.
 
         The offsets of open transactions do not count yet. Raises GroupIdNotFound, CoordinatorNotAvailable and
@@ -125,7 +132,7 @@ class GroupOperations:
         """
         return _committed(self._find()[1])
 
-    async def lag(self) -> dict[TopicPartition, int]:
+    async def lag(self) -> GroupOffsets:
         """How far the committed offsets are behind the high watermark, by topic and partition, as Kafka's tools tell
         it: transaction markers count.
 
@@ -142,12 +149,12 @@ class GroupOperations:
         _, group = self._find()
         committed = _committed(group)
         topics = {place.topic for place in committed} | (group.subscribed_topics() or set())
-        return {
-            log.topic_partition: max(log.high_watermark - committed.get(log.topic_partition, log.log_start_offset), 0)
+        return GroupOffsets(
+            (log.topic_partition, max(log.high_watermark - committed.get(log.topic_partition, log.log_start_offset), 0))
             for topic in sorted(topics)
             for log in self._operations.logs(topic)
             if log.topic_partition in committed or topic in (group.subscribed_topics() or ())
-        }
+        )
 
     # --- waiting
 
@@ -359,12 +366,12 @@ def _member(group: KnownGroup, member: Member) -> GroupMember:
     )
 
 
-def _committed(group: KnownGroup) -> dict[TopicPartition, int]:
-    return {
-        TopicPartition(topic, number): committed.offset
+def _committed(group: KnownGroup) -> GroupOffsets:
+    return GroupOffsets(
+        (TopicPartition(topic, number), committed.offset)
         for topic, partitions in sorted(group.offsets.shown_by_topic().items())
         for number, committed in sorted(partitions.items())
-    }
+    )
 
 
 class _GroupHandle(Handle[GroupOperations]):

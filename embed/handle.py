@@ -7,9 +7,10 @@ loop of a test works. A `Handle` has the methods of one table.
 import asyncio
 import functools
 import inspect
+import opcode
 import sys
-import traceback
 from collections.abc import Callable, Coroutine
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
 
 from kmini.argument_checks import checked
@@ -194,15 +195,31 @@ def _checked(
 
 
 def brief(error: Exception) -> Exception:
-    """The error without the frames of our modules, if it is an answer: a KafkaError, or a failed assertion of ours.
+    """The error without the frames of our modules, if it is an answer: a KafkaError, or what a `raise` of ours made.
 
-    The text says it all, and a failed test shows the line of the test. What a function of the caller's raised keeps its
-    frames, and so does what should not happen.
+    The text says it all, and a failed test shows the line of the test. What a function of the caller's raised keeps the
+    frames from that function on, and what should not happen keeps all.
     """
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    is_ours = not frames or str(frames[-1].f_globals.get("__name__")).partition(".")[0] == "kmini"
-    is_answer = isinstance(error, KafkaError) or (isinstance(error, AssertionError) and is_ours)
+    last = error.__traceback__
+    while last is not None:
+        if _home(last) != "kmini" and _home(last) not in sys.stdlib_module_names:
+            return error.with_traceback(last)  # the first frame of a function of the caller's
+        if last.tb_next is None:
+            break
+        last = last.tb_next
+    is_answer = last is None or isinstance(error, KafkaError) or (_home(last) == "kmini" and _is_raised(last))
     return error.with_traceback(None) if is_answer else error
+
+
+def _home(entry: TracebackType) -> str:
+    """The package of the code that a frame runs."""
+    return str(entry.tb_frame.f_globals.get("__name__")).partition(".")[0]
+
+
+def _is_raised(entry: TracebackType) -> bool:
+    """Whether a `raise` stands there, and no call that failed."""
+    code = entry.tb_frame.f_code.co_code
+    return entry.tb_lasti < len(code) and opcode.opname[code[entry.tb_lasti]] == "RAISE_VARARGS"
 
 
 @functools.cache  # blocking and awaiting classes ask for the same ones

@@ -18,8 +18,9 @@ from kmini.broker.journal.request_journal import RequestJournal
 from kmini.broker.journal.selection import NO_ERROR, Predicate, Selection
 from kmini.handle import Awaiting, Blocking, Handle, method, waits_for_clients
 from kmini.protocol.api_keys import API_NAMES
-from kmini.protocol.errors import RequestTimedOut, error_names
+from kmini.protocol.errors import error_names
 from kmini.shared_operations import SharedOperations
+from kmini.waiting import NotInTime
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -88,8 +89,9 @@ class RequestOperations:
     ) -> list[JournalEntry]:
         """Wait until a `number` of requests of the kind have come, those before the call included; return all.
 
-        Raises RequestTimedOut, which says what came instead. On the thread of a running event loop, where a client
-        could not send meanwhile, it does not wait and raises RuntimeError if there are fewer.
+        Raises RequestTimedOut, which is an AssertionError as well and says what came instead. On the thread of a
+        running event loop, where a client could not send meanwhile, it does not wait and raises RuntimeError if there
+        are fewer.
         """
         selection = _selection(api, what)
         clock, journal = self._operations.clock, self._journal
@@ -100,7 +102,7 @@ class RequestOperations:
             while len(found := selection.chosen(self._reader())) < number:
                 left_ms = deadline_ms - clock.liveness_ms()
                 if left_ms <= 0:
-                    raise RequestTimedOut(self._missing(selection, found, number, f" after {timeout_ms} ms"))
+                    raise NotInTime(self._missing(selection, found, number, f" after {timeout_ms} ms"))
                 arrival.clear()
                 timer = clock.call_later(left_ms, arrival.set, liveness=True)
                 await arrival.wait()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -10,6 +11,10 @@ from kmini.storage.log import PartitionLog
 
 Predicate = Callable[[Record], bool]
 """Says whether a record is meant. It runs on the broker's thread, so it cannot call the broker."""
+
+
+SHOWN = 60
+"""Most bytes of a value in the note to an error that a predicate raises."""
 
 
 class Mark(NamedTuple):
@@ -49,7 +54,14 @@ class Selection(NamedTuple):
         """Whether a record of these partitions, not earlier than `start`, is meant."""
         if self.key is not None and record.key != self.key:
             return False
-        return self.where is None or bool(self.where(record))
+        try:
+            return self.where is None or bool(self.where(record))
+        except Exception as error:
+            if sys.version_info >= (3, 11):
+                value = record.value[:SHOWN] if record.value is not None else None
+                place = f"offset {record.offset} of {record.topic}-{record.partition}"
+                error.add_note(f"for the record at {place}: {value!r}")
+            raise
 
     @classmethod
     def of(

@@ -21,4 +21,5 @@ def refusal(errors: Sequence[tuple[int, type[RecordsRefused], str]]) -> RecordsR
         return InvalidTimestamp("records refused, behind very many without a timestamp", [])
     error = InvalidTimestamp if any(kind is InvalidTimestamp for _, kind, _ in errors) else InvalidRecord
     shown = "; ".join(f"record {index}: {text}" for index, _, text in errors[:_RECORDS_IN_MESSAGE])
-    return error(f"{len(errors)} records refused: {shown}", [(index, text) for index, _, text in errors])
+    count = f"{len(errors)} record{'' if len(errors) == 1 else 's'}"
+    return error(f"{count} refused: {shown}", [(index, text) for index, _, text in errors])

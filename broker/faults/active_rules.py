@@ -46,6 +46,8 @@ class ActiveRules:
     def __init__(self, *, seed: int = 0) -> None:
         self.seed = seed
         """Of every rule that has none of its own."""
+        self.unfinished: set[Any] = set()
+        """Rules that were begun and do not say what they do: they are not in force."""
         self._brokers: list[FaultedBroker] = []
         self._rules: dict[str, ActiveRule] = {}
         """By name, in the order in which they were made."""
@@ -120,6 +122,7 @@ class ActiveRules:
         for active in self._rules.values():
             active.remove()
         self._rules.clear()
+        self.unfinished.clear()
         self._install()
 
     def _install(self) -> None:

@@ -6,6 +6,8 @@ import logging
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from kmini.pytest_plugin.report_section import has_failed
+
 if TYPE_CHECKING:
     import pytest
 
@@ -47,10 +49,11 @@ class Leftovers(logging.Handler):
         return [*self._of_faults(), *self._of_the_log()]
 
     def _of_faults(self) -> list[str]:
-        """Rules that never acted, and requests that rules still hold. Without a rule the broker is not asked."""
+        """Rules that never acted, and requests that rules still hold. Without a rule the broker is not asked; a test
+        that has failed need not be told that it tested nothing."""
         if self._host._faults is None or self._host._running is None:
             return []
-        return [*self._host.faults.unhit(), *self._host.faults.held()]
+        return [*(() if has_failed(self._item) else self._host.faults.unhit()), *self._host.faults.held()]
 
     def _of_the_log(self) -> list[str]:
         if not self._errors or self._has_disk_faults():

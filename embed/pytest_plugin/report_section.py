@@ -20,6 +20,14 @@ _LENT = pytest.StashKey[list[Any]]()
 own has as a value are found without it."""
 
 
+_HAS_FAILED = pytest.StashKey[bool]()
+
+
+def has_failed(item: pytest.Item) -> bool:
+    """Whether a test has failed, in its setup or itself, so that its report has the fault rules."""
+    return item.stash.get(_HAS_FAILED, False)
+
+
 def remember(item: pytest.Item, host: Broker | Cluster) -> None:
     """Count a broker among those of a test, whose fixtures may still fail."""
     item.stash.setdefault(_LENT, []).append(host)
@@ -31,6 +39,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     outcome = yield
     report: pytest.TestReport = outcome.get_result()
     if report.failed and call.when != "teardown":
+        item.stash[_HAS_FAILED] = True
         for host in hosts_of(item):
             report.sections.append((f"kmini: {_address(host)}", text_of(host)))
 

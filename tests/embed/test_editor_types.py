@@ -53,6 +53,10 @@ TYPES = {
     "await aio.topic('orders').expect(count=1).__aenter__()": "list[Record]",
     "broker.topic('orders').records()[0].header('trace')": "bytes | None",
     "broker.topic('orders').produce(b'v').json()": "Any",
+    "broker.group('billing').offsets()['orders', 0]": "int",
+    "broker.faults.on('Produce').once().hold().__enter__()": "Fault",
+    "await aio.faults.on('Produce').once().hold().__aenter__()": "AsyncFault",
+    "await aio.faults.on('Produce').once().disconnect()": "AsyncFault",
 }
 
 WRONG = {

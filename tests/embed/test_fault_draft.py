@@ -13,7 +13,7 @@ from kmini.fault_draft import FaultDraft
 
 def draft(**conditions: Any) -> FaultDraft[Any]:
     """A draft whose acts return the selection and the JSON of the act."""
-    return FaultDraft(lambda draft, act: (draft.selection, act.to_json()), "Produce", None, conditions, {})
+    return FaultDraft(lambda draft, act: (draft.selection, act.to_json()), "Produce", None, conditions, {}, set())
 
 
 def told(value: object) -> str | None:

@@ -113,7 +113,7 @@ def test_a_wait_for_clients_refuses_inside_a_running_loop_unless_it_is_over(brok
 async def test_the_same_is_awaited(broker: Broker) -> None:
     faults = broker.aio.faults
     rule = await faults.on("ListGroups", name="loading").once().error("COORDINATOR_LOAD_IN_PROGRESS")
-    async with await faults.on("Produce").hold() as held:
+    async with faults.on("Produce").hold() as held:
         assert held.blocked == []
         assert await faults.held() == []
     assert ask(broker).error_code == 14

@@ -9,10 +9,12 @@ import asyncio
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kmini import Broker, RecordsMissing, Topic
+from kmini.handle import brief
 
 
 @pytest.fixture(scope="module")
@@ -55,5 +57,16 @@ def test_an_error_of_the_callers_own_function_shows_its_line(orders: Topic) -> N
 
     written = orders.produce(b"v", key=b"of this test")
     files = files_of(lambda: orders.wait_for(asserts, key=written.key, timeout_ms=1), AssertionError)
-    assert files[-1] == Path(__file__).name
-    assert "selection.py" in files
+    here = Path(__file__).name
+    assert files == [here, here, "handle.py", here]
+
+
+def test_a_call_of_ours_that_fails_keeps_its_frames_and_what_we_raise_does_not() -> None:
+    ours: dict[str, Any] = {"__name__": "kmini.made_up"}
+    exec("def fails(): int('none')\ndef refuses(): raise ValueError('none')", ours)
+    for function, frames in (("fails", ["fails"]), ("refuses", [])):
+        with pytest.raises(ValueError, match="none") as caught:
+            ours[function]()
+        assert caught.tb.tb_next is not None
+        inside = caught.value.with_traceback(caught.tb.tb_next)
+        assert [frame.name for frame in traceback.extract_tb(brief(inside).__traceback__)] == frames

@@ -91,6 +91,35 @@ def test_rules_that_never_acted_and_holds_are_told(run_pytest):
     assert "fault rule 'gate' holds " in warned[1]
 
 
+def test_a_rule_without_an_act_is_told(run_pytest):
+    text = """
+    def test_begun(kafka_broker, kafka_faults):
+        kafka_faults.on("Produce", topic="orders").once()
+
+    def test_base(kafka_broker, kafka_faults):
+        produces = kafka_faults.on("Produce")
+        produces.times(2).error("NOT_LEADER_OR_FOLLOWER").remove()
+        produces.once().disconnect().remove()
+    """
+    result = run_pytest(text)
+    result.assert_outcomes(passed=2)
+    (warned,) = [line for line in result.outlines if "KafkaTestWarning" in line]
+    assert "test_a_rule_without_an_act_is_told.py:1: " in warned
+    assert "faults.on('Produce', topic='orders') is not in force: it does not say what it does" in warned
+
+
+def test_a_failed_test_is_not_told_that_its_rules_never_acted(run_pytest):
+    text = """
+    def test_failed(kafka_broker, kafka_faults):
+        kafka_faults.on("Produce").once().error("NOT_LEADER_OR_FOLLOWER")
+        kafka_broker.topic("orders").wait_for(1, timeout_ms=1)
+    """
+    result = run_pytest(text)
+    result.assert_outcomes(failed=1)
+    assert "KafkaTestWarning" not in result.stdout.str()
+    assert "never acted" in result.stdout.str()
+
+
 def test_a_stopped_broker_has_nothing_to_tell(run_pytest):
     text = """
     def test_stopped(kafka_broker, kafka_faults):
