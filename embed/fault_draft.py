@@ -106,7 +106,8 @@ class FaultDraft(Generic[Armed]):
         return self._arm(make_act("respond", function))
 
     def throttle(self, duration: Duration) -> Armed:
-        """Have the answer ask the client to wait, by its field throttle_time_ms. Raises ValueError."""
+        """Have the answer ask the client to wait, by its field throttle_time_ms, and serve nothing of its connection
+        meanwhile, as Kafka does to a client above its quota (KIP-219). Raises ValueError."""
         return self._arm(make_act("throttle", duration))
 
     def no_records(self) -> Armed:

@@ -86,7 +86,7 @@ class Hold(Act):
 
 @dataclass(frozen=True)
 class Throttle(Act):
-    """Have the answer ask the client to send nothing for this long."""
+    """Have the answer ask the client to send nothing for this long, and serve nothing of the connection meanwhile."""
 
     kind = "throttle"
     is_terminal = False

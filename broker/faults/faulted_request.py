@@ -85,8 +85,10 @@ class FaultedRequest:
         answer = await self._answer_of_rules()
         await wait_at("after", self._exchange, self._acting)
         throttle_ms = sum(act.ms for active in self._acting for act in active.rule.do if isinstance(act, Throttle))
-        if throttle_ms and answer is not None and hasattr(answer, "throttle_time_ms"):
-            answer.throttle_time_ms += throttle_ms
+        if throttle_ms:
+            if answer is not None and hasattr(answer, "throttle_time_ms"):
+                answer.throttle_time_ms += throttle_ms
+            self._connection.mute(throttle_ms)
         return await self._send(answer)
 
     async def _answer_of_rules(self) -> Any:

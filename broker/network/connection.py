@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from ...protocol.errors import MalformedMessage
 from ...protocol.framing import NEED_DATA, ServerConnection, response_frame
+from ..purgatory import Operation
 from ..scheduler import end_of_turn_s
 from ..security.resources import ANONYMOUS, Principal
 from .dispatch import Dispatcher
@@ -46,6 +47,20 @@ _PIPELINED_BYTES = 256 * 1024
 SLICE_BYTES = 5 * 1024 * 1024
 """Bytes of an answer that are written at once. The system copies them to the socket while the loop waits: some tenths
 of a millisecond for each MiB. Large fetches for one partition often ask for 4 MiB, which is one slice."""
+
+
+class _Throttled(Operation):
+    """Never complete: the requests of a throttled client wait until its time is over."""
+
+    __slots__ = ()
+    what = "throttled"
+
+    @property
+    def keys(self) -> tuple[object]:
+        return (self,)  # so that a reset finds it
+
+    def is_complete(self) -> bool:
+        return False
 
 
 class AcceptingServer(Protocol):
@@ -118,6 +133,8 @@ class Connection(asyncio.BufferedProtocol):
                 scram_credentials=services.controller.scram_credentials,
             )
             self._next_frame = AuthenticationGate(self.sasl, self, self._framing, self._dispatcher).next_frame
+        self._muted_until_ms = 0
+        """When requests are served again that arrive after `mute`, in liveness time."""
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._is_read = True
@@ -219,6 +236,7 @@ class Connection(asyncio.BufferedProtocol):
         liveness was set back by `set_back_ms`. No request may be in service."""
         server = self.server
         self.was_active = True
+        self._muted_until_ms = 0
         self.connected_at_ms = min(self.connected_at_ms, server.services.clock.now_ms())
         self._dispatcher.use(server.services, server.handlers, server.hints)
         self.redirect_watch = server.hints.watch(self)
@@ -237,6 +255,31 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.abort()
 
     # --- what faults do to it (broker/faults/)
+
+    def mute(self, duration_ms: int) -> None:
+        """Once the present request is answered, serve no other one for this long: what Kafka does to a client that it
+        throttles, whether the client heeds throttle_time_ms or not (KIP-219)."""
+        now_ms = self.server.services.clock.liveness_ms()
+        self._muted_until_ms = max(self._muted_until_ms, now_ms + duration_ms)
+        admit = self._next_frame
+
+        def next_frame() -> Frame | Literal[NeedData.NEED_DATA] | None:
+            left_ms = self._muted_until_ms - self.server.services.clock.liveness_ms()
+            if left_ms > 0:
+                self.in_service = self._loop.create_task(self._stay_muted(left_ms))
+                return None
+            self._next_frame = admit
+            return admit()
+
+        self._next_frame = next_frame
+
+    async def _stay_muted(self, left_ms: int) -> None:
+        try:
+            await self.server.services.purgatory.wait(_Throttled(), timeout_ms=left_ms, waiter=self)
+        except asyncio.CancelledError:
+            return  # the connection has ended
+        self.in_service = None
+        self.serve()
 
     def reset(self) -> None:
         """Hang up at once, so that the client's system reports a reset (RST) instead of an end."""

@@ -268,6 +268,8 @@ class Dispatcher:
         """What the request in service waits for: its API, and what the wait says about itself."""
         wait = self._connection.waiting
         what = wait.operation.what if isinstance(wait, Wait) else self._connection.waiting_what
+        if self._handler is None:  # a connection that no request has come from, or none that is remembered
+            return what
         return f"{self._name} {what}" if what else self._name
 
     @property

@@ -25,6 +25,7 @@ def test_a_silent_connection_is_served_when_the_rule_is_removed(broker: Broker) 
     with Wire(broker.bootstrap_servers) as wire:
         wire.send(m.ListGroupsRequest(), 2)
         rule.wait_hit()
+        assert [client.waits_for for client in broker.clients()] == [""]
         asked = broker.faults.on("ListGroups").delay(0)
         assert asked.seen == 0
         rule.remove()

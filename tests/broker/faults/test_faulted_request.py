@@ -50,6 +50,30 @@ def test_delays_and_throttles_of_several_rules_add_up(broker: Broker, wire: Wire
     assert answer.throttle_time_ms == 1_100
 
 
+def test_a_throttled_connection_is_answered_at_once_and_served_again_when_its_time_is_over(
+    broker: Broker, wire: Wire
+) -> None:
+    broker.faults.on("ListGroups").once().throttle("5m")
+    assert wire.ask(m.ListGroupsRequest(), 2).throttle_time_ms == 300_000
+    waiting = wire.send(m.ListGroupsRequest(), 2)
+    until(lambda: [client.waits_for for client in broker.clients()] == ["ListGroups throttled"])
+    with Wire(broker.bootstrap_servers) as other:
+        other.ask(m.ListGroupsRequest(), 2)
+    broker.clock.advance("5m", liveness=True)
+    wire.receive(m.ListGroupsResponse, 2, waiting)
+    wire.ask(m.ListGroupsRequest(), 2)
+
+
+def test_a_throttled_connection_that_a_reset_spares_is_served_after_it() -> None:
+    with Broker() as broker, Wire(broker.bootstrap_servers) as wire:
+        broker.faults.on("ListGroups").once().throttle("5m")
+        wire.ask(m.ListGroupsRequest(), 2)
+        waiting = wire.send(m.ListGroupsRequest(), 2)
+        until(lambda: [client.waits_for for client in broker.clients()] == ["ListGroups throttled"])
+        assert broker.reset(keep=["wire"]).closed == []
+        wire.receive(m.ListGroupsResponse, 2, waiting)
+
+
 def test_a_delay_passes_with_the_clock_of_liveness(broker: Broker, wire: Wire) -> None:
     rule = broker.faults.on("ListGroups").delay("1m")
     asking = threading.Thread(target=lambda: wire.ask(m.ListGroupsRequest(), 2))
