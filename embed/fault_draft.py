@@ -114,6 +114,16 @@ class FaultDraft(Generic[Armed]):
         """Answer fetches as if there were no records. Raises ValueError for another API."""
         return self._arm(make_act("no_records"))
 
+    def leader(self, broker: int, *, epoch: int | None = None) -> Armed:
+        """Answer in Metadata that this broker leads the partitions, -1 for none, and this leader epoch: what a broker
+        answers that has not learned of a change yet. Raises ValueError for another API."""
+        return self._arm(make_act("leader", broker, **({} if epoch is None else {"epoch": epoch})))
+
+    def without_broker(self, broker: int) -> Armed:
+        """Answer Metadata or DescribeCluster as if the cluster did not have this broker; it serves as before. Raises
+        ValueError for another API."""
+        return self._arm(make_act("without_broker", broker))
+
     # --- time
 
     def delay(self, duration: Duration, *, jitter: Duration = 0, when: Literal["before", "after"] = "before") -> Armed:

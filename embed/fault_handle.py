@@ -318,6 +318,21 @@ class _Faults(Handle[FaultOperations], Generic[Armed]):
         """The next produces and fetches of a topic are answered NOT_LEADER_OR_FOLLOWER; nothing is written."""
         return self._story(recipes.leader_moved(topic, times, partition))
 
+    def stale_leader(
+        self, topic: str, *, leader: int, epoch: int | None = None, times: int = 1, partition: int | None = None
+    ) -> Armed:
+        """So many answers to Metadata name this broker as the leader, with this leader epoch, as a broker does that
+        has not learned of a change yet."""
+        return self._story(recipes.stale_leader(topic, leader, epoch, times, partition))
+
+    def broker_missing_from_metadata(self, broker: int) -> Armed:
+        """Clients are not told of a broker, until the rule is removed; it serves those that know it."""
+        return self._story(recipes.broker_missing_from_metadata(broker))
+
+    def controller_moved(self, *, times: int = 1) -> Armed:
+        """The next requests that create or delete topics, or add partitions, are answered NOT_CONTROLLER."""
+        return self._story(recipes.controller_moved(times))
+
     def unknown_topic_until(
         self, topic: str, *, times: int | None = None, for_ms: Duration | None = None, until: str | None = None
     ) -> Armed:
@@ -327,6 +342,10 @@ class _Faults(Handle[FaultOperations], Generic[Armed]):
     def coordinator_load_in_progress(self, group: str, *, for_ms: Duration) -> Armed:
         """The coordinator of a group says that it still loads, for this long."""
         return self._story(recipes.coordinator_load_in_progress(group, for_ms))
+
+    def no_coordinator(self, group: str, *, times: int = 1) -> Armed:
+        """The next searches for the coordinator of a group find none: COORDINATOR_NOT_AVAILABLE."""
+        return self._story(recipes.no_coordinator(group, times))
 
     def coordinator_moved(self, group: str, *, times: int = 1) -> Armed:
         """The next requests of a group are answered NOT_COORDINATOR: its members look for the coordinator again."""

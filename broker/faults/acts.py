@@ -151,6 +151,24 @@ class NoRecords(Act):
 
 
 @dataclass(frozen=True)
+class Leader(Act):
+    """Answer in Metadata that this broker leads the partition, -1 for none, and this leader epoch."""
+
+    kind = "leader"
+    broker: int
+    epoch: int | None = None
+    """None answers the epoch that the partition has."""
+
+
+@dataclass(frozen=True)
+class WithoutBroker(Act):
+    """Answer as if the cluster did not have a broker: partitions that it leads have no leader."""
+
+    kind = "without_broker"
+    broker: int
+
+
+@dataclass(frozen=True)
 class Refuse(Act):
     """Reset new connections as soon as they are made."""
 
@@ -204,6 +222,8 @@ ACTS: dict[str, type[Act]] = {
         Trickle,
         Corrupt,
         NoRecords,
+        Leader,
+        WithoutBroker,
         Refuse,
         Silent,
         Disk,

@@ -8,10 +8,25 @@ from typing import TYPE_CHECKING, Any, TypeGuard, cast
 from ...protocol.errors import UnsupportedVersion, error_named
 from ..api.request_context import CloseConnection
 from .active_rule import FOR_EVER_MS, ActiveRule, Never, pause, wait_at
-from .acts import OF_FETCH, Act, Corrupt, Disconnect, Drop, Error, NoRecords, Respond, Throttle, Trickle, Truncate
+from .acts import (
+    OF_FETCH,
+    Act,
+    Corrupt,
+    Disconnect,
+    Drop,
+    Error,
+    Leader,
+    NoRecords,
+    Respond,
+    Throttle,
+    Trickle,
+    Truncate,
+    WithoutBroker,
+)
 from .answer_bytes import damage_frame, damage_records, empty_records, frame_of
 from .error_answers import EntryError, FailedEntries, add_missing_fetches, details_of, level_of
 from .matching import means_entry
+from .topology_answers import leave_out_broker, name_leader
 
 if TYPE_CHECKING:
     from ..api.interception import Exchange, Serve
@@ -66,7 +81,7 @@ class FaultedRequest:
         if self._deciding is None or self._deciding[0] is not active:
             return False
         act = self._deciding[1]
-        return isinstance(act, NoRecords) or _damages_records(act)
+        return isinstance(act, (NoRecords, Leader, WithoutBroker)) or _damages_records(act)
 
     def _entry_error(self, active: ActiveRule, act: Error) -> EntryError:
         when = active.rule.when
@@ -106,7 +121,11 @@ class FaultedRequest:
             if empty_records(answer, means_entry(active.rule.when), self._topic_name):
                 active.acted()
                 await pause(self._exchange, self._request.max_wait_ms)  # as a fetch without records waits
-        elif _damages_records(act) and answer is not None and damage_records(answer, act.what):
+        elif (
+            (_damages_records(act) and answer is not None and damage_records(answer, act.what))
+            or (isinstance(act, Leader) and name_leader(answer, act, means_entry(active.rule.when)))
+            or (isinstance(act, WithoutBroker) and leave_out_broker(answer, act.broker))
+        ):
             active.acted()
         return answer
 

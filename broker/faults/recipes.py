@@ -8,6 +8,8 @@ Document = dict[str, Any]
 
 _OF_GROUPS = ["JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit", "OffsetFetch"]
 """Requests that a consumer sends to the coordinator of its group."""
+_OF_THE_CONTROLLER = ["CreateTopics", "DeleteTopics", "CreatePartitions"]
+"""Requests that an administrator's client sends to the controller."""
 _OF_TRANSACTIONS = ["InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn"]
 """Requests that a producer sends to the coordinator of its transactions."""
 
@@ -48,6 +50,29 @@ def unknown_topic_until(topic: str, times: int | None, for_ms: Any, until: str |
         {"error": "UNKNOWN_TOPIC_OR_PARTITION"},
         which={"times": times, "for": for_ms, "until": until},
         topic=topic,
+    )
+
+
+def stale_leader(topic: str, leader: int, epoch: int | None, times: int, partition: int | None) -> Document:
+    act = {"leader": leader} if epoch is None else {"leader": leader, "epoch": epoch}
+    return _rule(f"stale_leader {topic}", "Metadata", act, which={"times": times}, topic=topic, partition=partition)
+
+
+def broker_missing_from_metadata(broker: int) -> Document:
+    return _rule(f"broker_missing_from_metadata {broker}", ["Metadata", "DescribeCluster"], {"without_broker": broker})
+
+
+def controller_moved(times: int) -> Document:
+    return _rule("controller_moved", _OF_THE_CONTROLLER, {"error": "NOT_CONTROLLER"}, which={"times": times})
+
+
+def no_coordinator(group: str, times: int) -> Document:
+    return _rule(
+        f"no_coordinator {group}",
+        "FindCoordinator",
+        {"error": "COORDINATOR_NOT_AVAILABLE"},
+        which={"times": times},
+        group=group,
     )
 
 

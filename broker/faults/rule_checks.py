@@ -15,7 +15,23 @@ from ...protocol.errors import error_named, error_names
 from ...protocol.messages import MODULES, REQUESTS, message_name
 from ..api.key_fields import kinds_of
 from ..clock import milliseconds
-from .acts import ACTS, OF_FETCH, Act, Corrupt, Damage, Delay, Disk, DiskFault, Error, NoRecords, Place, Slow, Throttle
+from .acts import (
+    ACTS,
+    OF_FETCH,
+    Act,
+    Corrupt,
+    Damage,
+    Delay,
+    Disk,
+    DiskFault,
+    Error,
+    Leader,
+    NoRecords,
+    Place,
+    Slow,
+    Throttle,
+    WithoutBroker,
+)
 from .documented_errors import GENERAL, possible
 from .error_answers import MESSAGE, RECORD_ERRORS, level_of
 from .matching import version_range
@@ -97,11 +113,16 @@ def make_when(api: object, conditions: Mapping[str, Any], can: Possible) -> When
         _only(conditions, ("topic", "partition", "broker"), "an operation on a file")
     else:
         _check_named(when)
-    if when.broker is not None and when.broker not in can.brokers:
-        raise ValueError(f"there is no broker {when.broker}; there are: {', '.join(map(str, sorted(can.brokers)))}")
+    if when.broker is not None:
+        _check_broker(when.broker, can)
     for name in names:
         _matching_versions(name, when, can)
     return when
+
+
+def _check_broker(broker: int, can: Possible) -> None:
+    if broker not in can.brokers:
+        raise ValueError(f"there is no broker {broker}; there are: {', '.join(map(str, sorted(can.brokers)))}")
 
 
 def _check_condition(name: str, value: Any) -> None:
@@ -204,6 +225,12 @@ def check_acts(when: When, acts: Sequence[Act], can: Possible) -> None:
                 raise ValueError(f"{what} is for Fetch alone, whose answers have records; not for {'/'.join(when.api)}")
         elif isinstance(act, Throttle):
             _check_throttle(when, can)
+        elif isinstance(act, (Leader, WithoutBroker)):
+            answering = ("Metadata",) if isinstance(act, Leader) else ("Metadata", "DescribeCluster")
+            if not {*when.api} <= {*answering}:
+                raise ValueError(f"{act.kind} is for {' and '.join(answering)} alone; not for {'/'.join(when.api)}")
+            if act.broker >= 0:
+                _check_broker(act.broker, can)
 
 
 def _acts_for(when: When) -> list[str]:
@@ -417,6 +444,11 @@ _CHECKS: dict[type[Act], dict[str, Callable[[str, Any], Any]]] = {
     ACTS["truncate"]: {"bytes": lambda name, value: _integer(name, value, 0)},
     ACTS["trickle"]: {"bytes_per_second": _rate},
     Corrupt: {"what": _one_of(Damage)},
+    Leader: {
+        "broker": lambda name, value: _integer(name, value, -1),
+        "epoch": lambda name, value: _integer(name, value, 0),
+    },
+    WithoutBroker: {"broker": lambda name, value: _integer(name, value, 0)},
     Disk: {"fault": _one_of(DiskFault)},
     Slow: {"ms": _duration},
 }

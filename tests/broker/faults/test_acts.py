@@ -21,6 +21,8 @@ DOCUMENTS: list[dict[str, Any]] = [
     {"trickle": 1_000},
     {"corrupt": "codec"},
     {"no_records": True},
+    {"leader": 1, "epoch": 0},
+    {"without_broker": 1},
     {"refuse": True},
     {"silent": True},
     {"disk": "full"},
