@@ -85,6 +85,10 @@ class Connection(asyncio.BufferedProtocol):
     """A client connection. `waiting` is the future that its request waits for, if it waits; it is cancelled when the
     connection ends."""
 
+    _muted_until_ms = 0
+    """When requests are served again that arrive after `mute`, in liveness time. An attribute of the class, because most
+    connections are never muted."""
+
     def __init__(self, server: AcceptingServer, listener: Listener) -> None:
         self.server = server
         self.listener = listener
@@ -133,8 +137,6 @@ class Connection(asyncio.BufferedProtocol):
                 scram_credentials=services.controller.scram_credentials,
             )
             self._next_frame = AuthenticationGate(self.sasl, self, self._framing, self._dispatcher).next_frame
-        self._muted_until_ms = 0
-        """When requests are served again that arrive after `mute`, in liveness time."""
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._is_read = True
