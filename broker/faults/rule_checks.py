@@ -5,30 +5,21 @@ A refusal is a ValueError that names what is possible and the nearest name; a va
 
 from __future__ import annotations
 
-import difflib
-import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...protocol.errors import error_named, error_names
+from ...protocol.errors import error_names
 from ...protocol.messages import MODULES, REQUESTS, message_name
 from ..api.key_fields import kinds_of
-from ..clock import milliseconds
 from .acts import (
     ACTS,
     OF_FETCH,
     Act,
     Corrupt,
-    Damage,
-    Delay,
-    Disk,
-    DiskFault,
     Error,
     Leader,
     NoRecords,
-    Place,
-    Slow,
     Throttle,
     WithoutBroker,
 )
@@ -36,14 +27,13 @@ from .documented_errors import GENERAL, possible
 from .error_answers import MESSAGE, RECORD_ERRORS, level_of
 from .matching import version_range
 from .rule import CONNECT, DISK, EVERY_API, Rule, When, Which
+from .rule_values import ACT_VALUES, choices, duration, flag, integer, nearest
 
 if TYPE_CHECKING:
     from ..api.registry import Handler
 
 _KEYS = {message_name(module): api_key for api_key, module in MODULES.items()}
 """API keys by Kafka's name of the API."""
-_RATE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|KB|KiB|MB|MiB)/s")
-_RATE_UNITS = {"B": 1, "KB": 1_000, "KiB": 1_024, "MB": 1_000_000, "MiB": 1 << 20}
 _LONGEST_NAME = 200
 
 
@@ -59,19 +49,6 @@ class Possible(NamedTuple):
     def apis(self) -> list[str]:
         """The names of the APIs that they serve."""
         return sorted(message_name(MODULES[api_key]) for api_key in self.handlers)
-
-
-def nearest(name: object, names: Iterable[str]) -> str:
-    """Which of these names is meant, as the end of a message: "; did you mean Fetch?"; empty if none is near."""
-    by_fold = {known.casefold(): known for known in names}
-    found = difflib.get_close_matches(str(name).casefold(), by_fold, n=1, cutoff=0.5)
-    return f"; did you mean {by_fold[found[0]]}?" if found else ""
-
-
-def choices(name: object, names: Iterable[str], what: str) -> str:
-    """The end of a message about a wrong name: the nearest one, and all: "; did you mean topic? It has: ..."."""
-    near = nearest(name, names := list(names))
-    return f"{near} {what}: {', '.join(names)}" if near else f"; {what[0].lower()}{what[1:]}: {', '.join(names)}"
 
 
 def api_key_of(name: str) -> int:
@@ -129,7 +106,7 @@ def _check_condition(name: str, value: Any) -> None:
     if value is None:
         return
     if name in ("partition", "broker"):
-        _integer(name, value, 0)
+        integer(name, value, 0)
     elif name == "where":
         if not callable(value):
             raise TypeError(f"where={value!r}: must be a function that takes the request")
@@ -181,10 +158,10 @@ def make_which(given: Mapping[str, Any], can: Possible) -> Which:
         if name not in known:
             raise ValueError(f"a rule has no selection {name!r}{choices(name, known, 'It has')}")
         if name == "for":
-            values["for_ms"] = _duration("for", value, least_ms=1)
+            values["for_ms"] = duration("for", value, least_ms=1)
         elif name == "on_call":
             numbers = (value,) if isinstance(value, int) else tuple(value) if isinstance(value, Iterable) else (value,)
-            values[name] = tuple(_integer(name, number, 1) for number in numbers)
+            values[name] = tuple(integer(name, number, 1) for number in numbers)
         elif name == "until":
             values[name] = check_api(value, can)
         elif name == "probability":
@@ -195,7 +172,7 @@ def make_which(given: Mapping[str, Any], can: Possible) -> Which:
             values[name] = float(value)
         else:
             least = {"skip": 0, "seed": -(1 << 63)}.get(name, 1)
-            values[name] = _integer(name, value, least)
+            values[name] = integer(name, value, least)
     which = Which(**values)
     if which.on_call and which.times is not None and which.times > len(which.on_call):
         raise ValueError(f"times={which.times}: on_call names {len(which.on_call)} requests only")
@@ -229,7 +206,7 @@ def check_acts(when: When, acts: Sequence[Act], can: Possible) -> None:
             answering = ("Metadata",) if isinstance(act, Leader) else ("Metadata", "DescribeCluster")
             if not {*when.api} <= {*answering}:
                 raise ValueError(f"{act.kind} is for {' and '.join(answering)} alone; not for {'/'.join(when.api)}")
-            if act.broker >= 0:
+            if isinstance(act, WithoutBroker):
                 _check_broker(act.broker, can)
 
 
@@ -341,9 +318,9 @@ def make_act(kind: str, *values: Any, **options: Any) -> Act:
     for name in given:
         if name not in names:
             raise ValueError(f"{kind} has no option {name!r}{choices(name, names[1:], 'It has')}")
-    checks = _CHECKS.get(act_type, {})
+    checks = ACT_VALUES.get(act_type, {})
     for name, value in given.items():
-        given[name] = checks[name](name, value) if name in checks else _flag(name, value)
+        given[name] = checks[name](name, value) if name in checks else flag(name, value)
     try:
         return act_type(**given)
     except TypeError:
@@ -357,99 +334,3 @@ def _object(what: str, document: object, known: Sequence[str] | None) -> Mapping
         if known is not None and name not in known:
             raise ValueError(f"{what} has no {name!r}{choices(name, known, 'It has')}")
     return document
-
-
-# --- values
-
-
-def _integer(name: str, value: object, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name}={value!r}: must be an int of {least} or more")
-    if value < least:
-        raise ValueError(f"{name}={value!r}: must be {least} or more")
-    return value
-
-
-def _duration(name: str, value: Any, *, least_ms: int = 0) -> int:
-    if isinstance(value, bool):
-        raise TypeError(f"{name}={value!r}: must be a duration, as '200ms'")
-    found = milliseconds(value)
-    if found < least_ms:
-        raise ValueError(f"{name}={value!r}: must be at least {least_ms} ms")
-    return found
-
-
-def _flag(name: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError(f"{name}={value!r}: must be True or False")
-    return value
-
-
-def _error_name(name: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{name}={value!r}: must be the name of an error as str")
-    if value not in error_names():
-        raise ValueError(f"there is no error {value!r}{nearest(value, error_names())}")
-    return error_named(value).kafka_name
-
-
-def _text(name: str, value: object) -> str | None:
-    if value is not None and not isinstance(value, str):
-        raise TypeError(f"{name}={value!r}: must be a str")
-    return value
-
-
-def _record_errors(name: str, value: object) -> tuple[tuple[int, str], ...]:
-    """The reasons by index, in the order of the batch; JSON has the indexes as text."""
-    if not isinstance(value, Mapping) or not all(isinstance(reason, str) for reason in value.values()):
-        raise TypeError(
-            f"{name}={value!r}: must be an object of reasons by the index of a record, as {{0: 'no total'}}"
-        )
-    indexes = [int(key) if isinstance(key, str) and key.isdecimal() else key for key in value]
-    return tuple(sorted(zip((_integer(name, index, 0) for index in indexes), value.values(), strict=True)))
-
-
-def _function(name: str, value: object) -> Callable[..., Any]:
-    if not callable(value):
-        raise TypeError(f"{name}={value!r}: must be a function of the request and the broker's answer")
-    return value
-
-
-def _rate(name: str, value: object) -> int:
-    if isinstance(value, str):
-        found = _RATE.fullmatch(value.strip())
-        if found is None:
-            raise ValueError(f"{name}={value!r}: must be bytes a second, as 1000 or '1KB/s'")
-        value = int(float(found[1]) * _RATE_UNITS[found[2]])
-    return _integer(name, value, 1)
-
-
-def _one_of(kind: Any) -> Callable[[str, object], Any]:
-    def check(name: str, value: object) -> object:
-        if value not in get_args(kind):
-            raise ValueError(
-                f"{name}={value!r}: must be one of {', '.join(get_args(kind))}{nearest(value, get_args(kind))}"
-            )
-        return value
-
-    return check
-
-
-_CHECKS: dict[type[Act], dict[str, Callable[[str, Any], Any]]] = {
-    Error: {"code": _error_name, "message": _text, "record_errors": _record_errors},
-    ACTS["respond"]: {"function": _function},
-    Delay: {"ms": _duration, "jitter": _duration, "when": _one_of(Place)},
-    ACTS["hold"]: {"when": _one_of(Place)},
-    Throttle: {"ms": _duration},
-    ACTS["truncate"]: {"bytes": lambda name, value: _integer(name, value, 0)},
-    ACTS["trickle"]: {"bytes_per_second": _rate},
-    Corrupt: {"what": _one_of(Damage)},
-    Leader: {
-        "broker": lambda name, value: _integer(name, value, -1),
-        "epoch": lambda name, value: _integer(name, value, 0),
-    },
-    WithoutBroker: {"broker": lambda name, value: _integer(name, value, 0)},
-    Disk: {"fault": _one_of(DiskFault)},
-    Slow: {"ms": _duration},
-}
-"""The checks of values that are no flags."""

@@ -86,8 +86,8 @@ class Connection(asyncio.BufferedProtocol):
     connection ends."""
 
     _muted_until_ms = 0
-    """When requests are served again that arrive after `mute`, in liveness time. An attribute of the class, because most
-    connections are never muted."""
+    """When requests that arrive after `mute` are served again, in liveness time. The class has it for the connections
+    that are never muted."""
 
     def __init__(self, server: AcceptingServer, listener: Listener) -> None:
         self.server = server

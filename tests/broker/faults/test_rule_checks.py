@@ -46,7 +46,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"do": [{"corrupt": "crcs"}]}, "what='crcs': must be one of crc, codec, partial"),
     ({"do": [{"no_records": True}]}, "no_records is for Fetch alone"),
     ({"do": [{"leader": 1}]}, "leader is for Metadata alone; not for Produce"),
-    ({"api": "Metadata", "do": [{"leader": 2}]}, "there is no broker 2; there are: 1"),
+    ({"api": "Metadata", "do": [{"without_broker": 2}]}, "there is no broker 2; there are: 1"),
     ({"api": "Metadata", "do": [{"leader": -2}]}, "broker=-2: must be -1 or more"),
     ({"do": [{"without_broker": 1}]}, "without_broker is for Metadata and DescribeCluster alone; not for Produce"),
     ({"do": [{"refuse": True}]}, "refuse is no act on a request; there are: error, "),

@@ -1,0 +1,138 @@
+"""The values of fault rules and their acts: each is checked and brought into the form in which it is kept."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, get_args
+
+from ...protocol.errors import error_named, error_names
+from ..clock import milliseconds
+from .acts import (
+    ACTS,
+    Act,
+    Corrupt,
+    Damage,
+    Delay,
+    Disk,
+    DiskFault,
+    Error,
+    Leader,
+    Place,
+    Slow,
+    Throttle,
+    WithoutBroker,
+)
+
+_RATE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|KB|KiB|MB|MiB)/s")
+_RATE_UNITS = {"B": 1, "KB": 1_000, "KiB": 1_024, "MB": 1_000_000, "MiB": 1 << 20}
+
+
+def nearest(name: object, names: Iterable[str]) -> str:
+    """Which of these names is meant, as the end of a message: "; did you mean Fetch?"; empty if none is near."""
+    by_fold = {known.casefold(): known for known in names}
+    found = difflib.get_close_matches(str(name).casefold(), by_fold, n=1, cutoff=0.5)
+    return f"; did you mean {by_fold[found[0]]}?" if found else ""
+
+
+def choices(name: object, names: Iterable[str], what: str) -> str:
+    """The end of a message about a wrong name: the nearest one, and all: "; did you mean topic? It has: ..."."""
+    near = nearest(name, names := list(names))
+    return f"{near} {what}: {', '.join(names)}" if near else f"; {what[0].lower()}{what[1:]}: {', '.join(names)}"
+
+
+def integer(name: str, value: object, least: int) -> int:
+    """An int of `least` or more. Raises ValueError and TypeError."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name}={value!r}: must be an int of {least} or more")
+    if value < least:
+        raise ValueError(f"{name}={value!r}: must be {least} or more")
+    return value
+
+
+def duration(name: str, value: Any, *, least_ms: int = 0) -> int:
+    """A duration in milliseconds. Raises ValueError and TypeError."""
+    if isinstance(value, bool):
+        raise TypeError(f"{name}={value!r}: must be a duration, as '200ms'")
+    found = milliseconds(value)
+    if found < least_ms:
+        raise ValueError(f"{name}={value!r}: must be at least {least_ms} ms")
+    return found
+
+
+def flag(name: str, value: object) -> bool:
+    """True or False. Raises TypeError."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name}={value!r}: must be True or False")
+    return value
+
+
+def _error_name(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{name}={value!r}: must be the name of an error as str")
+    if value not in error_names():
+        raise ValueError(f"there is no error {value!r}{nearest(value, error_names())}")
+    return error_named(value).kafka_name
+
+
+def _text(name: str, value: object) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{name}={value!r}: must be a str")
+    return value
+
+
+def _record_errors(name: str, value: object) -> tuple[tuple[int, str], ...]:
+    """The reasons by index, in the order of the batch; JSON has the indexes as text."""
+    if not isinstance(value, Mapping) or not all(isinstance(reason, str) for reason in value.values()):
+        raise TypeError(
+            f"{name}={value!r}: must be an object of reasons by the index of a record, as {{0: 'no total'}}"
+        )
+    indexes = [int(key) if isinstance(key, str) and key.isdecimal() else key for key in value]
+    return tuple(sorted(zip((integer(name, index, 0) for index in indexes), value.values(), strict=True)))
+
+
+def _function(name: str, value: object) -> Callable[..., Any]:
+    if not callable(value):
+        raise TypeError(f"{name}={value!r}: must be a function of the request and the broker's answer")
+    return value
+
+
+def _rate(name: str, value: object) -> int:
+    if isinstance(value, str):
+        found = _RATE.fullmatch(value.strip())
+        if found is None:
+            raise ValueError(f"{name}={value!r}: must be bytes a second, as 1000 or '1KB/s'")
+        value = int(float(found[1]) * _RATE_UNITS[found[2]])
+    return integer(name, value, 1)
+
+
+def _one_of(kind: Any) -> Callable[[str, object], Any]:
+    def check(name: str, value: object) -> object:
+        if value not in get_args(kind):
+            raise ValueError(
+                f"{name}={value!r}: must be one of {', '.join(get_args(kind))}{nearest(value, get_args(kind))}"
+            )
+        return value
+
+    return check
+
+
+ACT_VALUES: dict[type[Act], dict[str, Callable[[str, Any], Any]]] = {
+    Error: {"code": _error_name, "message": _text, "record_errors": _record_errors},
+    ACTS["respond"]: {"function": _function},
+    Delay: {"ms": duration, "jitter": duration, "when": _one_of(Place)},
+    ACTS["hold"]: {"when": _one_of(Place)},
+    Throttle: {"ms": duration},
+    ACTS["truncate"]: {"bytes": lambda name, value: integer(name, value, 0)},
+    ACTS["trickle"]: {"bytes_per_second": _rate},
+    Corrupt: {"what": _one_of(Damage)},
+    Leader: {
+        "broker": lambda name, value: integer(name, value, -1),
+        "epoch": lambda name, value: integer(name, value, 0),
+    },
+    WithoutBroker: {"broker": lambda name, value: integer(name, value, 0)},
+    Disk: {"fault": _one_of(DiskFault)},
+    Slow: {"ms": duration},
+}
+"""The checks of the values of acts, by field; the other fields are flags."""
