@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from kmini.contents import Record, hidden, shown
+from kmini.phrases import counted
 from kmini.protocol.topics import TopicPartition, is_internal
 from kmini.selection import Selection
 from kmini.storage.log import PartitionLog
@@ -108,7 +109,7 @@ def present_records(
     key = selection.key
     if key is not None:
         others.sort(key=lambda record: -_similarity(key, record.key))
-    return [told, f"{len(others)} other{'s' * (len(others) > 1)}: {listed(others)}"]
+    return [told, f"{counted(len(others), 'other')}: {listed(others)}"]
 
 
 def listed(records: Iterable[Record]) -> str:
@@ -150,5 +151,5 @@ def _similar_topic(operations: SharedOperations, topic: str) -> list[str]:
         counts[name] = [record for log in operations.logs(name) for record in shown(log, "uncommitted")]
     for name, records in counts.items():
         if records:
-            return [f"{name} holds {len(records)} record{'s' * (len(records) > 1)}: {listed(records)}"]
+            return [f"{name} holds {counted(len(records), 'record')}: {listed(records)}"]
     return []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Coroutine
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kmini.arrivals import listed
 from kmini.contents import Isolation, Record
 from kmini.handle import DEADLINE_S, Handle, brief, check_can_await, running_library
+from kmini.phrases import counted
 from kmini.protocol.errors import RequestTimedOut
 from kmini.selection import Mark, Predicate, Selection
 
@@ -65,6 +65,7 @@ class Expectation:
         except Exception as failure:
             if library is not None and isinstance(failure, RequestTimedOut):
                 raise RuntimeError(self._would_stop_the_loop(library)) from None
+            self._note_if_in_vain(failure)
             raise brief(failure)  # noqa: B904  # it is the same error
         if library is not None and self._within_ms:
             raise RuntimeError(self._would_stop_the_loop(library))
@@ -81,17 +82,26 @@ class Expectation:
         if kind is not None:
             return
         try:
-            self._records += await self._awaited(self._arrived(self._timeout_ms, self._within_ms))
+            waits_ms = self._timeout_ms + self._within_ms
+            self._records += await self._awaited(self._arrived(self._timeout_ms, self._within_ms), waits_ms)
         except Exception as failure:
+            self._note_if_in_vain(failure)
             raise brief(failure)  # noqa: B904  # it is the same error
 
-    async def _awaited(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+    async def _awaited(self, coroutine: Coroutine[Any, Any, Any], waits_ms: int = 0) -> Any:
         try:
             check_can_await()
         except RuntimeError:
             coroutine.close()
             raise
-        return await asyncio.wrap_future(self._handle._thread.submit(coroutine))
+        return await self._handle._thread.awaited(coroutine, deadline_s=waits_ms / 1000 + DEADLINE_S)
+
+    def _note_if_in_vain(self, failure: Exception) -> None:
+        """Remember for the failure report that the records did not come in time."""
+        if isinstance(failure, RequestTimedOut):
+            chosen = self._selection._asdict()
+            given = {name: chosen[name] for name in ("partition", "key", "where") if chosen[name] is not None}
+            self._handle._note_failed_wait("expect", (), {"count": self._count, **given}, failure)
 
     def _begin(self, mark: Mark) -> None:
         self._selection = self._selection._replace(since=mark)
@@ -111,7 +121,7 @@ class Expectation:
                 pass  # as it should be
         found = await topic.wait_for(0, timeout_ms=0, **chosen)
         if len(found) > count:
-            came = f"{len(found)} record{'s' * (len(found) > 1)}{self._selection._replace(since=None)}"
+            came = f"{counted(len(found), 'record')}{self._selection._replace(since=None)}"
             raise AssertionError(f"{came} came to {topic.name}, and {count or 'none'} should: {listed(found)}")
         return found
 

@@ -8,7 +8,6 @@ rule in force as a whole. `broker/faults/` has the rules themselves.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -18,7 +17,7 @@ from kmini.broker.faults import recipes
 from kmini.broker.faults.active_rules import ActiveRules
 from kmini.broker.faults.rule_checks import make_rule, make_when, make_which, rules_from_json
 from kmini.fault_draft import FaultDraft
-from kmini.handle import Awaiting, Blocking, Handle, brief, check_can_await, method, waits_for_clients
+from kmini.handle import DEADLINE_S, Awaiting, Blocking, Handle, brief, check_can_await, method, waits_for_clients
 from kmini.protocol.errors import RequestTimedOut
 from kmini.shared_operations import SharedOperations
 from kmini.waiting import NotInTime
@@ -407,7 +406,7 @@ class Faults(_Faults[Fault], Blocking[FaultOperations]):
         return self.load([document])[0]
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return self._thread.run(coroutine)
+        return self._thread.run(coroutine, deadline_s=DEADLINE_S)
 
 
 class AsyncFaults(_Faults[PendingFault], Awaiting[FaultOperations]):
@@ -440,7 +439,7 @@ class AsyncFaults(_Faults[PendingFault], Awaiting[FaultOperations]):
 
     async def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         check_can_await()
-        return await asyncio.wrap_future(self._thread.submit(coroutine))
+        return await self._thread.awaited(coroutine, deadline_s=DEADLINE_S)
 
 
 def _rules_of(host: Any) -> ActiveRules:

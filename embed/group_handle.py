@@ -16,10 +16,10 @@ from kmini.broker.coordination import key_of_group
 from kmini.broker.groups.committed_offsets import CommittedOffset
 from kmini.broker.groups.group import Group as KnownGroup
 from kmini.broker.groups.group_states import EMPTY, STABLE
-from kmini.broker.groups.member import Leaving, Member
+from kmini.broker.groups.member import Departure, Leaving, Member
 from kmini.contents import shown
 from kmini.handle import Awaiting, Blocking, Handle, method, waits_for_clients
-from kmini.near_names import there_is_no
+from kmini.phrases import counted, members_expected, there_is_no
 from kmini.protocol.consumer_protocol import PROTOCOL_TYPE, read_assignment, subscribed_topics
 from kmini.protocol.errors import (
     CoordinatorLoadInProgress,
@@ -84,13 +84,10 @@ class GroupDescription(NamedTuple):
             past = "its members have left" if self.generation else "it never had a member"
             return f"group {self.group} is {self.state}; {past}"
         count = len(self.members)
+        members = counted(count, "member")
         listed = "; ".join(map(str, self.members[:SHOWN])) + (f"; and {count - SHOWN} more" if count > SHOWN else "")
         protocol = f", protocol {self.protocol}" if self.protocol else ""
-        plural = "s" if count > 1 else ""
-        return (
-            f"group {self.group} is {self.state}, generation {self.generation}{protocol}, "
-            f"{count} member{plural}: {listed}"
-        )
+        return f"group {self.group} is {self.state}, generation {self.generation}{protocol}, {members}: {listed}"
 
 
 class GroupOffsets(dict[TopicPartition, int]):
@@ -156,6 +153,10 @@ class GroupOperations:
             if log.topic_partition in committed or topic in (group.subscribed_topics() or ())
         )
 
+    async def departures(self) -> tuple[Departure, ...]:
+        """The last members that have gone, for the failure report. Raises GroupIdNotFound."""
+        return self._find()[1].departures
+
     # --- waiting
 
     @waits_for_clients
@@ -172,9 +173,7 @@ class GroupOperations:
         """
         if await until(self._operations, lambda: self._is_stable(members), self._keys, timeout_ms):
             return self._described(*self._find()) if members != 0 else self._described_or_missing()
-        expected = "any" if members is None else members
-        plural = "" if members in (None, 1) else "s"
-        raise NotInTime(f"{self._status()} (after {timeout_ms} ms; expected: Stable, {expected} member{plural})")
+        raise NotInTime(f"{self._status()} (after {timeout_ms} ms; expected: Stable, {members_expected(members)})")
 
     def _is_stable(self, members: int | None) -> bool:
         try:
@@ -233,9 +232,8 @@ class GroupOperations:
         ]
         left = sum(map(self._left, logs))
         more = f" and {len(behind) - SHOWN} more" if len(behind) > SHOWN else ""
-        plural = "" if left == 1 else "s"
         places = f"{', '.join(behind[:SHOWN])}{more}"
-        return f"{left} record{plural} of {topic} left to commit: {places}; {self._status()}"
+        return f"{counted(left, 'record')} of {topic} left to commit: {places}; {self._status()}"
 
     def _keys(self) -> Collection[Hashable]:
         return [key_of_group(self._name), CONSUMER_OFFSETS]
@@ -270,7 +268,7 @@ class GroupOperations:
         if len(meant) != 1:
             which = f"{len(meant)} members have the client id" if meant else "there is no member"
             raise UnknownMemberId(f"{which} {member}; {self._described(broker, group)}")
-        broker.groups.leave(self._name, [Leaving(meant[0].member_id)])
+        broker.groups.leave(self._name, [Leaving(meant[0].member_id, reason="a test expelled it")])
 
     async def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
         """Commit offsets by topic and partition, as an administrator does: `commit({("orders", 0): 7})`. A group that
@@ -381,7 +379,7 @@ class _GroupHandle(Handle[GroupOperations]):
         """Raises TypeError for a name that is no text."""
         ARGUMENTS["group"]("name", name)
         super().__init__(host._thread, lambda: GroupOperations(host._operations, name))
-        self._called = f"group({name!r})."
+        self._called, self._about = f"group({name!r}).", {"group": name}
         self.name = name
 
     describe = method(GroupOperations.describe)

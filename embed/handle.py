@@ -9,13 +9,14 @@ import functools
 import inspect
 import opcode
 import sys
-from collections.abc import Callable, Coroutine
-from types import TracebackType
+from collections.abc import Callable, Coroutine, Mapping
+from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
 
 from kmini.argument_checks import checked
 from kmini.loop_thread import LoopThread
 from kmini.protocol.errors import KafkaError, RequestTimedOut
+from kmini.waiting import FailedWait
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -64,6 +65,9 @@ class Handle(Generic[Operations]):
     _called = ""
     """How a user gets this handle from the broker or cluster, with a dot behind: "clock."."""
 
+    _about: Mapping[str, str] = MappingProxyType({})
+    """The topic or the group that all methods are about."""
+
     def __init__(self, thread: LoopThread, table: Callable[[], Operations]) -> None:
         """`table` returns the table of the broker or cluster that runs on `thread`, and raises RuntimeError while none
         runs."""
@@ -73,6 +77,13 @@ class Handle(Generic[Operations]):
     @property
     def _operations(self) -> Operations:
         return self._table()
+
+    def _note_failed_wait(
+        self, name: str, args: tuple[object, ...], kwargs: Mapping[str, Any], error: RequestTimedOut, **about: Any
+    ) -> None:
+        """Remember a call that waited in vain, and the topic or group of its arguments, for the failure report."""
+        about = {**self._about, **about}
+        self._thread.failed_waits.append(FailedWait.of(self._called + name, args, kwargs, about, error.message))
 
 
 class Blocking(Handle[Operations]):
@@ -130,7 +141,6 @@ def blocking(
 ) -> Callable[Concatenate[Handle[Table], P], T]:
     """Make the method a blocking one. It raises TypeError and ValueError for wrong arguments."""
     signature = _signature_of_calls(method)
-    deadline_s = LONG_DEADLINE_S if hasattr(method, _TAKES_LONG) else DEADLINE_S
 
     def call(self: Handle[Table], /, *args: P.args, **kwargs: P.kwargs) -> T:
         __tracebackhide__ = True  # pytest shows the line of the test
@@ -138,14 +148,13 @@ def blocking(
         library = running_library() if hasattr(method, _WAITS) else None
         if library is not None:
             bound.arguments["timeout_ms"] = 0
-        elif "timeout_ms" in signature.parameters:
-            bound.apply_defaults()
-        may_take_s = deadline_s + bound.arguments.get("timeout_ms", 0) / 1000
+        deadline_s = _deadline_s(method, bound)
         try:
-            return self._thread.run(method(self._operations, *bound.args, **bound.kwargs), deadline_s=may_take_s)
+            return self._thread.run(method(self._operations, *bound.args, **bound.kwargs), deadline_s=deadline_s)
         except Exception as error:
             if library is not None and isinstance(error, RequestTimedOut):
                 raise RuntimeError(_would_stop_the_loop(self, method.__name__, library)) from None
+            _note_if_in_vain(self, method.__name__, bound, args, kwargs, error)
             raise brief(error)  # noqa: B904  # it is the same error
 
     functools.update_wrapper(call, method)
@@ -155,20 +164,46 @@ def blocking(
 def awaitable(
     method: Callable[Concatenate[Table, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[Handle[Table], P], Coroutine[Any, Any, T]]:
-    """Make the method one that any asyncio event loop can await. It raises what the blocking one raises."""
+    """Make the method one that any asyncio event loop can await. It raises what the blocking one raises, and has the
+    same deadline."""
     signature = _signature_of_calls(method)
 
     async def call(self: Handle[Table], /, *args: P.args, **kwargs: P.kwargs) -> T:
         __tracebackhide__ = True
         check_can_await()
         bound = _checked(method.__name__, signature, args, kwargs)
+        deadline_s = _deadline_s(method, bound)
         try:
-            return await asyncio.wrap_future(self._thread.submit(method(self._operations, *bound.args, **bound.kwargs)))
+            return await self._thread.awaited(
+                method(self._operations, *bound.args, **bound.kwargs), deadline_s=deadline_s
+            )
         except Exception as error:
+            _note_if_in_vain(self, method.__name__, bound, args, kwargs, error)
             raise brief(error)  # noqa: B904  # it is the same error
 
     functools.update_wrapper(call, method)
     return call
+
+
+def _deadline_s(method: Callable[..., object], bound: inspect.BoundArguments) -> float:
+    """Seconds after which a call is given up; what it may wait for comes on top."""
+    if "timeout_ms" in bound.signature.parameters:
+        bound.apply_defaults()
+    usual_s = LONG_DEADLINE_S if hasattr(method, _TAKES_LONG) else DEADLINE_S
+    return float(usual_s + bound.arguments.get("timeout_ms", 0) / 1000)
+
+
+def _note_if_in_vain(
+    handle: Handle[Any],
+    name: str,
+    bound: inspect.BoundArguments,
+    args: tuple[object, ...],
+    kwargs: Mapping[str, Any],
+    error: Exception,
+) -> None:
+    if "timeout_ms" in bound.signature.parameters and isinstance(error, RequestTimedOut):
+        about = {key: value for key, value in {**bound.arguments, **kwargs}.items() if key in ("topic", "group")}
+        handle._note_failed_wait(name, args, kwargs, error, **about)
 
 
 def checking(method: Callable[Concatenate[H, P], T]) -> Callable[Concatenate[H, P], T]:

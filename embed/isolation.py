@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection
 from typing import TYPE_CHECKING
@@ -23,6 +24,8 @@ class IsolationOperations(ABC):
     def __init__(self) -> None:
         self._one_at_a_time = asyncio.Lock()
         """Held by a reset, and by what may not run beside one."""
+        self.began_s = time.time()
+        """When the broker or the cluster started, or was last reset or restored, in seconds since the epoch."""
 
     @property
     @abstractmethod
@@ -56,7 +59,7 @@ class IsolationOperations(ABC):
         raises RuntimeError. Raises KafkaStorageError and OSError if the disk refuses: then the broker has stopped.
         """
         async with self._one_at_a_time:
-            return await self._reset(keep)
+            return await self._begin_anew(keep)
 
     @takes_long
     async def snapshot(self, name: str | None = None) -> Snapshot:
@@ -111,4 +114,9 @@ class IsolationOperations(ABC):
 
         saved = snapshots.find(self._data_dir, snapshot, [*self._controller.node_ids])
         async with self._one_at_a_time:
-            return await self._reset(keep, saved)
+            return await self._begin_anew(keep, saved)
+
+    async def _begin_anew(self, keep: Collection[str], saved: Saved | None = None) -> ResetReport:
+        report = await self._reset(keep, saved)
+        self.began_s = time.time()
+        return report

@@ -9,17 +9,22 @@ import os
 import sys
 import threading
 import traceback
+from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
 from kmini.broker.network.event_loop import new_event_loop, raise_descriptor_limit
+from kmini.waiting import FailedWait
 
 T = TypeVar("T")
 
 WIND_DOWN_S = 5
 """Seconds that the remaining tasks may take to end after they are cancelled."""
 
+
+MOST_FAILED_WAITS = 8
+"""Waits in vain that are remembered."""
 
 END_S = 60
 """Seconds that the thread may take to end, with the threads of its loop. It is a daemon: after that it is left."""
@@ -32,6 +37,8 @@ class LoopThread:
     def __init__(self, what: str) -> None:
         """`what` runs there: a word for error messages."""
         self.what = what
+        self.failed_waits: deque[FailedWait] = deque(maxlen=MOST_FAILED_WAITS)
+        """The last calls that have waited in vain, for the failure report."""
         self._lock = threading.Lock()
         """Held while `_loop` is used or changed, so that `end` sees every submitted coroutine."""
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -77,6 +84,19 @@ class LoopThread:
             return future.result()
         except BaseException:
             future.cancel()  # after a KeyboardInterrupt nothing waits for it
+            raise
+
+    async def awaited(self, coroutine: Coroutine[Any, Any, T], *, deadline_s: float | None = None) -> T:
+        """Run a coroutine on the thread, and return to any asyncio loop when it has ended. Raises what `run` raises,
+        but may be awaited where that would wait for ever."""
+        future = asyncio.wrap_future(self.submit(coroutine))
+        try:
+            done, _ = await asyncio.wait([future], timeout=deadline_s)
+            if not done:
+                raise TimeoutError(self._where_it_hangs(coroutine, deadline_s))
+            return future.result()
+        except BaseException:
+            future.cancel()  # after a cancelled call nothing waits for it
             raise
 
     def _where_it_hangs(self, coroutine: Any, deadline_s: float | None) -> str:

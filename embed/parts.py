@@ -73,8 +73,9 @@ class Parts(SharedMethods, Blocking[SharedOperations]):
         return Requests(self)
 
     def report(self) -> str:
-        """What the broker knows for a test that has failed, in at most 40 lines: the likely reason, topics and their
-        last records, groups, open transactions, fault rules, and the last requests by client. A test that fails and
+        """What the broker knows for a test that has failed, in at most 40 lines: the likely reason, what the test
+        waited for in vain, topics and their last records, groups, open transactions, fault rules, and the last requests
+        by client. A test that fails and
         has a broker by a fixture shows it by itself."""
         from kmini.report_handle import Report
 
@@ -125,8 +126,9 @@ class AsyncParts(SharedMethods, Awaiting[SharedOperations]):
         return AsyncRequests(self)
 
     async def report(self) -> str:
-        """What the broker knows for a test that has failed, in at most 40 lines: the likely reason, topics and their
-        last records, groups, open transactions, fault rules, and the last requests by client. A test that fails and
+        """What the broker knows for a test that has failed, in at most 40 lines: the likely reason, what the test
+        waited for in vain, topics and their last records, groups, open transactions, fault rules, and the last requests
+        by client. A test that fails and
         has a broker by a fixture shows it by itself."""
         from kmini.report_handle import AsyncReport
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from kmini.handle import Awaiting, Blocking, Handle, method
 from kmini.report.facts import gather
 from kmini.report.failure_report import failure_report
 from kmini.shared_operations import SharedOperations
+from kmini.waiting import FailedWait
 
 if TYPE_CHECKING:
     from kmini.broker.faults.active_rules import ActiveRules
@@ -16,21 +18,26 @@ if TYPE_CHECKING:
 class ReportOperations:
     """The reports of a running broker or cluster."""
 
-    def __init__(self, operations: SharedOperations, rules: ActiveRules | None) -> None:
+    def __init__(
+        self, operations: SharedOperations, rules: ActiveRules | None, waits: Collection[FailedWait] = ()
+    ) -> None:
         self._operations = operations
         self._rules = rules
+        self._waits = waits
 
     async def text(self) -> str:
         """The failure report."""
-        return failure_report(await gather(self._operations, self._rules))
+        return failure_report(await gather(self._operations, self._rules, self._waits))
 
 
 class _Report(Handle[ReportOperations]):
     """The methods of `Report` and `AsyncReport`."""
 
     def __init__(self, host: Handle[SharedOperations]) -> None:
-        owner = getattr(host, "_host", host)
-        super().__init__(host._thread, lambda: ReportOperations(host._operations, getattr(owner, "_faults", None)))
+        owner, waits = getattr(host, "_host", host), host._thread.failed_waits
+        super().__init__(
+            host._thread, lambda: ReportOperations(host._operations, getattr(owner, "_faults", None), [*waits])
+        )
 
     text = method(ReportOperations.text)
 

@@ -16,7 +16,7 @@ from kmini.broker.controller.config_changes import set_topic_configs
 from kmini.broker.purgatory import Unattended
 from kmini.broker.replication.reconciliation import reconcile
 from kmini.broker.scheduler import in_thread
-from kmini.near_names import there_is_no_partition
+from kmini.phrases import there_is_no_partition
 from kmini.protocol.errors import UnknownTopicOrPartition
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record

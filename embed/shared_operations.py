@@ -28,7 +28,7 @@ from kmini.client_connections import ClientOperations
 from kmini.contents import Isolation, Record, shown
 from kmini.handle import takes_long, waits_for_clients
 from kmini.isolation import IsolationOperations
-from kmini.near_names import there_is_no, there_is_no_partition
+from kmini.phrases import there_is_no, there_is_no_partition
 from kmini.protocol.errors import (
     InvalidTopic,
     LeaderNotAvailable,

@@ -12,6 +12,7 @@ from kmini.client.partitioner import partition_for_key
 from kmini.contents import Isolation, PartitionOffsets, Record, shown
 from kmini.expectation import Expectation
 from kmini.handle import Awaiting, Blocking, Handle, checking, method, takes_long, waits_for_clients
+from kmini.phrases import counted
 from kmini.protocol.errors import PolicyViolation
 from kmini.protocol.messages.delete_records import HIGH_WATERMARK
 from kmini.record_arguments import Headers
@@ -127,8 +128,8 @@ class TopicOperations:
         selection = self._selection(partition, key, [predicate, where], since, isolation)
         reading = Reading(self._operations, self.name, selection, lambda records: len(records) >= count)
         if not await self._operations._wait_until(reading, timeout_ms):
-            noun = f"{count} record{'s' * (count != 1)}"
-            raise RecordsMissing(missing_records(self._operations, reading, noun, timeout_ms))
+            missing = missing_records(self._operations, reading, counted(count, "record"), timeout_ms)
+            raise RecordsMissing(missing)
         return reading.records()
 
     def _selection(
@@ -240,7 +241,7 @@ class _TopicHandle(Handle[TopicOperations]):
         """Raises TypeError for a name that is no text."""
         ARGUMENTS["topic"]("name", name)
         super().__init__(host._thread, lambda: TopicOperations(host._operations, name))
-        self._called = f"topic({name!r})."
+        self._called, self._about = f"topic({name!r}).", {"topic": name}
         self._name = name
 
     @property

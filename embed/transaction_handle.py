@@ -10,7 +10,7 @@ from kmini.broker.coordination import TRANSACTIONS
 from kmini.broker.transactions.transaction import Transaction
 from kmini.broker.transactions.transaction_states import COMPLETED, ONGOING
 from kmini.handle import Awaiting, Blocking, Handle, method, waits_for_clients
-from kmini.near_names import there_is_no
+from kmini.phrases import there_is_no
 from kmini.protocol.errors import (
     InvalidTxnState,
     TransactionalIdNotFound,

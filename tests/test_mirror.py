@@ -24,6 +24,7 @@ STANDS_FOR = {
     "embed/remote/remote_records.py": "tests/embed/remote/test_remote_broker.py",
     "embed/remote/remote_topic.py": "tests/embed/remote/test_remote_broker.py",
     "embed/remote/remote_transactions.py": "tests/embed/remote/test_remote_broker.py",
+    "embed/report/group_diagnoses.py": "tests/embed/report/test_diagnoses.py",
     "embed/testing.py": "tests/broker/network/test_connection.py",
     "graduation/metadata_log.py": "tests/graduation/test_graduate.py",
     "graduation/partition_files.py": "tests/graduation/test_graduate.py",

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 MANY_TIES = 64
 """Ties of one connection, beyond which those of former members are dropped: each rejoin may bring a new id."""
 
+ENDED = "its connection ended"
+"""The reason of the departures."""
+
 
 class EndingConnection(Protocol):
     """A connection that tells when it has ended."""
@@ -97,4 +100,4 @@ class Disconnects:
             member = None if group is None else group.members.get(tie.member_id)
             if member is None or not member.is_static:
                 with contextlib.suppress(KafkaError):  # another broker coordinates the group by now
-                    self._coordinator.leave(tie.group_id, [Leaving(tie.member_id)])
+                    self._coordinator.leave(tie.group_id, [Leaving(tie.member_id, reason=ENDED)])

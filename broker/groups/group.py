@@ -24,10 +24,15 @@ from ...protocol.records.batch import NO_TIMESTAMP
 from .committed_offsets import CommittedOffsets
 from .group_records import GroupMetadata
 from .group_states import COMPLETING, DEAD, EMPTY, PREVIOUS, STABLE, GroupState
-from .member import JoinedMember, JoinResult, Member
+from .member import Departure, JoinedMember, JoinResult, Member
 
 if TYPE_CHECKING:
     from ..clock import Timer
+
+MOST_DEPARTURES = 8
+"""Members that have gone, which a group remembers."""
+MOST_OF_REASON = 255
+"""Characters of the reason of a departure that are kept: as many as Java sends."""
 
 
 class Group:
@@ -74,6 +79,9 @@ class Group:
         """Ends the join phase, in PreparingRebalance."""
         self.sync_timer: Timer | None = None
         """Ends the wait for `awaited_syncs`, in CompletingRebalance and, for late members, in Stable."""
+        self.departures: tuple[Departure, ...] = ()
+        """The last members that have gone, the latest at the end: for the failure report of a test. They are not
+        stored."""
         self.subscription_bytes = 0
         """Bytes of the protocols and metadata of all members."""
         self._joined = 0
@@ -205,6 +213,16 @@ class Group:
         if self.leader_id == member_id:
             self.leader_id = next(iter(self.members), None)
         return member
+
+    def note_departure(self, member_id: str, reason: str, *, is_expelled: bool = True) -> None:
+        """Note that a member goes, before it is removed. Without such a member this does nothing."""
+        member = self.members.get(member_id)
+        if member is not None:
+            reason = reason[:MOST_OF_REASON]
+            gone = Departure(
+                member_id, member.client_id, self.generation_id, reason, is_expelled, member.rebalance_timeout_ms
+            )
+            self.departures = (*self.departures[1 - MOST_DEPARTURES :], gone)
 
     def replace(self, old: Member, member_id: str) -> Member:
         """Give a static member another id; it keeps its place, its leadership and its assignment."""

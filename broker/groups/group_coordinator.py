@@ -301,7 +301,7 @@ class GroupCoordinator:
         return outcomes
 
     def _leave(self, group: Group, leaving: Leaving) -> int:
-        member_id, instance_id = leaving
+        member_id, instance_id, reason = leaving
         if not member_id and instance_id is not None:
             member_id = group.static_members.get(instance_id, "")
         if not group.remove_pending_member(member_id):
@@ -309,6 +309,7 @@ class GroupCoordinator:
                 check_member(group, member_id, instance_id)
             except KafkaError as error:
                 return error.code
+            group.note_departure(member_id, reason, is_expelled=False)
             self._rebalancer.remove(group, member_id)
         return NONE
 

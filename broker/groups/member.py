@@ -45,6 +45,23 @@ class Leaving(NamedTuple):
 
     member_id: str
     instance_id: str | None = None
+    reason: str = ""
+    """The reason that the request gives (KIP-800); most clients other than Java give none."""
+
+
+class Departure(NamedTuple):
+    """A member that is a member no more."""
+
+    member_id: str
+    client_id: str
+    generation: int
+    """The generation of the group at that time."""
+    reason: str
+    """Why the coordinator removed it, or the reason that it gave to leave; empty if it gave none."""
+    is_expelled: bool
+    """Whether the coordinator removed it; else it left by a LeaveGroup."""
+    max_poll_interval_ms: int
+    """The `max.poll.interval.ms` of its client, which a JoinGroup has as its rebalance time-out."""
 
 
 class JoinedMember(NamedTuple):

@@ -82,6 +82,7 @@ class Rebalancer:
 
     def expire_member(self, group: Group, member: Member) -> None:
         """Remove a member whose session has ended, and rebalance."""
+        group.note_departure(member.member_id, f"no heartbeat for session.timeout.ms={member.session_timeout_ms}")
         self.remove(group, member.member_id)
         if can_rebalance(group.state) and group.state is not EMPTY:
             self.prepare_rebalance(group, "the session of a member ended")
@@ -158,6 +159,7 @@ class Rebalancer:
             return
         for member in [*group.members.values()]:
             if not (member.has_joined or member.is_static):
+                group.note_departure(member.member_id, _overdue("JoinGroup", group))
                 group.remove(member.member_id)
         if group.members and not group.elect_leader():
             # only static members are left, and none has joined: repeat until their sessions end
@@ -202,6 +204,7 @@ class Rebalancer:
         group.sync_timer = None
         if generation_id == group.generation_id and group.state in (COMPLETING, STABLE) and group.awaited_syncs:
             for member_id in [*group.awaited_syncs]:
+                group.note_departure(member_id, _overdue("SyncGroup", group))
                 self.remove(group, member_id)
             self.prepare_rebalance(group, "members did not send SyncGroup in time")
 
@@ -281,6 +284,10 @@ class Rebalancer:
         """Wait for the writes in progress."""
         while self._writes:
             await asyncio.wait(self._writes)
+
+
+def _overdue(api: str, group: Group) -> str:
+    return f"no {api} within max.poll.interval.ms={group.rebalance_timeout_ms} of a rebalance"
 
 
 def _note_failure(group: Group, error: KafkaError) -> None:

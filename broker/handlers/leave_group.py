@@ -46,7 +46,7 @@ async def _leave(request: LeaveGroupRequest, context: Context) -> LeaveGroupResp
     turn = Turn()
     for begin in range(0, len(request.members) or 1, _AT_A_TIME):  # also if there are none: the group has to be right
         batch = request.members[begin : begin + _AT_A_TIME]
-        leaving = [Leaving(member.member_id, member.group_instance_id) for member in batch]
+        leaving = [Leaving(member.member_id, member.group_instance_id, member.reason or "") for member in batch]
         try:
             outcomes += coordinator.leave(request.group_id, leaving)
         except UnknownMemberId as error:  # there is no such group

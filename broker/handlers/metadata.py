@@ -164,9 +164,12 @@ async def _create(names: list[str], context: Context) -> None:
         if turn % _TOPICS_A_TURN == 0:
             await asyncio.sleep(0)
     try:
-        await topics.create_all(services, planned)
+        late = await topics.create_all(services, planned)
     except KafkaError as error:
         peer_log.warning("%d topics cannot be created automatically: %s", len(planned), error.message)
+        return
+    if services.journal is not None:
+        services.journal.note_auto_created([topic.name for topic in planned if topic not in late], context.client_id)
 
 
 async def _describe(found: Sequence[Topic], request: MetadataRequest, context: Context) -> list[MetadataResponse.Topic]:

@@ -31,6 +31,8 @@ SMALL_BYTES = 512
 """Bytes up to which a request is small, and an answer."""
 COPIED_BYTES = 64 * 1024
 """Bytes up to which a request without records is copied; of a larger one the key fields are read at once."""
+MOST_AUTO_CREATED = 100
+"""Topics that a journal knows to have been created automatically; above that the oldest one is forgotten."""
 MOST_SOURCES = 100
 """Kinds of requests of a connection that are remembered: a client may make up names."""
 COUNT_AGAIN_BYTES = MOST_BYTES // 16
@@ -128,6 +130,9 @@ class RequestJournal:
     first_number = cython.declare(cython.longlong, visibility="readonly")
     """Of the first request since the journal was made or cleared."""
     last_number = cython.declare(cython.longlong, visibility="readonly")
+    auto_created = cython.declare(dict, visibility="readonly")
+    """The topics that were created because a request named them (`auto.create.topics.enable`): by name, the request's
+    client. None stands for a client without an id."""
     began_s = cython.declare(cython.double, visibility="readonly")
     """When the journal was made, by `time.perf_counter`, and by the wall clock."""
     began_wall_s = cython.declare(cython.double, visibility="readonly")
@@ -137,7 +142,7 @@ class RequestJournal:
     def __init__(self) -> None:
         self.entries = deque(maxlen=MOST_ENTRIES)
         self._append = self.entries.append
-        self.names = {}
+        self.names, self.auto_created = {}, {}
         self.watchers = set()
         self.first_number, self.last_number = 1, 0
         self.began_s, self.began_wall_s = time.perf_counter(), time.time()
@@ -155,10 +160,19 @@ class RequestJournal:
         entry.number = self.last_number
         self._append(entry)
 
+    def note_auto_created(self, topics: list[str], client_id: str | None) -> None:
+        """Write that topics were created because a request of a client named them."""
+        for topic in topics:
+            self.auto_created.pop(topic, None)
+            self.auto_created[topic] = client_id
+        while len(self.auto_created) > MOST_AUTO_CREATED:
+            del self.auto_created[next(iter(self.auto_created))]
+
     def clear(self) -> None:
         """Forget all requests; they do not count as lost. The numbers go on."""
         self.first_number = self.last_number + 1
         self.entries.clear()
+        self.auto_created.clear()
 
     def begin_anew(self, node_id: int) -> None:
         """Forget all requests after a reset of this broker, and how to read them."""

@@ -13,7 +13,7 @@ from kmini.cli.broker_call import TIMEOUT_MS, address_option, timeout_option
 from kmini.cli.extras import need_extra
 from kmini.cli.option_values import read_properties
 from kmini.cli.progress import progress
-from kmini.cli.reporting import counted
+from kmini.phrases import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

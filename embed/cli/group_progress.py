@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from kmini.cli.reporting import counted
+from kmini.phrases import counted
 
 if TYPE_CHECKING:
     from kmini.client import Client

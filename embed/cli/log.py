@@ -13,9 +13,9 @@ import click
 
 from kmini.cli import Commands
 from kmini.cli.progress import progress
-from kmini.cli.reporting import counted
 from kmini.cli.tables import format_option, json_text
 from kmini.cli.visible import visible, visible_json
+from kmini.phrases import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,8 +10,8 @@ import click
 
 from kmini.cli.broker_call import ask, bootstrap_option, error_sentence
 from kmini.cli.progress import progress
-from kmini.cli.reporting import counted
 from kmini.cli.visible import visible
+from kmini.phrases import counted
 
 if TYPE_CHECKING:
     from kmini.cli.line_sender import LineRefused, LineSender

@@ -17,11 +17,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def counted(number: int, noun: str) -> str:
-    """ "1 record", "2 records"."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 async def each(
     names: Iterable[str], work: Callable[[str], Awaitable[T]]
 ) -> tuple[dict[str, T], dict[str, KafkaError | None]]:

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import pytest
 
+from kmini.phrases import counted
 from kmini.pytest_plugin.names import run_prefix
 from kmini.pytest_plugin.options import BOOTSTRAP_VARIABLE, Settings, check_addresses
 
@@ -77,7 +78,7 @@ class Tally:
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         for server, tests in sorted(Counter(self._servers.values()).items()):
             missing = [what for test, what in self._skipped.items() if self._servers.get(test) == server]
-            line = f"kafka: {tests} test{'s' * (tests > 1)} on {server}"
+            line = f"kafka: {counted(tests, 'test')} on {server}"
             if missing:
                 listed = ", ".join(f"{what} {count}" for what, count in sorted(Counter(missing).items()))
                 line += f", {len(missing)} skipped ({listed})"

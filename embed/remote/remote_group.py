@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from kmini.client import GroupDescription as Described
 from kmini.group_handle import Group, GroupDescription, GroupMember
 from kmini.handle import Awaiting, Blocking, method, waits_for_clients
-from kmini.near_names import there_is_no
+from kmini.phrases import counted, members_expected, there_is_no
 from kmini.protocol.errors import GroupIdNotFound, InconsistentGroupProtocol, NonEmptyGroup
 from kmini.protocol.topics import TopicPartition
 from kmini.remote.remote_handle import RemoteHandle
@@ -102,9 +102,7 @@ class RemoteGroupOperations:
 
         if await self._operations.until(is_stable, timeout_ms):
             return found
-        expected = "any" if members is None else members
-        plural = "" if members in (None, 1) else "s"
-        raise NotInTime(f"{told} (after {timeout_ms} ms; expected: Stable, {expected} member{plural})")
+        raise NotInTime(f"{told} (after {timeout_ms} ms; expected: Stable, {members_expected(members)})")
 
     @waits_for_clients
     async def caught_up(self, topic: str, *, timeout_ms: int = 10_000) -> None:
@@ -128,10 +126,8 @@ class RemoteGroupOperations:
         if not await self._operations.until(is_caught_up, timeout_ms):
             if left is None:
                 raise NotInTime(f"{await self._operations.no_such_topic(topic)} (after {timeout_ms} ms)")
-            plural = "" if left == 1 else "s"
-            raise NotInTime(
-                f"{left} record{plural} of {topic} left to commit; {await self._status()} (after {timeout_ms} ms)"
-            )
+            behind = f"{counted(left, 'record')} of {topic} left to commit"
+            raise NotInTime(f"{behind}; {await self._status()} (after {timeout_ms} ms)")
 
     async def _status(self) -> str:
         try:

@@ -30,7 +30,7 @@ class RemoteHandle(Handle[Table]):
         operations_of = type(self)._operations_of
         super().__init__(host._thread, lambda: operations_of(host._operations, name))
         self._refuse = host._operations.refuse
-        self._called = f"{self._kind}({name!r})."
+        self._called, self._about = f"{self._kind}({name!r}).", {self._kind: name}
         self.name = name
         """The name of the topic, or the id of the group."""
 

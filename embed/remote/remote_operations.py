@@ -19,7 +19,7 @@ from kmini.client.groups import DEAD
 from kmini.client.produce import record as new_record
 from kmini.contents import Isolation, PartitionOffsets, Record
 from kmini.handle import waits_for_clients
-from kmini.near_names import there_is_no, there_is_no_partition
+from kmini.phrases import there_is_no, there_is_no_partition
 from kmini.protocol.errors import RequestTimedOut, UnknownTopicOrPartition
 from kmini.protocol.messages.metadata import MetadataResponse
 from kmini.protocol.records.record import Header

@@ -9,6 +9,7 @@ from kmini.client.partitioner import partition_for_key
 from kmini.contents import Isolation, PartitionOffsets, Record
 from kmini.expectation import Expectation
 from kmini.handle import Awaiting, Blocking, checking, method, waits_for_clients
+from kmini.phrases import counted
 from kmini.record_arguments import Headers
 from kmini.remote.remote_handle import RemoteHandle
 from kmini.remote.remote_operations import RemoteOperations
@@ -107,7 +108,7 @@ class RemoteTopicOperations:
             return found or []
         if found is None:
             raise RecordsMissing(f"{await self._operations.no_such_topic(self.name)} (after {timeout_ms} ms)")
-        noun = f"{count} record{'s' * (count != 1)}"
+        noun = counted(count, "record")
         visible = [] if selection.is_everything else await self._read(Selection(isolation=isolation))
         parts = present_records(self.name, selection, found, visible, noun, timeout_ms)
         raise RecordsMissing("; ".join([*parts, *await self._hidden(selection)]))

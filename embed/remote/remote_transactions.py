@@ -8,7 +8,7 @@ import time
 from kmini.broker.transactions.transaction_states import ONGOING
 from kmini.client import TransactionDescription
 from kmini.handle import Awaiting, Blocking, Handle, method, waits_for_clients
-from kmini.near_names import there_is_no
+from kmini.phrases import there_is_no
 from kmini.protocol.errors import InvalidTxnState, TransactionalIdNotFound
 from kmini.remote.remote_operations import RemoteOperations
 from kmini.transaction_handle import OPEN, OpenTransaction, listed

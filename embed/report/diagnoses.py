@@ -6,18 +6,25 @@ least doubt. The failure report has them all; what shows a running broker may us
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 
 from kmini.broker.clock import milliseconds
-from kmini.broker.journal.entries import JournalEntry
-from kmini.report.facts import Facts, GroupFacts
+from kmini.phrases import counted, nearest
+from kmini.report.facts import Facts, TopicFacts, client_called, client_of
+from kmini.report.group_diagnoses import (
+    assigned_after_produce,
+    group_at_the_end,
+    group_never_joined,
+    leftover_member,
+    member_expelled,
+    more_members_than_partitions,
+    never_assigned,
+)
 
 Diagnosis = Callable[[Facts], "str | None"]
-
-LATEST = -1
-"""The timestamp with which ListOffsets asks for the end of a partition."""
 
 CLOSE = 0.75
 """How similar two names of topics are, at least, for one to be taken for the other (`difflib`)."""
@@ -69,9 +76,9 @@ def version_or_codec_refused(facts: Facts) -> str | None:
     for entry in reversed(facts.requests):
         refused = [error for error in entry.errors if error in _REFUSED]
         if refused and entry.api != "ApiVersions":
-            return f"{_client(entry)} was refused {entry.api} v{entry.version}: {refused[0]}"
+            return f"{client_of(entry)} was refused {entry.api} v{entry.version}: {refused[0]}"
         if entry.closed is not None and entry.closed.startswith(("not served", "served in versions")):
-            return f"{_client(entry)} asked for {entry.api} v{entry.version}, which is {entry.closed}"
+            return f"{client_of(entry)} asked for {entry.api} v{entry.version}, which is {entry.closed}"
     return None
 
 
@@ -86,36 +93,81 @@ def topic_does_not_exist(facts: Facts) -> str | None:
                 if facts.topic(topic) is None:
                     return (
                         f"consumer {member.client_id!r} of group {group.description.group} subscribed to {topic!r}, "
-                        f"which does not exist{_near(facts, topic)}"
+                        f"which does not exist{nearest(topic, _names(facts))}"
                     )
     missing: Counter[tuple[str, str]] = Counter()
     for entry in facts.requests:
         if entry.errors and {*entry.errors} & {*_UNKNOWN_TOPIC}:
             for topic in entry.topics:
                 if topic and facts.topic(topic) is None:
-                    missing[_client(entry), topic] += 1
-    if not missing:
-        return None
-    (client, topic), times = missing.most_common(1)[0]
-    return f"{client} asked {_times(times)} for topic {topic!r}, which does not exist{_near(facts, topic)}"
+                    missing[client_of(entry), topic] += 1
+    if missing:
+        (client, topic), times = missing.most_common(1)[0]
+        return (
+            f"{client} asked {_times(times)} for topic {topic!r}, which does not exist{nearest(topic, _names(facts))}"
+        )
+    for wait in facts.waits:
+        if wait.topic and facts.topic(wait.topic) is None:
+            return f"the test waited for topic {wait.topic!r}, which does not exist{nearest(wait.topic, _names(facts))}"
+    return None
 
 
 def wrong_topic(facts: Facts) -> str | None:
-    """Records went to one topic, and a topic with a similar name was never written to."""
+    """Records went to one topic, and a topic with a similar name was never written to: one of the names is wrong, most
+    likely that of a topic that a client's request created."""
+    waited = {wait.topic for wait in facts.waits}
     for empty in facts.topics:
         if empty.was_written:
             continue
-        written = [topic for topic in facts.topics if topic.was_written]
-        for name in get_close_matches(empty.name, [topic.name for topic in written], n=1, cutoff=CLOSE):
+        names = [topic.name for topic in facts.topics if topic.was_written and empty.name != topic.name]
+        for name in get_close_matches(empty.name, names, n=1, cutoff=CLOSE):
             topic = facts.topic(name)
             assert topic is not None
+            if _are_siblings(empty.name, name) and empty.name not in waited:
+                continue
+            if empty.auto_created_by and not topic.auto_created_by:
+                return (
+                    f"{empty.name!r} is not {name!r}: {_auto_created(facts, empty)}, and nothing was ever written to "
+                    f"it; {name!r} has {counted(topic.committed + topic.hidden, 'record')}"
+                )
             first = next((entry for entry in facts.requests if name in entry.topics), None)
-            by = f", which {_client(first)} was the first to name, at +{facts.after_s(first):.2f} s" if first else ""
+            by = f", which {client_of(first)} was the first to name, at +{facts.after_s(first):.2f} s" if first else ""
+            if topic.auto_created_by:
+                by = f"; {_auto_created(facts, topic)}"
+            waited_for = ", for which the test waited" if empty.name in waited else ""
             return (
                 f"the records went to another topic: {name!r} has {topic.committed + topic.hidden}{by}; "
-                f"nothing was ever written to {empty.name!r}"
+                f"nothing was ever written to {empty.name!r}{waited_for}"
             )
     return None
+
+
+def auto_created_by_mistake(facts: Facts) -> str | None:
+    """A client's request created a topic whose name is close to that of a topic that was made on purpose, and both have
+    records, or neither has; else it is `wrong_topic`."""
+    for topic in facts.topics:
+        if not topic.auto_created_by:
+            continue
+        meant = [one.name for one in facts.topics if not one.auto_created_by and one.was_written == topic.was_written]
+        near = get_close_matches(topic.name, meant, n=1, cutoff=CLOSE)
+        if near and not _are_siblings(topic.name, near[0]):
+            return f"{topic.name!r} may be a misspelled {near[0]!r}: {_auto_created(facts, topic)}"
+    return None
+
+
+def _auto_created(facts: Facts, topic: TopicFacts) -> str:
+    """How a topic came to be: with the time, if the request is still known."""
+    named = [entry for entry in facts.asked("Metadata") if topic.name in entry.topics]
+    first = next((entry for entry in named if client_called(entry.client_id) == topic.auto_created_by), None)
+    when = f" at +{facts.after_s(first):.2f} s" if first is not None else ""
+    return f"the broker created it{when}, because {topic.auto_created_by} asked for it (auto.create.topics.enable)"
+
+
+def _are_siblings(one: str, other: str) -> bool:
+    """Whether two names were likely made to be similar: "orders" and "orders-dlt", "orders-1" and "orders-2"."""
+    shorter, longer = sorted((one, other), key=len)
+    extended = longer.startswith(shorter) and longer[len(shorter)] in "-._" if longer != shorter else True
+    return extended or re.sub(r"[0-9]+", "0", one) == re.sub(r"[0-9]+", "0", other)
 
 
 def last_produce_failed(facts: Facts) -> str | None:
@@ -130,7 +182,7 @@ def last_produce_failed(facts: Facts) -> str | None:
         if failed and not {*failed[0].errors} & {*_FENCED, *_REFUSED}:
             acted = f" (fault rule {failed[0].faults[-1]!r} acted)" if failed[0].faults else ""
             return (
-                f"the last Produce of {_client(failed[0])} to {', '.join(failed[0].topics)} failed "
+                f"the last Produce of {client_of(failed[0])} to {', '.join(failed[0].topics)} failed "
                 f"{_times(len(failed))}: {failed[0].errors[0]}{acted}"
             )
     return None
@@ -166,10 +218,10 @@ def aborted_or_fenced(facts: Facts) -> str | None:
             for one in facts.asked("InitProducerId")
             if name in one.transactional_ids and one.client_id != entry.client_id and one.number < entry.number
         ]
-        why = f"{_client(others[-1])} took the id over by InitProducerId" if others else "its time-out passed"
+        why = f"{client_of(others[-1])} took the id over by InitProducerId" if others else "its time-out passed"
         return (
-            f"transaction {name!r} of {_client(entry)} was aborted, because {why}; its {entry.api} came after that and "
-            f"was answered {fenced[0]}{_hidden(facts)}"
+            f"transaction {name!r} of {client_of(entry)} was aborted, because {why}; its {entry.api} came after that "
+            f"and was answered {fenced[0]}{_hidden(facts)}"
         )
     return None
 
@@ -191,106 +243,6 @@ def _hidden(facts: Facts) -> str:
     return f" (records hidden from consumers at read_committed: {', '.join(hidden)})" if hidden else ""
 
 
-# --- groups
-
-
-def leftover_member(facts: Facts) -> str | None:
-    """A member joins, and the group waits for another one that does not."""
-    for group in facts.groups:
-        described = group.description
-        joining = [
-            entry for entry in facts.asked("JoinGroup") if entry.is_in_service and described.group in entry.groups
-        ]
-        if not joining or described.state != "PreparingRebalance":
-            continue
-        clients = {entry.client_id for entry in joining}
-        others = [member for member in described.members if member.client_id not in clients]
-        if others:
-            return (
-                f"group {described.group} waits for {others[0].client_id!r}, which is still a member and does not join "
-                f"again (a consumer of an earlier test?); {_client(joining[-1])} gets no partition until it "
-                "joins, leaves or times out"
-            )
-    return None
-
-
-def never_assigned(facts: Facts) -> str | None:
-    """A group has members, and its assignment never came to its end."""
-    for group in facts.groups:
-        described = group.description
-        without = [member for member in described.members if not member.assignment]
-        if without and described.state != "Stable":
-            listed = " and ".join(repr(member.client_id) for member in without[:3])
-            return f"group {described.group} is {described.state}: {listed} never got a partition, and fetches nothing"
-    return None
-
-
-def more_members_than_partitions(facts: Facts) -> str | None:
-    """A member has no partition, because there are too few."""
-    for group in facts.groups:
-        described = group.description
-        idle = [member for member in described.members if not member.assignment]
-        topics = {topic for member in described.members for topic in member.topics}
-        known = [topic for name in topics if (topic := facts.topic(name)) is not None]
-        partitions = sum(topic.partition_count for topic in known)
-        if described.state == "Stable" and idle and known and len(described.members) > partitions:
-            return (
-                f"group {described.group} has {len(described.members)} members and {', '.join(sorted(topics))} has "
-                f"{counted(partitions, 'partition')}: {idle[0].client_id!r} has none"
-            )
-    return None
-
-
-def assigned_after_produce(facts: Facts) -> str | None:
-    """A consumer asked for the end of a partition, after records had been written there."""
-    for entry in facts.asked("ListOffsets"):
-        for one in entry.partitions:
-            if one.offset != LATEST or _has_committed(facts, one.topic, one.partition):
-                continue
-            before = [
-                written
-                for written in facts.asked("Produce")
-                if written.number < entry.number
-                and not written.errors
-                and (one.topic, one.partition) in _places(written)
-            ]
-            if before and any(_reads(later, one.topic) for later in facts.requests if later.number > entry.number):
-                place, after_s = f"{one.topic}-{one.partition}", facts.after_s(entry)
-                return (
-                    f"{_client(entry)} began at the end of {place} at +{after_s:.2f} s "
-                    f"(auto.offset.reset=latest, nothing committed), after the record of "
-                    f"+{facts.after_s(before[-1]):.2f} s: produce after the assignment, or read from the earliest"
-                )
-    return None
-
-
-def group_at_the_end(facts: Facts) -> str | None:
-    """The group has committed everything that there is, before a consumer came that was to read it."""
-    for group in facts.groups:
-        behind = [*_committed_ends(facts, group)]
-        if not behind or not all(at_end for _, at_end in behind):
-            continue
-        name = group.description.group
-        commits = [one.number for one in facts.asked("OffsetCommit", "TxnOffsetCommit") if name in one.groups]
-        began = [one for one in facts.asked("OffsetFetch") if name in one.groups]
-        if began and began[-1].number > max(commits, default=0):
-            topic = behind[0][0]
-            return (
-                f"group {name} had committed the end of {topic} before {_client(began[-1])} asked where to begin: it "
-                "gets only what is written from then on. Use another group, or set its offsets back"
-            )
-    return None
-
-
-def _committed_ends(facts: Facts, group: GroupFacts) -> Iterator[tuple[str, bool]]:
-    """Each topic with a committed offset, and whether that is the end of a partition with records."""
-    for place, offset in group.offsets.items():
-        topic = facts.topic(place.topic)
-        for one in topic.partitions if topic is not None else ():
-            if one.number == place.partition and one.high_watermark:
-                yield place.topic, offset >= one.high_watermark
-
-
 # --- faults that a test asked for
 
 
@@ -304,6 +256,7 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
     version_or_codec_refused,
     topic_does_not_exist,
     leftover_member,
+    member_expelled,
     rule_never_hit,
     aborted_or_fenced,
     transaction_left_open,
@@ -314,47 +267,24 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
     assigned_after_produce,
     more_members_than_partitions,
     group_at_the_end,
+    group_never_joined,
+    auto_created_by_mistake,
     no_client_came,
 )
 """All of them, the likeliest first."""
 
 
-def _client(entry: JournalEntry) -> str:
-    return f"client {entry.client_id!r}" if entry.client_id is not None else f"the client at {entry.connection}"
+def _names(facts: Facts) -> list[str]:
+    return [topic.name for topic in facts.topics]
 
 
 def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-def _near(facts: Facts, name: str) -> str:
-    names = [topic.name for topic in facts.topics]
-    near = get_close_matches(name, names, n=1, cutoff=0.5)
-    if near:
-        return f"; nearest: {near[0]!r}"
-    return f"; there are: {', '.join(names[:5])}" if names else "; there are none"
-
-
-def _places(entry: JournalEntry) -> set[tuple[str, int | None]]:
-    return {(one.topic, one.partition) for one in entry.partitions}
-
-
-def _reads(entry: JournalEntry, topic: str) -> bool:
-    return entry.api == "Fetch" and topic in entry.topics
-
-
-def _has_committed(facts: Facts, topic: str, partition: int | None) -> bool:
-    return any((topic, partition) in group.offsets for group in facts.groups)
-
-
-def counted(count: int, what: str) -> str:
-    """As "1 record" or "3 records"."""
-    return f"{count} {what}{'' if count == 1 else 's'}"
-
-
 def duration(ms: int) -> str:
-    """Milliseconds in the largest units, as "7d" or "1h30m"; above a minute in whole seconds."""
-    left, parts = ms if ms < 60_000 else round(ms, -3), []
+    """Milliseconds in the largest units, as "7d" or "1h30m"; from 10 s on in whole seconds."""
+    left, parts = ms if ms < 10_000 else round(ms, -3), []
     for unit in ("d", "h", "m", "s", "ms"):
         size = milliseconds(f"1{unit}")
         if left >= size:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from kmini.broker.groups.member import Departure
 from kmini.broker.journal.entries import JournalEntry, JournalReader
 from kmini.client_connections import ClientConnection
 from kmini.contents import Record, shown
@@ -16,9 +17,11 @@ from kmini.protocol.topics import TopicPartition, is_internal
 from kmini.shared_operations import SharedOperations
 from kmini.storage.log import PartitionLog
 from kmini.transaction_handle import OpenTransaction, TransactionOperations
+from kmini.waiting import FailedWait
 
 if TYPE_CHECKING:
     from kmini.broker.faults.active_rules import ActiveRules
+    from kmini.broker.journal.request_journal import RequestJournal
 
 MOST_READ = 1_000
 """Most records of a partition that are read, to count them by what became of them."""
@@ -48,6 +51,9 @@ class TopicFacts(NamedTuple):
     partition_count: int
     partitions: tuple[PartitionFacts, ...]
     """Those that have a leader."""
+    auto_created_by: str = ""
+    """The client whose request named the topic, so that the broker created it (`auto.create.topics.enable`); empty if
+    it was created in another way, or is not known."""
 
     @property
     def committed(self) -> int:
@@ -69,6 +75,8 @@ class GroupFacts(NamedTuple):
     description: GroupDescription
     offsets: dict[TopicPartition, int]
     """The committed offsets."""
+    departures: tuple[Departure, ...] = ()
+    """The members that have gone, the latest at the end."""
 
 
 class FaultFacts(NamedTuple):
@@ -101,6 +109,8 @@ class Facts(NamedTuple):
     faults: tuple[FaultFacts, ...]
     ahead_ms: int
     """How far the clock was moved."""
+    waits: tuple[FailedWait, ...] = ()
+    """The calls of the test that waited in vain, the latest at the end."""
 
     def topic(self, name: str) -> TopicFacts | None:
         return next((topic for topic in self.topics if topic.name == name), None)
@@ -114,8 +124,11 @@ class Facts(NamedTuple):
         return entry.time_ms / 1_000 - self.began_s
 
 
-async def gather(operations: SharedOperations, rules: ActiveRules | None = None) -> Facts:
-    """The facts of a running broker or cluster, and of its fault rules, if a test has made any."""
+async def gather(
+    operations: SharedOperations, rules: ActiveRules | None = None, waits: Collection[FailedWait] = ()
+) -> Facts:
+    """The facts of a running broker or cluster, of its fault rules, if a test has made any, and of the calls that
+    waited in vain since its start or its last reset."""
     brokers = [*operations.running]
     journal = brokers[0].services.journal if brokers else None
     requests: list[JournalEntry] = []
@@ -131,18 +144,24 @@ async def gather(operations: SharedOperations, rules: ActiveRules | None = None)
         requests=tuple(requests),
         has_journal=journal is not None,
         lost=0 if journal is None else journal.lost,
-        topics=tuple(_topic(operations, name) for name in sorted(operations.topic_names()) if not is_internal(name)),
+        topics=tuple(
+            _topic(operations, name, journal) for name in sorted(operations.topic_names()) if not is_internal(name)
+        ),
         groups=tuple([one async for one in _groups(operations)]),
         transactions=tuple(await TransactionOperations(operations).open()),
         clients=tuple(await operations.clients()),
         faults=() if rules is None else tuple(await _faults(FaultOperations(operations, rules))),
         ahead_ms=operations.clock.ahead_ms,
+        waits=tuple(wait for wait in waits if wait.ended_s >= operations.began_s),
     )
 
 
-def _topic(operations: SharedOperations, name: str) -> TopicFacts:
+def _topic(operations: SharedOperations, name: str, journal: RequestJournal | None) -> TopicFacts:
     count = len(operations.known_topic(name).partitions)
-    return TopicFacts(name, count, tuple(map(_partition, operations.logs(name))))
+    by = ""
+    if journal is not None and name in journal.auto_created:
+        by = client_called(journal.auto_created[name])
+    return TopicFacts(name, count, tuple(map(_partition, operations.logs(name))), by)
 
 
 def _partition(log: PartitionLog) -> PartitionFacts:
@@ -164,9 +183,19 @@ async def _groups(operations: SharedOperations) -> AsyncIterator[GroupFacts]:
     for name in operations.group_names():
         group = GroupOperations(operations, name)
         try:
-            yield GroupFacts(await group.describe(), await group.offsets())
+            yield GroupFacts(await group.describe(), await group.offsets(), await group.departures())
         except KafkaError:  # it is being loaded, or goes at this moment
             continue
+
+
+def client_called(client_id: str | None) -> str:
+    """A client in a sentence: "client 'billing'"."""
+    return "a client without an id" if client_id is None else f"client {client_id!r}"
+
+
+def client_of(entry: JournalEntry) -> str:
+    """The client of a request in a sentence; one without an id is named by its connection."""
+    return client_called(entry.client_id) if entry.client_id is not None else f"the client at {entry.connection}"
 
 
 async def _faults(rules: FaultOperations) -> list[FaultFacts]:

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator
 
 from kmini.broker.journal.entries import JournalEntry
 from kmini.broker.network.peer_log import printable
-from kmini.report.diagnoses import counted, duration, likely
+from kmini.phrases import counted
+from kmini.report.diagnoses import duration, likely
 from kmini.report.facts import Facts, GroupFacts, TopicFacts
+from kmini.waiting import FailedWait
 
 MOST_LINES = 40
 MOST_WIDTH = 160
@@ -20,6 +22,8 @@ MOST_OF_REASON = 400
 """Characters of a sentence."""
 MOST_TOPICS = MOST_GROUPS = MOST_OF_CLIENT = 6
 """Lines about topics, about groups, and about the last requests of one client."""
+MOST_WAITS = MOST_DEPARTURES = 2
+"""Calls that waited in vain, and members of a group that have gone."""
 MOST_CLIENTS = 4
 _LABEL = 8
 """Characters of the first column."""
@@ -33,6 +37,7 @@ def failure_report(facts: Facts) -> str:
     lines = [
         *_wrapped("LIKELY", reasons[:1]),
         *_wrapped("or", reasons[1:]),
+        *_wrapped("waited", map(_wait_text, _waits(facts))),
         *_labelled("topics", _limited(map(_topic_line, facts.topics), MOST_TOPICS)),
         *_labelled("groups", _limited(_group_lines(facts.groups), MOST_GROUPS)),
         *_labelled("txns", _limited(map(str, facts.transactions), MOST_GROUPS)),
@@ -66,9 +71,20 @@ def _cut(line: str) -> str:
     return line if len(line) <= MOST_WIDTH else f"{line[: MOST_WIDTH - 3]}..."
 
 
+def _waits(facts: Facts) -> list[FailedWait]:
+    """The last waits in vain, each call once."""
+    return [*{wait.call: wait for wait in facts.waits}.values()][-MOST_WAITS:]
+
+
+def _wait_text(wait: FailedWait) -> str:
+    return f"{wait.call}: {wait.message}"
+
+
 def _topic_line(topic: TopicFacts) -> str:
     count = topic.partition_count
     parts = [f"{topic.name}: {counted(count, 'partition')}, {counted(topic.committed, 'record')}"]
+    if topic.auto_created_by:
+        parts.append(f"auto-created for {topic.auto_created_by}")
     if topic.hidden:
         parts.append(f"{topic.hidden} hidden by open or aborted transactions")
     leaderless = count - len(topic.partitions)
@@ -104,6 +120,10 @@ def _group_lines(groups: Iterable[GroupFacts]) -> Iterator[str]:
         for member in described.members[:3]:
             has = " ".join(map(str, member.assignment[:4])) or "nothing"
             yield f"  {member.client_id} wants {' '.join(member.topics[:4]) or '?'}, has {has}"
+        for gone in group.departures[-MOST_DEPARTURES:]:
+            went = "was removed" if gone.is_expelled else "left"
+            why = f": {gone.reason}" if gone.reason else " without a reason"
+            yield f"  {gone.client_id} {went} in generation {gone.generation}{why}"
 
 
 def _fault_lines(facts: Facts) -> Iterator[str]:

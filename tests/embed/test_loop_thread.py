@@ -93,3 +93,40 @@ def test_every_blocking_call_has_a_deadline_beyond_its_own_time_out(monkeypatch:
         orders.apply_retention()
         cluster.clock.advance("1s")
         assert deadlines == [60, 65, 70, 60, 63.001, 1_800, 1_800]
+
+
+async def test_every_awaited_call_has_the_deadline_of_the_blocking_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Cluster(brokers=1, topics=["orders"]) as cluster:
+        deadlines: list[float | None] = []
+        awaited = cluster._thread.awaited
+
+        async def record(coroutine: Any, *, deadline_s: float | None = None) -> Any:
+            deadlines.append(deadline_s)
+            return await awaited(coroutine, deadline_s=deadline_s)
+
+        monkeypatch.setattr(cluster._thread, "awaited", record)
+        orders = cluster.topic("orders")
+        await cluster.topics()
+        await orders.wait_for(0, timeout_ms=5_000)
+        await cluster.wait_for_records("orders", 0)
+        async with orders.expect(0, timeout_ms=3_000, within_ms=1):
+            pass
+        await orders.apply_retention()
+        await cluster.clock.advance("1s")
+        await cluster.faults.on("Produce", topic="orders").drop()
+        assert deadlines == [60, 65, 70, 60, 63.001, 1_800, 1_800, 60]
+
+
+async def test_an_awaited_call_past_its_deadline_says_where_it_hangs_and_is_cancelled() -> None:
+    async with Broker() as broker:
+        ended = asyncio.Event()
+
+        async def hang() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.set()
+
+        with pytest.raises(TimeoutError, match=r"hang has not returned after 0\.05 s(?s:.*)await asyncio\.Event"):
+            await broker._thread.awaited(hang(), deadline_s=0.05)
+        await broker._thread.awaited(ended.wait(), deadline_s=60)

@@ -123,8 +123,13 @@ class SmallClient(Wire):
         )
         assert self.ask(request, 5).topics[0].partitions[0].error_code == 0
 
-    def leave(self, group: str) -> None:
-        assert self.ask(m.LeaveGroupRequest(group_id=group, member_id=self.member_id), 2).error_code == 0
+    def leave(self, group: str, reason: str | None = None) -> None:
+        """Leave as librdkafka does, or with a reason as Java does (KIP-800)."""
+        if reason is None:
+            assert self.ask(m.LeaveGroupRequest(group_id=group, member_id=self.member_id), 2).error_code == 0
+            return
+        leaving = m.LeaveGroupRequest.Member(member_id=self.member_id, reason=reason)
+        assert self.ask(m.LeaveGroupRequest(group_id=group, members=[leaving]), 5).error_code == 0
 
     def end_of(self, topic: str) -> int:
         """The offset at which a consumer with auto.offset.reset=latest begins."""

@@ -10,12 +10,15 @@ import pytest
 
 from kmini import Broker
 from kmini.broker.api.key_fields import KeyPartition
+from kmini.broker.groups.member import Departure
 from kmini.broker.journal.entries import JournalEntry
+from kmini.client_connections import ClientConnection
 from kmini.group_handle import GroupDescription, GroupMember
 from kmini.protocol.topics import TopicPartition
-from kmini.report import diagnoses
+from kmini.report import diagnoses, group_diagnoses
 from kmini.report.diagnoses import DIAGNOSES, Diagnosis, duration, likely
 from kmini.report.facts import Facts, FaultFacts, GroupFacts, PartitionFacts, TopicFacts
+from kmini.waiting import FailedWait
 from support.small_client import SmallClient
 
 
@@ -71,6 +74,23 @@ BEGINS_LATEST = (
     request("Fetch", "orders"),
 )
 
+WAITED_FOR_TOPIC = FailedWait("topic('orders-dlt').wait_for(1)", "orders-dlt", None, "there is none", 2.0)
+WAITED_FOR_GROUP = FailedWait("group('biling').stable()", None, "biling", "there is none", 2.0)
+CONNECTED = (ClientConnection("billing-1", "", "127.0.0.1:50000", "PLAINTEXT", 0, "", 1),)
+
+
+def left_after(ms: int) -> tuple[JournalEntry, ...]:
+    """A member that leaves so long after its assignment."""
+    synced = request("SyncGroup", groups=("billing",), members=("billing-1-1",), client_id="billing-1")
+    return synced, synced._replace(api="LeaveGroup", time_ms=synced.time_ms + ms)
+
+
+def departed(reason: str, *, is_expelled: bool = False) -> GroupFacts:
+    """A group without members, which one has left."""
+    gone = Departure("billing-1-1", "billing-1", 1, reason, is_expelled, 6_000)
+    return group("Empty")._replace(departures=(gone,))
+
+
 SHOWN: list[tuple[Diagnosis, dict[str, Any], str]] = [
     (diagnoses.no_client_came, {"requests": ()}, "no client sent a request to 127.0.0.1:9092"),
     (
@@ -99,7 +119,7 @@ SHOWN: list[tuple[Diagnosis, dict[str, Any], str]] = [
         "client 'app' asked 3 times for topic 'ordres', which does not exist; nearest: 'orders'",
     ),
     (
-        diagnoses.leftover_member,
+        group_diagnoses.leftover_member,
         {"groups": (group("PreparingRebalance", READER),), "requests": (JOINING,)},
         "group billing waits for 'billing-1', which is still a member",
     ),
@@ -134,20 +154,63 @@ SHOWN: list[tuple[Diagnosis, dict[str, Any], str]] = [
         "log start offset and high watermark are both 7 in partition 0; the clock was moved ahead by 1d1h",
     ),
     (
-        diagnoses.never_assigned,
+        group_diagnoses.never_assigned,
         {"groups": (group("CompletingRebalance", ("billing-1", ("orders",), 0)),)},
         "group billing is CompletingRebalance: 'billing-1' never got a partition",
     ),
-    (diagnoses.assigned_after_produce, {"requests": BEGINS_LATEST}, "began at the end of orders-0 at +0.00 s"),
+    (group_diagnoses.assigned_after_produce, {"requests": BEGINS_LATEST}, "began at the end of orders-0 at +0.00 s"),
     (
-        diagnoses.more_members_than_partitions,
+        group_diagnoses.more_members_than_partitions,
         {"groups": (group("Stable", READER, ("billing-2", ("orders",), 0)),)},
         "group billing has 2 members and orders has 1 partition: 'billing-2' has none",
     ),
     (
-        diagnoses.group_at_the_end,
+        group_diagnoses.group_at_the_end,
         {"groups": (group("Stable", READER, orders=1),), "requests": (request("OffsetFetch", groups=("billing",)),)},
         "group billing had committed the end of orders before client 'app' asked where to begin",
+    ),
+    (
+        diagnoses.topic_does_not_exist,
+        {"waits": (WAITED_FOR_TOPIC._replace(topic="ordres"),)},
+        "the test waited for topic 'ordres', which does not exist; nearest: 'orders'",
+    ),
+    (
+        diagnoses.wrong_topic,
+        {"topics": (topic("ordres", 0)._replace(auto_created_by="client 'app'"), topic("orders", 1))},
+        "'ordres' is not 'orders': the broker created it, because client 'app' asked for it",
+    ),
+    (
+        diagnoses.wrong_topic,
+        {"topics": (topic("orders-dlt", 0), topic("orders", 1)), "waits": (WAITED_FOR_TOPIC,)},
+        "nothing was ever written to 'orders-dlt', for which the test waited",
+    ),
+    (
+        diagnoses.auto_created_by_mistake,
+        {
+            "topics": (topic("ordres", 1)._replace(auto_created_by="client 'app'"), topic("orders", 1)),
+            "requests": (request("Metadata", "ordres"),),
+        },
+        "'ordres' may be a misspelled 'orders': the broker created it at +0.00 s, because client 'app' asked for it",
+    ),
+    (
+        group_diagnoses.member_expelled,
+        {"groups": (departed("no heartbeat for session.timeout.ms=6000", is_expelled=True),)},
+        "consumer 'billing-1' was removed from group billing in generation 1: no heartbeat for session.timeout.ms=6000",
+    ),
+    (
+        group_diagnoses.member_expelled,
+        {"groups": (departed("consumer poll timeout has expired."),)},
+        "left group billing in generation 1, because it did not poll for max.poll.interval.ms=6000",
+    ),
+    (
+        group_diagnoses.member_expelled,
+        {"groups": (departed(""),), "requests": left_after(5_990), "clients": CONNECTED},
+        "left group billing 6.0 s after it had got its partitions, and stays connected",
+    ),
+    (
+        group_diagnoses.group_never_joined,
+        {"groups": (group("Stable", READER),), "waits": (WAITED_FOR_GROUP,)},
+        "the test waited for group 'biling', which no client ever joined; nearest: 'billing'",
     ),
 ]
 
@@ -166,26 +229,46 @@ NOT_SHOWN: list[tuple[Diagnosis, dict[str, Any]]] = [
     (diagnoses.no_client_came, {"requests": (), "has_journal": False}),
     (diagnoses.no_client_came, {"requests": (), "lost": 3}),
     (diagnoses.advertised_address_never_reached, {"told": ("kafka:9092",)}),
-    (diagnoses.leftover_member, {"groups": (group("Stable", READER),), "requests": (JOINING,)}),
+    (group_diagnoses.leftover_member, {"groups": (group("Stable", READER),), "requests": (JOINING,)}),
     (diagnoses.last_produce_failed, {"requests": (request("Produce", "orders", "X"), request("Produce", "orders"))}),
     (diagnoses.wrong_topic, {"topics": (topic("invoices", 2), topic("orders", 0))}),
     (
         diagnoses.older_than_retention,
         {"topics": (topic("orders", 0, start=7),), "requests": (request("DeleteRecords"),)},
     ),
-    (diagnoses.never_assigned, {"groups": (group("Stable", READER),)}),
-    (diagnoses.assigned_after_produce, {"requests": BEGINS_LATEST[1:]}),
-    (diagnoses.assigned_after_produce, {"requests": BEGINS_LATEST, "groups": (group("Stable", READER, orders=0),)}),
-    (diagnoses.more_members_than_partitions, {"groups": (group("Stable", READER),)}),
+    (diagnoses.topic_does_not_exist, {"waits": (WAITED_FOR_TOPIC._replace(topic="orders"), WAITED_FOR_GROUP)}),
+    (diagnoses.wrong_topic, {"topics": (topic("orders-dlt", 0), topic("orders", 2))}),
+    (diagnoses.wrong_topic, {"topics": (topic("orders-1", 0), topic("orders-2", 2))}),
     (
-        diagnoses.group_at_the_end,
+        diagnoses.auto_created_by_mistake,
+        {"topics": (topic("orders-dlt", 1)._replace(auto_created_by="client 'app'"), topic("orders", 1))},
+    ),
+    (group_diagnoses.member_expelled, {"groups": (departed("the consumer is being closed"),)}),
+    (
+        group_diagnoses.member_expelled,
+        {"groups": (departed(""),), "requests": left_after(3_000), "clients": CONNECTED},
+    ),
+    (group_diagnoses.member_expelled, {"groups": (departed(""),), "requests": left_after(6_000)}),
+    (
+        group_diagnoses.group_never_joined,
+        {"groups": (group("Stable", READER),), "waits": (WAITED_FOR_GROUP._replace(group="billing"),)},
+    ),
+    (group_diagnoses.never_assigned, {"groups": (group("Stable", READER),)}),
+    (group_diagnoses.assigned_after_produce, {"requests": BEGINS_LATEST[1:]}),
+    (
+        group_diagnoses.assigned_after_produce,
+        {"requests": BEGINS_LATEST, "groups": (group("Stable", READER, orders=0),)},
+    ),
+    (group_diagnoses.more_members_than_partitions, {"groups": (group("Stable", READER),)}),
+    (
+        group_diagnoses.group_at_the_end,
         {
             "groups": (group("Stable", READER, orders=1),),
             "requests": (request("OffsetFetch", groups=("billing",)), request("OffsetCommit", groups=("billing",))),
         },
     ),
     (
-        diagnoses.group_at_the_end,
+        group_diagnoses.group_at_the_end,
         {"groups": (group("Stable", READER, orders=0),), "requests": (request("OffsetFetch", groups=("billing",)),)},
     ),
 ]
@@ -206,7 +289,9 @@ def test_every_diagnosis_has_a_case() -> None:
     assert {case[0] for case in SHOWN} | {diagnoses.transaction_left_open} == {*DIAGNOSES}
 
 
-@pytest.mark.parametrize(("ms", "text"), [(0, "0ms"), (250, "250ms"), (90_000, "1m30s"), (2_591_999_990, "30d")])
+@pytest.mark.parametrize(
+    ("ms", "text"), [(0, "0ms"), (250, "250ms"), (30_990, "31s"), (90_000, "1m30s"), (2_591_999_990, "30d")]
+)
 def test_a_duration_is_in_its_two_largest_units(ms: int, text: str) -> None:
     assert duration(ms) == text
 

@@ -76,3 +76,37 @@ def test_the_addresses_that_clients_are_told_are_facts() -> None:
         broker.advertise("kafka", 29092)
         assert facts_of(broker).told == ("kafka:29092",)
         assert facts_of(broker).addresses == (broker.bootstrap_servers,)
+
+
+def test_topics_that_a_request_has_created_are_told_from_others_until_a_reset() -> None:
+    with Broker(topics=["orders"], journal=True) as broker, SmallClient(broker.bootstrap_servers, "app") as client:
+        client.metadata("ordres")
+        client.metadata("missing", creates=False)
+        created = {topic.name: topic.auto_created_by for topic in facts_of(broker).topics}
+        assert created == {"orders": "", "ordres": "client 'app'"}
+        broker.reset()
+        broker.create_topic("ordres")
+        assert {topic.auto_created_by for topic in facts_of(broker).topics} == {""}
+
+
+def test_members_that_have_gone_are_facts_with_the_reason() -> None:
+    with (
+        Broker(topics=["orders"], journal=True) as broker,
+        SmallClient(broker.bootstrap_servers, "reader-1") as one,
+        SmallClient(broker.bootstrap_servers, "reader-2") as two,
+        SmallClient(broker.bootstrap_servers, "reader-3") as three,
+    ):
+        one.subscribe("billing", "orders")
+        one.leave("billing")
+        two.subscribe("billing", "orders")
+        two.leave("billing", "x" * 1_000)
+        three.subscribe("billing", "orders")
+        broker.clock.advance("31s", liveness=True)
+        (group,) = facts_of(broker).groups
+    gone = [(one.client_id, one.generation, one.reason, one.is_expelled) for one in group.departures]
+    assert gone == [
+        ("reader-1", 1, "", False),
+        ("reader-2", 3, "x" * 255, False),
+        ("reader-3", 5, "no heartbeat for session.timeout.ms=30000", True),
+    ]
+    assert {one.max_poll_interval_ms for one in group.departures} == {60_000}

@@ -1,4 +1,4 @@
-"""Twelve tests of the kind that people write by mistake, each with the report that they get.
+"""Seventeen tests of the kind that people write by mistake, each with the report that they get.
 
 The reports are the files in `golden/`, with times, ports and ids made equal. KMINI_GOLDEN=1 writes them anew.
 """
@@ -195,5 +195,54 @@ def test_a_service_that_was_given_another_broker(broker: Broker) -> None:
     check("no_client", broker, "no client sent a request", "check bootstrap.servers")
 
 
-def test_there_are_twelve_of_them() -> None:
-    assert len([*GOLDEN.glob("*.txt")]) == 12
+def test_a_consumer_whose_topic_has_a_misspelled_name(broker: Broker, client: Client) -> None:
+    broker.create_topic("orders")
+    billing = client("billing-1")
+    billing.metadata("ordres")
+    billing.subscribe("billing", "ordres")
+    assert client("order-service").produce("orders") == 0
+    with pytest.raises(AssertionError, match="1 record of orders left to commit"):
+        broker.group("billing").caught_up("orders", timeout_ms=1)
+    check("auto_created_topic", broker, "'ordres' is not 'orders'", "client 'billing-1' asked for it")
+
+
+def test_a_test_that_waits_for_a_topic_of_another_name(broker: Broker, client: Client) -> None:
+    broker.create_topic("orders")
+    assert client("order-service").produce("orders") == 0
+    with pytest.raises(AssertionError, match="there is no topic order"):
+        broker.topic("order.events").wait_for(3, key=b"42", timeout_ms=1)
+    check("waited_for_missing_topic", broker, "the test waited for topic 'order.events', which does not exist")
+
+
+def test_a_test_that_waits_for_a_group_of_another_name(broker: Broker, client: Client) -> None:
+    broker.create_topic("orders")
+    client("billing-1").subscribe("billing", "orders")
+    with pytest.raises(AssertionError, match="group biling"):
+        broker.group("biling").stable(members=1, timeout_ms=1)
+    check("waited_for_missing_group", broker, "group 'biling', which no client ever joined; nearest: 'billing'")
+
+
+def test_a_consumer_that_takes_too_long_for_a_record(broker: Broker, client: Client) -> None:
+    broker.create_topic("orders")
+    assert client("order-service").produce("orders") == 0
+    billing = client("billing-1")
+    billing.subscribe("billing", "orders")
+    assert billing.fetch("orders", 0)
+    billing.leave("billing", "consumer poll timeout has expired.")
+    with pytest.raises(AssertionError, match="1 record of orders left to commit"):
+        broker.group("billing").caught_up("orders", timeout_ms=1)
+    check("not_polled", broker, "'billing-1' left group billing", "did not poll for max.poll.interval.ms=60000")
+
+
+def test_a_consumer_that_hangs(broker: Broker, client: Client) -> None:
+    broker.create_topic("orders")
+    client("billing-1").subscribe("billing", "orders")
+    assert client("order-service").produce("orders") == 0
+    broker.clock.advance("31s", liveness=True)
+    with pytest.raises(AssertionError, match="expected: Stable, 1 member"):
+        broker.group("billing").stable(members=1, timeout_ms=1)
+    check("session_ended", broker, "'billing-1' was removed from group billing", "session.timeout.ms=30000")
+
+
+def test_there_are_seventeen_of_them() -> None:
+    assert len([*GOLDEN.glob("*.txt")]) == 17

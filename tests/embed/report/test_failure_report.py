@@ -78,6 +78,45 @@ def test_without_a_journal_a_report_says_how_to_have_one() -> None:
         ]
 
 
+def test_what_the_test_waited_for_in_vain_is_said_until_a_reset() -> None:
+    with Broker(topics=["orders"], journal=True) as broker:
+        for _ in range(2):
+            with pytest.raises(AssertionError):
+                broker.requests.wait_for("Produce", topic="orders", timeout_ms=1)
+        with pytest.raises(AssertionError), broker.topic("orders").expect(1, key=b"42", timeout_ms=1):
+            pass
+        with broker.topic("orders").expect(0, within_ms=1):
+            pass
+        lines = broker.report().splitlines()
+        start = next(number for number, line in enumerate(lines) if line.startswith("waited"))
+        assert lines[start].startswith("waited  requests.wait_for('Produce', topic='orders', timeout_ms=1): no Produce")
+        assert any(
+            line.startswith("waited  topic('orders').expect(count=1, key=b'42'): orders holds") for line in lines
+        )
+        assert sum(line.startswith("waited") for line in lines) == 2
+        broker.reset()
+        assert "waited" not in broker.report()
+
+
+async def test_what_a_test_awaited_in_vain_is_said_too() -> None:
+    async with Broker(topics=["orders"], journal=True) as broker:
+        with pytest.raises(AssertionError):
+            await broker.topic("orders").wait_for(1, timeout_ms=1)
+        with pytest.raises(AssertionError):
+            async with broker.topic("orders").expect(2, timeout_ms=1):
+                pass
+        report = await broker.report()
+    assert "waited  topic('orders').wait_for(1, timeout_ms=1): orders holds 0 of 1 record" in report
+    assert "waited  topic('orders').expect(count=2): orders holds 0 of 2 records" in report
+
+
+async def test_a_wait_that_is_refused_on_a_running_loop_is_none() -> None:
+    with Broker(topics=["orders"], journal=True) as broker:
+        with pytest.raises(RuntimeError, match="would stop the event loop"):
+            broker.topic("orders").wait_for(1)
+        assert "waited" not in broker.report()
+
+
 async def test_a_report_can_be_awaited() -> None:
     async with Broker(journal=True) as broker:
         assert (await broker.report()).startswith("LIKELY  no client sent a request to 127.0.0.1:")

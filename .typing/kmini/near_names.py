@@ -1,1 +1,0 @@
-../../embed/near_names.py
