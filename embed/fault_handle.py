@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from kmini.broker.clock import Duration
-from kmini.broker.faults import recipes
 from kmini.broker.faults.active_rules import ActiveRules
 from kmini.broker.faults.rule_checks import make_rule, make_when, make_which, rules_from_json
 from kmini.fault_draft import FaultDraft
+from kmini.fault_stories import FaultStories
 from kmini.handle import DEADLINE_S, Awaiting, Blocking, Handle, brief, check_can_await, method, waits_for_clients
 from kmini.protocol.errors import RequestTimedOut
 from kmini.shared_operations import SharedOperations
@@ -245,7 +244,7 @@ class PendingFault(Awaitable[AsyncFault]):
             await self._fault.remove()
 
 
-class _Faults(Handle[FaultOperations], Generic[Armed]):
+class _Faults(FaultStories[Armed], Handle[FaultOperations]):
     """The methods of `Faults` and `AsyncFaults`."""
 
     _called = "faults."
@@ -260,9 +259,6 @@ class _Faults(Handle[FaultOperations], Generic[Armed]):
     assert_all_hit = method(FaultOperations.assert_all_hit)
 
     def _arm(self, draft: FaultDraft[Any], act: Act) -> Armed:
-        raise NotImplementedError
-
-    def _story(self, document: dict[str, Any]) -> Armed:
         raise NotImplementedError
 
     def on(
@@ -306,85 +302,6 @@ class _Faults(Handle[FaultOperations], Generic[Armed]):
         }
         conditions = {key: value for key, value in given.items() if value is not None}
         return FaultDraft(self._arm, api, name, conditions, {}, self._rules.unfinished)
-
-    # --- stories
-
-    def leader_not_available(self, topic: str, *, for_ms: Duration, partition: int | None = None) -> Armed:
-        """Metadata says LEADER_NOT_AVAILABLE for a topic, or one partition, for this long."""
-        return self._story(recipes.leader_not_available(topic, for_ms, partition))
-
-    def leader_moved(self, topic: str, *, times: int = 1, partition: int | None = None) -> Armed:
-        """The next produces and fetches of a topic are answered NOT_LEADER_OR_FOLLOWER; nothing is written."""
-        return self._story(recipes.leader_moved(topic, times, partition))
-
-    def stale_leader(
-        self, topic: str, *, leader: int, epoch: int | None = None, times: int = 1, partition: int | None = None
-    ) -> Armed:
-        """So many answers to Metadata name this broker as the leader, with this leader epoch, as a broker does that
-        has not learned of a change yet."""
-        return self._story(recipes.stale_leader(topic, leader, epoch, times, partition))
-
-    def broker_missing_from_metadata(self, broker: int) -> Armed:
-        """Clients are not told of a broker, until the rule is removed; it serves those that know it."""
-        return self._story(recipes.broker_missing_from_metadata(broker))
-
-    def controller_moved(self, *, times: int = 1) -> Armed:
-        """The next requests that create or delete topics, or add partitions, are answered NOT_CONTROLLER."""
-        return self._story(recipes.controller_moved(times))
-
-    def unknown_topic_until(
-        self, topic: str, *, times: int | None = None, for_ms: Duration | None = None, until: str | None = None
-    ) -> Armed:
-        """Metadata does not know a topic: so many times, for so long, or until a request of an API comes."""
-        return self._story(recipes.unknown_topic_until(topic, times, for_ms, until))
-
-    def coordinator_load_in_progress(self, group: str, *, for_ms: Duration) -> Armed:
-        """The coordinator of a group says that it still loads, for this long."""
-        return self._story(recipes.coordinator_load_in_progress(group, for_ms))
-
-    def no_coordinator(self, group: str, *, times: int = 1) -> Armed:
-        """The next searches for the coordinator of a group find none: COORDINATOR_NOT_AVAILABLE."""
-        return self._story(recipes.no_coordinator(group, times))
-
-    def coordinator_moved(self, group: str, *, times: int = 1) -> Armed:
-        """The next requests of a group are answered NOT_COORDINATOR: its members look for the coordinator again."""
-        return self._story(recipes.coordinator_moved(group, times))
-
-    def rebalance_storm(self, group: str, *, times: int = 3) -> Armed:
-        """So many heartbeats of a group are answered REBALANCE_IN_PROGRESS: its members join again and again."""
-        return self._story(recipes.rebalance_storm(group, times))
-
-    def produce_succeeds_but_answer_is_lost(self, topic: str, *, times: int = 1) -> Armed:
-        """The next records of a topic are written, and the connection ends before the answer."""
-        return self._story(recipes.produce_succeeds_but_answer_is_lost(topic, times))
-
-    def commit_answer_is_lost(self, transactional_id: str, *, times: int = 1) -> Armed:
-        """The transaction ends, and the connection before the answer."""
-        return self._story(recipes.commit_answer_is_lost(transactional_id, times))
-
-    def producer_fenced(self, transactional_id: str) -> Armed:
-        """A producer is told that a newer one has taken over its transactional id."""
-        return self._story(recipes.producer_fenced(transactional_id))
-
-    def slow_fetch(self, topic: str, *, delay: Duration) -> Armed:
-        """Fetches of a topic are answered this much later."""
-        return self._story(recipes.slow_fetch(topic, delay))
-
-    def slow_broker(self, *, delay: Duration, broker: int | None = None) -> Armed:
-        """Every request is served this much later."""
-        return self._story(recipes.slow_broker(delay, broker))
-
-    def network_partition(self, client_id: str) -> Armed:
-        """No request of a client is answered, on any connection, until the rule is removed."""
-        return self._story(recipes.network_partition(client_id))
-
-    def outage(self, *, for_ms: Duration, broker: int | None = None) -> Armed:
-        """Every connection ends with its next request, for this long."""
-        return self._story(recipes.outage(for_ms, broker))
-
-    def disk_full(self, topic: str | None = None, *, broker: int | None = None) -> Armed:
-        """The disk has no room for a topic, or for anything, until the rule is removed."""
-        return self._story(recipes.disk_full(topic, broker))
 
 
 class Faults(_Faults[Fault], Blocking[FaultOperations]):

@@ -46,7 +46,7 @@ def test_waiting_for_a_rule_that_does_not_act_tells_the_nearest_miss(broker: Bro
     wire.ask(m.ListGroupsRequest(), 2)
     with pytest.raises(KafkaError) as late:
         rule.arrived(timeout_ms=1)
-    assert "fault rule 'held up' did not hold 1 requests after 1 ms; it never acted: 1 ListGroups request came" in str(
+    assert "fault rule 'held up' did not hold 1 request after 1 ms; it never acted: 1 ListGroups request came" in str(
         late.value
     )
     assert "client_id was 'wire', the rule says client_id 'app'" in str(late.value)

@@ -39,8 +39,3 @@ def test_an_act_comes_back_from_its_json(document: dict[str, Any]) -> None:
 
 def test_every_act_that_json_can_say_is_tried() -> None:
     assert {next(iter(document)) for document in DOCUMENTS} == {*ACTS} - {"respond"}
-
-
-@pytest.mark.parametrize(("text", "rate"), [("1KB/s", 1_000), ("2 KiB/s", 2_048), ("0.5MB/s", 500_000), (7, 7)])
-def test_a_rate_may_be_text(text: Any, rate: int) -> None:
-    assert act_from_json({"trickle": text}).to_json() == {"trickle": rate}

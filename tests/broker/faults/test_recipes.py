@@ -40,11 +40,6 @@ def test_a_story_is_a_rule_of_its_name(name: str) -> None:
     assert rule_from_json(rule.to_json(), ALL_APIS) == rule
 
 
-@pytest.mark.parametrize("name", STORIES)
-def test_every_story_is_a_method_of_faults(name: str) -> None:
-    assert inspect.getdoc(getattr(Broker().faults, name))
-
-
 def test_a_leader_that_moved_is_told_and_nothing_is_written(broker: Broker, wire: Wire) -> None:
     rule = broker.faults.leader_moved("orders", times=2)
     for code in (6, 6, 0):

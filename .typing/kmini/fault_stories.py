@@ -1,0 +1,1 @@
+../../embed/fault_stories.py
