@@ -12,6 +12,7 @@ from functools import partial
 
 from ..protocol.errors import KafkaStorageError
 from ..storage import retention
+from .clock import Clock
 from .logs.log_cleaner import LogCleaner
 from .logs.log_maintenance import LogMaintenance
 from .replication.replica_manager import ReplicaManager
@@ -77,14 +78,18 @@ class Housekeeping:
 
     def _liveness_tasks(self) -> list[Periodic]:
         config = self._config.current
-        every = partial(Periodic, self._clock, liveness=True)
         return [
-            every(
+            Periodic(
+                self._clock,
                 "shrinking of the replicas in sync",
                 self._replica_manager.shrink_isrs,
                 interval_ms=max(config.replica_lag_time_max_ms // 2, 1),
+                liveness=True,
+                next_effect_ms=self._replica_manager.next_shrink_ms,
+                paused_tasks=self._maintenance.paused_tasks,
             ),
-            every("closing of idle files", self._close_idle_files, interval_ms=IDLE_FILE_MS),
+            # By the time of this process, which holds the descriptors: no test can move it.
+            Periodic(Clock(), "closing of idle files", self._close_idle_files, interval_ms=IDLE_FILE_MS),
         ]
 
     async def apply_retention(self) -> None:

@@ -127,6 +127,8 @@ class LocalCluster:
                 self._prefer_first,
                 interval_ms=config.leader_imbalance_check_interval_seconds * 1000,
                 liveness=True,
+                next_effect_ms=lambda: 0 if elections.may_prefer_first(self.controller) else None,
+                paused_tasks=self.controller.paused_tasks,
             )
 
     async def _prefer_first(self) -> None:

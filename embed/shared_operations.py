@@ -26,6 +26,7 @@ from kmini.broker.purgatory import Operation, Unattended
 from kmini.broker.replication.partition import Partition
 from kmini.client_connections import ClientOperations
 from kmini.contents import Isolation, Record, shown
+from kmini.followers import until_in_step
 from kmini.handle import takes_long, waits_for_clients
 from kmini.isolation import IsolationOperations
 from kmini.phrases import there_is_no, there_is_no_partition
@@ -299,9 +300,12 @@ class SharedOperations(ClientOperations, IsolationOperations):
 
     @takes_long
     async def apply_retention(self) -> None:
-        """Apply retention to every topic now."""
-        for broker in [*self.running]:
+        """Apply retention to every topic now; followers in sync have deleted the same when this returns."""
+        brokers = [*self.running]
+        for broker in brokers:
             await broker.housekeeping.apply_retention()
+        partitions = [(broker, led) for broker in brokers for led in broker.replica_manager.partitions.values()]
+        await until_in_step(self, partitions)
 
     @takes_long
     async def compact(self, topic: str, partition: int | None = None) -> list[PassReport]:

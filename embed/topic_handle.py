@@ -11,6 +11,7 @@ from kmini.broker.replication.partition import Partition
 from kmini.client.partitioner import partition_for_key
 from kmini.contents import Isolation, PartitionOffsets, Record, shown
 from kmini.expectation import Expectation
+from kmini.followers import followers_of, until_in_step
 from kmini.handle import Awaiting, Blocking, Handle, checking, method, takes_long, waits_for_clients
 from kmini.phrases import counted
 from kmini.protocol.errors import PolicyViolation
@@ -194,11 +195,12 @@ class TopicOperations:
 
     @takes_long
     async def compact(self, partition: int | None = None) -> list[PassReport]:
-        """Roll the log and clean it now, up to the last record whose transaction is decided, whatever its dirty ratio.
+        """Roll the log of each replica and clean it now, up to the last record whose transaction is decided, whatever
+        its dirty ratio. Followers in sync have all records of their leader before.
 
-        Returns a report for each pass: one a partition, and more if `log.cleaner.dedupe.buffer.size` has no room for
-        all keys. Raises UnknownTopicOrPartition, PolicyViolation unless `cleanup.policy` says compact, and
-        KafkaStorageError if a partition cannot be cleaned.
+        Returns a report for each pass of a leader: one a partition, and more if `log.cleaner.dedupe.buffer.size` has no
+        room for all keys. Raises UnknownTopicOrPartition, LeaderNotAvailable, PolicyViolation unless `cleanup.policy`
+        says compact, KafkaStorageError if a partition cannot be cleaned, and RequestTimedOut.
 
         >>> broker.create_topic("users", configs={"cleanup.policy": "compact"})
         >>> users = broker.topic("users")
@@ -208,27 +210,40 @@ class TopicOperations:
         >>> [record.text() for record in users.records()]
         ['Alice']
         """
+        partitions = self._partitions(partition)
+        if not all(led.log.config.is_compacted for _, led in partitions):
+            raise PolicyViolation(f"cleanup.policy of {self.name} is not compact")
+        await until_in_step(self._operations, partitions)
         reports = []
-        for broker, led in self._partitions(partition):
-            if not led.log.config.is_compacted:
-                raise PolicyViolation(f"cleanup.policy of {self.name} is not compact")
+        for broker, led in partitions:
             reports += await broker.cleaner.compact(led.topic_partition)
+            for other, follower in followers_of(self._operations, led):
+                await other.cleaner.compact(follower.topic_partition)
         return reports
 
+    @takes_long
     async def roll(self, partition: int | None = None) -> None:
-        """Seal the active segment if it holds records: retention and compaction may take it from then on.
+        """Seal the active segment of each replica if it holds records: retention and compaction may take it from then
+        on.
 
-        Raises UnknownTopicOrPartition, KafkaStorageError.
+        Raises UnknownTopicOrPartition, LeaderNotAvailable, KafkaStorageError, RequestTimedOut.
         """
-        for broker, led in self._partitions(partition):
+        partitions = self._partitions(partition)
+        await until_in_step(self._operations, partitions)
+        for broker, led in partitions:
             broker.replica_manager.roll(led)
+            for other, follower in followers_of(self._operations, led):
+                other.replica_manager.roll(follower)
 
     @takes_long
     async def apply_retention(self, partition: int | None = None) -> None:
-        """Apply retention now. Raises UnknownTopicOrPartition, KafkaStorageError."""
-        for broker, led in self._partitions(partition):
+        """Apply retention now; followers in sync have deleted the same when this returns. Raises
+        UnknownTopicOrPartition, LeaderNotAvailable, KafkaStorageError, RequestTimedOut."""
+        partitions = self._partitions(partition)
+        for broker, led in partitions:
             await broker.cleaner.until_idle(led.topic_partition)
             broker.replica_manager.retain(led)
+        await until_in_step(self._operations, partitions)
 
     def _partitions(self, partition: int | None) -> list[tuple[BrokerServer, Partition]]:
         return self._operations.leaders_of(self.name, partition)

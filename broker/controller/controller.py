@@ -18,6 +18,7 @@ from ...storage.data_directory import NotADataDirectory, prepare_data_directory
 from ...storage.filenames import DATABASE, parse_broker_directory
 from ...storage.filesystem import FileSystem, OsFileSystem
 from ...storage.log_dir_files import CorruptMetadata, read_meta_properties
+from ..scheduler import PausedTasks
 from ..security.acls import AclBinding, AclIndex
 from .database import CLIENT_QUOTA, ControllerDatabase, ControllerError, Stored
 from .placement import place, racks_of
@@ -47,6 +48,8 @@ class Controller:
         self._database = database
         self.node_ids = frozenset(node_ids)
         """The brokers that the cluster consists of, live or not."""
+        self.paused_tasks = PausedTasks()
+        """Tasks that run again once a topic, a partition or the live brokers have changed."""
         self._topics: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._folded_names: dict[str, set[str]] = {}
@@ -137,6 +140,7 @@ class Controller:
 
     def register(self, broker: BrokerRegistration) -> None:
         self._brokers[broker.node_id] = broker
+        self.paused_tasks.resume()
 
     def broker(self, node_id: int) -> BrokerRegistration | None:
         """The live broker of this number, if there is one."""
@@ -147,6 +151,7 @@ class Controller:
 
     def unregister(self, node_id: int) -> None:
         self._brokers.pop(node_id, None)
+        self.paused_tasks.resume()
 
     # --- topics
 
@@ -373,6 +378,8 @@ class Controller:
         return producer_id
 
     def _remember(self, topic: Topic) -> None:
+        if self.paused_tasks:
+            self.paused_tasks.resume()
         self._topics[topic.name] = topic
         self._by_id[topic.id] = topic
         self._folded_names.setdefault(_fold(topic.name), set()).add(topic.name)

@@ -16,7 +16,7 @@ Every change of leader starts a new leader epoch (KIP-101). What the leader find
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -92,16 +92,21 @@ def _led_by(leader: int, state: PartitionState) -> PartitionState:
 def prefer_first(controller: Controller) -> None:
     """Give every partition to its first replica that may lead it and does not (auto.leader.rebalance.enable). Raises
     KafkaStorageError."""
-    controller.change_partitions(
-        {
-            (topic.id, number): _led_by(state.replicas[0], state)
-            for topic in controller.topics.values()
-            for number, state in enumerate(topic.partitions)
-            if state.leader != state.replicas[0]
-            and state.replicas[0] in state.isr
-            and controller.is_live(state.replicas[0])
-        }
-    )
+    controller.change_partitions({key: _led_by(state.replicas[0], state) for key, state in _imbalanced(controller)})
+
+
+def may_prefer_first(controller: Controller) -> bool:
+    """Whether `prefer_first` has anything to do."""
+    return any(True for _ in _imbalanced(controller))
+
+
+def _imbalanced(controller: Controller) -> Iterator[tuple[tuple[bytes, int], PartitionState]]:
+    """The partitions whose first replica may lead and does not, by topic id and number."""
+    for topic in controller.topics.values():
+        for number, state in enumerate(topic.partitions):
+            first = state.replicas[0]
+            if state.leader != first and first in state.isr and controller.is_live(first):
+                yield (topic.id, number), state
 
 
 def alter_isr(controller: Controller, topic_partition: TopicPartition, leader_epoch: int, isr: tuple[int, ...]) -> None:

@@ -217,6 +217,7 @@ class Server:
         self.hints.close()
         if self._idle_timer is not None:
             self._idle_timer.cancel()
+            self._idle_timer = None
         for server in self._servers:
             server.close()
 
@@ -235,6 +236,8 @@ class Server:
     def register(self, connection: Connection) -> str | None:
         """Register a new connection; return why it has to be refused, or None."""
         self.connections.add(connection)
+        if self._idle_timer is None:
+            self._watch_idle()
         connection.connected_at_ms = self.services.clock.now_ms()
         host = connection.peer[0]
         self._per_host[host] += 1
@@ -292,12 +295,17 @@ class Server:
 
     def _watch_idle(self) -> None:
         """Close connections that were idle for `connections.max.idle.ms`. Runs four times in that time, so a connection
-        is closed late by a quarter of it at most."""
+        is closed late by a quarter of it at most.
+
+        It rests while only brokers of this process are connected: they hold no sockets, and fetch as long as they run.
+        """
+        self._idle_timer = None
+        watched = [connection for connection in self.connections if connection.peer[1]]
         max_idle_ms = self.services.config.current.connections_max_idle_ms
-        if max_idle_ms < 0:
+        if max_idle_ms < 0 or not watched:
             return
         now_ms = self.services.clock.liveness_ms()
-        for connection in list(self.connections):
+        for connection in watched:
             is_worked_on = connection.in_service is not None and connection.waiting is None
             if connection.was_active or is_worked_on:
                 connection.was_active = False

@@ -261,12 +261,14 @@ class FetchPartition:
 
     def must_tell_follower(self) -> bool:
         """Whether this follower has to be answered without records: its answer raises its log start offset, for which
-        a deletion waits (KIP-107), or its high watermark, because consumers may read there (KAFKA-9731)."""
+        a deletion waits (KIP-107), or its high watermark, because consumers may read there (KAFKA-9731), or a test
+        waits for it."""
         assert self.partition is not None
         asked, log = self.asked, self.partition.log
         if 0 <= asked.log_start_offset < log.log_start_offset:
             return True
-        if self._replica_manager.config.current.replica_selector_class != RACK_AWARE:
+        manager = self._replica_manager
+        if manager.config.current.replica_selector_class != RACK_AWARE and not manager.tells_high_watermarks:
             return False
         known = self.sent_high_watermark if self.sent_high_watermark >= 0 else asked.high_watermark
         return known < log.high_watermark

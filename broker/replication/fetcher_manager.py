@@ -79,7 +79,8 @@ class FetcherManager:
         self.followed: dict[TopicPartition, Followed] = {}
         self._fetchers: dict[int, Fetcher] = {}
         self._is_running = False
-        self._is_held = False
+        self.is_held = False
+        """Whether it stands still, between `hold` and `release`."""
         self.max_fetch_version: int | None = None
 
     def start(self) -> None:
@@ -116,12 +117,12 @@ class FetcherManager:
 
     async def hold(self) -> None:
         """Stand still until `release`, as a follower that lags does. For tests."""
-        self._is_held = True
+        self.is_held = True
         await self._end_fetchers()
 
     def release(self) -> None:
         """Go on after `hold`."""
-        self._is_held = False
+        self.is_held = False
         if self._is_running:
             self.start()
 
@@ -151,7 +152,7 @@ class FetcherManager:
             followed.knows_log_start = False
 
     def _begin(self, followed: Followed) -> None:
-        if self._is_running and not self._is_held and followed.leader != NO_LEADER:
+        if self._is_running and not self.is_held and followed.leader != NO_LEADER:
             if followed.leader not in self._fetchers:
                 from .fetcher import Fetcher  # see there
 

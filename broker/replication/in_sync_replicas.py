@@ -82,6 +82,16 @@ class Replicas:
             if replica.node_id in isr and not replica.is_caught_up(leader_end_offset, now_ms, max_lag_ms)
         }
 
+    def next_lag_ms(self, isr: Collection[int], leader_end_offset: int, max_lag_ms: int) -> int | None:
+        """When the next follower has to leave the ISR if it fetches nothing until then, by the clock of liveness; None
+        while all have what the leader has."""
+        times = (
+            replica.caught_up_ms + max_lag_ms + 1
+            for replica in self
+            if replica.node_id in isr and replica.log_end_offset != leader_end_offset
+        )
+        return min(times, default=None)
+
     def assign(self, node_ids: Iterable[int], *, died: Collection[int] = ()) -> None:
         """Have these followers from now on. A follower that stays and has not `died` keeps its state."""
         known = {node_id: replica for node_id, replica in self.by_id.items() if node_id not in died}

@@ -231,7 +231,7 @@ class Partition:
         replica = self.replicas.by_id.get(node_id)
         if replica is None:
             return
-        started_at = replica.log_start_offset
+        started_at, ended_at = replica.log_start_offset, replica.log_end_offset
         replica.fetched(offset, log_start_offset, self.log.log_end_offset, self._host.clock.liveness_ms())
         log = self.log
         if (
@@ -241,7 +241,7 @@ class Partition:
         ):
             self._alter_isr((*self.state.isr, node_id))
         has_moved = self._advance_high_watermark()
-        if has_moved or log_start_offset != started_at:
+        if has_moved or log_start_offset != started_at or offset < ended_at:
             self._host.offsets_changed(self.topic_partition)
 
     def follower_left(self, node_id: int) -> None:
@@ -255,6 +255,11 @@ class Partition:
         now_ms, max_lag_ms = self._host.clock.liveness_ms(), self._host.config.current.replica_lag_time_max_ms
         if lagging := self.replicas.lagging(self.state.isr, self.log.log_end_offset, now_ms, max_lag_ms):
             self._alter_isr(tuple(node_id for node_id in self.state.isr if node_id not in lagging))
+
+    def next_shrink_ms(self) -> int | None:
+        """When `shrink_isr` can have an effect, by the clock of liveness; None as long as nothing changes."""
+        max_lag_ms = self._host.config.current.replica_lag_time_max_ms
+        return self.replicas.next_lag_ms(self.state.isr, self.log.log_end_offset, max_lag_ms)
 
     def _alter_isr(self, isr: tuple[int, ...]) -> None:
         """Have the controller change the ISR; `update` follows before this returns."""

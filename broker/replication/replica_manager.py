@@ -37,7 +37,7 @@ from ..logs.log_maintenance import LogMaintenance
 from ..metrics import Metrics
 from ..purgatory import Purgatory
 from ..settings.dynamic_config import DynamicBrokerConfig
-from .fetcher_manager import FetcherManager
+from .fetcher_manager import FetcherManager, Followed
 from .partition import Partition
 
 log = logging.getLogger("kmini.broker")
@@ -80,6 +80,9 @@ class ReplicaManager:
         self.fetcher_manager = FetcherManager(config, clock, controller, peers, cleaner, maintenance, metrics)
         self.partitions: dict[TopicPartition, Partition] = {}
         """The partitions that this broker leads. One that leaves the table is no longer `Partition.is_served`."""
+        self.tells_high_watermarks = False
+        """Whether followers are told of a new high watermark at once, and not with their next records, because a test
+        waits for it."""
         self.offsets_changed = maintenance.offsets_changed
         """To be called when the offsets of a partition changed: completes waiting operations and schedules
         checkpoints, flushes and file deletions (`LogMaintenance.offsets_changed`)."""
@@ -190,6 +193,7 @@ class ReplicaManager:
                 led.is_served = False
             partition = self.partitions[topic_partition] = Partition(self, partition_log, state)
             partition.become_leader()
+            self._maintenance.paused_tasks.resume()  # its followers may lag
             for listener in self._listeners:
                 listener.became_leader(partition)
         self.purgatory.check(topic_partition)
@@ -282,13 +286,19 @@ class ReplicaManager:
             self.offsets_changed(partition.topic_partition)
         return deleted > 0
 
-    def roll(self, partition: Partition) -> None:
-        """Seal the active segment of a partition, if it holds anything. Raises KafkaStorageError."""
-        partition.log.roll(self.clock.now_ms())
-        self.offsets_changed(partition.topic_partition)
+    def roll(self, replica: Partition | Followed) -> None:
+        """Seal the active segment of a partition that is led or followed here, if it holds anything. Raises
+        KafkaStorageError."""
+        replica.log.roll(self.clock.now_ms())
+        self.offsets_changed(replica.topic_partition)
 
     async def shrink_isrs(self) -> None:
         """Shrink the ISR of each partition by its lagging followers (replica.lag.time.max.ms)."""
         for partition in list(self.partitions.values()):
             if partition.replicas:
                 partition.shrink_isr()
+
+    def next_shrink_ms(self) -> int | None:
+        """When `shrink_isrs` can have an effect, by the clock of liveness; None as long as nothing changes."""
+        times = (partition.next_shrink_ms() for partition in self.partitions.values() if partition.replicas)
+        return min((time for time in times if time is not None), default=None)

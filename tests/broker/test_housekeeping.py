@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from kmini.broker import housekeeping
 from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.replication.partition import Partition
@@ -63,13 +65,43 @@ async def test_a_follower_that_lags_leaves_the_isr_without_a_request(broker: Bro
     assert partition.state.isr == (1,)
 
 
-async def test_idle_files_are_closed_every_minute_of_liveness(
+async def test_followers_are_looked_at_again_after_a_rest(
     broker: BrokerServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    closed: list[int] = []
-    monkeypatch.setattr(broker.logs.filesystem, "close_idle", lambda: closed.append(1))
-    await advance(broker, "1m", liveness=True)
-    assert closed == [1]
+    partition = sealed(broker)
+    await advance(broker, LAG_MS, liveness=True)
+    looks: list[int] = []
+    look = partition.shrink_isr
+    monkeypatch.setattr(type(partition), "shrink_isr", lambda one: looks.append(1) or look())
+    await advance(broker, "30d", liveness=True)
+    assert len(looks) <= 1
+    assert partition.state.isr == (1, OTHER)
+    append(broker, partition)
+    await advance(broker, LAG_MS - 1, liveness=True)
+    assert partition.state.isr == (1, OTHER)
+    await advance(broker, LAG_MS, liveness=True)
+    assert partition.state.isr == (1,)
+
+
+async def test_a_follower_that_falls_back_ends_the_rest(broker: BrokerServer) -> None:
+    partition = sealed(broker)
+    await advance(broker, "1d", liveness=True)
+    partition.follower_fetched(OTHER, 1, 0)
+    await advance(broker, 2 * LAG_MS, liveness=True)
+    assert partition.state.isr == (1,)
+
+
+async def test_idle_files_are_closed_by_the_time_of_the_process(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(housekeeping, "IDLE_FILE_MS", 10)
+    broker = await start_alone(str(tmp_path))
+    try:
+        closed = asyncio.Event()
+        monkeypatch.setattr(broker.logs.filesystem, "close_idle", closed.set)
+        await asyncio.wait_for(closed.wait(), 30)
+    finally:
+        await broker.stop()
 
 
 async def test_nothing_runs_after_stop(broker: BrokerServer) -> None:

@@ -56,7 +56,7 @@ def cluster() -> Iterator[Cluster]:
         yield running
 
 
-def produce(cluster: Cluster, value: bytes, topic: str = "orders", acks: int = -1) -> int:
+def produce(cluster: Cluster, value: bytes, topic: str = "orders", acks: int = -1, key: bytes | None = None) -> int:
     """The offset of a record that a client of ours has written."""
 
     async def run() -> int:
