@@ -146,6 +146,11 @@ class LoopThread:
             self._thread = None
 
     @property
+    def is_running(self) -> bool:
+        """Whether it has started and not ended."""
+        return self._loop is not None
+
+    @property
     def is_of_this_process(self) -> bool:
         """Whether this process started the thread, and not the process that it was forked from."""
         return os.getpid() == self._pid

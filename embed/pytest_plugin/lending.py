@@ -215,6 +215,7 @@ def _lend_elsewhere(
     brokers: SharedBrokers = request.getfixturevalue("_kafka_session_brokers")
     broker = brokers.elsewhere(request.config)
     request.node.user_properties.append((PROPERTY, broker.server))
+    report_section.remember(request.node, broker)
     refuse = broker._operations.refuse
     if kind == "cluster":
         refuse("cluster of the test's own")

@@ -14,6 +14,7 @@ import pytest
 
 if TYPE_CHECKING:
     from kmini import Broker, Cluster
+    from kmini.remote.remote_broker import RemoteBroker
 
 _LENT = pytest.StashKey[list[Any]]()
 """The brokers that fixtures of kmini have lent to a test, in the stash of its item. Those that a fixture of the test's
@@ -28,7 +29,7 @@ def has_failed(item: pytest.Item) -> bool:
     return item.stash.get(_HAS_FAILED, False)
 
 
-def remember(item: pytest.Item, host: Broker | Cluster) -> None:
+def remember(item: pytest.Item, host: Broker | Cluster | RemoteBroker) -> None:
     """Count a broker among those of a test, whose fixtures may still fail."""
     item.stash.setdefault(_LENT, []).append(host)
 
@@ -45,20 +46,36 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 def hosts_of(item: pytest.Item) -> Iterator[Any]:
-    """The running brokers and clusters that were lent to a test or are values of its fixtures, each once."""
+    """The running brokers and clusters, here and elsewhere, that were lent to a test or are values of its fixtures.
+    Each comes once."""
     if "kmini.host" not in sys.modules:  # no broker was made
         return
-    from kmini.host import AsyncHost, Host
-
     seen: list[object] = []
     for value in (*item.stash.get(_LENT, ()), *getattr(item, "funcargs", {}).values()):
-        host: Any = value._host if isinstance(value, AsyncHost) else value
-        if isinstance(host, Host) and host._running is not None and host not in seen:
+        host = _host_of(value)
+        if host is not None and host._thread.is_running and host not in seen:
             seen.append(host)
             yield host
 
 
-def text_of(host: Broker | Cluster) -> str:
+def _host_of(value: Any) -> Any:
+    """The broker or cluster that a value is, or whose awaitable form it is; here or elsewhere. None if it is none."""
+    from kmini.host import AsyncHost, Host
+
+    if isinstance(value, AsyncHost):
+        return value._host
+    if isinstance(value, Host):
+        return value
+    if "kmini.remote.remote_broker" not in sys.modules:
+        return None
+    from kmini.remote.remote_broker import AsyncRemoteBroker, RemoteBroker
+
+    if isinstance(value, AsyncRemoteBroker):
+        return value._broker
+    return value if isinstance(value, RemoteBroker) else None
+
+
+def text_of(host: Broker | Cluster | RemoteBroker) -> str:
     """The report; or why there is none, for the failure of the test is not to be hidden by another one."""
     try:
         return host.report()
@@ -66,5 +83,6 @@ def text_of(host: Broker | Cluster) -> str:
         return f"the failure report failed, too: {error!r}"
 
 
-def _address(host: Broker | Cluster) -> str:
-    return f"{host._what} {host.bootstrap_servers}"
+def _address(host: Broker | Cluster | RemoteBroker) -> str:
+    """What runs, and where: "broker 127.0.0.1:9092", "Apache Kafka 4.3 kafka:9092"."""
+    return f"{getattr(host, 'server', host._thread.what)} {host.bootstrap_servers}"

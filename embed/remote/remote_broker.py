@@ -106,6 +106,13 @@ class RemoteBroker(RemoteMethods, Blocking[RemoteOperations]):
         """A handle of one consumer group, which need not exist yet."""
         return RemoteGroup(self, name)
 
+    def report(self) -> str:
+        """What that Kafka tells for a test that has failed, in at most 40 lines: the likely reason, what the test
+        waited for in vain, topics and their last records, groups, and open transactions."""
+        from kmini.remote.remote_facts import RemoteReport
+
+        return RemoteReport(self).text()
+
     @property
     def transactions(self) -> RemoteTransactions:
         """The transactions of this run."""
@@ -137,6 +144,13 @@ class AsyncRemoteBroker(RemoteMethods, Awaiting[RemoteOperations]):
     def group(self, name: str) -> AsyncRemoteGroup:
         """A handle of one consumer group, which need not exist yet."""
         return AsyncRemoteGroup(self, name)
+
+    async def report(self) -> str:
+        """What that Kafka tells for a test that has failed, in at most 40 lines: the likely reason, what the test
+        waited for in vain, topics and their last records, groups, and open transactions."""
+        from kmini.remote.remote_facts import AsyncRemoteReport
+
+        return await AsyncRemoteReport(self).text()
 
     @property
     def transactions(self) -> AsyncRemoteTransactions:

@@ -44,6 +44,8 @@ class RemoteOperations:
         self.client = client
         self.refuse = refuse
         self._prefix = prefix
+        self.began_s = time.time()
+        """When the run began, or was last reset, in seconds since the epoch."""
         self._created: set[str] = set()
         """Topics that were created here, whatever their names."""
 
@@ -267,6 +269,7 @@ class RemoteOperations:
             await self._delete(names)
         if self._prefix:
             await self.client.delete_groups(await self.groups())
+        self.began_s = time.time()
         return ResetReport([])
 
     async def until(self, holds: Callable[[], Awaitable[bool]], timeout_ms: int) -> bool:

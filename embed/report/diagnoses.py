@@ -196,8 +196,9 @@ def older_than_retention(facts: Facts) -> str | None:
         gone = [one for one in topic.partitions if one.log_start_offset == one.high_watermark > 0]
         if gone and not topic.committed + topic.hidden:
             moved = f"; the clock was moved ahead by {duration(facts.ahead_ms)}" if facts.ahead_ms else ""
+            by = "a DeleteRecords or retention" if facts.elsewhere else "retention"
             return (
-                f"retention deleted what was written to {topic.name!r}: log start offset and high watermark are both "
+                f"{by} deleted what was written to {topic.name!r}: log start offset and high watermark are both "
                 f"{gone[-1].high_watermark} in partition {gone[-1].number}{moved}"
             )
     return None

@@ -111,6 +111,8 @@ class Facts(NamedTuple):
     """How far the clock was moved."""
     waits: tuple[FailedWait, ...] = ()
     """The calls of the test that waited in vain, the latest at the end."""
+    elsewhere: str = ""
+    """The server and its release, if the facts are those that requests tell; empty for a broker of kmini here."""
 
     def topic(self, name: str) -> TopicFacts | None:
         return next((topic for topic in self.topics if topic.name == name), None)

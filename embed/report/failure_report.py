@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 from kmini.broker.journal.entries import JournalEntry
 from kmini.broker.network.peer_log import printable
 from kmini.phrases import counted
+from kmini.protocol.topics import TopicPartition
 from kmini.report.diagnoses import duration, likely
-from kmini.report.facts import Facts, GroupFacts, TopicFacts
+from kmini.report.facts import Facts, TopicFacts
 from kmini.waiting import FailedWait
 
 MOST_LINES = 40
@@ -39,11 +40,11 @@ def failure_report(facts: Facts) -> str:
         *_wrapped("or", reasons[1:]),
         *_wrapped("waited", map(_wait_text, _waits(facts))),
         *_labelled("topics", _limited(map(_topic_line, facts.topics), MOST_TOPICS)),
-        *_labelled("groups", _limited(_group_lines(facts.groups), MOST_GROUPS)),
+        *_labelled("groups", _limited(_group_lines(facts), MOST_GROUPS)),
         *_labelled("txns", _limited(map(str, facts.transactions), MOST_GROUPS)),
         *_labelled("faults", _limited(_fault_lines(facts), MOST_GROUPS)),
     ]
-    end = [*_labelled("clock", [_clock(facts)])]
+    end = [*_labelled("unknown", [_unknown(facts)])] if facts.elsewhere else [*_labelled("clock", [_clock(facts)])]
     room = MOST_LINES - len(lines) - len(end)
     return "\n".join(_cut(line) for line in [*lines, *_request_lines(facts, room), *end])
 
@@ -110,13 +111,21 @@ def _bytes(value: bytes | None) -> str:
     return repr(value) if len(value) <= 24 else f"{value[:24]!r}... {len(value)} B"
 
 
-def _group_lines(groups: Iterable[GroupFacts]) -> Iterator[str]:
-    for group in groups:
+def _of_end(facts: Facts, place: TopicPartition, offset: int) -> str:
+    """A committed offset and the end of its partition: "3 of 7"."""
+    topic = facts.topic(place.topic)
+    ends = [one.high_watermark for one in topic.partitions if one.number == place.partition] if topic else []
+    return f"{offset} of {ends[0]}" if ends else str(offset)
+
+
+def _group_lines(facts: Facts) -> Iterator[str]:
+    for group in facts.groups:
         described = group.description
-        offsets = ", ".join(f"{place}: {offset}" for place, offset in [*group.offsets.items()][:4])
+        offsets = ", ".join(f"{place}: {_of_end(facts, place, at)}" for place, at in [*group.offsets.items()][:4])
         protocol = f", {described.protocol}" if described.protocol else ""
         committed = f"committed {offsets}" if offsets else "nothing committed"
-        yield f"{described.group}: {described.state}, generation {described.generation}{protocol}, {committed}"
+        generation = f", generation {described.generation}" if described.generation >= 0 else ""
+        yield f"{described.group}: {described.state}{generation}{protocol}, {committed}"
         for member in described.members[:3]:
             has = " ".join(map(str, member.assignment[:4])) or "nothing"
             yield f"  {member.client_id} wants {' '.join(member.topics[:4]) or '?'}, has {has}"
@@ -129,6 +138,10 @@ def _group_lines(groups: Iterable[GroupFacts]) -> Iterator[str]:
 def _fault_lines(facts: Facts) -> Iterator[str]:
     for one in facts.faults:
         yield f"{one.name}: acted {counted(one.hits, 'time')}" if one.hits else f"{one.name}: never acted"
+
+
+def _unknown(facts: Facts) -> str:
+    return f"requests, connections, members that have gone, topics auto-created: {facts.elsewhere} does not tell them"
 
 
 def _clock(facts: Facts) -> str:

@@ -218,3 +218,33 @@ def test_the_shared_broker_ends_with_the_run(run_pytest) -> None:
 def brokers_here() -> int:
     """How many brokers run in this process: each has a thread."""
     return sum(thread.name == "kmini" for thread in threading.enumerate())
+
+
+def test_a_failed_test_shows_what_the_other_kafka_tells(run_pytest, elsewhere: Broker) -> None:
+    result = run_pytest(
+        """
+        import pytest
+
+        def test_waits_in_vain(kafka_broker, kafka_topic):
+            kafka_broker.produce(kafka_topic, b"placed", key=b"42")
+            kafka_broker.topic(kafka_topic).wait_for(2, timeout_ms=1)
+
+        def test_of_the_awaitable_broker(async_kafka_broker, kafka_topic):
+            assert False
+        """,
+        f"--kafka-bootstrap={elsewhere.bootstrap_servers}",
+    )
+    result.assert_outcomes(failed=2)
+    server = "kmini as Kafka 4.3"
+    result.stdout.fnmatch_lines(
+        [
+            f"*- kmini: {server} 127.0.0.1:* -*",
+            "waited  topic('kmini-*-test_waits_in_vain-*').wait_for(2, timeout_ms=1):",
+            "        kmini-* holds 1 of 2 records after 1 ms: *b'42': b'placed'*",
+            "topics  kmini-*: 1 partition, 1 record, p0 start 0, end 1, last p0@0 key=b'42' value=b'placed'",
+            f"unknown requests, *: {server} does not tell them",
+            f"*- kmini: {server} 127.0.0.1:* -*",
+            "topics  kmini-*: 1 partition, 0 records",
+        ]
+    )
+    assert result.stdout.str().count("waited  ") == 1
