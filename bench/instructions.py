@@ -7,6 +7,7 @@ instructions in front of them: the kernel's are not seen, so `strace -c` counts 
 produce    one record of 100 bytes, acks=1
 all        the same with acks=all, on one broker
 idempotent that with the next sequence of an idempotent producer (KIP-98), as Java sends by default
+bulk       256 records of 1 KB in one batch, acks=1, as librdkafka sends them in the bulk of `roundtrip.py`
 fetch      a fetch of one record that is there
 poll       one record from its producer to a consumer that waits for it: the produce, the release of the fetch, and the
            next fetch, which waits. Produce taken off, it is what a fetch by long polling costs.
@@ -97,6 +98,9 @@ class Cases:
         self._records = [Record(0, time.time_ns() // 1_000_000, None, b"x" * 100, ())]
         self._produce = {acks: self.produce_frame(acks, build_batch(self._records)) for acks in (1, ALL_IN_SYNC)}
 
+        bulk = [Record(number, time.time_ns() // 1_000_000, None, b"z" * 1_000, ()) for number in range(256)]
+        self._bulk = self.produce_frame(1, build_batch(bulk))
+
     def create_topic(self, replicas: int) -> None:
         if self.versions[CreateTopicsRequest.api_key] >= 0:
             topic = CreateTopicsRequest.Topic(
@@ -183,6 +187,10 @@ class Cases:
         for _ in range(count):
             self.produce_next()
 
+    def case_bulk(self, count: int) -> None:
+        for _ in range(count):
+            self.appended(self.producer.ask(self._bulk))
+
     def case_fetch(self, count: int) -> None:
         frame = self.fetch_frame(self.next_offset - 1)
         for _ in range(count):
@@ -206,7 +214,7 @@ class Cases:
 
 
 REPLICAS = {"replicas": 3}
-CASES = ("produce", "all", "idempotent", "fetch", "poll", "session", "replicas")
+CASES = ("produce", "all", "idempotent", "bulk", "fetch", "poll", "session", "replicas")
 
 
 @contextmanager

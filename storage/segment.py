@@ -243,7 +243,7 @@ class Segment:
     def _add_index_entries(self, position: int, last_offset: int) -> None:
         if not self.indexes_are_full:
             self.offset_index.append(last_offset, position)
-            self.time_index.maybe_append(self.max_timestamp, self._max_timestamp_offset)
+            self.time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)  # type: ignore[arg-type]  # known
             self.indexes_are_full = self.offset_index.is_full or self.time_index.is_full
         self._bytes_since_index_entry = 0
         self._forget_tail()

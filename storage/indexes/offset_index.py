@@ -38,7 +38,7 @@ class OffsetPosition(NamedTuple):
 class OffsetIndex(IndexFile):
     """Entries (offset, position), both strictly increasing; 8 bytes each in the file (FORMAT.md)."""
 
-    __slots__ = ("_columns", "_max_bytes")
+    __slots__ = ("_columns", "_max_entries")
 
     entry_size = 8
 
@@ -52,18 +52,16 @@ class OffsetIndex(IndexFile):
         directory: str = "",
     ) -> None:
         super().__init__(filesystem, name, base_offset, directory=directory)
-        self._max_bytes = max_bytes
+        self._max_entries = max_bytes // self.entry_size
         self._columns = _NO_ENTRIES
         """Offsets relative to the base offset, and positions: two columns of one length, replaced together."""
 
     @property
-    def _max_entries(self) -> int:
-        return self._max_bytes // self.entry_size
-
-    @property
     def is_full(self) -> bool:
         """Whether `segment.index.bytes` has no room for another entry: the segment must be rolled."""
-        return len(self) >= self._max_entries
+        if not self._loaded:
+            self.load()
+        return len(self._columns[0]) >= self._max_entries
 
     @property
     def last_offset(self) -> int:
@@ -72,7 +70,8 @@ class OffsetIndex(IndexFile):
 
     def append(self, offset: int, position: int) -> None:
         """Add an entry. ValueError unless the offset is beyond the last one's; OffsetOverflow if it is out of reach."""
-        self._ensure_loaded()
+        if not self._loaded:
+            self.load()
         offsets, positions = self._columns
         relative = offset - self.base_offset
         if not 0 <= relative <= MAX_RELATIVE_OFFSET:

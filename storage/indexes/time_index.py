@@ -42,7 +42,7 @@ class TimeIndex(IndexFile):
     `is_full` is true one entry early, and `maybe_append` has `closing`.
     """
 
-    __slots__ = ("_columns", "_max_bytes")
+    __slots__ = ("_columns", "_max_entries")
 
     entry_size = 12
 
@@ -56,18 +56,16 @@ class TimeIndex(IndexFile):
         directory: str = "",
     ) -> None:
         super().__init__(filesystem, name, base_offset, directory=directory)
-        self._max_bytes = max_bytes
+        self._max_entries = max_bytes // self.entry_size
         self._columns = _NO_ENTRIES
         """Timestamps, and offsets relative to the base offset: two columns of one length, replaced together."""
 
     @property
-    def _max_entries(self) -> int:
-        return self._max_bytes // self.entry_size
-
-    @property
     def is_full(self) -> bool:
         """Whether `segment.index.bytes` has only the place of the closing entry left: the segment must be rolled."""
-        return len(self) >= self._max_entries - 1
+        if not self._loaded:
+            self.load()
+        return len(self._columns[0]) >= self._max_entries - 1
 
     @property
     def last_entry(self) -> TimestampOffset:
@@ -83,19 +81,20 @@ class TimeIndex(IndexFile):
         ValueError if timestamp or offset lie before the last entry's, or if the index is full and this is not the
         closing entry; OffsetOverflow if the offset is out of reach.
         """
-        last = self.last_entry
-        if self._count() and (offset < last.offset or timestamp < last.timestamp):
-            raise ValueError(f"{self.path}: ({timestamp}, {offset}) lies before {last}")
-        if timestamp <= last.timestamp:
-            return False
-        if not closing and self.is_full:
-            raise ValueError(f"{self.path}: full")
+        if not self._loaded:
+            self.load()
+        timestamps, offsets = self._columns
         relative = offset - self.base_offset
+        if timestamps and (relative < offsets[-1] or timestamp < timestamps[-1]):
+            raise ValueError(f"{self.path}: ({timestamp}, {offset}) lies before {self.last_entry}")
+        if timestamp <= (timestamps[-1] if timestamps else NO_TIMESTAMP):
+            return False
+        if not closing and len(timestamps) >= self._max_entries - 1:
+            raise ValueError(f"{self.path}: full")
         if not 0 <= relative <= MAX_RELATIVE_OFFSET:
             raise OffsetOverflow(f"{self.path}: offset {offset} is out of reach")
-        if not self._count():
-            self._columns = _no_entries()
-        timestamps, offsets = self._columns
+        if not timestamps:
+            self._columns = timestamps, offsets = _no_entries()
         offsets.append(relative)
         timestamps.append(timestamp)
         return True
