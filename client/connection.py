@@ -111,6 +111,8 @@ class Connection(asyncio.Protocol):
             if not connecting.done():
                 connecting.cancel()
                 await asyncio.wait([connecting])
+            if not connecting.cancelled():
+                connecting.exception()  # so that asyncio does not report it: the caller has the reason of the end
             await self.close()
             raise
 

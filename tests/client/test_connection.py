@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import struct
 
 import pytest
@@ -234,6 +235,28 @@ async def test_a_connection_whose_set_up_fails_is_closed(broker, connect) -> Non
     with pytest.raises(Refused):
         await connect(broker.address, ConnectionSettings(set_up=(refuse,)))
     assert not seen[0].is_open
+
+
+async def test_a_set_up_that_fails_when_it_is_called_off_is_not_reported_by_asyncio(broker, connect) -> None:
+    reported: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context))
+    waiting = asyncio.Event()
+
+    async def fail_at_the_end(connection) -> None:
+        waiting.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise Disconnected("the peer hung up")
+
+    opening = asyncio.ensure_future(connect(broker.address, ConnectionSettings(set_up=(fail_at_the_end,))))
+    await waiting.wait()
+    opening.cancel()
+    await asyncio.wait([opening])
+    assert opening.cancelled()
+    del opening
+    gc.collect()
+    assert reported == []
 
 
 async def test_a_request_that_expects_no_answer_does_not_wait_for_one(broker, connect) -> None:

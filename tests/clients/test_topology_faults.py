@@ -156,6 +156,20 @@ def test_a_consumer_waits_for_a_broker_that_is_down(cluster: Cluster) -> None:
         assert next_value(client) == b"paid"
 
 
+def test_a_broker_that_joins_leads_partitions_for_clients_that_never_heard_of_it(cluster: Cluster) -> None:
+    cluster.stop_broker(2)
+    client = producer(cluster.bootstrap_servers)
+    assert deliver(client, b"paid") is None
+    assert [*client.list_topics(timeout=TIMEOUT_S).brokers] == [1]
+    cluster.restart(2)
+    grown = admin.AdminClient({"bootstrap.servers": cluster.address_of(1)})
+    new = admin.NewPartitions("orders", 2, replica_assignment=[[2, 1]])
+    grown.create_partitions([new])["orders"].result(TIMEOUT_S)
+    until(lambda: len(client.list_topics("orders", TIMEOUT_S).topics["orders"].partitions) == 2)
+    assert deliver(client, b"sent", partition=1) is None
+    cluster.requests.assert_some("Produce", topic="orders", partition=1, where=lambda one: one.broker == 2)
+
+
 def test_clients_come_to_the_address_that_they_are_told_from_now_on() -> None:
     listeners = "PLAINTEXT://127.0.0.1:0,MAPPED://127.0.0.1:0"
     config = {"listeners": listeners, "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,MAPPED:PLAINTEXT"}
